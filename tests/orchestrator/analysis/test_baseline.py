@@ -8,87 +8,49 @@ from orchestrator.analysis.pairing.baseline import BaselineError, pick_baseline
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.trial import ImpossibleArm
 from tests.orchestrator.sample_hardware import on_gpu
-from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, XLA, sweep
-
-GPU_PORTABLE = Arm("tensorflow/portable", GPU)
-GPU_CUDNN = Arm("tensorflow/cudnn", GPU)
-TWO_CLASSES = sweep([], arms=(PORTABLE, XLA, GPU_PORTABLE, GPU_CUDNN))
-
-
-def test_the_default_is_the_first_arm_for_all_of_them() -> None:
-    baseline = pick_baseline(TWO_CLASSES, None)
-    assert baseline is not None
-    assert baseline.scope == "arm"
-    assert set(baseline.of.values()) == {PORTABLE}
-
-
-def test_an_arm_by_its_whole_name() -> None:
-    baseline = pick_baseline(TWO_CLASSES, f"tensorflow/portable on {GPU}")
-    assert baseline is not None
-    assert baseline.scope == "arm"
-    assert set(baseline.of.values()) == {GPU_PORTABLE}
-
-
-def test_an_implementation_on_several_hardware_classes_is_the_baseline_in_each() -> None:
-    baseline = pick_baseline(TWO_CLASSES, "tensorflow/portable")
-    assert baseline is not None
-    assert baseline.scope == "same hardware"
-    assert baseline.of == {
-        PORTABLE: PORTABLE,
-        XLA: PORTABLE,
-        GPU_PORTABLE: GPU_PORTABLE,
-        GPU_CUDNN: GPU_PORTABLE,
-    }
-
-
-def test_hardware_without_the_implementation_has_no_baseline() -> None:
-    other = Arm("tensorflow/cudnn", on_gpu("NVIDIA T4"))
-    baseline = pick_baseline(sweep([], arms=(PORTABLE, GPU_PORTABLE, other)), "tensorflow/portable")
-    assert baseline is not None
-    assert other not in baseline.of
-
-
-def test_an_implementation_on_one_hardware_class_is_that_arm() -> None:
-    baseline = pick_baseline(TWO_CLASSES, "tensorflow/cudnn")
-    assert baseline is not None
-    assert baseline.scope == "arm"
-    assert set(baseline.of.values()) == {GPU_CUDNN}
-
+from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, sweep
 
 H200, T4 = on_gpu("NVIDIA H200"), on_gpu("NVIDIA T4")
+FAST = Arm("tensorflow/portable", H200)
+CUDNN = Arm("tensorflow/cudnn", H200)
+SMALL = Arm("tensorflow/portable", T4)
+SMALL_CUDNN = Arm("tensorflow/cudnn", T4)
+TWO_CLASSES = (PORTABLE, XLA, FAST, CUDNN)
+TWO_GPUS = (PORTABLE, FAST, SMALL, SMALL_CUDNN)
 
 
 @pytest.mark.parametrize(
-    ("asked", "meant"),
+    ("arms", "asked", "scope", "baselines"),
     [
-        ("tensorflow/portable on cpu", PORTABLE),
-        ("tensorflow/portable on gpu", Arm("tensorflow/portable", H200)),
-        ("tensorflow/portable on NVIDIA H200", Arm("tensorflow/portable", H200)),
+        (TWO_CLASSES, None, "arm", [PORTABLE] * 4),  # the first arm
+        (TWO_CLASSES, f"tensorflow/portable on {H200}", "arm", [FAST] * 4),
+        (TWO_CLASSES, "tensorflow/portable on gpu", "arm", [FAST] * 4),
+        (TWO_CLASSES, "tensorflow/portable on cpu", "arm", [PORTABLE] * 4),
+        (TWO_CLASSES, "tensorflow/cudnn", "arm", [CUDNN] * 4),
+        (TWO_CLASSES, "tensorflow/portable", "same hardware", [PORTABLE, PORTABLE, FAST, FAST]),
+        (TWO_GPUS, "tensorflow/portable on gpu", "same hardware", [None, FAST, SMALL, SMALL]),
+        (
+            (PORTABLE, FAST, SMALL_CUDNN),
+            "tensorflow/portable",
+            "same hardware",
+            [PORTABLE, FAST, None],
+        ),
     ],
 )
-def test_hardware_may_be_named_as_in_a_spec(asked: str, meant: Arm) -> None:
-    baseline = pick_baseline(
-        sweep([], arms=(PORTABLE, XLA, Arm("tensorflow/portable", H200))), asked
-    )
+def test_a_baseline_is_an_arm_or_an_implementation_in_each_hardware_class(
+    arms: tuple[Arm, ...], asked: str | None, scope: str, baselines: list[Arm | None]
+) -> None:
+    baseline = pick_baseline(sweep([], arms=arms), asked)
     assert baseline is not None
-    assert (baseline.name, baseline.scope) == (str(meant), "arm")
-    assert set(baseline.of.values()) == {meant}
-
-
-def test_a_device_with_several_classes_has_a_baseline_in_each() -> None:
-    one, other = Arm("tensorflow/portable", H200), Arm("tensorflow/portable", T4)
-    arms = (PORTABLE, one, other, Arm("tensorflow/cudnn", T4))
-    baseline = pick_baseline(sweep([], arms=arms), "tensorflow/portable on gpu")
-    assert baseline is not None
-    assert baseline.scope == "same hardware"
-    assert baseline.of == {one: one, other: other, arms[-1]: other}
+    assert baseline.scope == scope
+    assert [baseline.of.get(arm) for arm in arms] == baselines
 
 
 def test_no_arms_no_baseline() -> None:
     assert pick_baseline(sweep([], arms=()), None) is None
 
 
-@pytest.mark.parametrize("asked", ["torch/fused", "", f"tensorflow/cudnn on {GPU}"])
+@pytest.mark.parametrize("asked", ["torch/fused", "", f"tensorflow/cudnn on {H200}"])
 def test_an_unknown_baseline_is_refused_with_the_choices(asked: str) -> None:
     with pytest.raises(BaselineError) as refused:
         pick_baseline(sweep([]), asked)
@@ -99,28 +61,21 @@ def test_an_unknown_baseline_is_refused_with_the_choices(asked: str) -> None:
     )
 
 
-def test_a_baseline_that_cannot_run_is_refused_with_its_reason() -> None:
-    with pytest.raises(
-        BaselineError, match=r"cannot run: cuDNN kernels need an NVIDIA GPU; choose"
-    ):
-        pick_baseline(sweep([]), "tensorflow/cudnn")
-
-
-def test_a_baseline_that_cannot_run_is_refused_with_the_reason_of_each_hardware() -> None:
-    missing, no_gpu = "PyTorch is not installed", "no NVIDIA GPU found"
-    impossible = tuple(
-        ImpossibleArm(RequestedArm("torch/fused", hardware), reason)
-        for hardware, reason in (("cpu", missing), ("gpu", no_gpu))
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("tensorflow/cudnn", "cannot run: needs a GPU; choose one of: "),
+        ("torch/fused", "cannot run: on cpu, not installed; on gpu, no GPU found; choose"),
+        ("torch/fused on cpu", "cannot run: not installed; choose"),
+    ],
+)
+def test_a_baseline_that_cannot_run_is_refused_with_its_reasons(asked: str, message: str) -> None:
+    impossible = (
+        ImpossibleArm(RequestedArm("tensorflow/cudnn", "cpu"), "needs a GPU"),
+        ImpossibleArm(RequestedArm("torch/fused", "cpu"), "not installed"),
+        ImpossibleArm(RequestedArm("torch/fused", "gpu"), "no GPU found"),
     )
-    with pytest.raises(BaselineError) as refused:
-        pick_baseline(sweep([], impossible=impossible), "torch/fused")
-    assert f"'torch/fused' cannot run: on cpu, {missing}; on gpu, {no_gpu}; choose" in str(
-        refused.value
-    )
-    with pytest.raises(BaselineError, match=f"cannot run: {missing}; choose"):
-        pick_baseline(sweep([], impossible=impossible), "torch/fused on cpu")
-
-
-def test_a_sweep_of_no_arms_has_nothing_to_choose_from() -> None:
+    with pytest.raises(BaselineError, match=message):
+        pick_baseline(sweep([], impossible=impossible), asked)
     with pytest.raises(BaselineError, match="nothing to choose from"):
-        pick_baseline(sweep([], arms=(), impossible=()), "tensorflow/portable")
+        pick_baseline(sweep([], arms=(), impossible=impossible), asked)

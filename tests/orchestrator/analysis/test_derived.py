@@ -7,7 +7,7 @@ import math
 import pytest
 
 from orchestrator.analysis.metrics.derived import finite, scopes_of
-from orchestrator.core.trial import EpochRecord, is_number
+from orchestrator.core.trial import EpochRecord
 from tests.orchestrator.sample_records import PORTABLE, trial
 
 EPOCHS = (EpochRecord(0, 1.0), EpochRecord(1, 3.0))
@@ -37,10 +37,3 @@ def test_scopes_are_those_of_complete_trials_with_an_energy() -> None:
     assert scopes_of(trials, ("step_ms", "mean_power_w")) == {"gpu"}
     assert scopes_of(trials, ("step_ms",)) == set()
     assert scopes_of([trial(PORTABLE, 0, energy_j=1.0)]) == {""}  # as the workload reported it
-
-
-@pytest.mark.parametrize(
-    ("value", "is_one"), [(1, True), (0.5, True), (True, False), ("1", False), (None, False)]
-)
-def test_a_bool_is_no_number(value: object, is_one: bool) -> None:
-    assert is_number(value) is is_one

@@ -11,7 +11,6 @@ from orchestrator.analysis.comparisons.ranking import Ranking, rankings
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.statistics.formatting import ratio_interval
 from orchestrator.core.arms import Arm
-from orchestrator.core.criteria import Margins
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config, FinishedTrial
 from orchestrator.report.render import render, summarise
@@ -20,6 +19,7 @@ from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
 from tests.orchestrator.report.large_sweep import large
 from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, changed, sweep
+from tests.profiles import draws
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS]
 
@@ -39,15 +39,6 @@ def report_text(record: SweepRecord) -> str:
     return " ".join(render(summarise(record), "text").split())
 
 
-def test_a_rivals_interval_has_its_label() -> None:
-    record = timed_sweep((12, 10, 10.5), noise=0.2)
-    (ranking,) = step_rankings(record)
-    rival = next(row for row in ranking.behind if row.standing == "inconclusive")
-    assert f"{rival.arm.implementation} ({ratio_interval(rival.ratio)} × its time)" in report_text(
-        record
-    )
-
-
 def test_the_fastest_is_first() -> None:
     record = timed_sweep((12, 10, 15))
     (ranking,) = step_rankings(record)
@@ -56,10 +47,9 @@ def test_the_fastest_is_first() -> None:
     ratio = ranking.behind[0].ratio
     assert ratio is not None
     assert ratio.low < 1.2 < ratio.high
-    assert (
-        f"on {CPU}: tensorflow/portable+xla is the fastest; the next is tensorflow/portable, over "
-        "8 blocks; 1 other further behind"
-    ) in report_text(record)
+    assert f"on {CPU}: tensorflow/portable+xla is the fastest; the next is" in report_text(record)
+    few = replace(record, trials=tuple(t for t in record.trials if t.block < 5), blocks=5)
+    assert not step_rankings(few)[0].sole
 
 
 def test_a_pair_has_one_interval() -> None:
@@ -70,38 +60,24 @@ def test_a_pair_has_one_interval() -> None:
     report = report_text(obeying(laws, CONFIGS, noise=0.01))
     assert "is the fastest; the next, tensorflow/portable+unroll, takes 1.2" in report
     assert f"of all arms: {XLA} is the fastest; the next is {UNROLL}, over 8 blocks" in report
-
-
-def test_a_rival_with_a_comparison_has_its_interval_there() -> None:
-    report = report_text(timed_sweep((10.2, 10, 15), noise=0.1, seed=1))
-    assert "leads, and tensorflow/portable may be as good, over 8 blocks" in report
+    rivals = timed_sweep((12, 10, 10.5), noise=0.2)
+    (ranking,) = step_rankings(rivals)
+    rival = next(row for row in ranking.behind if row.standing == "inconclusive")
+    label = f"{rival.arm.implementation} ({ratio_interval(rival.ratio)} × its time)"
+    assert label in report_text(rivals)
 
 
 def test_equal_arms_seldom_have_a_sole_leader() -> None:
-    """At most 5 % of 200 sweeps of equal arms may name a leader; 21 is three errors more."""
-    sole = [step_rankings(timed_sweep((10, 10, 10), 0.1, seed), 0.0)[0].sole for seed in range(200)]
-    assert sum(sole) <= 21
-    assert "which is the fastest is inconclusive" in report_text(timed_sweep((10, 10, 10), 0.1))
+    """At most 5 % of sweeps of equal arms may name a leader, and three standard errors more."""
+    sweeps = draws(100, 400)
+    records = (timed_sweep((10, 10, 10), 0.1, seed) for seed in range(sweeps))
+    sole = sum(step_rankings(record, 0.0)[0].sole for record in records)
+    assert sole / sweeps <= 0.05 + 3 * (0.05 * 0.95 / sweeps) ** 0.5
 
 
 def test_arms_within_the_margin_are_equal() -> None:
-    record = replace(
-        timed_sweep((10, 10.02, 15), 0.001),
-        criteria=replace(timed_sweep((1, 1, 1)).criteria, margins=Margins(0.02)),
-    )
-    assert "tensorflow/portable is the fastest, and equal within 2 % to" in report_text(record)
-    (ranking,) = step_rankings(record)
+    (ranking,) = step_rankings(timed_sweep((10, 10.02, 15), 0.001))
     assert [row.standing for row in ranking.behind] == ["same", "worse"]
-
-
-def test_too_few_blocks_have_no_sole_leader() -> None:
-    record = timed_sweep((12, 10, 15))
-    few = replace(record, trials=tuple(t for t in record.trials if t.block < 5), blocks=5)
-    assert not step_rankings(few)[0].sole
-    assert (
-        "which is the fastest is inconclusive: tensorflow/portable+xla leads over 5 blocks"
-        in report_text(few)
-    )
 
 
 def test_two_arms_have_a_comparison_and_no_ranking() -> None:
@@ -155,41 +131,18 @@ def test_timed_and_trained_arms_are_in_no_group() -> None:
     assert step_rankings(record) == []
 
 
-def test_disturbed_rounds_are_excluded_if_enough_are_quiet() -> None:
-    """UNROLL is a hundred times slower in two of eight blocks, and leads in the other six."""
-    record = timed_sweep((12, 10, 9))
-    noisy = [
-        changed(t, disturbance={"other_processes": 90.0}, metrics={"step_ms": 900.0})
-        if t.arm == UNROLL and t.block < 2
-        else t
-        for t in record.trials
-    ]
-    (ranking,) = step_rankings(replace(record, trials=tuple(noisy)))
-    assert (ranking.leader, ranking.sole, ranking.blocks) == (UNROLL, True, 6)
-    assert ranking.disturbed == 0
-
-
-def test_disturbed_rounds_that_count_are_reported() -> None:
-    seven_blocks = timed_sweep((12, 10, 15)).trials[:21]
-    record = disturbed_sweep(seven_blocks, {UNROLL: (0, 1)})
-    (ranking,) = step_rankings(record)
-    assert (ranking.blocks, ranking.disturbed, ranking.reason) == (7, 2, None)
-    assert ranking.sole
-    assert "over 7 blocks, 2 of them disturbed" in report_text(record)
-
-
-def test_with_more_than_a_third_disturbed_the_leader_is_inconclusive() -> None:
-    record = disturbed_sweep(timed_sweep((12, 10, 15)).trials, {XLA: (0, 1, 2)})
-    (ranking,) = step_rankings(record)
-    assert (ranking.blocks, ranking.disturbed, ranking.sole) == (8, 3, False)
-    assert {row.standing for row in ranking.behind} == {"inconclusive"}
-    ratio = ranking.behind[0].ratio
-    assert ratio is not None and ratio.n == 8
-    assert (
-        "which is the fastest is inconclusive: tensorflow/portable+xla leads over 8 blocks, 3 "
-        "of them disturbed; 5 of 8 blocks were quiet, and 6 are needed where more than a third "
-        "are disturbed: run more blocks (blocks: auto), or use a quieter node"
-    ) in report_text(record)
+@pytest.mark.parametrize(
+    ("blocks", "noisy", "expected"),
+    [(8, 2, (True, 6, 0)), (7, 2, (True, 7, 2)), (8, 3, (False, 8, 3))],
+)
+def test_disturbed_rounds_are_excluded_if_enough_are_quiet(
+    blocks: int, noisy: int, expected: tuple[bool, int, int]
+) -> None:
+    trials = timed_sweep((12, 10, 15)).trials[: 3 * blocks]
+    (ranking,) = step_rankings(disturbed_sweep(trials, {UNROLL: range(noisy)}))
+    assert (ranking.sole, ranking.blocks, ranking.disturbed) == expected
+    assert (ranking.reason is None) == ranking.sole
+    assert ranking.sole or {row.standing for row in ranking.behind} == {"inconclusive"}
 
 
 def test_a_group_ignores_disturbances_of_other_arms() -> None:
@@ -200,11 +153,7 @@ def test_a_group_ignores_disturbances_of_other_arms() -> None:
     record = disturbed_sweep(quiet.trials, dict.fromkeys((PORTABLE, XLA), range(4)))
     groups = {group.within: group for group in step_rankings(record)}
     on_cpus, on_gpus = groups[str(CPU)], groups[str(GPU)]
-    assert (on_cpus.disturbed, on_cpus.sole, on_cpus.blocks) == (
-        4,
-        False,
-        8,
-    )
+    assert (on_cpus.disturbed, on_cpus.sole, on_cpus.blocks) == (4, False, 8)
     assert (on_gpus.disturbed, on_gpus.sole, on_gpus.blocks) == (0, True, 8)
 
 
