@@ -15,8 +15,7 @@ from typing import Any
 from orchestrator import hardware
 from orchestrator.cluster import code_bundle
 from orchestrator.core.errors import last_line, one_line
-from orchestrator.core.process_state import restored_process
-from orchestrator.core.stop_signal import Stopped
+from orchestrator.core.stop_signal import Stopped, restored_process
 from orchestrator.hardware import Node, NodeProfile
 
 _RAY_SETTINGS = {

@@ -1,4 +1,7 @@
-"""Ctrl-C: the first one stops a sweep cleanly, a second one at once."""
+"""Ctrl-C: the first one stops a sweep cleanly, a second one at once.
+
+Only the commands may change the process for good. Everything below them uses `restored_process`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ STOPPED = 3
 """The exit code of a sweep that was stopped and can be continued."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_RESTORED = (*_SIGNALS, signal.SIGHUP)
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -100,3 +104,21 @@ class StopSignal:
 def _handle_by(number: signal.Signals, handler: Any) -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def restored_process() -> Iterator[None]:
+    """Restore the environment and the signal handlers when the block ends.
+
+    Ray, too, changes both. Handlers are set and restored in the main thread only.
+    """
+    environ = dict(os.environ)
+    handlers = {number: signal.getsignal(number) for number in _RESTORED}
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - environ.keys():
+            del os.environ[name]
+        os.environ.update(environ)
+        for number, handler in handlers.items():
+            _handle_by(number, handler)

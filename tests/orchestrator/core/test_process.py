@@ -1,0 +1,74 @@
+"""The running process and its code: restored state, quoted errors, the commit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cluster import code_bundle
+from orchestrator.core.errors import last_line, one_line
+from orchestrator.core.stop_signal import restored_process
+from orchestrator.core.version import COMMIT, _git_commit
+from orchestrator.execution.job import recorded_environment
+from tests.lacking import skip_here
+
+
+def test_environment_and_handlers_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEPT", "1")
+    monkeypatch.setenv("CHANGED", "1")
+    before = dict(os.environ), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(ValueError, match="inside"), restored_process():
+        os.environ |= {"CHANGED": "2", "ADDED": "1"}
+        del os.environ["KEPT"]
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        raise ValueError("inside")
+    assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("ray::probe()\n  Traceback:\n\n    main()\nKeyError: 'a'\n", "KeyError: 'a'"),
+        ("Request failed:\nNo module named 'ray'\n.\n", "No module named 'ray'"),
+        (r"expected 'a\nb'", r"expected 'a\nb'"),
+        (" \n\n", "OSError"),
+        ("...", "OSError"),
+    ],
+)
+def test_the_last_line_is_the_last_with_a_word(text: str, last: str) -> None:
+    assert last_line(OSError(text)) == last
+
+
+def test_lines_of_an_error_are_joined() -> None:
+    answer = RuntimeError(r'{"msg": "Traceback\n  main()\nKeyError: 1\n"}')
+    assert last_line(answer, escaped=True) == "KeyError: 1"
+    error = RuntimeError("Version mismatch:\n    Ray: 2.60.0\n\n    Python: 3.12.4\n")
+    assert one_line(error, between="; ") == "Version mismatch:; Ray: 2.60.0; Python: 3.12.4"
+    assert one_line(TimeoutError()) == "TimeoutError"
+
+
+def test_a_changed_checkout_is_marked(tmp_path: Path) -> None:
+    if shutil.which("git") is None:
+        skip_here("git is not installed here: apt-get install git")
+    assert _git_commit(tmp_path / "file") is None
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.example"]
+    (tmp_path / "file").write_text("one")
+    for command in (["init", "-q"], ["add", "file"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *command], check=True)
+    clean = _git_commit(tmp_path / "file")
+    assert clean is not None
+    (tmp_path / "file").write_text("two")
+    assert _git_commit(tmp_path / "file") == f"{clean}-dirty"
+    (tmp_path / "package.py").write_text("")  # in the user's repository, and not of it
+    assert _git_commit(tmp_path / "package.py") is None
+
+
+def test_code_that_was_copied_names_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(COMMIT, "0123456789ab-dirty")
+    assert code_bundle.environ() == {COMMIT: "0123456789ab-dirty"}
+    assert recorded_environment.__wrapped__()["git_commit"] == "0123456789ab-dirty"
