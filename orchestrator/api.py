@@ -26,18 +26,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.scheduling.watcher import Watcher
-
 if TYPE_CHECKING:
     import pandas as pd
 
     from orchestrator.analysis.cost_model import Expectation
     from orchestrator.core.records import SweepRecord
-    from orchestrator.core.trial import Config, Outcome, Trial
-    from orchestrator.planning.plan import Plan
+    from orchestrator.core.trial import Config
     from orchestrator.report.compare import Changes, Side
     from orchestrator.scheduling.finish import RunResult
-    from orchestrator.scheduling.lane_queue import Assignment
     from orchestrator.spec import SweepSpec
 
 __all__ = ["compare", "predict", "query", "read_sweep", "run_sweep"]
@@ -99,6 +95,7 @@ def run_sweep(
     from orchestrator.core.stop_signal import Stopped, StopSignal
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.scheduling import sweep
+    from orchestrator.scheduling.watcher import LoggedProgress
     from orchestrator.storage.home import SweepFolder, sweep_home
     from orchestrator.storage.tracking.address import tracking_uri as default_store
 
@@ -112,7 +109,7 @@ def run_sweep(
     try:
         with stop:
             return sweep.run_sweep(
-                checked, options, stop=stop, view=_LoggedProgress, confirm=lambda *_: None
+                checked, options, stop=stop, view=LoggedProgress, confirm=lambda *_: None
             )
     except Stopped as error:
         reason = error.reason or "a signal came before a trial was started"
@@ -183,13 +180,11 @@ def query(  # noqa: PLR0913
             `generation`.
         sort: the columns to sort by; `-step_ms` sorts in reverse. Missing values come last.
         limit: the largest number of rows.
-        generation: a generation of `sweep`, counted from 1; by default the latest.
-        tracking_uri: the MLflow store.
+        generation, tracking_uri: as in `read_sweep`.
 
     Raises:
         QueryError: an unknown column, or wrong SQL. It is a ValueError.
-        SweepNotFound: the store has no such sweep.
-        TrackingError: the store cannot be read.
+        SweepNotFound, TrackingError: as in `read_sweep`.
 
     Example:
         >>> trials = query("quickstart", "backend = 'tensorflow' and val_accuracy > 0.5",
@@ -222,7 +217,7 @@ def compare(
             report that was written as JSON (`baseline.json`).
         after: the same.
         margin: the relative change of times and of memory that does not matter.
-        tracking_uri: the MLflow store.
+        tracking_uri: as in `read_sweep`.
 
     Returns:
         What changed. `arms` has one entry for each arm of both sides: `verdict` is `faster`,
@@ -231,8 +226,7 @@ def compare(
 
     Raises:
         InvalidSide: a file is no report, the workloads differ, or both sides are one sweep.
-        SweepNotFound: the store has no such sweep.
-        TrackingError: the store cannot be read.
+        SweepNotFound, TrackingError: as in `read_sweep`.
 
     Example:
         >>> changes = compare("quickstart#1", "quickstart#2")
@@ -267,8 +261,7 @@ def predict(
         arm: an implementation, or `implementation on hardware`; `*` for all arms of the sweep.
         targets: some of `trial_s` (a whole trial), `step_ms`, `peak_rss_mib`, `peak_gpu_mib` (of
             fresh trainers) and `energy_j` (of the timed epochs); by default all.
-        generation: a generation, counted from 1; by default the latest.
-        tracking_uri: the MLflow store.
+        generation, tracking_uri: as in `read_sweep`.
 
     Returns:
         One entry for each arm and target. `value` is in the unit of the target's name, and 90 % of
@@ -277,8 +270,7 @@ def predict(
 
     Raises:
         NotPredicted: the sweep has no such arm, or there is no such target.
-        SweepNotFound: the store has no such sweep.
-        TrackingError: the store cannot be read.
+        SweepNotFound, TrackingError: as in `read_sweep`.
 
     Example:
         >>> config = {"units": 34, "layers": 2, "learning_rate": 1e-3, "bidirectional": False}
@@ -354,24 +346,3 @@ def _side(side: str | Path | SweepRecord, tracking_uri: str | None) -> Side:
 
 def _interrupt() -> None:
     raise KeyboardInterrupt
-
-
-class _LoggedProgress(Watcher):
-    """Progress of a running sweep, as messages of the logger `rnnsweep`."""
-
-    def __init__(self, plan: Plan) -> None:
-        _log.info("up to %d trials on %d arms", plan.trials, len(plan.arms))
-
-    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        reason = f": {outcome.failure.message}" if outcome.failure else ""
-        _log.info("block %d, %s: %s%s", trial.block, trial.arm, outcome.status, reason)
-
-    def warn(self, text: str) -> None:
-        _log.warning("%s", text)
-
-    def attempt_lost(self, assignment: Assignment) -> None:
-        trial = assignment.trial
-        _log.warning("block %d, %s: attempt lost; retrying", trial.block, trial.arm)
-
-    def blocks_decided(self, blocks: int, reason: str) -> None:
-        _log.info("enough after %d blocks: %s", blocks, reason)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import doctest
-import logging
+import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,9 +21,10 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.hardware import classify
 from orchestrator.scheduling.finish import RunResult
 from orchestrator.scheduling.sweep import RunOptions
+from orchestrator.scheduling.watcher import LoggedProgress
 from orchestrator.spec import SpecError, SweepSpec, parse
 from tests.orchestrator.sample_plans import node, plan
-from tests.orchestrator.sample_records import paired
+from tests.orchestrator.sample_records import changed, paired
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import writer
 
@@ -51,17 +53,18 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
             started_s = 1.7e9 + 60 * block
             noise = 1 + 0.001 * (block % 3) * (2 - generation)
             for arm, whole_s in ((PORTABLE, 20.0), (XLA, xla_s)):
-                trial = finished(block, arm)
                 seconds = noise * whole_s * (1 + block / 20)
-                outcome = replace(
-                    trial.outcome,
-                    started_s=started_s,
-                    ended_s=started_s + seconds,
-                    metrics={"step_ms": seconds / 4, "peak_rss_mib": 400.0, "val_accuracy": 0.9},
-                    trainer_trials=0,
+                trial = finished(block, arm)
+                trials.append(
+                    changed(
+                        trial,
+                        key=f"{trial.key}-{generation}",
+                        started_s=started_s,
+                        ended_s=started_s + seconds,
+                        metrics={"step_ms": seconds / 4, "peak_rss_mib": 400, "val_accuracy": 0.9},
+                        trainer_trials=0,
+                    )
                 )
-                key = f"{trial.trial.key}-{generation}"
-                trials.append(replace(trial, trial=replace(trial.trial, key=key), outcome=outcome))
         identity = replace(IDENTITY, generation=generation)
         with writer(home) as opened:
             opened.open(opening(identity, blocks=12))
@@ -112,7 +115,7 @@ def test_the_package_has_the_interface_and_is_light() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    heavy = {"ray", "mlflow", "pandas", "keras", "numpy", "tensorflow", "pydantic", "optuna"}
+    heavy = {"ray", "mlflow", "pandas", "keras", "numpy", "tensorflow", "optuna"}
     assert not heavy & set(done.stdout.split())
     assert not hasattr(rnnsweep, "no_such_name")
 
@@ -135,10 +138,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Sweep
 def test_a_spec_comes_as_a_file_a_mapping_or_checked(
     started: list[tuple[SweepSpec, RunOptions]], tmp_path: Path
 ) -> None:
-    text = (
-        "{name: mine, workload: image_rows, arms: {implementations: [tensorflow/portable], "
-        "hardware: [cpu]}, search: {sampler: random, configs: 3, space: {units: [4, 8, 16]}}}"
-    )
+    text = json.dumps(SPEC)
     (tmp_path / "mine.yaml").write_text(text)
     overrides = {"settings.epochs": 2, "search.configs": 2}
     api.run_sweep(tmp_path / "mine.yaml", overrides)
@@ -178,30 +178,15 @@ def test_places_are_those_of_the_commands_unless_given(
 def test_a_signal_before_the_first_trial_interrupts_the_script(
     started: list[tuple[SweepSpec, RunOptions]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: Any, **__: Any) -> None:
-        raise Stopped
-
-    monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", stopped)
+    monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", Mock(side_effect=Stopped))
     with pytest.raises(KeyboardInterrupt, match="before a trial was started"):
         api.run_sweep(SPEC)
 
 
-def test_progress_goes_to_the_logger(
-    started: list[tuple[SweepSpec, RunOptions]],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    ready = plan(classify([node("a")]))
-
-    def run(*_: Any, view: Any, confirm: Any, **__: Any) -> RunResult:
-        confirm(ready, 9)
-        with view(ready) as watcher:
-            watcher.trial_finished(finished().trial, finished().outcome)
-            watcher.warn("a GPU is lost")
-        return RunResult(paired(6), None)
-
-    monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", run)
-    with caplog.at_level(logging.INFO, "rnnsweep"):
-        api.run_sweep(SPEC)
+def test_progress_goes_to_the_logger(caplog: pytest.LogCaptureFixture) -> None:
+    laid = plan(classify([node("a")]))
+    with caplog.at_level("INFO", "rnnsweep"), LoggedProgress(laid) as view:
+        view.trial_finished(finished().trial, finished().outcome)
+        view.warn("a GPU is lost")
     assert f"block 0, {PORTABLE}: complete" in caplog.messages
-    assert [record.levelname for record in caplog.records][-1] == "WARNING"
+    assert [record.levelname for record in caplog.records] == ["INFO", "INFO", "WARNING"]
