@@ -1,0 +1,352 @@
+"""The formats of a report: width, escaping, and the versioned object with its schema."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+import statistics
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.cells import cell_len
+
+from orchestrator.core.arms import Arm, RequestedArm
+from orchestrator.core.criteria import PublishedRow, ReportCriteria
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import ImpossibleArm, Telemetry
+from orchestrator.report.document import Column, Document, Section, Table, make_table, visible
+from orchestrator.report.formats import json_schema
+from orchestrator.report.formats.csv_rows import HEADER
+from orchestrator.report.formats.json_format import VERSION
+from orchestrator.report.formats.markdown import to_markdown
+from orchestrator.report.render import render, summarise
+from tests.orchestrator.report.large_sweep import large
+from tests.orchestrator.sample_records import (
+    CPU,
+    PORTABLE,
+    UNROLL,
+    XLA,
+    paired,
+    sweep,
+    trial,
+)
+
+
+def text(record: SweepRecord, width: int = 100) -> str:
+    return render(summarise(record), "text", width=width)
+
+
+def flat(report: str) -> str:
+    """Return the text as one line, so that wrapped sentences can be searched."""
+    return " ".join(report.split())
+
+
+# tables
+
+
+def test_a_table_of_columns_aligns_data_and_leaves_out_what_no_row_has() -> None:
+    columns: list[Column[tuple[str, float | None]]] = [
+        Column("arm", lambda item: item[0]),
+        Column("step", lambda item: item[1], unit="ms"),
+        Column("share", lambda item: item[1], show=lambda value: f"{value:.0%}"),
+        Column("energy", lambda _: None, optional=True),
+        Column("note", lambda _: None),
+    ]
+    made = make_table(columns, [("a", 0.25), ("b", None)])
+    assert made.headers == ("arm", "step (ms)", "share", "note")
+    assert made.rows == (("a", "0.25", "25%", "–"), ("b", "–", "–", "–"))
+    assert made.numeric == {1, 2}
+    assert make_table(columns, []).rows == ()
+
+
+# text
+
+LONG = Arm("tensorflow/" + "+".join(f"option{i}" for i in range(20)), CPU)
+LONG_CONFIG = {f"param_number_{i}": 0.1234 * i for i in range(12)}
+LONG_METRICS = {f"objective_{i}_with_a_long_name": 1.0 for i in range(3)} | {
+    "step_ms": 1e4 / 7, "train_s": 1e6 / 7, "samples_per_s": 1e9 / 3, "peak_rss_mib": 1e5
+}  # fmt: skip
+WIDE = sweep(
+    [
+        *(
+            trial(arm, block, config=LONG_CONFIG, metrics=LONG_METRICS)
+            for block in range(7)
+            for arm in (PORTABLE, LONG)
+        ),
+        trial(LONG, 7, status="failed", failure="error: " + "x" * 500),
+    ],
+    (PORTABLE, LONG),
+    name="名前" * 60,
+    run_id="r" * 150,
+    workload="package." * 20,
+    objectives={f"objective_{i}_with_a_long_name": "maximize" for i in range(3)},
+    impossible=(ImpossibleArm(RequestedArm(LONG.implementation, str(CPU)), "because " * 40),),
+    environment={f"package{i}": "1.2.3" for i in range(100)},
+)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_text_fits_the_width_and_is_not_cut_off(width: int) -> None:
+    report = text(WIDE, width=width)
+    squeezed = re.sub(r"\s", "", report)
+    assert max(map(cell_len, report.splitlines())) <= width
+    assert "…" not in report
+    assert "package99 1.2.3" in flat(report)
+    assert report.count("x") >= 500
+    assert report.count("r") >= 150
+    assert report.count("because") == 40
+    assert squeezed.count("名") >= 60
+    assert all(f"param_number_{i}" in squeezed for i in range(12))
+    if width >= 100:
+        assert LONG.implementation in squeezed
+
+
+@pytest.mark.parametrize("width", range(100, 141, 5))
+def test_an_arm_of_usual_length_is_never_folded(width: int) -> None:
+    measured = {"val_accuracy": 0.8343, "train_s": 0.4361, "evaluate_s": 0.09213, "load_s": 0.052}
+    trials = [
+        trial(arm, block, metrics={**measured, "step_ms": 3.19 + block, "compile_s": 6.24})
+        for arm in (PORTABLE, UNROLL)
+        for block in range(6)
+    ]
+    report = text(sweep(trials, [PORTABLE, UNROLL]), width=width)
+    assert not [line for line in report.splitlines() if line.strip() in ("l", "ll", "oll", "roll")]
+
+
+def test_terminal_codes_are_printed_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = summarise(paired(8))
+    plain = render(summary, "text")
+    assert "\x1b" not in plain
+    coloured = render(summary, "text", colour=True)
+    assert coloured.count("\x1b[") > 10
+    stripped = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert [line.rstrip() for line in stripped.splitlines()] == plain.splitlines()
+    for name in ("FORCE_COLOR", "COLUMNS", "NO_COLOR", "JUPYTER_COLUMNS"):
+        monkeypatch.setenv(name, "37")
+    assert render(summary, "text") == plain
+
+
+def test_hostile_text_is_escaped() -> None:
+    arm = Arm("[red]evil[/red]\x1b[31m\nnext :smile: \u202eback", CPU)
+    trials = [trial(arm, 0, status="failed", failure="error: \x1b]0;title\x07 \ud800")]
+    report = text(sweep(trials, (PORTABLE, arm)))
+    assert r"[red]evil[/red]\x1b[31m next :smile: \u202eback" in flat(report)
+    assert not set(report) & set("\x1b\x07\u202e\ud800")
+    report.encode()
+
+
+# Markdown, read back by a parser that lets HTML through
+
+PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+HOSTILE = "<script>alert(1)</script> | `code` **bold** [a](javascript:b) ![i](j)\n# h\n\n- x ~~y~~"
+
+
+def plain(token: Token) -> str:
+    """Return the text of a token, all of whose children must be text."""
+    kinds = {child.type for child in token.children or []}
+    assert kinds <= {"text", "text_special"}, (kinds, token.content)
+    return "".join(child.content for child in token.children or [])
+
+
+@given(st.text(min_size=1))
+@example(HOSTILE)
+@example("- item")
+@example("1. item")
+@example("===")
+@example("__init__ _a_ b_c_d")
+@example("\\| x \\")
+@example("&amp; &#60;b&#62;")
+@example("<https://a.b>")
+def test_markdown_shows_any_text_as_it_is(raw: str) -> None:
+    section = Section("first", (("faster", raw),))
+    other = Section(raw, tables=(Table((raw, "b"), ((raw, "c"),)),), paragraphs=(raw,))
+    markdown = to_markdown(Document(f"Sweep {raw}", (section, other)))
+    tokens = [token for token in PARSER.parse(markdown) if token.type == "inline"]
+    shown = [plain(token).strip() for token in tokens]
+    wanted = visible(raw).strip()
+    heading = f"Sweep {wanted}".strip()
+    if wanted:
+        assert shown == [heading, wanted, wanted, wanted, "b", wanted, "c", wanted]
+    else:  # white space alone leaves an empty heading, an empty bullet and no paragraph
+        assert [text for text in shown if text] == [heading, "b", "c"]
+
+
+def test_hostile_names_add_no_markup_to_a_report() -> None:
+    arm = Arm(HOSTILE, CPU)
+    trials = [trial(arm, 0, config={HOSTILE: HOSTILE}), trial(PORTABLE, 0)]
+    record = sweep(trials, (PORTABLE, arm), name=HOSTILE, workload=HOSTILE, run_id=HOSTILE)
+    tokens = PARSER.parse(render(summarise(record), "markdown"))
+    kinds = {part.type for token in tokens for part in (token, *(token.children or []))}
+    assert "tr_open" in kinds
+    assert not {kind for kind in kinds if kind.startswith(("html", "code", "link", "image", "s_"))}
+
+
+# CSV
+
+
+def rows_of(record: SweepRecord) -> list[dict[str, str]]:
+    return list(csv.DictReader(StringIO(render(summarise(record), "csv"), newline="")))
+
+
+def test_csv_has_a_row_for_each_trial_with_config_and_metrics_sorted() -> None:
+    rows = rows_of(paired(2))
+    assert list(rows[0]) == [*HEADER, "batch_size", "units", "step_ms", "val_accuracy"]
+    assert [(row["block"], row["implementation"]) for row in rows] == [
+        (block, arm.implementation) for block in "01" for arm in (PORTABLE, XLA)
+    ]
+    assert (rows[0]["run_id"], rows[0]["arm"]) == ("run-tensorflow/portable-0-0", str(PORTABLE))
+    assert float(rows[1]["step_ms"]) == 8.0
+    assert render(summarise(sweep([])), "csv") == ",".join(HEADER) + "\n"
+
+
+def test_csv_cells_of_special_values_and_taken_names() -> None:
+    failure = 'error: "a",\n名 | b'
+    config = {"outcome": "on", "val_accuracy": 5, "config.outcome": 1}
+    failed: dict[str, Any] = {
+        "status": "failed",
+        "failure": failure,
+        "cost_basis": "2 USD/h",
+        "kernel": None,
+    }
+    (row,) = rows_of(sweep([trial(XLA, 0, step_ms=math.nan, config=config, **failed)], (XLA,)))
+    assert (row["step_ms"], row["kernel_ran"], row["cost_basis"]) == ("", "", "2 USD/h")
+    assert row["failure"] == failure
+    names = ("outcome", "val_accuracy", "metric.val_accuracy", "config.config.outcome")
+    assert [row[name] for name in names] == ["failed", "5", "0.9", "on"]
+    assert row["config.outcome"] == "1"
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", " ="])
+def test_no_csv_cell_is_a_formula(start: str) -> None:
+    arm = Arm(f"{start}cmd|' /C calc'!A0", CPU)
+    record = sweep([trial(arm, 0, config={f"{start}x": f"{start}1", "lr": -0.5})], (arm,))
+    content = render(summarise(record), "csv")
+    for cells in csv.reader(StringIO(content, newline="")):
+        for cell in cells:
+            if cell != "-0.5":  # a number, and so no text
+                assert not cell.strip().startswith(("=", "+", "-", "@"))
+    assert "-0.5" in content
+
+
+# JSON and its schema
+
+PUBLISHED = Path(json_schema.__file__).with_name("report.schema.json")
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text(encoding="utf-8")))
+ROW = PublishedRow("a paper", "tensorflow/portable", "Tesla P100", {"units": 64}, {"fit_s": 1.0})
+UNICODE = '名 <script> "quoted" \n \x1b \ud800 =cmd|'
+
+
+def read(record: SweepRecord) -> dict[str, Any]:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    content: dict[str, Any] = json.loads(render(summarise(record), "json"), parse_constant=refuse)
+    return content
+
+
+def test_the_published_schema_is_that_of_the_code() -> None:
+    """Else: python -m orchestrator.report.formats.json_schema >
+    orchestrator/report/formats/report.schema.json
+    """
+    assert PUBLISHED.read_text(encoding="utf-8") == json_schema.text()
+    VALIDATOR.check_schema(VALIDATOR.schema)
+    content = read(paired(7))
+    for spoiled in ({**content, "version": 1}, {**content, "trials": None}, {**content, "new": 1}):
+        with pytest.raises(jsonschema.ValidationError):
+            VALIDATOR.validate(spoiled)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        replace(large(blocks=8, kernels=3), criteria=ReportCriteria(published=(ROW,))),
+        paired(12, lambda block: 0.8 + block / 20),
+        sweep([], arms=()),
+        sweep([trial(arm, 0, status="failed", failure="crash: 11") for arm in (PORTABLE, XLA)]),
+        sweep([trial(arm, 0, step_ms=math.nan, energy_j=math.inf) for arm in (PORTABLE, XLA)]),
+        sweep([trial(Arm(UNICODE, CPU), 0, config={"rate": math.inf})], (Arm(UNICODE, CPU),)),
+    ],
+)
+def test_reports_are_valid(record: SweepRecord) -> None:
+    curves = {
+        t.run_id: Telemetry(at_s=(1.0, 2.0), curves={"system/x": (None, 3.0)})
+        for t in record.trials
+    }
+    VALIDATOR.validate(json.loads(render(summarise(record, curves=curves), "json")))
+
+
+def test_json_has_a_version_and_a_line_for_each_entry() -> None:
+    content = read(paired(7))
+    assert (content["format"], content["version"]) == ("rnnsweep-report", VERSION)
+    lines = render(summarise(paired(7)), "json").splitlines()
+    assert sum('"run_id": "run-tensorflow' in line for line in lines) == 14
+
+
+def test_every_figure_names_its_runs_and_can_be_made_again_from_them() -> None:
+    content = read(paired(7, lambda block: 1.1 + block / 10))
+    metrics = {row["run_id"]: row["metrics"] for row in content["trials"]}
+    for cell in content["matrix"]["cells"]:
+        steps = [metrics[run_id]["step_ms"] for run_id in cell["run_ids"]["any"]]
+        assert len(steps) == 7
+        assert statistics.median(steps) == cell["figures"]["step_ms"]["median"]
+    for size in (cell for by in content["sizes"] for g in by["groups"] for cell in g["cells"]):
+        steps = [metrics[run_id]["step_ms"] for run_id in size["run_ids"]]
+        assert statistics.median(steps) == size["time"]["median"]
+    (comparison,) = content["comparisons"]
+    assert len(comparison["pairs"]) == 7
+    for pair in comparison["pairs"]:
+        for side in ("arm", "baseline"):
+            (run_id,) = pair[f"{side}_runs"]
+            assert metrics[run_id]["step_ms"] == pair[side]
+    logs = [math.log(pair["baseline"] / pair["arm"]) for pair in comparison["pairs"]]
+    assert math.isclose(comparison["speedup"]["value"], math.exp(sum(logs) / len(logs)))
+
+
+def test_a_pair_names_the_runs_of_its_rounds_and_no_others() -> None:
+    """Not that of the round which was disturbed, nor of one without a time."""
+    trials = [
+        trial(
+            arm,
+            block,
+            repeat,
+            step_ms=None if (arm, block, repeat) == (XLA, 1, 1) else 10.0 + repeat,
+            disturbance={"slow_canary": 1.5} if (arm, block, repeat) == (XLA, 0, 0) else {},
+        )
+        for block in range(7)
+        for repeat in range(3)
+        for arm in (PORTABLE, XLA)
+    ]
+    content = read(sweep(trials))
+    first, second = content["comparisons"][0]["pairs"][:2]
+    for side, arm in (("arm_runs", XLA), ("baseline_runs", PORTABLE)):
+        assert first[side] == [f"run-{arm.implementation}-0-{repeat}" for repeat in (1, 2)]
+        assert second[side] == [f"run-{arm.implementation}-1-{repeat}" for repeat in (0, 2)]
+    assert content["complete_rounds"] == [[b, r] for b in range(7) for r in range(3)]
+
+
+def test_numbers_are_finite_or_null_and_texts_come_back_as_they_were() -> None:
+    trials = [
+        trial(Arm(UNICODE, CPU), 0, step_ms=math.nan, config={"rate": math.inf}),
+        trial(XLA, 0, status="failed", loss=math.inf, failure="non_finite: loss"),
+    ]
+    content = read(sweep(trials, (Arm(UNICODE, CPU), XLA), name=UNICODE))
+    first, second = content["trials"]
+    assert (first["metrics"]["step_ms"], first["config"]["rate"]) == (None, None)
+    assert second["metrics"]["loss"] is None
+    assert content["sweep"]["name"] == first["arm"]["implementation"] == UNICODE
+    assert render(summarise(sweep([], name=UNICODE)), "json").isascii()
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown format 'pdf'"):
+        render(summarise(sweep([])), "pdf")  # type: ignore[arg-type]
