@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from orchestrator.analysis.statistics.formatting import count
 from orchestrator.analysis.summary import ReportSummary
@@ -55,12 +56,8 @@ def _title(summary: ReportSummary) -> str:
 
 def _parts(summary: ReportSummary, name: ArmNames) -> list[Section]:
     """Make the sections, most important first."""
-    sections: list[Section | None] = [
-        verdicts(summary, name),
-        _in_short(summary),
-        *(_without_notes(make, summary, name) for make in (speed, contrasts)),
-    ]
-    return [section for section in sections if section is not None]
+    speeds = (_without_notes(make, summary, name) for make in (speed, contrasts))
+    return [verdicts(summary, name), _in_short(summary), *filter(None, speeds)]
 
 
 def _without_notes(
@@ -69,7 +66,7 @@ def _without_notes(
     name: ArmNames,
 ) -> Section | None:
     full = make(summary, name)
-    return full and Section(full.title, full.bullets, full.tables)
+    return replace(full, paragraphs=()) if full else None
 
 
 def _in_short(summary: ReportSummary) -> Section:
@@ -88,18 +85,13 @@ def _in_short(summary: ReportSummary) -> Section:
 
 def _fitting(part: Section, room: int) -> str:
     """Write the section; if it is too long, without its last tables, then sentences; else empty."""
-    tables, bullets = part.tables, part.bullets
+    bullets, tables = part.bullets, part.tables
     while True:
         dropped = len(part.bullets) - len(bullets)
         notes = (*part.paragraphs, *([f"{dropped} more in the full report."] if dropped else []))
         written = section(Section(part.title, bullets, tables, notes))
         if len(written) <= room:
             return written
-        if tables:
-            tables = tables[:-1]
-        elif bullets:
-            bullets = bullets[:-1]
-        else:
-            return ""
+        bullets, tables = (bullets, tables[:-1]) if tables else (bullets[:-1], ())
         if not (tables or bullets):
             return ""

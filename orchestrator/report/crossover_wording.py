@@ -6,7 +6,7 @@ import math
 
 from orchestrator.analysis.comparisons.break_even import BreakEven
 from orchestrator.analysis.comparisons.crossover import Crossing, Crossover, Region
-from orchestrator.analysis.statistics.formatting import joined, number, ratio
+from orchestrator.analysis.statistics.formatting import number
 from orchestrator.report.prose import sentence
 from orchestrator.report.wording import ArmNames
 
@@ -16,24 +16,18 @@ _ROUNDING = 1e-9
 
 def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
     """Write `from 96 units on (70–130), A is faster than B`, or another result along the param."""
-    arm, base = name(crossover.arm), name(crossover.baseline)
-    held = aside(crossover)
-    tried = f"{plural(crossover.param)} tried ({number(crossover.low)}–{number(crossover.high)})"
-    if crossover.growth is not None:
-        grown = f"the speed-up of {arm} over {base} is {_as_large(crossover)}"
-        return f"with {other_size(crossover)}, {grown}{held}"
-    if crossover.crossing is not None:
-        where, beyond = sides(crossover, crossover.crossing)
-        return f"{where}, {arm} is faster than {base}, and slower {beyond}{held}"
-    if crossover.throughout is not None:
-        same = crossover.throughout == "same"
-        comparison = "as fast as" if same else f"{crossover.throughout} than"
-        return f"{arm} is {comparison} {base} at all {tried}{held}"
-    if crossover.verdict == "partly":
-        ranges = joined(list(filter(None, (_region(r, crossover) for r in crossover.regions))))
-        param = crossover.param.replace("_", " ")
-        return f"{arm} compared with {base}, by {param}: {ranges}{held}"
-    return f"inconclusive: where {arm} overtakes {base} by {crossover.param} ({crossover.reason})"
+    where, beyond = sides(crossover, crossover.crossing) if crossover.crossing else ("", "")
+    return sentence(
+        "sections/crossover.j2",
+        c=crossover,
+        name=name,
+        where=where,
+        beyond=beyond,
+        other_size=other_size(crossover),
+        plural=plural(crossover.param),
+        regions=list(filter(None, (_region(region, crossover) for region in crossover.regions))),
+        held=aside(crossover),
+    )
 
 
 def break_even_sentence(point: BreakEven, name: ArmNames) -> str:
@@ -44,35 +38,25 @@ def break_even_sentence(point: BreakEven, name: ArmNames) -> str:
     return sentence("sections/break_even.j2", p=point, name=name, steps=figures)
 
 
-def _sizes(crossover: Crossover, crossing: Crossing) -> tuple[str, str, str]:
-    """Format the crossing and the ends of its interval as possible sizes.
+def sides(crossover: Crossover, crossing: Crossing) -> tuple[str, str]:
+    """Write `from 96 units on (70–130)` and `below 70`; the interval itself is undecided.
 
     If only whole sizes were tried, these are the first (or last) whole sizes at which the arm is
     faster: there are no 1.41 layers.
     """
     ends = (crossing.value, crossing.low, crossing.high)
+    is_above = crossover.faster == "above"
     if any(point.at != int(point.at) for point in crossover.points):
-        value, low, high = (_rough(end) for end in ends)
-    elif crossover.faster == "above":
+        value, low, high = map(_rough, ends)
+    elif is_above:
         value, low, high = (str(math.ceil(end * (1 - _ROUNDING))) for end in ends)
     else:
         value, low, high = (str(math.floor(end * (1 + _ROUNDING))) for end in ends)
-    return value, low, high
-
-
-def sides(crossover: Crossover, crossing: Crossing) -> tuple[str, str]:
-    """Write `from 96 units on (70–130)` and `below 70`; the interval itself is undecided."""
-    value, low, high = _sizes(crossover, crossing)
     within = f" ({low}–{high})" if low != high else ""
-    at = sized(crossover.param, value)
-    if crossover.faster == "above":
+    at = _sized(crossover.param, value)
+    if is_above:
         return f"from {at} on{within}", f"below {low}"
     return f"up to {at}{within}", f"above {high}"
-
-
-def _as_large(crossover: Crossover) -> str:
-    value, _, interval = ratio(crossover.growth).partition(" × ")
-    return f"{value} × as large {interval}"
 
 
 def _region(region: Region, crossover: Crossover) -> str:
@@ -89,7 +73,7 @@ def _rough(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def sized(param: str, size: str) -> str:
+def _sized(param: str, size: str) -> str:
     """Write a size: `96 units`, `1 layer`, `batch size 64`."""
     words = param.replace("_", " ")
     if not param.endswith("s"):
@@ -104,7 +88,7 @@ def plural(param: str) -> str:
 
 def other_size(crossover: Crossover) -> str:
     """Write the only two sizes: `2 layers instead of 1`."""
-    return f"{sized(crossover.param, number(crossover.high))} instead of {number(crossover.low)}"
+    return f"{_sized(crossover.param, number(crossover.high))} instead of {number(crossover.low)}"
 
 
 def aside(crossover: Crossover) -> str:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from orchestrator.analysis.comparisons.speed import Comparison, Verdict
 from orchestrator.analysis.comparisons.speed import compare as compare_pairs
@@ -91,7 +91,7 @@ class ArmChange:
 class Difference:
     """One difference between the sides apart from the code; `–` for a missing value."""
 
-    subject: Literal["setting", "data", "hardware", "version", "machine"]
+    subject: str
     name: str
     before: str
     after: str
@@ -102,9 +102,9 @@ class Changes:
     """The labels of two sides, their differences, and the changes of all arms that both have.
 
     `configs` are those of the blocks. `incomplete` has the states of sides that are not complete.
-    `unlike_inputs` are the inputs whose difference prevents a
-    comparison of accuracies. `canary_speedup` is the time of the calibration probe, work that never
-    changes, before divided by that after; None if it did not run.
+    `unlike_inputs` are the inputs whose difference prevents a comparison of accuracies.
+    `canary_speedup` is the time of the calibration probe, work that never changes, before divided
+    by that after; None if it did not run.
     """
 
     before: str
@@ -166,23 +166,18 @@ def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
     given = [side.record.criteria.margins.accuracy for side in (before, after) if not side.is_file]
     margins = Margins(margin, min(given, default=Margins().accuracy))
     record = replace(record, criteria=ReportCriteria(margins=margins))
-    earlier = {other: _labelled(one, before) for one, other in named}
-    later = {other: _labelled(other, after) for one, other in named}
-    sides = [(earlier[other], later[other]) for _, other in named]
+    sides = [(_labelled(one, before), _labelled(other, after)) for one, other in named]
     matched = _matched(record, sides)
-    speeds = _compared(record, matched, [(other, one) for one, other in sides])
-    needs = {
-        metric: _compared(record, _counted(matched, metric), sides, metric) for metric in NEEDS
-    }
+    speeds = _compared(record, matched, [(later, earlier) for earlier, later in sides])
+    needs = {m: _compared(record, _counted(matched, m), sides, m) for m in NEEDS}
     changes = tuple(
         ArmChange(
-            one,
-            other,
-            speeds[later[other]],
-            {m: own[earlier[other]] for m, own in needs.items() if own[earlier[other]].speedup},
-            _lost(record, earlier[other], later[other]),
+            *pair,
+            speeds[later],
+            {metric: own[earlier] for metric, own in needs.items() if own[earlier].speedup},
+            _lost(record, earlier, later),
         )
-        for one, other in named
+        for pair, (earlier, later) in zip(named, sides, strict=True)
     )
     probes = _canary_ms(before.record), _canary_ms(after.record)
     return Changes(
@@ -237,19 +232,18 @@ def _expect_two_of_a_kind(before: Side, after: Side) -> None:
 def _named_pairs(before: Sequence[Arm], after: Sequence[Arm]) -> _Pairs:
     """Pair equal arms; others by their name, if one arm of either side has it on other hardware."""
 
-    def by_name(arms: Sequence[Arm], others: Sequence[Arm]) -> dict[Any, list[Arm]]:
-        names = defaultdict(list)
-        for arm in arms:
-            if arm not in others:
-                names[arm.implementation, arm.device, str(arm.usage)].append(arm)
-        return names
+    def name(arm: Arm) -> tuple[str, str, str]:
+        return arm.implementation, arm.device, str(arm.usage)
 
-    moved, there = by_name(before, after), by_name(after, before)
-    same = {
-        own[0]: there[name][0] for name, own in moved.items() if len(own) == 1 == len(there[name])
-    }
-    same |= {arm: arm for arm in before if arm in after}
-    return [(arm, same[arm]) for arm in before if arm in same]
+    pairs = []
+    for arm in before:
+        moved = [one for one in before if one not in after and name(one) == name(arm)]
+        there = [other for other in after if other not in before and name(other) == name(arm)]
+        if arm in after:
+            pairs.append((arm, arm))
+        elif len(moved) == len(there) == 1:
+            pairs.append((arm, there[0]))
+    return pairs
 
 
 def _labelled(arm: Arm, side: Side) -> Arm:
@@ -337,11 +331,9 @@ def _compared(
     record = replace(record, arms=tuple(arm for arm, _ in sides))
     comparisons = {}
     for judged in compare_pairs(record, matched, Baseline("", "arm", dict(sides)), metric):
-        ratio = judged.speedup.value if judged.speedup else 1
+        change = abs(math.log(judged.speedup.value)) if judged.speedup else 0.0
         reason = judged.reason
-        if judged.verdict in ("faster", "slower") and abs(math.log(ratio)) <= math.log1p(
-            judged.margin
-        ):
+        if judged.verdict in ("faster", "slower") and change <= math.log1p(judged.margin):
             reason = f"{judged.verdict}, but possibly within the margin"
         verdict: Verdict = "inconclusive" if reason else judged.verdict
         comparisons[judged.arm] = replace(judged, verdict=verdict, reason=reason)
@@ -349,13 +341,12 @@ def _compared(
 
 
 def _lost(record: SweepRecord, earlier: Arm, later: Arm) -> int:
-    complete, tried = defaultdict(set), defaultdict(set)
-    for trial in record.trials:
-        tried[trial.arm].add(trial.block)
-        if trial.status == "complete":
-            complete[trial.arm].add(trial.block)
-    lost = (complete[earlier] & tried[later]) - complete[later]
-    return len(lost) if complete[later] else 0
+    tried = {trial.block for trial in record.trials if trial.arm == later}
+    done, done_later = (
+        {t.block for t in record.trials if t.arm == arm and t.status == "complete"}
+        for arm in (earlier, later)
+    )
+    return len((done & tried) - done_later) if done_later else 0
 
 
 def _differences(before: SweepRecord, after: SweepRecord) -> tuple[Difference, ...]:
@@ -364,42 +355,27 @@ def _differences(before: SweepRecord, after: SweepRecord) -> tuple[Difference, .
     A param that one side searches and the other fixes is not a difference of settings: only
     configs of both sides are compared.
     """
-    records = (before, after)
-    searched = {name for record in records for trial in record.trials for name in trial.config}
-    settings, data = (
-        [
-            {name: canonical(v) for name, v in record.settings.items() if name not in searched}
-            for record in records
-        ],
-        [{item.name: item.digest for item in record.datasets} for record in records],
+    searched = {n for record in (before, after) for trial in record.trials for n in trial.config}
+    one, other = _circumstances(before, searched), _circumstances(after, searched)
+    return tuple(
+        Difference(*key, one.get(key, ABSENT), other.get(key, ABSENT))
+        for key in {**one, **other}
+        if one.get(key) != other.get(key)
     )
-    hardware = [
-        {"classes": ", ".join(sorted({str(arm.hardware_class) for arm in record.arms}))}
-        for record in records
-    ]
-    differences = [
-        *_unlike("setting", *settings),
-        *_unlike("data", *data),
-        *_unlike("version", before.environment, after.environment),
-        *_unlike("hardware", *hardware),
-    ]
-    if (one := _canary_ms(before)) and (other := _canary_ms(after)):
-        differences.append(
-            Difference("machine", "calibration probe (ms)", number(one), number(other))
-        )
-    return tuple(differences)
 
 
-def _unlike(
-    subject: Literal["setting", "data", "version", "hardware"],
-    before: Mapping[str, str],
-    after: Mapping[str, str],
-) -> list[Difference]:
-    return [
-        Difference(subject, name, before.get(name, ABSENT), after.get(name, ABSENT))
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name)
-    ]
+def _circumstances(record: SweepRecord, searched: Collection[str]) -> dict[tuple[str, str], str]:
+    """Return everything but the code that may change a sweep's results, by subject and name."""
+    settings = {name: value for name, value in record.settings.items() if name not in searched}
+    hardware = sorted({str(arm.hardware_class) for arm in record.arms})
+    canary_ms = _canary_ms(record)
+    return {
+        **{("setting", name): canonical(value) for name, value in settings.items()},
+        **{("data", item.name): item.digest for item in record.datasets},
+        **{("version", name): version for name, version in record.environment.items()},
+        ("hardware", "classes"): ", ".join(hardware),
+        ("machine", "calibration probe (ms)"): number(canary_ms) if canary_ms else ABSENT,
+    }
 
 
 def _canary_ms(record: SweepRecord) -> float | None:

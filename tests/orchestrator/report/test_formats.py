@@ -27,14 +27,12 @@ from orchestrator.core.trial import ImpossibleArm, Telemetry
 from orchestrator.report.document import Column, Document, Section, Table, make_table, visible
 from orchestrator.report.formats import json_schema
 from orchestrator.report.formats.csv_rows import HEADER
-from orchestrator.report.formats.json_format import VERSION
 from orchestrator.report.formats.markdown import to_markdown
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.report.large_sweep import large
 from tests.orchestrator.sample_records import (
     CPU,
     PORTABLE,
-    UNROLL,
     XLA,
     paired,
     sweep,
@@ -109,18 +107,6 @@ def test_text_fits_the_width_and_is_not_cut_off(width: int) -> None:
     assert all(f"param_number_{i}" in squeezed for i in range(12))
     if width >= 100:
         assert LONG.implementation in squeezed
-
-
-@pytest.mark.parametrize("width", range(100, 141, 5))
-def test_an_arm_of_usual_length_is_never_folded(width: int) -> None:
-    measured = {"val_accuracy": 0.8343, "train_s": 0.4361, "evaluate_s": 0.09213, "load_s": 0.052}
-    trials = [
-        trial(arm, block, metrics={**measured, "step_ms": 3.19 + block, "compile_s": 6.24})
-        for arm in (PORTABLE, UNROLL)
-        for block in range(6)
-    ]
-    report = text(sweep(trials, [PORTABLE, UNROLL]), width=width)
-    assert not [line for line in report.splitlines() if line.strip() in ("l", "ll", "oll", "roll")]
 
 
 def test_terminal_codes_are_printed_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,13 +269,6 @@ def test_reports_are_valid(record: SweepRecord) -> None:
         for t in record.trials
     }
     VALIDATOR.validate(json.loads(render(summarise(record, curves=curves), "json")))
-
-
-def test_json_has_a_version_and_a_line_for_each_entry() -> None:
-    content = read(paired(7))
-    assert (content["format"], content["version"]) == ("rnnsweep-report", VERSION)
-    lines = render(summarise(paired(7)), "json").splitlines()
-    assert sum('"run_id": "run-tensorflow' in line for line in lines) == 14
 
 
 def test_every_figure_names_its_runs_and_can_be_made_again_from_them() -> None:

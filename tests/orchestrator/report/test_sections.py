@@ -15,7 +15,6 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import EpochRecord, FinishedTrial, Telemetry
 from orchestrator.report.document import Section, Table
 from orchestrator.report.sections.document import document
-from tests.orchestrator.report.large_sweep import large
 from tests.orchestrator.sample_hardware import in_slices, on_gpu
 from tests.orchestrator.sample_records import (
     CPU,
@@ -85,25 +84,7 @@ def test_a_workload_without_accuracy_has_no_table_of_it() -> None:
     assert len(tables("Speed-up over", paired(6))) == 2
 
 
-# hardware × implementation
-
-
-def test_the_matrix_has_a_cell_for_each_arm_and_measures_for_choosing_hardware() -> None:
-    summary = summarise(large(blocks=8, kernels=3))
-    matrix = summary.matrix
-    assert matrix.hardware == (CPU, GPU)
-    assert len(matrix.cells) == 6
-    assert (matrix.cells[0].verdict, matrix.cells[0].speedup) == ("baseline", None)
-    assert matrix.cells[1].verdict == summary.comparisons[0].verdict
-    assert {cell.energy_scope for cell in matrix.cells} == {"cpu_package", "gpu"}
-    shown = tables("Hardware × implementation", summary)
-    assert [table.headers[0] for table in shown] == [
-        *("speed-up (95 %)", "rate (samples/s)", "sample (µs)", "epoch (s)", "val_accuracy"),
-        *("peak memory (MiB)", "energy per sample (mJ)", "cost of the timed epochs (USD)"),
-        *("load (s)", "compile (s)", "evaluate (s)", "predict (s)"),
-    ]
-    assert all(table.headers[1:] == (str(CPU), str(GPU)) for table in shown)
-    assert section("Hardware × implementation", paired(8)) is None
+# energy and cost
 
 
 @pytest.mark.parametrize("objectives", [None, {"energy_j": "minimize"}])
@@ -143,38 +124,7 @@ def test_an_objective_on_energy_or_cost_is_shown_once_with_its_unit(
         assert row[1:] == ("5 cpu_package", "5 gpu")
 
 
-def test_energy_is_grouped_by_scope_and_cost_by_basis() -> None:
-    gpu = Arm("tensorflow/cudnn", on_gpu("NVIDIA H200", "AMD EPYC", 16))
-    basis = "2 USD/h (a bill, 2026)"
-    trials = [
-        trial(arm, block, energy_j=energy_j, cost_usd=0.02, energy_scope=scope, cost_basis=basis)
-        for arm, block, scope, energy_j in (
-            *((PORTABLE, block, "cpu_package", 500.0 + block) for block in range(3)),
-            *((gpu, block, "gpu", 2000.0) for block in range(2)),
-            (gpu, 2, "gpu+cpu_package", 2900.0),
-        )
-    ]
-    energy, cost = tables("Energy and cost", sweep(trials, (PORTABLE, gpu)))
-    assert [row[1:] for row in energy.rows] == [
-        ("cpu_package", "3", "501.0 (500.5–501.5)"),
-        ("gpu", "2", "2000 (2000–2000)"),
-        ("gpu+cpu_package", "1", "2900"),
-    ]
-    assert [(row[1], row[-1]) for row in cost.rows] == [("3", basis), ("3", basis)]
-    assert section("Energy and cost", paired(3)) is None
-
-
 # by size
-
-
-def test_the_param_that_explains_most_comes_first() -> None:
-    summary = summarise(large(blocks=40, kernels=2))
-    assert summary.sizes[0].param == "units"
-    assert summary.sizes[0].explains > summary.sizes[1].explains
-    groups = summary.sizes[0].groups
-    assert sorted(block for group in groups for block in group.blocks) == list(range(40))
-    assert [group.low for group in groups] == sorted(group.low or 0 for group in groups)
-    assert len(groups) <= 4
 
 
 def test_a_size_has_its_own_speed_up() -> None:
@@ -197,21 +147,6 @@ def test_a_size_has_its_own_speed_up() -> None:
 
 
 # the best of each arm, and fronts
-
-
-def test_the_best_of_each_arm_is_its_own_best_config() -> None:
-    trials = [
-        trial(arm, block, val_accuracy=0.9 + (block if arm == XLA else -block) / 100)
-        for block in range(7)
-        for arm in (PORTABLE, XLA)
-    ]
-    summary = summarise(sweep(trials))
-    choices = [best for best in summary.best_of_arm if best.objective == "val_accuracy"]
-    assert [(choice.arm, choice.block, choice.tried) for choice in choices] == [
-        (PORTABLE, 0, 7), (XLA, 6, 7),
-    ]  # fmt: skip
-    assert choices[1].run_ids == ("run-tensorflow/portable+xla-6-0",)
-    assert choices[1].values["step_ms"] == 10.0
 
 
 def test_arms_of_other_mathematics_are_on_no_front() -> None:
@@ -323,28 +258,7 @@ def test_a_published_row_is_matched_with_the_nearest_config(
     assert [line[-1] for line in table.rows[1:]] == differs
 
 
-# validity
-
-
-def test_validity_counts_the_trials_behind_the_figures() -> None:
-    trials = [trial(arm, block, node="n1") for block in range(3) for arm in (PORTABLE, XLA)]
-    trials[0] = changed(trials[0], disturbance={"other_processes": 43.0}, attempt=2)
-    trials[2] = changed(trials[2], kernel=None)
-    trials[5] = changed(trials[5], status="failed", failure="crash: signal 11")
-    summary = summarise(sweep(trials))
-    validity = summary.validity
-    assert (validity.trials, validity.used, validity.left_out) == (6, 4, 1)
-    assert (validity.rounds, validity.disturbed_rounds) == (2, 1)
-    portable, xla = validity.arms
-    counts = (portable.complete, portable.proven, portable.disturbed, portable.retried)
-    assert counts == (3, 2, 1, 1)
-    assert [(cause.cause, cause.run_id) for cause in portable.disturbances] == [
-        ("other_processes", trials[0].run_id)
-    ]
-    assert (portable.jit, xla.jit, xla.precision) == (False, True, "float32")
-    counts_table, kernels = tables("Validity", summary)
-    assert counts_table.rows[0][1:] == ("3", "0", "0", "1", "0", "1")
-    assert [row[2] for row in kernels.rows] == ["not by XLA, float32", "by XLA, float32"]
+# baselines
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from orchestrator.report.wording import arm_names, verdict_sentence
 from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import (
     CPU,
-    GPU,
     PORTABLE,
     UNROLL,
     XLA,
@@ -226,43 +225,6 @@ def test_timing_and_full_training_are_compared_by_time_per_step_only() -> None:
     assert comparison.speedup is not None and comparison.speedup.value == pytest.approx(2.0)
     without_steps = [changed(t, metrics={"train_s": 10.0, "val_accuracy": 0.9}) for t in trials]
     assert only(sweep(without_steps, (PORTABLE, TIMED))).pairs == ()
-
-
-def test_two_timing_arms_are_compared_without_accuracies() -> None:
-    trials = [
-        trial(arm, block, metrics={"step_ms": time, "val_accuracy": 0.1})
-        for block in range(7)
-        for arm, time in ((TIMED_BASE, 10.0), (TIMED, 5.0))
-    ]
-    comparison = only(sweep(trials, (TIMED_BASE, TIMED)))
-    assert (comparison.verdict, comparison.accuracy) == ("faster", None)
-
-
-def test_rounds_split_over_nodes_of_one_hardware_class_are_counted() -> None:
-    """A node was lost between two arms of block 2; the GPU's node is of another class."""
-    arms = (PORTABLE, XLA, Arm("tensorflow/portable", GPU))
-    trials = [
-        trial(arm, block, node="c" if arm.hardware == GPU else "b" if block > 2 else "a")
-        for block in range(7)
-        for arm in arms
-    ]
-    split = [changed(t, node="b") if (t.arm, t.block) == (XLA, 2) else t for t in trials]
-    assert summarise(sweep(split, arms)).validity.split_rounds == 1
-    assert summarise(sweep(trials, arms)).validity.split_rounds == 0
-
-
-def test_several_comparisons_have_corrected_intervals() -> None:
-    rng, arms = np.random.default_rng(2), (PORTABLE, XLA, UNROLL)
-    trials = [
-        trial(arm, block, step_ms=float(10.0 * np.exp(rng.normal(0.0, 0.05))))
-        for block in range(10)
-        for arm in arms
-    ]
-    for comparison in summarise(sweep(trials, arms)).comparisons:
-        plain, corrected = comparison.speedup, comparison.corrected
-        assert plain is not None and corrected is not None
-        assert corrected.low < plain.low < plain.high < corrected.high
-        assert comparison.confidence == pytest.approx(0.975)
 
 
 def test_automatic_blocks_widen_the_intervals() -> None:
