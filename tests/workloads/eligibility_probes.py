@@ -21,7 +21,7 @@ import numpy as np
 
 from tests.workloads.stand_in_gpus import CUDNN
 from workloads.context import Context
-from workloads.eligibility import SIMPLE_CELLS, Cell, LayerTraits, ineligibility_reason
+from workloads.eligibility import SIMPLE_CELLS, LayerTraits, ineligibility_reason
 from workloads.implementations import Implementation, parse_implementation
 from workloads.protocol import Device
 
@@ -48,7 +48,7 @@ def cudnn_rules(trial: Context) -> dict[str, float]:
     return _compared(
         (implementation, traits)
         for number, (implementation, traits) in enumerate(_cudnn(trial.implementation.backend))
-        if number % stride == 0 or _arithmetic(traits) == _arithmetic(LayerTraits())
+        if number % stride == 0 or _is_usual(traits)
     )
 
 
@@ -60,30 +60,6 @@ def fused_rules(trial: Context) -> dict[str, float]:
     backend = trial.implementation.backend
     cases = itertools.islice(_fused(backend), 0, None, trial.settings["stride"])
     return _compared(cases, device="cpu" if backend == "torch" else "gpu")
-
-
-def without_gpu(trial: Context) -> dict[str, float]:
-    """Return Keras' outcome for cuDNN on this machine, by cell."""
-    implementation = parse_implementation(f"{trial.implementation.backend}/cudnn")
-    cells: tuple[Cell, ...] = ("lstm", "gru")
-    return {f"{cell}: {kernel_of(implementation, LayerTraits(cell), 'cpu')}": 1.0 for cell in cells}
-
-
-def swallowed(trial: Context) -> dict[str, float]:
-    """Count the outcomes of Keras' PyTorch layers if the library's call fails."""
-    from tests.workloads.stand_in_gpus import torch as simulated_gpu
-
-    implementation, failing = parse_implementation("torch/cudnn"), RuntimeError("cuDNN error")
-    counts: Counter[str] = Counter()
-    cells: tuple[Cell, ...] = ("lstm", "gru")
-    for cell, bidirectional in itertools.product(cells, _BOOLEANS):
-        traits = LayerTraits(cell, bidirectional=bidirectional)
-        with simulated_gpu.gpu():
-            model = model_of(implementation, traits)
-            counts[
-                simulated_gpu.kernel(model, _inputs(traits), implementation, failing=failing)
-            ] += 1
-    return {what: float(count) for what, count in counts.items()}
 
 
 def xla(trial: Context) -> dict[str, float]:
@@ -109,88 +85,36 @@ def xla(trial: Context) -> dict[str, float]:
     return flags
 
 
-def eager_call(trial: Context) -> dict[str, float]:
-    """Return 1 if JAX without a graph reaches the cuDNN call, for which a CPU has no code."""
-    from tests.workloads.stand_in_gpus import jax as simulated_gpu
-
-    with simulated_gpu.gpu():
-        model = model_of(parse_implementation("jax/fused+eager"), LayerTraits(bidirectional=True))
-        try:
-            model(_inputs(LayerTraits()))
-        except NotImplementedError as error:
-            return {"reached": float("'rnn_fwd' not found for platform cpu" in str(error))}
-    return {"reached": 0.0}
-
-
-def simple_cudnn(trial: Context) -> dict[str, float]:
-    """Return 1 if Keras' SimpleRNN refuses cuDNN."""
-    import keras
-
-    try:
-        keras.layers.SimpleRNN(4, use_cudnn=True)
-    except ValueError as error:
-        return {"refused": float("use_cudnn" in str(error))}
-    return {"refused": 0.0}
-
-
 def _cudnn(backend: str) -> Cases:
     """Yield all combinations of the settings that Keras reads."""
     xla = ["+xla"] if backend == "tensorflow" else ["+bf16"]  # CudnnRNNV3 casts bfloat16 inside
-    combinations = itertools.product(
+    names = (
+        *("activation", "recurrent_activation", "recurrent_dropout", "use_bias"),
+        *("cell", "mask", "bidirectional", "stateful"),
+    )
+    for *values, option in itertools.product(
         ("tanh", "relu"), ("sigmoid", "hard_sigmoid"), (0.0, 0.1), (True, False),
         ("lstm", "gru"), _PLACES, _BOOLEANS, _BOOLEANS, ["", "+unroll", "+relu", "+fp16", *xla],
-    )  # fmt: skip
-    for (
-        activation,
-        gates,
-        dropout,
-        bias,
-        cell,
-        mask,
-        bidirectional,
-        stateful,
-        option,
-    ) in combinations:
-        traits: Any = {
-            "cell": cell,
-            "mask": mask,
-            "bidirectional": bidirectional,
-            "stateful": stateful,
-        }
-        arithmetic: Any = {
-            "activation": activation,
-            "recurrent_activation": gates,
-            "recurrent_dropout": dropout,
-            "use_bias": bias,
-        }
-        yield parse_implementation(f"{backend}/cudnn{option}"), LayerTraits(**traits, **arithmetic)
+    ):  # fmt: skip
+        traits: Any = dict(zip(names, values, strict=True))
+        yield parse_implementation(f"{backend}/cudnn{option}"), LayerTraits(**traits)
 
 
-def _arithmetic(traits: LayerTraits) -> tuple[Any, ...]:
-    return (
-        traits.activation,
-        traits.recurrent_activation,
-        traits.recurrent_dropout,
-        traits.use_bias,
-    )
+def _is_usual(traits: LayerTraits) -> bool:
+    names = ("activation", "recurrent_activation", "recurrent_dropout", "use_bias")
+    return all(getattr(traits, name) == getattr(LayerTraits(), name) for name in names)
 
 
 def _fused(backend: str) -> Cases:
     options = ["", "+fp16", *(["+bf16"] if backend != "tensorflow" else [])]
     places = _PLACES if backend != "jax" else _PLACES[:2]  # a lowered program does not show it
-    for cell, mask, bidirectional, stateful, (layers, dropout), option in itertools.product(
+    names = ("cell", "mask", "bidirectional", "stateful")
+    for *values, (layers, dropout), option in itertools.product(
         _CELLS, places, _BOOLEANS, _BOOLEANS, ((1, 0.3), (2, 0.0), (2, 0.3)), options
     ):
-        traits: Any = {
-            "cell": cell,
-            "mask": mask,
-            "bidirectional": bidirectional,
-            "stateful": stateful,
-        }
-        yield (
-            parse_implementation(f"{backend}/fused{option}"),
-            LayerTraits(**traits, layers=layers, dropout=dropout),
-        )
+        traits: Any = dict(zip(names, values, strict=True))
+        implementation = parse_implementation(f"{backend}/fused{option}")
+        yield implementation, LayerTraits(**traits, layers=layers, dropout=dropout)
 
 
 def _compared(cases: Cases, device: Device = "gpu") -> dict[str, float]:
@@ -273,16 +197,10 @@ def portable_runs(trial: Context) -> dict[str, float]:
 
 
 def _portable(implementation: Implementation) -> Cases:
-    for cell, mask, bidirectional, stateful, dropout, bias in itertools.product(
-        _CELLS, _PLACES, _BOOLEANS, _BOOLEANS, (0.0, 0.1), _BOOLEANS
-    ):
-        traits: Any = {
-            "cell": cell,
-            "mask": mask,
-            "bidirectional": bidirectional,
-            "stateful": stateful,
-        }
-        yield implementation, LayerTraits(**traits, recurrent_dropout=dropout, use_bias=bias)
+    names = ("cell", "mask", "bidirectional", "stateful", "recurrent_dropout", "use_bias")
+    for values in itertools.product(_CELLS, _PLACES, _BOOLEANS, _BOOLEANS, (0.0, 0.1), _BOOLEANS):
+        traits: Any = dict(zip(names, values, strict=True))
+        yield implementation, LayerTraits(**traits)
 
 
 def _run(implementation: Implementation, traits: LayerTraits) -> None:

@@ -119,20 +119,19 @@ def cudnn_unchecked(trial: Context) -> dict[str, float]:
 
 
 def leftovers(trial: Context) -> dict[str, float]:
-    """Count the models and traced graphs of earlier trials that are still in memory."""
+    """Count the models and traced graphs of earlier trials in memory, and other frameworks.
+
+    Keras' callbacks import JAX, which does not count.
+    """
     from workloads.models.model import WitnessedModel
 
     types = [type(item) for item in gc.get_objects()]
+    others = {"tensorflow", "torch"} - {trial.implementation.backend}
     return {
         "models": float(types.count(WitnessedModel)),
         "graphs": float(sum(kind.__name__ == "FuncGraph" for kind in types)),
+        "frameworks": float(sum(sys.modules.get(name) is not None for name in others)),
     }
-
-
-def foreign(trial: Context) -> dict[str, float]:
-    """Count the other frameworks in the process; Keras' callbacks import JAX."""
-    others = {"tensorflow", "torch"} - {trial.implementation.backend}
-    return {"frameworks": float(sum(sys.modules.get(name) is not None for name in others))}
 
 
 def hook_calls(trial: Context) -> dict[str, float]:

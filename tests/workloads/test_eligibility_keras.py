@@ -13,6 +13,7 @@ from tests.workloads.eligibility_probes import REFUSED
 from tests.workloads.shared_trainer import Trainer, result
 from tests.workloads.stand_in_gpus import CUDNN, OTHER_KERNEL
 
+pytestmark = pytest.mark.full
 PROBES = "tests.workloads.eligibility_probes"
 EACH_BACKEND = pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 
@@ -44,37 +45,10 @@ def test_our_rules_on_the_fused_layer_are_its_own(trainer_of: Trainer, backend: 
     assert set(counts) == {CUDNN, REFUSED} | other_outcomes.get(backend, set())
 
 
-@pytest.mark.parametrize(
-    ("backend", "lstm", "gru"),
-    [
-        ("tensorflow", REFUSED, REFUSED),
-        ("jax", REFUSED, OTHER_KERNEL),
-        ("torch", OTHER_KERNEL, OTHER_KERNEL),
-    ],
-)
-def test_without_a_gpu_keras_refuses_or_silently_runs_another_kernel(
-    trainer_of: Trainer, backend: str, lstm: str, gru: str
-) -> None:
-    counts = ask(trainer_of, "without_gpu", f"{backend}/portable")
-    assert set(counts) == {f"lstm: {lstm}", f"gru: {gru}"}
-
-
-def test_keras_hides_cudnn_errors_on_pytorch(torch_trainer: Trainer) -> None:
-    assert ask(torch_trainer, "swallowed", "torch/portable") == {OTHER_KERNEL: 4.0}
-
-
-def test_keras_simple_layers_refuse_cudnn(trainer: Trainer) -> None:
-    assert ask(trainer, "simple_cudnn", "tensorflow/portable") == {"refused": 1.0}
-
-
 def test_xla_compiles_portable_layers_and_never_cudnn(trainer: Trainer) -> None:
     assert ask(trainer, "xla", "tensorflow/portable") == {
         "MatMul": 1.0, "CudnnRNNV3": 0.0, "portable": 1.0, "bidirectional": 1.0
     }  # fmt: skip
-
-
-def test_jax_calls_cudnn_without_a_graph_too(jax_trainer: Trainer) -> None:
-    assert ask(jax_trainer, "eager_call", "jax/portable") == {"reached": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import subprocess
@@ -12,9 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from workloads import registry
-from workloads.data.sources import DOWNLOADS, digits_file
+from workloads.data.sources import DOWNLOADS
 from workloads.eligibility import LayerTraits
-from workloads.failures import DataError
 
 IMAGE_ROWS = registry.find_workload("image_rows")
 
@@ -30,26 +28,20 @@ def test_the_registry_imports_no_framework_and_is_quick() -> None:
     assert not loaded & {"tensorflow", "keras", "jax", "torch", "sklearn", "numpy"}
 
 
-def test_every_built_in_workload_is_complete() -> None:
-    for workload in registry.built_in_workloads():
-        assert workload.is_built_in
-        assert workload.settings_model is not None
-        assert json.loads(json.dumps(workload.resolve({}))) == workload.resolve({})
-        assert workload.metrics
-        assert set(workload.data_settings) <= set(workload.settings_model.model_fields)
-        for name, field in workload.settings_model.model_fields.items():
-            assert field.description, f"{workload.name}.{name} has no description"
+@pytest.mark.parametrize("workload", registry.built_in_workloads(), ids=str)
+def test_every_built_in_workload_is_complete(workload: registry.Workload) -> None:
+    assert workload.is_built_in and workload.settings_model is not None and workload.metrics
+    assert json.loads(json.dumps(workload.resolve({}))) == workload.resolve({})
+    assert set(workload.data_settings) <= set(workload.settings_model.model_fields)
+    for name, field in workload.settings_model.model_fields.items():
+        assert field.description, f"{workload.name}.{name} has no description"
 
 
-@pytest.mark.parametrize("name", ["image_row", "Image_rows", "", "a.b", "a:b:c", "a b:c", ":f"])
+@pytest.mark.parametrize("name", ["Image_rows", "", "a.b", "a:b:c", "a b:c", ":f", "image_row"])
 def test_an_unknown_workload_is_refused(name: str) -> None:
-    with pytest.raises(registry.UnknownWorkload, match=r"one of image_rows.*, or package"):
+    with pytest.raises(registry.UnknownWorkload, match=r"one of image_rows.*, or package") as why:
         registry.find_workload(name)
-
-
-def test_the_nearest_workload_is_suggested() -> None:
-    with pytest.raises(registry.UnknownWorkload, match="did you mean 'image_rows'"):
-        registry.find_workload("image_row")
+    assert name != "image_row" or "did you mean 'image_rows'" in str(why.value)
 
 
 def test_a_users_workload_takes_anything() -> None:
@@ -69,62 +61,42 @@ def test_settings_are_filled_in_and_lead_to_traits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("workload", "settings", "message"),
     [
-        ({"unit": 3}, "settings.unit: no such setting (did you mean 'units'?); known: cell,"),
-        ({"units": 0}, "settings.units: Input should be greater than or equal to 1; received 0"),
-        ({"units": "64"}, "settings.units: Input should be a valid integer; received '64'"),
-        ({"units": True}, "settings.units: Input should be a valid integer; received True"),
-        ({"dropout": 1.0}, "settings.dropout: Input should be less than 1; received 1.0"),
-        ({"cell": "rnn"}, "settings.cell: Input should be 'lstm', 'gru', 'rnn_tanh' or"),
-        ({"data_path": "x.npz"}, "settings: data_path is read for dataset mnist only"),
+        ("image_rows", {"unit": 3}, "settings.unit: no such setting (did you mean 'units'?)"),
+        ("image_rows", {"units": 0}, "settings.units: Input should be greater than or equal to 1"),
+        ("image_rows", {"units": "64"}, "settings.units: Input should be a valid integer; rec"),
+        ("image_rows", {"units": True}, "settings.units: Input should be a valid integer; rec"),
+        ("image_rows", {"dropout": 1.0}, "settings.dropout: Input should be less than 1; received"),
+        ("image_rows", {"cell": "rnn"}, "settings.cell: Input should be 'lstm', 'gru', 'rnn_tanh'"),
+        ("image_rows", {"data_path": "x"}, "settings: data_path is read for dataset mnist only"),
+        ("sentiment", {"data_path": "x", "dataset": "python-docs"}, "for dataset imdb only"),
+        ("next_token", {"data_path": "x", "dataset": "zipf"}, "dataset file or shakespeare only"),
+        ("next_token", {"dataset": "file"}, "dataset file: expected data_path"),
+        ("next_token", {"cell": "rnn_tanh", "activation": "relu"}, "has a fixed activation"),
+        ("char_rnn", {"bidirectional": True}, "the backward direction would read the character"),
     ],
 )
-def test_wrong_settings_are_explained(settings: dict[str, Any], message: str) -> None:
+def test_wrong_settings_are_explained(
+    workload: str, settings: dict[str, Any], message: str
+) -> None:
+    known = registry.find_workload(workload)
+    assert not known.accepts(settings)
     with pytest.raises(ValidationError) as caught:
-        IMAGE_ROWS.resolve(settings)
-    assert message in registry.explain_invalid_settings(caught.value, IMAGE_ROWS.settings_model)
+        known.resolve(settings)
+    assert message in registry.explain_invalid_settings(caught.value, known.settings_model)
 
 
 def test_all_faults_are_explained_at_once() -> None:
     with pytest.raises(ValidationError) as caught:
         IMAGE_ROWS.resolve({"units": 0, "layers": 0, "colour": 1})
-    assert (
-        registry.explain_invalid_settings(caught.value, IMAGE_ROWS.settings_model).count(
-            "settings."
-        )
-        == 3
-    )
+    reasons = registry.explain_invalid_settings(caught.value, IMAGE_ROWS.settings_model)
+    assert reasons.count("settings.") == 3
 
 
-def test_data_digests_come_from_the_source(tmp_path: Path) -> None:
-    assert IMAGE_ROWS.data_digest({}) == hashlib.sha256(digits_file().read_bytes()).hexdigest()
-    assert IMAGE_ROWS.data_digest({"dataset": "mnist"}) == DOWNLOADS["mnist"]
-    path = tmp_path / "images.npz"
-    path.write_bytes(b"images")
-    own = IMAGE_ROWS.data_digest({"dataset": "mnist", "data_path": str(path)})
-    assert own == hashlib.sha256(b"images").hexdigest()
-
-
-def test_the_settings_that_decide_the_data_are_named() -> None:
-    assert IMAGE_ROWS.data_settings == ("dataset", "data_path")
-    assert IMAGE_ROWS.accepts({"dataset": "mnist", "data_path": "x.npz"})
-    assert not IMAGE_ROWS.accepts({"data_path": "x.npz"})
-
-
-def test_missing_data_is_explained(tmp_path: Path) -> None:
-    path = tmp_path / "missing.npz"
-    with pytest.raises(DataError, match=r"missing\.npz.*No such file.*settings\.data_path"):
-        IMAGE_ROWS.data_digest({"dataset": "mnist", "data_path": str(path)})
-
-
-def test_the_digest_of_mnist_is_what_keras_checks() -> None:
+@pytest.mark.parametrize("dataset", ["mnist", "imdb"])
+def test_the_digest_of_a_download_is_what_keras_checks(dataset: str) -> None:
     spec = importlib.util.find_spec("keras")
     assert spec is not None and spec.origin is not None
-    loader = Path(spec.origin).parent / "src" / "datasets" / "mnist.py"
-    assert DOWNLOADS["mnist"] in loader.read_text(encoding="utf-8")
-
-
-def test_a_language_model_reads_forward_only() -> None:
-    with pytest.raises(ValidationError, match="the backward direction would read the character"):
-        registry.find_workload("char_rnn").resolve({"bidirectional": True})
+    loader = Path(spec.origin).parent / "src" / "datasets" / f"{dataset}.py"
+    assert DOWNLOADS[dataset] in loader.read_text(encoding="utf-8")

@@ -36,21 +36,12 @@ def gpu() -> Iterator[None]:
         yield
 
 
-def kernel(
-    model: Any, inputs: Any, implementation: Implementation, *, failing: Exception | None = None
-) -> str:
-    """Return the kernel that the model's forward and backward pass called.
-
-    Args:
-        model: a Keras model.
-        inputs: inputs of the model.
-        implementation: not needed here.
-        failing: exception that the fused RNN raises when it is called.
-    """
+def kernel(model: Any, inputs: Any, implementation: Implementation) -> str:
+    """Return the kernel that the model's forward and backward pass called."""
     with ExitStack() as stack:
         calls = [
             stack.enter_context(
-                mock.patch.object(torch._VF, name, side_effect=failing or getattr(torch._VF, name))
+                mock.patch.object(torch._VF, name, side_effect=getattr(torch._VF, name))
             )
             for name in _FUNCTIONS
         ]
@@ -61,7 +52,7 @@ def kernel(
         if "modified by an inplace operation" not in str(error):
             raise
         return "a failed backward pass"
-    return CUDNN if any(call.called for call in calls) and failing is None else OTHER_KERNEL
+    return CUDNN if any(call.called for call in calls) else OTHER_KERNEL
 
 
 def _on_gpu(inputs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Workloads for the tests of the roofline, with a clock that only its operations advance."""
+"""Workloads that inspect the canary, and the roofline with a clock that only operations advance."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 from __future__ import annotations
@@ -7,9 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import numpy as np
-
 from workloads.context import Context
+from workloads.measuring import canary
+from workloads.measuring.measurement import prepare_framework
+from workloads.tasks.image_rows import run
 
 COMPILING_S, JITTER = 100.0, (1.0, 0.5, 1.0, 2.0, 1.0, 1.5)
 RATES = {256: 1e10, 512: 8e10, 1024: 4e10}
@@ -76,28 +77,27 @@ def method(trial: Context) -> dict[str, float]:
     }
 
 
-def host_copy(trial: Context) -> dict[str, float]:
-    """Count the copied bytes, and the threads that copied them."""
-    import threading
-    from concurrent.futures import ThreadPoolExecutor
+def phases(trial: Context) -> dict[str, float]:
+    """Run `image_rows` with a canary that is a phase of its own, and takes 3 ms and then 2."""
+    durations_ms = iter((3.0, 2.0))
 
-    from workloads.measuring import roofline
+    def run_canary(*_: Any) -> float:
+        with trial.phase("canary"):
+            return next(durations_ms)
 
-    copied: list[int] = []
-    names = set()
-    real = np.copyto
+    with mock.patch.object(canary, "run_canary", run_canary):
+        return run(trial)
 
-    def copyto(target: Any, source: Any) -> None:
-        names.add(threading.current_thread().name)
-        target[:] = 0
-        real(target, source)
-        copied.append(int(target.sum()) * target.itemsize)
-        barrier.wait(10)
 
-    barrier = threading.Barrier(2)
-    with (
-        ThreadPoolExecutor(2) as threads,
-        mock.patch.object(np, "copyto", copyto),
-    ):
-        roofline.host_copy("bfloat16", threads, 2)(2**20)()
-    return {"bytes": sum(copied), "threads": len(names)}
+def on_a_device(trial: Context) -> dict[str, float]:
+    """Run a GPU's canary, smaller, on any device; count how often it waited for the device."""
+    waits = []
+    with prepare_framework(trial) as framework, mock.patch.object(canary, "_SIDE", 64):
+
+        def synchronise(values: Any) -> None:
+            framework.synchronise(values)
+            waits.append([tuple(value.shape) for value in values])
+
+        canary_ms = canary.run_canary("gpu", synchronise)
+    assert set(map(tuple, waits)) == {((64, 64),)}, waits
+    return {"waits": len(waits), "canary_ms": canary_ms}

@@ -1,0 +1,234 @@
+"""The built-in workloads in real trainers: their metrics, their data, and that they learn."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.lacking import skip_here
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
+from workloads.eligibility import is_installed
+from workloads.implementations import BACKENDS
+from workloads.protocol import Artifact, Dataset, Epoch, Event, KernelProof
+from workloads.registry import find_workload
+
+pytestmark = pytest.mark.full
+LEARNING: dict[str, Any] = {"units": 8, "dropout": 0.0, "timed_steps": 2}
+SMALL: dict[str, dict[str, Any]] = {
+    "image_rows": {**LEARNING, "layers": 1, "dense_units": 8, "epochs": 2, "samples": 70},
+    "next_token": {
+        **LEARNING,
+        **{"samples": 128, "validation_samples": 64, "batch_size": 32},
+        **{"embedding_units": 4, "sequence_length": 12, "vocabulary": 40},
+    },
+    "char_rnn": {
+        **LEARNING,
+        **{"samples": 20, "validation_samples": 8, "batch_size": 4},
+        **{"layers": 1, "sequence_length": 12, "sample_characters": 30},
+    },
+    "sentiment": {
+        **LEARNING,
+        **{"dataset": "python-docs", "samples": 96, "validation_samples": 32, "vocabulary": 500},
+        **{"embedding_units": 5, "sequence_length": 20},
+    },
+    "synthetic": {
+        **{"features": 5, "sequence_length": 6, "units": 4, "batch_size": 3, "timed_steps": 3},
+    },
+}
+EACH_KERNEL = ("tensorflow/portable", "jax/portable", "torch/portable", "torch/fused")
+
+
+def ask(trainer: Trainer, workload: str, implementation: str, **settings: Any) -> list[Event]:
+    own = {**SMALL[workload], **settings}
+    return trainer.ask(workload, implementation, settings=own, seed=3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("workload", SMALL)
+def test_a_trial_reports_its_metrics_its_data_and_its_kernel(
+    trainer_of: Trainer, workload: str, backend: str
+) -> None:
+    events = ask(trainer_of, workload, f"{backend}/portable")
+    metrics, known = result(events), find_workload(workload)
+    optional = {"time_to_accuracy_s", "peak_gpu_mib", "step_ms_p95", "import_s"}
+    assert set(metrics) - optional == set(known.metrics) - optional
+    assert single_event(events, KernelProof).ran == "portable"
+    assert metrics["sample_us"] == pytest.approx(1e6 / metrics["samples_per_s"])
+    if workload == "synthetic":
+        assert metrics["step_ms"] == pytest.approx(1_000 * metrics["train_s"] / 3)
+        return
+    data = single_event(events, Dataset)
+    assert data.digest == known.data_digest(SMALL[workload])
+    assert data.samples == SMALL[workload]["samples"]
+    assert data.validation_samples == SMALL[workload].get("validation_samples", 359)
+
+
+@pytest.mark.parametrize(
+    ("workload", "settings", "implementations"),
+    [
+        (
+            "image_rows",
+            {"layers": 2, "bidirectional": True},
+            ("tensorflow/portable+xla", "tensorflow/portable+unroll", *EACH_KERNEL),
+        ),
+        ("image_rows", {"cell": "gru"}, ("jax/portable+unroll", *EACH_KERNEL)),
+        ("next_token", {}, EACH_KERNEL),
+        ("char_rnn", {"layers": 2}, EACH_KERNEL),
+        ("sentiment", {"masked": True}, EACH_KERNEL),
+        ("sentiment", {"masked": False}, EACH_KERNEL),
+    ],
+)
+def test_arms_start_equal_and_stay_close(
+    request: pytest.FixtureRequest,
+    workload: str,
+    settings: dict[str, Any],
+    implementations: tuple[str, ...],
+) -> None:
+    losses, texts = [], set()
+    for implementation in implementations:
+        backend = implementation.partition("/")[0]
+        if not is_installed(backend):
+            skip_here(f"{backend} is not installed here: {BACKENDS[backend]}")
+        name = "trainer" if backend == "tensorflow" else f"{backend}_trainer"
+        events = ask(request.getfixturevalue(name), workload, implementation, **settings)
+        proof = single_event(events, KernelProof)
+        assert proof.ran == proof.asked
+        losses.append([result(events)[metric] for metric in ("loss", "val_loss")])
+        texts |= {event.text for event in events if isinstance(event, Artifact)}
+    assert np.array(losses) == pytest.approx(np.array([losses[0]] * len(losses)), rel=1e-4)
+    assert len(texts) == (workload == "char_rnn"), "equal weights and seeds write equal texts"
+
+
+@pytest.mark.parametrize(
+    ("backend", "kernel"),
+    [
+        *(("tensorflow", f"portable{option}") for option in ("+xla", "+unroll", "+eager")),
+        *(("jax", f"portable{option}") for option in ("+unroll", "+eager")),
+        *(("torch", kernel) for kernel in ("fused", "fused+bf16")),
+    ],
+)
+def test_passes_of_every_kernel_are_timed_and_proven(
+    trainer_of: Trainer, backend: str, kernel: str
+) -> None:
+    events = ask(trainer_of, "synthetic", f"{backend}/{kernel}")
+    assert result(events)["forward_ms"] > 0
+    assert single_event(events, KernelProof).ran == kernel
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn_tanh", "rnn_relu"])
+def test_passes_of_every_cell_are_proven_and_counted(torch_trainer: Trainer, cell: str) -> None:
+    shape = {"cell": cell, "layers": 2, "bidirectional": True, "timed_steps": 20}
+    events = ask(torch_trainer, "synthetic", "torch/fused", **shape)
+    metrics, gates = result(events), {"lstm": 4, "gru": 3}.get(cell, 1)
+    assert single_event(events, KernelProof).ran == "fused"
+    assert metrics["step_ms_median"] <= metrics["step_ms_p95"]
+    forward = 6 * 2 * (2 * gates * 4 * (5 + 4) + 2 * gates * 4 * (8 + 4))
+    assert metrics["model_flops_per_step"] == 3 * 3 * forward  # steps, samples, both passes
+
+
+@pytest.mark.parametrize(
+    ("workload", "settings", "accuracy"),
+    [
+        ("image_rows", {"units": 64, "epochs": 12, "learning_rate": 5e-3, "samples": None}, 0.9),
+        (
+            "next_token",  # more than the share of Zipf's first word
+            {
+                **{"dataset": "zipf", "vocabulary": 16, "samples": 3000, "epochs": 8},
+                **{"units": 32, "learning_rate": 0.02},
+            },
+            0.1 + 1 / sum(1 / rank for rank in range(1, 16)),
+        ),
+        (
+            "sentiment",
+            {
+                **{"samples": None, "validation_samples": None, "vocabulary": 3000, "epochs": 4},
+                **{"units": 16, "embedding_units": 16, "learning_rate": 5e-3},
+            },
+            0.65,
+        ),
+        (
+            "char_rnn",  # more than the most frequent characters
+            {
+                **{"samples": 2000, "validation_samples": 200, "units": 64, "epochs": 2},
+                **{"sequence_length": 25, "batch_size": 20, "learning_rate": 0.3},
+            },
+            0.25,
+        ),
+    ],
+)
+def test_a_workload_learns(
+    torch_trainer: Trainer, workload: str, settings: dict[str, Any], accuracy: float
+) -> None:
+    target = {"target_accuracy": accuracy, "timed_steps": 0}
+    events = ask(torch_trainer, workload, "torch/fused", **settings, **target)
+    metrics = result(events)
+    assert metrics["val_accuracy"] > accuracy
+    assert 0 < metrics["time_to_accuracy_s"] <= metrics["train_s"]
+    curve = [event.metrics["val_accuracy"] for event in events if isinstance(event, Epoch)]
+    assert curve[-1] == metrics["val_accuracy"] > curve[0]
+
+
+@pytest.mark.parametrize("batches", ["stateful", "windows"])
+def test_char_rnn_reports_bits_and_writes_a_text(torch_trainer: Trainer, batches: str) -> None:
+    settings = {"batches": batches, "validation_samples": 10}
+    events = ask(torch_trainer, "char_rnn", "torch/fused", **settings)
+    metrics, text = result(events), single_event(events, Artifact)
+    assert metrics["bits_per_char"] == pytest.approx(metrics["loss"] / math.log(2))
+    assert metrics["val_bits_per_char"] == pytest.approx(metrics["val_loss"] / math.log(2))
+    assert text.name == "sample.txt"
+    prime, mark, continuation = text.text.partition("--- written at temperature 0.8:\n")
+    assert (len(prime), bool(mark), len(continuation)) == (12 + 1, True, 30 + 1)
+    counted = 8 if batches == "stateful" else 10  # full batches of four samples
+    assert single_event(events, Dataset).validation_samples == counted
+
+
+def test_settings_decide_what_is_learnt(torch_trainer: Trainer) -> None:
+    def loss(workload: str, **settings: Any) -> float:
+        return result(ask(torch_trainer, workload, "torch/fused", **settings))["loss"]
+
+    assert loss("char_rnn") != loss("char_rnn", batches="windows")
+    assert loss("sentiment", masked=True) != loss("sentiment", masked=False)
+    assert loss("next_token") != loss("next_token", tokens="word")
+    dropout = {"layers": 2, "dropout": 0.4}
+    assert loss("char_rnn", **dropout) != loss("char_rnn", **dropout, dropout_after="all")
+    events = ask(torch_trainer, "char_rnn", "torch/fused", sample_characters=0)
+    assert not [event for event in events if isinstance(event, Artifact)]
+
+
+@pytest.mark.parametrize(
+    ("workload", "settings", "kind", "message"),
+    [
+        ("sentiment", {"padding": "left"}, "not_possible", "the padding is on the left"),
+        ("next_token", {"samples": 50_000_000}, "data", "samples: expected at most"),
+        ("image_rows", {"dataset": "mnist", "data_path": "x.npz"}, "data", "a readable file"),
+        ("sentiment", {"dataset": "imdb", "data_path": "{classes}"}, "data", "the labels 0 and 1"),
+    ],
+)
+def test_settings_that_cannot_run_are_refused(
+    torch_trainer: Trainer,
+    tmp_path: Path,
+    workload: str,
+    settings: dict[str, Any],
+    kind: str,
+    message: str,
+) -> None:
+    tokens, labels, path = np.ones((6, 4), np.int32), np.arange(6) % 3, tmp_path / "reviews.npz"
+    np.savez(path, x_train=tokens, y_train=labels, x_test=tokens, y_test=labels)
+    own = {name: str(path) if value == "{classes}" else value for name, value in settings.items()}
+    refused = failure(ask(torch_trainer, workload, "torch/fused", **own))
+    assert refused.kind == kind
+    assert message in refused.message
+
+
+def test_cudnn_without_a_gpu_is_not_possible_and_keras_agrees(trainer: Trainer) -> None:
+    refusal = failure(ask(trainer, "image_rows", "tensorflow/cudnn"))
+    assert refusal.kind == "not_possible"
+    assert refusal.message == "tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU"
+    probe, settings = "tests.workloads.probes:cudnn_unchecked", SMALL["image_rows"]
+    keras_refusal = failure(trainer.ask(probe, "tensorflow/portable", settings=settings))
+    assert keras_refusal.kind == "not_possible"
+    assert "tensorflow/cudnn: Keras refuses it here: " in keras_refusal.message
