@@ -105,15 +105,14 @@ def find_workload(name: str) -> Workload:
     Raises:
         UnknownWorkload: the name is neither; the message suggests the nearest built-in name.
     """
-    for workload in _BUILT_IN:
-        if workload.name == name:
-            return workload
+    known = {workload.name: workload for workload in _BUILT_IN}
+    if name in known:
+        return known[name]
     if _OWN.fullmatch(name):
         return Workload(name, entry=name, summary="a workload of your own")
-    names = [workload.name for workload in _BUILT_IN]
-    near = difflib.get_close_matches(name, names, n=1)
+    near = difflib.get_close_matches(name, known, n=1)
     raise UnknownWorkload(
-        f"workload: expected one of {', '.join(names)}, or package.module:function;"
+        f"workload: expected one of {', '.join(known)}, or package.module:function;"
         f" received {name!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
     )
 
@@ -166,49 +165,45 @@ TIMING_METRICS = (
 _DATA = ("dataset", "data_path")
 _WORK = ("epochs", "timed_steps", "samples", "validation_samples")
 _BUILT_IN: tuple[Workload, ...] = (
-    Workload(
-        "image_rows",
-        "workloads.tasks.image_rows:run",
-        "classifies images whose rows are read as a sequence (digits, MNIST)",
-        ImageRowsSettings,
-        _DATA,
-        _WORK,
-        _TRAINING_METRICS,
-    ),
-    Workload(
-        "next_token",
-        "workloads.tasks.next_token:run",
-        "predicts the token that follows a window of text",
-        NextTokenSettings,
-        _DATA,
-        _WORK,
-        _TRAINING_METRICS,
-    ),
-    Workload(
-        "char_rnn",
-        "workloads.tasks.char_rnn:run",
-        "a character-level language model, which writes a text after training",
-        CharRnnSettings,
-        _DATA,
-        (*_WORK, "sample_characters"),
-        (*_TRAINING_METRICS, "bits_per_char", "val_bits_per_char", "sample_s"),
-    ),
-    Workload(
-        "sentiment",
-        "workloads.tasks.sentiment:run",
-        "classifies reviews as good or bad: padded, masked, in both directions",
-        SentimentSettings,
-        _DATA,
-        _WORK,
-        _TRAINING_METRICS,
+    *(
+        Workload(name, f"workloads.tasks.training:{name}", summary, model, _DATA, work, metrics)
+        for name, summary, model, work, metrics in (
+            (
+                "image_rows",
+                "classifies images whose rows are read as a sequence (digits, MNIST)",
+                ImageRowsSettings,
+                _WORK,
+                _TRAINING_METRICS,
+            ),
+            (
+                "next_token",
+                "predicts the token that follows a window of text",
+                NextTokenSettings,
+                _WORK,
+                _TRAINING_METRICS,
+            ),
+            (
+                "char_rnn",
+                "a character-level language model, which writes a text after training",
+                CharRnnSettings,
+                (*_WORK, "sample_characters"),
+                (*_TRAINING_METRICS, "bits_per_char", "val_bits_per_char", "sample_s"),
+            ),
+            (
+                "sentiment",
+                "classifies reviews as good or bad: padded, masked, in both directions",
+                SentimentSettings,
+                _WORK,
+                _TRAINING_METRICS,
+            ),
+        )
     ),
     Workload(
         "synthetic",
         "workloads.tasks.synthetic:run",
         "the recurrent layers alone, forward and both ways, on random input",
         SyntheticSettings,
-        (),
-        ("timed_steps",),
-        _PASSES_METRICS,
+        work_settings=("timed_steps",),
+        metrics=_PASSES_METRICS,
     ),
 )

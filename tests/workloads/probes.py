@@ -25,7 +25,7 @@ from workloads.protocol import Command, Finish, Slice
 from workloads.registry import find_workload
 from workloads.settings.tasks import ImageRowsSettings
 from workloads.slicing import Slicing
-from workloads.tasks.image_rows import build, load, run
+from workloads.tasks.training import build, image_rows, load_image_rows
 
 
 def configure(trial: Context) -> dict[str, float]:
@@ -109,13 +109,13 @@ def poisoned(trial: Context) -> dict[str, float]:
 
 def on_a_gpu(trial: Context) -> dict[str, float]:
     """Run `image_rows` as a GPU trial in this process without a GPU."""
-    return run(dataclasses.replace(trial, device="gpu"))
+    return image_rows(dataclasses.replace(trial, device="gpu"))
 
 
 def cudnn_unchecked(trial: Context) -> dict[str, float]:
     """Run `image_rows` on cuDNN without our own rules: Keras' message becomes the failure."""
     cudnn = parse_implementation(f"{trial.implementation.backend}/cudnn")
-    return run(dataclasses.replace(trial, implementation=cudnn))
+    return image_rows(dataclasses.replace(trial, implementation=cudnn))
 
 
 def leftovers(trial: Context) -> dict[str, float]:
@@ -250,7 +250,7 @@ def plan_training(trial: Context, implementation: Implementation | None = None) 
     settings = ImageRowsSettings(
         **find_workload("image_rows").resolve({"validation_samples": 40, **own})
     )
-    data = load(settings)
+    data = load_image_rows(settings)
     model = build(settings, dataclasses.replace(trial, implementation=implementation), data)
     order = np.random.default_rng([trial.seed, 1]).permutation(len(data.train))
     train = reorder(data.train, order)

@@ -1,8 +1,11 @@
+"""Limits of containers, jobs and services, and the CPUs that follow from them."""
+
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,30 +14,103 @@ from orchestrator import hardware
 from tests.workloads.shared_trainer import expect_package
 from workloads import cpus
 from workloads.backend import environment_for
+from workloads.cgroups import CgroupLimits, read_limits
 from workloads.implementations import BACKENDS, parse_implementation
 
+V1_NONE = "9223372036854771712\n"
+V1_PERIOD = {"cpu/cpu.cfs_period_us": "100000\n"}
 
-def group(root: Path, quota: str) -> Path:
-    """Write a cgroup tree of version 2 with this CPU quota."""
-    folder = root / "sys/fs/cgroup"
-    folder.mkdir(parents=True)
-    (folder / "cgroup.controllers").write_text("cpu memory\n")
-    (folder / "cpu.max").write_text(quota)
+
+def tree(root: Path, group: str, files: Mapping[str, str]) -> Path:
+    """Write `proc/self/cgroup`, and files in `sys/fs/cgroup`."""
+    paths = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    for name, text in {"proc/self/cgroup": group, **paths}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
     return root
 
 
+def version_2(**limits: str) -> dict[str, str]:
+    names = {name.replace("_", "."): text for name, text in limits.items()}
+    return {"cgroup.controllers": "cpuset cpu io memory pids\n", **names}
+
+
 @pytest.mark.parametrize(
-    ("text", "expected"), [("max 100000", None), ("150000 100000", 1), ("50000 100000", 1)]
+    ("group", "files", "expected"),
+    [
+        pytest.param("", {}, CgroupLimits(), id="no cgroups"),
+        pytest.param(
+            "0::/\n",
+            version_2(cpu_max="150000 100000\n", memory_max="8589934592\n"),
+            CgroupLimits(1.5, 8192, 2),
+            id="container of version 2",
+        ),
+        pytest.param(
+            "0::/\n",
+            version_2(cpu_max="max 100000\n", memory_max="max\n"),
+            CgroupLimits(None, None, 2),
+            id="version 2 without limits",
+        ),
+        pytest.param(
+            "0::/system.slice/job.service/part\n",
+            {
+                **version_2(),
+                "system.slice/cpu.max": "800000 100000\n",
+                "system.slice/job.service/cpu.max": "200000 100000\n",
+                "system.slice/job.service/memory.max": "4294967296\n",
+                "system.slice/job.service/part/cpu.max": "400000 100000\n",
+                "system.slice/job.service/part/memory.max": "max\n",
+            },
+            CgroupLimits(2.0, 4096, 2),
+            id="the tightest of groups within groups",
+        ),
+        pytest.param(
+            "4:memory:/docker/abc\n2:cpu,cpuacct:/docker/abc\n",
+            {
+                "cpu,cpuacct/cpu.cfs_quota_us": "250000\n",
+                "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+                "memory/memory.limit_in_bytes": "2147483648\n",
+            },
+            CgroupLimits(2.5, 2048, 1),
+            id="container of version 1, which sees its group as the root",
+        ),
+        pytest.param(
+            "4:memory:/jobs/7\n2:cpu:/jobs/7\n0::/\n",
+            {
+                "cpu/cpu.cfs_quota_us": "-1\n",
+                **V1_PERIOD,
+                "memory/memory.limit_in_bytes": V1_NONE,
+                "memory/jobs/7/memory.limit_in_bytes": "1073741824\n",
+                "unified/cgroup.controllers": "\n",
+            },
+            CgroupLimits(None, 1024, 1),
+            id="version 1 with an empty version 2",
+        ),
+        pytest.param(
+            "nonsense\n0::/../../elsewhere\n",
+            version_2(cpu_max="many 0\n"),
+            CgroupLimits(None, None, 2),
+            id="unreadable values limit nothing",
+        ),
+    ],
 )
-def test_a_cgroup_quota_limits_the_cpus(tmp_path: Path, text: str, expected: int | None) -> None:
+def test_limits(
+    tmp_path: Path, group: str, files: Mapping[str, str], expected: CgroupLimits
+) -> None:
+    assert read_limits(tree(tmp_path, group, files)) == expected
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"), [("max 100000", None), ("150000 100000", 1), ("50000 100000", 1)]
+)
+def test_a_cgroup_quota_limits_the_cpus(tmp_path: Path, quota: str, expected: int | None) -> None:
     everything = cpus.usable_cpus(tmp_path / "absent")
-    assert cpus.usable_cpus(group(tmp_path, text)) == (expected or everything)
+    root = tree(tmp_path, "0::/\n", version_2(cpu_max=quota))
+    assert cpus.usable_cpus(root) == (expected or everything)
+    assert hardware.probe().cpus == cpus.usable_cpus(), "placement counts the same CPUs"
 
 
-def test_placement_counts_the_same_cpus() -> None:
-    assert hardware.probe().cpus == cpus.usable_cpus()
-
-
+@pytest.mark.full
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_trainer_has_as_many_threads_as_the_quota_allows(backend: str, tmp_path: Path) -> None:
     expect_package(backend)
@@ -47,29 +123,12 @@ def test_a_trainer_has_as_many_threads_as_the_quota_allows(backend: str, tmp_pat
         "framework.configure(parse(f'{sys.argv[2]}/portable'), 'cpu');"
         "print(framework.facts()['usable_cpus'], framework.facts()['intra_op_threads'])"
     )
+    root = tree(tmp_path, "0::/\n", version_2(cpu_max="100000 100000"))
     done = subprocess.run(
-        [sys.executable, "-c", code, str(group(tmp_path, "100000 100000")), backend],
+        [sys.executable, "-c", code, str(root), backend],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, **environment_for(parse_implementation(f"{backend}/portable"), "cpu")},
     )
     assert done.stdout.split() == ["1", "1"]
-
-
-def test_xla_has_the_requested_number_of_threads(tmp_path: Path) -> None:
-    expect_package("jax")
-    code = (
-        "import os, pathlib; os.environ['PJRT_NPROC'] = '1'; import jax.numpy;"
-        "jax.numpy.ones((999, 999)).dot(jax.numpy.ones((999, 999))).block_until_ready();"
-        "names = [comm.read_text() for comm in pathlib.Path('/proc/self/task').glob('*/comm')];"
-        "print(sum('XLAEigen' in name for name in names))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, **environment_for(parse_implementation("jax/portable"), "cpu")},
-    )
-    assert done.stdout.split() == ["1"]

@@ -8,14 +8,17 @@ the loss, the optimizer and the resulting numbers are Keras' own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import keras
 import torch
 from torch.nn import functional
 
 from workloads.models.model import WitnessedModel
+
+_Measure: TypeAlias = Callable[[Any, Any], Any]
+"""A function of targets and outputs."""
 
 
 class DirectModel(WitnessedModel):
@@ -27,7 +30,7 @@ class DirectModel(WitnessedModel):
 
     def callbacks(self) -> list[Any]:
         """Return `NoThreadCallback`; with Keras' own step it would read the logs in every step."""
-        return [NoThreadCallback()] if isinstance(self.witness.direct_step, _Step) else []
+        return [NoThreadCallback()] if isinstance(self.witness.direct_step, DirectStep) else []
 
     def train_step(self, data: Any) -> Any:
         """Run one step on `(inputs, targets)`.
@@ -37,9 +40,10 @@ class DirectModel(WitnessedModel):
         step = self.witness.direct_step
         if step is None:
             logs = super().train_step(data)
-            self.witness.direct_step = _step_of(self) or super().train_step
+            is_direct = _computes_the_same(self)
+            self.witness.direct_step = DirectStep(self) if is_direct else super().train_step
             return logs
-        if isinstance(step, _Step):
+        if isinstance(step, DirectStep):
             self.witness.record_call("train", (data,))
         return step(data)
 
@@ -54,107 +58,84 @@ class NoThreadCallback(keras.callbacks.Callback):
         """Do nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class DirectStep:
     """The direct train step: its layers, loss, optimizer and metrics."""
 
-    layers: tuple[Callable[[Any], Any], ...]
-    loss: Callable[[Any, Any], Any]
-    optimizer: Any
-    variables: list[Any]
-    loss_mean: _Mean
-    metrics: tuple[tuple[_Mean, Callable[[Any, Any], Any]], ...]
+    def __init__(self, model: DirectModel) -> None:
+        self._layers = [
+            partial(layer.call, training=True) if layer._call_has_training_arg else layer.call
+            for layer in model.layers
+        ]
+        self._loss, self._optimizer = _loss_of(model.loss), model.optimizer
+        self._variables = list(model.trainable_variables)
+        self._loss_mean, *metrics = _flat_metrics(model)
+        self._metrics = [(metric, _metric_of(metric)) for metric in metrics]
 
     def __call__(self, data: tuple[Any, Any]) -> dict[str, float]:
+        """Run the step; return no logs."""
         inputs, targets = data
-        outputs = inputs
-        for layer in self.layers:
+        outputs, count = inputs, len(inputs)
+        for layer in self._layers:
             outputs = layer(outputs)
-        loss = self.loss(targets, outputs).mean()
-        values = [variable.value for variable in self.variables]
+        loss = self._loss(targets, outputs).mean()
+        values = [variable.value for variable in self._variables]
         for value in values:
             value.grad = None
         loss.backward()
         with torch.no_grad():
-            self.optimizer.apply([value.grad for value in values], self.variables)
-            self.loss_mean.add(loss * len(inputs), len(inputs))
-            for mean, metric in self.metrics:
-                mean.add(metric(targets, outputs).mean() * len(inputs), len(inputs))
+            self._optimizer.apply([value.grad for value in values], self._variables)
+            _add(self._loss_mean, loss, count)
+            for mean, metric in self._metrics:
+                _add(mean, metric(targets, outputs).mean(), count)
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Mean:
-    """The two variables of a Keras metric that is a mean."""
-
-    total: Any
-    count: Any
-
-    def add(self, values: Any, count: int) -> None:
-        self.total.value.add_(values)
-        self.count.value.add_(count)
+def _add(mean: Any, value: Any, count: int) -> None:
+    """Add the value of a batch to a Keras metric that is a mean."""
+    mean.total.value.add_(value * count)
+    mean.count.value.add_(count)
 
 
-def _step_of(model: DirectModel) -> _Step | None:
-    """Return the direct step of a model after its first step; None if its results would differ."""
-    tracker, *others = _flat_metrics(model)
-    loss = model.loss
-    is_plain = (
-        all(_is_plain(layer) for layer in model.layers)
+def _computes_the_same(model: DirectModel) -> bool:
+    """Return True if the direct step of a model has the results of Keras' step.
+
+    `call` must be all that a layer computes: it makes no mask and casts nothing.
+    """
+    loss, (_, *metrics) = model.loss, _flat_metrics(model)
+    makes_mask = any(
+        isinstance(layer, keras.layers.Masking) or getattr(layer, "mask_zero", False)
+        for layer in model.layers
+    )
+    return (
+        not makes_mask
+        and all(layer.compute_dtype == layer.variable_dtype for layer in model.layers)
         and not model.losses
         and isinstance(loss, keras.losses.Loss)
         and loss.reduction == "sum_over_batch_size"
-        and all(isinstance(metric, keras.metrics.MeanMetricWrapper) for metric in others)
-    )
-    if not is_plain:
-        return None
-    return _Step(
-        layers=tuple(_call_in_training(layer) for layer in model.layers),
-        loss=_loss_of(loss),
-        optimizer=model.optimizer,
-        variables=list(model.trainable_variables),
-        loss_mean=_Mean(tracker.total, tracker.count),
-        metrics=tuple((_Mean(metric.total, metric.count), _metric_of(metric)) for metric in others),
+        and all(isinstance(metric, keras.metrics.MeanMetricWrapper) for metric in metrics)
     )
 
 
-def _loss_of(loss: Any) -> Callable[[Any, Any], Any]:
+def _loss_of(loss: Any) -> _Measure:
     """Return the function for the losses of a batch, or for their mean."""
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         config = loss.get_config()
         if config["from_logits"] and config.get("ignore_class") is None:
-            return _cross_entropy
-    call: Callable[[Any, Any], Any] = loss.call
+            return lambda targets, logits: functional.cross_entropy(
+                logits.flatten(0, -2), targets.flatten().long()
+            )
+    call: _Measure = loss.call
     return call
 
 
-def _cross_entropy(targets: Any, logits: Any) -> Any:
-    return functional.cross_entropy(logits.flatten(0, -2), targets.flatten().long())
-
-
-def _metric_of(metric: Any) -> Callable[[Any, Any], Any]:
+def _metric_of(metric: Any) -> _Measure:
     """Return the function for the values whose mean is the metric."""
     if metric._fn is keras.metrics.sparse_categorical_accuracy:
-        return _is_right
-    values: Callable[[Any, Any], Any] = metric._fn
+        return lambda targets, outputs: (
+            outputs.argmax(-1) == targets.reshape(outputs.shape[:-1])
+        ).float()
+    values: _Measure = metric._fn
     return values
-
-
-def _is_right(targets: Any, outputs: Any) -> Any:
-    return (outputs.argmax(-1) == targets.reshape(outputs.shape[:-1])).float()
-
-
-def _is_plain(layer: Any) -> bool:
-    """Return True if `call` is all that a layer computes: it makes no mask and casts nothing."""
-    makes_mask = isinstance(layer, keras.layers.Masking) or getattr(layer, "mask_zero", False)
-    return not makes_mask and layer.compute_dtype == layer.variable_dtype
-
-
-def _call_in_training(layer: Any) -> Callable[[Any], Any]:
-    if layer._call_has_training_arg:
-        return lambda inputs: layer.call(inputs, training=True)
-    call: Callable[[Any], Any] = layer.call
-    return call
 
 
 def _flat_metrics(model: keras.Model) -> list[Any]:

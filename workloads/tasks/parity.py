@@ -31,7 +31,7 @@ from workloads.settings.parity import (
     SaveRequest,
 )
 from workloads.settings.tasks import ImageRowsSettings
-from workloads.tasks.image_rows import build, load
+from workloads.tasks.training import build, load_image_rows
 
 if TYPE_CHECKING:
     from workloads.models.run import TrainingRun
@@ -44,7 +44,7 @@ def save(trial: Context) -> dict[str, float]:
     request = SaveRequest.model_validate(trial.settings)
     settings = request.settings
     with prepare_framework(trial):
-        data = load(settings)
+        data = load_image_rows(settings)
         run = make_run(trial, settings, data, build(settings, trial, data))
         run.fit(run.train_feed, epochs=run.epochs)
         prove_kernel(trial, settings, run)
@@ -59,7 +59,7 @@ def compare(trial: Context) -> dict[str, float]:
     request = LoadRequest.model_validate(trial.settings)
     settings = request.settings
     with prepare_framework(trial):
-        data = load(settings)
+        data = load_image_rows(settings)
         if data.digest != request.digest:
             raise DataError(
                 f"{data.source}: expected the data whose outputs were saved, of digest"

@@ -11,7 +11,7 @@ from workloads.data.samples import Samples
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.initial_weights import draw_layer, draw_variable
 from workloads.settings.tasks import CharRnnSettings
-from workloads.tasks.char_rnn import load
+from workloads.tasks.training import load_char_rnn
 
 SEED = 0
 _VALIDATION_BATCHES = 4
@@ -45,7 +45,7 @@ def ask(steps: int, epochs: int) -> dict[str, Any]:
 def write(path: Path, asked: dict[str, Any]) -> None:
     """Write data in the order of the trial's batches, and initial weights in Keras' layout."""
     settings = CharRnnSettings(**asked)
-    data = load(settings)
+    data = load_char_rnn(settings)
     order = np.random.default_rng([SEED, 1]).permutation(len(data.train))
     arrays = _arrays("train", data.train.take(order)) | _arrays("validation", data.validation)
     np.savez(path, **arrays, **_weights(settings, data.classes))

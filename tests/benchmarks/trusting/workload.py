@@ -19,7 +19,8 @@ from typing import Any
 from workloads.context import Context
 from workloads.measuring.measurement import measure
 from workloads.settings.tasks import ImageRowsSettings
-from workloads.tasks import image_rows
+from workloads.tasks.training import build as build_model
+from workloads.tasks.training import load_image_rows
 
 _SLOW = re.compile(r"slow_(\d+)")
 
@@ -40,12 +41,12 @@ def run(trial: Context) -> dict[str, float]:
     )
 
     def build(data: Any) -> Any:
-        model: Any = image_rows.build(settings, inner, data)
+        model: Any = build_model(settings, inner, data)
         if share := slowdown(ours):
             model.train_step = Slowed(model.train_step, share)
         return model
 
-    load = partial(image_rows.load, settings)
+    load = partial(load_image_rows, settings)
     return measure(inner, settings, load=load, build=build)
 
 

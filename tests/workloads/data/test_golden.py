@@ -11,17 +11,11 @@ import pytest
 
 from workloads.data.samples import Samples
 from workloads.registry import find_workload
-from workloads.tasks import char_rnn, image_rows, next_token, sentiment
+from workloads.tasks import training
 
 DIGITS = "09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22"
 ZIPF = "f79401ac4701352545d559155be8bd326ac1abb0d897080fbfbf08a70073c7c6"
 PYTHON_DOCS = "f784d6fb39bd"  # that of one version of Python: others have another text
-TASKS: dict[str, Any] = {
-    "image_rows": image_rows,
-    "sentiment": sentiment,
-    "next_token": next_token,
-    "char_rnn": char_rnn,
-}
 DOCS_LEFT = {"padding": "left", "vocabulary": 500, "samples": 77}
 WINDOWS = {"batches": "windows", "samples": 500}
 ZIPF_50 = {"dataset": "zipf", "vocabulary": 50}
@@ -57,7 +51,7 @@ def test_the_arrays_are_the_published_ones(
         settings = {"dataset": "python-docs", **settings}
     known = find_workload(workload)
     assert known.settings_model is not None
-    data = TASKS[workload].load(known.settings_model(**settings))
+    data = getattr(training, f"load_{workload}")(known.settings_model(**settings))
     assert data.digest == known.data_digest(settings)
     if digest == PYTHON_DOCS and not data.digest.startswith(digest):
         pytest.skip("this Python has another documentation")

@@ -55,13 +55,12 @@ def traced_for_a_gpu(trial: Context) -> dict[str, float]:
     from workloads.evidence.kernel_evidence import prove
 
     with gpu():
-        plan = plan_training(trial, _built(trial))
-        if "fallen_back" in trial.settings:
-            _of_name(plan.model, trial.settings["fallen_back"]).use_cudnn = False
+        plan = _plan(trial)
         images, labels = plan.train.inputs[:4], plan.train.targets[:4]
         step = tf.function(plan.model.train_step)
         step.get_concrete_function((tf.constant(images), tf.constant(labels)))
-    with _pretended_tf32(trial.settings.get("capability", 0)):
+    capability = trial.settings.get("capability", 0)
+    with mock.patch("workloads.evidence.tensorflow._capability", return_value=capability):
         proof = prove(plan, _stack(trial))
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return {}
@@ -73,12 +72,9 @@ def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
     from workloads.evidence.jax import prove_lowered
     from workloads.models import passes
 
-    implementation = _built(trial)
     with gpu():
-        plan = plan_training(trial, implementation)
-        if "fallen_back" in trial.settings:
-            _of_name(plan.model, trial.settings["fallen_back"]).use_cudnn = False
-        model_passes: Any = passes.make_passes(plan.model, implementation)
+        plan = _plan(trial)
+        model_passes: Any = passes.make_passes(plan.model, trial.implementation)
         traced = model_passes.run_both.trace(*model_passes.variables, plan.train.first(4).inputs)
         lowered = traced.lower(lowering_platforms=("cuda",))
         capability = str(float(trial.settings.get("capability", 0)))
@@ -86,6 +82,15 @@ def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
             proof = prove_lowered(lowered, _stack(trial))
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return {}
+
+
+def _plan(trial: Context) -> Any:
+    """Return the run of a trial; the layer `fallen_back` does not use cuDNN."""
+    plan = plan_training(trial, trial.implementation)
+    for layer in plan.model.layers:
+        if layer.name == trial.settings.get("fallen_back"):
+            layer.use_cudnn = False
+    return plan
 
 
 def profiled_on_a_gpu(trial: Context) -> dict[str, float]:
@@ -118,12 +123,3 @@ def _stack(trial: Context) -> Any:
 
     directions = 2 if trial.settings.get("bidirectional") else 1
     return Stack(trial.settings["layers"], directions, _STEPS)
-
-
-def _of_name(model: Any, name: str) -> Any:
-    (match,) = [layer for layer in model.layers if layer.name == name]
-    return match
-
-
-def _pretended_tf32(capability: int) -> Any:
-    return mock.patch("workloads.evidence.tensorflow._capability", return_value=capability)

@@ -12,6 +12,7 @@ from workloads.protocol import KernelProof
 SMALL: dict[str, Any] = {"units": 4, "layers": 1, "dense_units": 4, "samples": 32, "dropout": 0.0}
 DEEP: dict[str, Any] = {"layers": 2, "dropout": 0.2, "bidirectional": True}
 PROBES = "tests.workloads.evidence.evidence_probes"
+full = pytest.mark.full
 
 
 def prove(trainer: Trainer, probe: str, implementation: str, **settings: Any) -> KernelProof:
@@ -20,25 +21,31 @@ def prove(trainer: Trainer, probe: str, implementation: str, **settings: Any) ->
     return single_event(events, KernelProof)
 
 
+CPU_KERNELS: list[tuple[str, str, dict[str, Any], str]] = [
+    ("tensorflow", "portable", DEEP, "TensorFlow's traced step: While × "),
+    ("jax", "portable", DEEP, "JAX's lowered step: dot_general × "),
+    ("torch", "portable", DEEP, "PyTorch's profiler, forward over 8 steps: aten::mm × "),
+    ("torch", "fused", DEEP, "aten::lstm × 1, aten::mkldnn_rnn_layer × 4"),
+]
+CPU_OPTIONS: list[tuple[str, str, dict[str, Any], str]] = [
+    ("tensorflow", "portable+bf16", {"cell": "gru"}, "of bfloat16; _XlaMustCompile false"),
+    ("tensorflow", "portable+fp16+xla", {}, "of float16; _XlaMustCompile true"),
+    ("tensorflow", "portable+unroll+xla", {"cell": "gru"}, "MatMul × "),
+    ("tensorflow", "portable+eager", DEEP, "TensorFlow's operations in one eager step: MatMul"),
+    ("tensorflow", "portable", {"cell": "rnn_relu"}, "While × 1, StatelessWhile × 1"),
+    ("jax", "portable+bf16+unroll", {"cell": "gru"}, "of bfloat16, float32; precision HIGHEST"),
+    ("jax", "portable+fp16", {"cell": "rnn_tanh"}, "while × 2, of float16"),
+    ("jax", "portable+eager", {}, "JAX's step, run operation by operation: "),
+    ("torch", "portable+bf16", {"cell": "gru"}, "of bfloat16"),
+    ("torch", "fused+bf16", {}, "in fused_stack, of bfloat16"),
+    ("torch", "fused", {"cell": "gru"}, "aten::gru × 1"),
+    ("torch", "fused", {"cell": "rnn_relu"}, "aten::rnn_relu × 1"),
+]
+
+
 @pytest.mark.parametrize(
     ("backend", "kernel", "settings", "shown"),
-    [
-        ("tensorflow", "portable", DEEP, "TensorFlow's traced step: While × "),
-        ("tensorflow", "portable+bf16", {"cell": "gru"}, "of bfloat16; _XlaMustCompile false"),
-        ("tensorflow", "portable+fp16+xla", {}, "of float16; _XlaMustCompile true"),
-        ("tensorflow", "portable+unroll+xla", {"cell": "gru"}, "MatMul × "),
-        ("tensorflow", "portable+eager", DEEP, "TensorFlow's operations in one eager step: MatMul"),
-        ("tensorflow", "portable", {"cell": "rnn_relu"}, "While × 1, StatelessWhile × 1"),
-        ("jax", "portable", DEEP, "JAX's lowered step: dot_general × "),
-        ("jax", "portable+bf16+unroll", {"cell": "gru"}, "of bfloat16, float32; precision HIGHEST"),
-        ("jax", "portable+fp16", {"cell": "rnn_tanh"}, "while × 2, of float16"),
-        ("torch", "portable", DEEP, "PyTorch's profiler, forward over 8 steps: aten::mm × "),
-        ("torch", "portable+bf16", {"cell": "gru"}, "of bfloat16"),
-        ("torch", "fused", DEEP, "aten::lstm × 1, aten::mkldnn_rnn_layer × 4"),
-        ("torch", "fused+bf16", {}, "in fused_stack, of bfloat16"),
-        ("torch", "fused", {"cell": "gru"}, "aten::gru × 1"),
-        ("torch", "fused", {"cell": "rnn_relu"}, "aten::rnn_relu × 1"),
-    ],
+    [*CPU_KERNELS, *(pytest.param(*case, marks=full) for case in CPU_OPTIONS)],
 )
 def test_every_implementation_of_a_cpu_is_recognised(
     trainer_of: Trainer, backend: str, kernel: str, settings: dict[str, Any], shown: str
@@ -48,12 +55,7 @@ def test_every_implementation_of_a_cpu_is_recognised(
     assert shown in proof.evidence
 
 
-def test_eager_jax_is_recognised_by_untraced_steps(jax_trainer: Trainer) -> None:
-    proof = prove(jax_trainer, "proven", "jax/portable+eager")
-    assert proof.ran == proof.asked == "portable+eager"
-    assert "JAX's step, run operation by operation: " in proof.evidence
-
-
+@full
 @pytest.mark.parametrize(
     ("backend", "asked", "built", "settings", "ran"),
     [
@@ -78,6 +80,7 @@ def test_evidence_does_not_depend_on_the_request(
     assert (proof.asked, proof.ran) == (asked, ran)
 
 
+@full
 @pytest.mark.parametrize(
     ("backend", "kernel", "ran"),
     [
@@ -93,46 +96,35 @@ def test_passes_without_training_are_proven_too(
     assert prove(trainer_of, "passes_proven", f"{backend}/{kernel}", **DEEP).ran == ran
 
 
+@full
 @pytest.mark.parametrize(
-    ("kernel", "settings", "ran"),
+    ("backend", "kernel", "settings", "ran"),
     [
-        ("cudnn", {}, "cudnn"),
-        ("cudnn", {"cell": "gru", **DEEP}, "cudnn"),
-        ("cudnn+fp16", {}, "cudnn+fp16"),
-        ("cudnn+bf16", {}, "cudnn"),  # the operation computes in float32
-        ("cudnn", {"layers": 2, "fallen_back": "recurrent_1"}, "mixed"),
-        ("fused", {}, "fused"),
-        ("fused", DEEP, "fused"),
-        ("fused+fp16", {"cell": "rnn_tanh", "layers": 3}, "fused+fp16"),
-        ("fused+tf32", {"capability": 9}, "fused+tf32"),
-        ("cudnn+tf32", {"capability": 7}, "cudnn"),  # a GPU without the format
-        ("portable+tf32", {"capability": 8}, "portable+tf32"),
+        ("tensorflow", "cudnn", {}, "cudnn"),
+        ("tensorflow", "cudnn", {"cell": "gru", **DEEP}, "cudnn"),
+        ("tensorflow", "cudnn+fp16", {}, "cudnn+fp16"),
+        ("tensorflow", "cudnn+bf16", {}, "cudnn"),  # the operation computes in float32
+        ("tensorflow", "cudnn", {"layers": 2, "fallen_back": "recurrent_1"}, "mixed"),
+        ("tensorflow", "fused", DEEP, "fused"),
+        ("tensorflow", "fused+fp16", {"cell": "rnn_tanh", "layers": 3}, "fused+fp16"),
+        ("tensorflow", "fused+tf32", {"capability": 9}, "fused+tf32"),
+        ("tensorflow", "cudnn+tf32", {"capability": 7}, "cudnn"),  # a GPU without the format
+        ("tensorflow", "portable+tf32", {"capability": 8}, "portable+tf32"),
+        ("jax", "cudnn", {}, "cudnn"),
+        ("jax", "cudnn", DEEP, "cudnn"),  # one call for both directions
+        ("jax", "cudnn", {"layers": 2, "fallen_back": "recurrent_1"}, "mixed"),
+        ("jax", "fused", {"layers": 3, "bidirectional": True}, "fused"),
+        ("jax", "fused+tf32", {"capability": 9}, "fused+tf32"),
+        ("jax", "cudnn+tf32", {"capability": 7}, "cudnn"),
+        ("jax", "portable+tf32", {"capability": 9}, "portable+tf32"),
+        ("jax", "portable", {"capability": 9}, "portable"),
     ],
 )
-def test_what_tensorflow_would_run_on_a_gpu_is_recognised(
-    trainer: Trainer, kernel: str, settings: dict[str, Any], ran: str
+def test_what_a_backend_would_run_on_a_gpu_is_recognised(
+    trainer_of: Trainer, backend: str, kernel: str, settings: dict[str, Any], ran: str
 ) -> None:
-    assert prove(trainer, "traced_for_a_gpu", f"tensorflow/{kernel}", **settings).ran == ran
-
-
-@pytest.mark.parametrize(
-    ("kernel", "settings", "ran"),
-    [
-        ("cudnn", {}, "cudnn"),
-        ("cudnn", DEEP, "cudnn"),  # one call for both directions
-        ("cudnn", {"layers": 2, "fallen_back": "recurrent_1"}, "mixed"),
-        ("fused", {}, "fused"),
-        ("fused", {"layers": 3, "bidirectional": True}, "fused"),
-        ("fused+tf32", {"capability": 9}, "fused+tf32"),
-        ("cudnn+tf32", {"capability": 7}, "cudnn"),
-        ("portable+tf32", {"capability": 9}, "portable+tf32"),
-        ("portable", {"capability": 9}, "portable"),
-    ],
-)
-def test_what_jax_would_run_on_a_gpu_is_recognised(
-    jax_trainer: Trainer, kernel: str, settings: dict[str, Any], ran: str
-) -> None:
-    assert prove(jax_trainer, "lowered_for_a_gpu", f"jax/{kernel}", **settings).ran == ran
+    probe = "traced_for_a_gpu" if backend == "tensorflow" else "lowered_for_a_gpu"
+    assert prove(trainer_of, probe, f"{backend}/{kernel}", **settings).ran == ran
 
 
 CALL, CUDNN = ["aten::lstm", 10, 30], ["aten::_cudnn_rnn", 12, 28]

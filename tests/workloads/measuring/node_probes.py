@@ -10,7 +10,7 @@ from unittest import mock
 from workloads.context import Context
 from workloads.measuring import canary
 from workloads.measuring.measurement import prepare_framework
-from workloads.tasks.image_rows import run
+from workloads.tasks.training import image_rows
 
 COMPILING_S, JITTER = 100.0, (1.0, 0.5, 1.0, 2.0, 1.0, 1.5)
 RATES = {256: 1e10, 512: 8e10, 1024: 4e10}
@@ -86,7 +86,7 @@ def phases(trial: Context) -> dict[str, float]:
             return next(durations_ms)
 
     with mock.patch.object(canary, "run_canary", run_canary):
-        return run(trial)
+        return image_rows(trial)
 
 
 def on_a_device(trial: Context) -> dict[str, float]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -45,45 +46,29 @@ def test_a_failure_is_an_event_and_the_process_continues(
     failed = failure(light.ask(f"{HOSTILE}:{name}"))
     assert failed.kind == kind
     assert message in failed.message
+    if name == "raises":
+        assert "ZeroDivisionError" in failed.detail and "hostile.py" in failed.detail
     assert result(light.ask(f"{HOSTILE}:noop"))["val_accuracy"] == 0.5
 
 
-def test_an_unexpected_failure_carries_its_trace(light: Trainer) -> None:
-    failed = failure(light.ask(f"{HOSTILE}:raises"))
-    assert "ZeroDivisionError" in failed.detail
-    assert "hostile.py" in failed.detail
-
-
 @pytest.mark.parametrize(
-    ("workload", "implementation", "message"),
+    ("workload", "implementation", "fields", "message"),
     [
-        ("image_row", "tensorflow/portable", "did you mean 'image_rows'"),
-        ("image_rows", "tensorflow/cudn", "implementation: expected a kernel among portable, cudn"),
-        ("image_rows", "tensorflow", "implementation: expected backend/kernel[+option…]"),
-        ("no_such_package.train:run", "none/noop", "no module 'no_such_package' on this"),
-        ("tests.workloads.no_such:run", "none/noop", "no module 'tests.workloads.no_such'"),
+        ("image_row", "tensorflow/portable", {}, "did you mean 'image_rows'"),
+        ("image_rows", "tensorflow/cudn", {}, "implementation: expected a kernel among portable"),
+        ("image_rows", "tensorflow", {}, "implementation: expected backend/kernel[+option…]"),
+        ("image_rows", "torch/fused", {"settings": {"units": 0}}, "settings.units: Input should"),
+        (f"{HOSTILE}:noop", "none/noop", {"seed": -1}, "request.seed: Input should be greater"),
+        ("no_such_package.train:run", "none/noop", {}, "no module 'no_such_package' on this"),
+        ("tests.workloads.no_such:run", "none/noop", {}, "no module 'tests.workloads.no_such'"),
     ],
 )
 def test_a_request_that_cannot_be_run_is_explained(
-    light: Trainer, workload: str, implementation: str, message: str
+    light: Trainer, workload: str, implementation: str, fields: dict[str, Any], message: str
 ) -> None:
-    failed = failure(light.ask(workload, implementation))
+    failed = failure(light.ask(workload, implementation, **fields))
     assert failed.kind == "bad_request"
     assert message in failed.message
-
-
-def test_wrong_settings_are_a_bad_request(light: Trainer) -> None:
-    failed = failure(light.ask("image_rows", "tensorflow/portable", settings={"units": 0}))
-    assert failed.kind == "bad_request"
-    assert "settings.units: Input should be greater than or equal to 1" in failed.message
-
-
-def test_a_negative_seed_is_a_bad_request(light: Trainer) -> None:
-    failed = failure(light.ask(f"{HOSTILE}:noop", seed=-1))
-    assert (failed.kind, failed.message) == (
-        "bad_request",
-        "request.seed: Input should be greater than or equal to 0; received -1",
-    )
 
 
 def test_a_process_has_one_backend_and_device(light: Trainer) -> None:
@@ -128,26 +113,19 @@ def test_the_exit_status_is_that_of_the_worst_request(lines: list[str], status: 
 
 
 def test_a_users_workload_trains(light: Trainer) -> None:
-    events = light.ask(
-        "tests.workloads.examples.echo_memory:run", settings={"units": 24, "epochs": 15}, seed=5
-    )
+    workload, settings = "tests.workloads.examples.echo_memory:run", {"units": 24, "epochs": 15}
+    before = time.monotonic()
+    events = light.ask(workload, settings=settings, seed=5)
+    after = time.monotonic()
     metrics = result(events)
     assert metrics["accuracy"] > 0.95
-    assert metrics["train_s"] > 0
-    assert metrics["load_s"] > 0
-    assert metrics["peak_rss_mib"] > 10
+    assert min(metrics["load_s"], metrics["peak_rss_mib"] - 10) > 0
     assert single_event(events, KernelProof).ran == "loop"
     assert [event.index for event in events if isinstance(event, Epoch)] == list(range(15))
     spans = [event for event in events if isinstance(event, PhaseEnded) and event.phase == "train"]
     assert metrics["train_s"] == pytest.approx(sum(span.seconds for span in spans))
-
-
-def test_phases_are_read_from_the_machines_monotonic_clock(light: Trainer) -> None:
-    before = time.monotonic()
-    events = light.ask("tests.workloads.examples.echo_memory:run", settings={"epochs": 1})
-    after = time.monotonic()
     times = [event.at_s for event in events if isinstance(event, PhaseBegan | PhaseEnded)]
-    assert times == sorted(times)
+    assert times == sorted(times), "phases are read from the machine's monotonic clock"
     assert before <= times[0] and times[-1] <= after
 
 
