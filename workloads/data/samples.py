@@ -85,11 +85,6 @@ def stratified_split(labels: NDArray[np.int32]) -> tuple[Order, Order]:
 def load_by_keras(dataset: str, load: Callable[[Any], LoadedType], offline: str) -> LoadedType:
     """Return what one of Keras' loaders downloads and checks.
 
-    Args:
-        dataset: name of the data set, for the message.
-        load: calls the loader; it gets the module `keras`.
-        offline: what to do on a machine without network.
-
     Raises:
         DataError: the download failed.
     """
@@ -129,11 +124,7 @@ def read_npz(path: str | Path, content: str = "arrays") -> dict[str, NDArray[Any
 
 
 def read_labelled(path: str, dimensions: int) -> tuple[Samples, Samples]:
-    """Read the training and the test part of an `.npz` file: x_train, y_train, x_test, y_test.
-
-    Args:
-        path: the file.
-        dimensions: dimensions of an input, including the axis that counts samples.
+    """Read the parts of an `.npz` file: x_train of that many dimensions, y_train, x_test, y_test.
 
     Raises:
         DataError: the file is unreadable, lacks an array, or has one of another shape or type.

@@ -91,11 +91,6 @@ def cut_streams(
     is sample i · batch_size + b, contains step i of stream b. Row b of the next batch continues it.
     The rest that does not fill a batch is dropped: all batches are full.
 
-    Args:
-        tokens: the stream; shape (tokens,).
-        batch_size: rows of a batch.
-        sequence_length: tokens of a row.
-
     Returns:
         Inputs and targets of shape (batches · batch_size, sequence_length); the target of a step
         is the token after it.

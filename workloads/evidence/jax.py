@@ -24,7 +24,7 @@ from workloads.frameworks.feeding import Batches
 from workloads.implementations import Implementation
 
 if TYPE_CHECKING:
-    from workloads.models.passes.jax import BackendPasses
+    from workloads.models.passes import JaxPasses
     from workloads.models.run import TrainingRun
 
 _PRODUCT, _LIBRARY_CALL = "stablehlo.dot_general", "stablehlo.custom_call"
@@ -55,7 +55,7 @@ def prove_eager(run: TrainingRun, stack: Stack) -> Proof:
 
 
 def prove_passes(
-    passes: BackendPasses, batch: Any, stack: Stack, implementation: Implementation
+    passes: JaxPasses, batch: Any, stack: Stack, implementation: Implementation
 ) -> Proof:
     """Identify the kernel of a forward and backward pass."""
     step = jax.jit(passes.run_both) if implementation.eager else passes.run_both
@@ -64,13 +64,7 @@ def prove_passes(
 
 
 def prove_lowered(lowered: Any, stack: Stack, *, eager: bool = False) -> Proof:
-    """Identify the kernel in a lowered program.
-
-    Args:
-        lowered: the result of `jax.jit(…).lower(…)`.
-        stack: the recurrent layers of the model.
-        eager: the program was lowered for inspection only, and its operations run one by one.
-    """
+    """Identify the kernel in a lowered program."""
     program = _LoweredProgram(lowered.compiler_ir("stablehlo"))
     return make_proof(
         "JAX's step, run operation by operation" if eager else "JAX's lowered step",

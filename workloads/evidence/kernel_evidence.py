@@ -91,10 +91,6 @@ def prove(run: TrainingRun, stack: Stack) -> Proof:
     Every traced step that ran was recorded by the model's witness: if all records agree, the one
     that ran is among them. A constant count of tracings over the timed part shows that no other
     followed. If none was traced, the kernel is that of one step.
-
-    Args:
-        run: a run whose steps have run.
-        stack: its recurrent layers.
     """
     witness, reader = run.model.witness, _reader(keras.backend.backend())
     with witness.paused():
@@ -113,14 +109,7 @@ def prove(run: TrainingRun, stack: Stack) -> Proof:
 
 
 def prove_passes(passes: Passes, batch: Any, stack: Stack, implementation: Implementation) -> Proof:
-    """Identify the kernel of a forward and backward pass that has run once.
-
-    Args:
-        passes: the passes of a model.
-        batch: the batch that they ran on.
-        stack: the model's recurrent layers.
-        implementation: decides whether there is a graph to inspect.
-    """
+    """Identify the kernel of a forward and backward pass that has run once."""
     reader = _reader(implementation.backend)
     proof: Proof = reader.prove_passes(passes, batch, stack, implementation)
     return proof

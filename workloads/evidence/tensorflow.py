@@ -23,7 +23,7 @@ from workloads.evidence.kernel_evidence import (
 from workloads.implementations import Implementation
 
 if TYPE_CHECKING:
-    from workloads.models.passes.tensorflow import BackendPasses
+    from workloads.models.passes import Passes
     from workloads.models.run import TrainingRun
 
 _LOOPS = ("While", "StatelessWhile")
@@ -43,9 +43,7 @@ def prove_eager(run: TrainingRun, stack: Stack) -> Proof:
     return _prove_eager_step(run.train_one_step, stack)
 
 
-def prove_passes(
-    passes: BackendPasses, batch: Any, stack: Stack, implementation: Implementation
-) -> Proof:
+def prove_passes(passes: Passes, batch: Any, stack: Stack, implementation: Implementation) -> Proof:
     """Identify the kernel of a forward and backward pass."""
     if implementation.eager:
         return _prove_eager_step(lambda: passes.forward_backward(batch), stack)

@@ -28,7 +28,7 @@ from workloads.models.fused import SCOPE
 from workloads.models.run import StartState
 
 if TYPE_CHECKING:
-    from workloads.models.passes.torch import BackendPasses
+    from workloads.models.passes import TorchPasses
     from workloads.models.run import TrainingRun
 
 _STEPS = 100
@@ -49,7 +49,7 @@ def prove_eager(run: TrainingRun, stack: Stack) -> Proof:
 
 
 def prove_passes(
-    passes: BackendPasses, batch: Any, stack: Stack, implementation: Implementation
+    passes: TorchPasses, batch: Any, stack: Stack, implementation: Implementation
 ) -> Proof:
     """Identify the kernel of a model's layers on a batch."""
     return _prove_layers(passes.model, batch, stack)

@@ -10,10 +10,6 @@ if TYPE_CHECKING:
 
 
 def load_framework(backend: str) -> Framework:
-    """Import and return the framework of a backend.
-
-    Args:
-        backend: the backend of this process (`KERAS_BACKEND`), since Keras is imported with it.
-    """
+    """Import and return the framework of a backend."""
     framework: Framework = importlib.import_module(f"workloads.frameworks.{backend}").FRAMEWORK
     return framework

@@ -112,11 +112,7 @@ class Framework(ABC):
 
     @abstractmethod
     def tracing_record(self, arguments: Any) -> Any | None:
-        """Return what the evidence needs of a step that is being traced; None for an untraced step.
-
-        Args:
-            arguments: the arguments of the step.
-        """
+        """Return what evidence needs of a step that is being traced; None for an untraced one."""
 
     def compilation_count(self) -> int:
         """Return the number of compilations so far; always 0 on a backend without this count."""

@@ -58,12 +58,7 @@ def peak_memory(framework: Framework) -> dict[str, float]:
 
 
 def run_canary(device: Device, synchronise: Callable[[Any], None]) -> float:
-    """Run the canary and return its time in ms, the median of five rounds. Call it outside windows.
-
-    Args:
-        device: on a GPU the canary uses the device too.
-        synchronise: waits for arrays of the framework, as `Framework.synchronise` does.
-    """
+    """Run the canary outside windows; return its time in ms, the median of five rounds."""
     run_on_device = _device_products(synchronise) if device == "gpu" else None
     seconds = []
     for _ in range(_ROUNDS):

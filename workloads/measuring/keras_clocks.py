@@ -158,11 +158,7 @@ def rates(step_s: float, batch: float, flops_per_sample: float) -> dict[str, flo
 
 
 def step_metrics(seconds: list[float]) -> dict[str, float]:
-    """Return the median and, from 20 steps on, the 95th percentile, in ms.
-
-    Args:
-        seconds: time of every step.
-    """
+    """Return the median and, from 20 steps on, the 95th percentile, in ms."""
     metrics = {"step_ms_median": 1_000 * statistics.median(seconds)}
     if len(seconds) >= _MIN_STEPS_FOR_PERCENTILE:
         metrics["step_ms_p95"] = 1_000 * statistics.quantiles(seconds, n=20, method="inclusive")[-1]

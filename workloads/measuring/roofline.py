@@ -68,10 +68,6 @@ def measure_product_rate(precision: Precision, synchronise: Synchronise) -> Meas
     """Measure the FLOPs per second of a matrix product, once per process and precision.
 
     TF32 is a switch of the framework, which the trial has set.
-
-    Args:
-        precision: precision of the operands.
-        synchronise: waits for the arrays that it gets.
     """
     best = MeasuredRate(0.0, 0.0, 0.0)
     for side in _SIDES:
@@ -83,12 +79,7 @@ def measure_product_rate(precision: Precision, synchronise: Synchronise) -> Meas
 
 
 def measure_copy_rate(copy_of: CopyOf, max_bytes: float = math.inf) -> MeasuredRate:
-    """Measure the bytes per second of a copy, read and written bytes together.
-
-    Args:
-        copy_of: returns an operation that copies an array of that many bytes.
-        max_bytes: largest size to copy.
-    """
+    """Measure the bytes per second of a copy, read and written bytes together."""
     sizes = [size for size in _COPIED_BYTES if size <= max_bytes] or [_COPIED_BYTES[0]]
     for size in sizes:
         seconds = _rounds(copy_of(size))

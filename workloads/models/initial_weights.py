@@ -23,10 +23,6 @@ Weights = NDArray[np.float32]
 def set_initial_weights(model: Any, seed: int) -> None:
     """Assign every trainable variable of a built model its initial value.
 
-    Args:
-        model: a sequential model.
-        seed: the trial's seed.
-
     Raises:
         ValueError: there is no rule here for the role of a variable.
     """

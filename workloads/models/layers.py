@@ -89,17 +89,13 @@ def is_recurrent(layer: Any) -> bool:
 
 
 def forward_flops(model: Any, steps: int) -> int:
-    """Return the FLOPs of one sample's forward pass, counted from the model's weights.
+    """Return the FLOPs of one sample's forward pass over that many steps, from a model's weights.
 
     Only matrix products count, a multiplication and an addition as two operations. This is the
     convention of DeepBench for recurrent layers (`8·h·(x + h)` for an LSTM's step) and of "model
     FLOPs" in the PaLM report (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). Activations of
     gates, embeddings and losses are left out. Recomputation never counts, so the figure depends on
     the model and not on its implementation.
-
-    Args:
-        model: a built sequential model.
-        steps: length of its sequences.
     """
     stack = read_canonical(model)
     products = steps * sum(layer.kernel.size + layer.recurrent_kernel.size for layer in stack)

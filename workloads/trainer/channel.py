@@ -43,11 +43,7 @@ class Channel:
                 os._exit(1)  # the reader is gone
 
     def lines(self, at_end: Callable[[], None]) -> Lines:
-        """Return the received lines; a thread reads them, so that it can detect the end.
-
-        Args:
-            at_end: called on that thread when standard input ends.
-        """
+        """Return the received lines; a thread reads them, so that it can detect the end."""
         lines = Lines()
 
         def read() -> None:

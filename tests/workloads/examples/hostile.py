@@ -30,14 +30,6 @@ def usable_cpus(trial: Context) -> dict[str, float]:
     return {"usable_cpus": float(len(os.sched_getaffinity(0)))}
 
 
-def scores(trial: Context) -> dict[str, float]:
-    """Return metrics from the settings: `{metrics: {val_accuracy: 0.9}, sleep_s: 0.1}`."""
-    time.sleep(float(trial.settings.get("sleep_s", 0.0)))
-    metrics = {name: float(value) for name, value in trial.settings.get("metrics", {}).items()}
-    trial.epoch(0, 0.001, **metrics)
-    return {"step_ms": 1.0, **metrics}
-
-
 def keeps_texts(trial: Context) -> dict[str, float]:
     """Store texts: `settings: {texts: [[sample.txt, "To be"], …]}`."""
     for name, text in trial.settings["texts"]:
