@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-_ROOT = Path("/")
 _MIB = 2**20
 _NO_LIMIT_BYTES = 2**60
 """Version 1 writes "no limit" as the largest number of whole pages."""
@@ -30,28 +29,28 @@ class CgroupLimits:
     version: Literal[1, 2] | None = None
 
 
-def read_limits(root: Path = _ROOT) -> CgroupLimits:
+def read_limits(root: Path = Path("/")) -> CgroupLimits:
     """Return the limits of this process.
 
     Args:
         root: folder that contains `proc` and `sys`.
     """
-    mounts = root / "sys/fs/cgroup"
-    paths = _paths(root / "proc/self/cgroup")
+    mounts, paths = root / "sys/fs/cgroup", _paths(root / "proc/self/cgroup")
     if (mounts / "cgroup.controllers").exists():
-        groups = list(_groups(mounts, paths.get("", "/")))
-        quotas = [_quota(_words(group / "cpu.max")) for group in groups]
-        memories = [_number(_words(group / "memory.max")) for group in groups]
-        return CgroupLimits(_least(quotas), _mib(_least(memories)), 2)
-    cpu, memory = _version_1(mounts, "cpu", paths), _version_1(mounts, "memory", paths)
-    if not cpu and not memory:
-        return CgroupLimits()
-    quotas = [
-        _quota([*_words(group / "cpu.cfs_quota_us"), *_words(group / "cpu.cfs_period_us")])
-        for group in cpu
-    ]
-    memories = [_number(_words(group / "memory.limit_in_bytes")) for group in memory]
-    return CgroupLimits(_least(quotas), _mib(_least(memories)), 1)
+        version: Literal[1, 2] = 2
+        cpu = memory = list(_groups(mounts, paths.get("", "/")))
+    else:
+        version = 1
+        cpu, memory = (_version_1(mounts, name, paths) for name in ("cpu", "memory"))
+        if not cpu and not memory:
+            return CgroupLimits()
+    cpu_files = ["cpu.max"] if version == 2 else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+    memory_file = "memory.max" if version == 2 else "memory.limit_in_bytes"
+    quotas = [_numbers(*(group / name for name in cpu_files)) for group in cpu]
+    limits = [_numbers(group / memory_file) for group in memory]
+    cpus = [q[0] / q[1] for q in quotas if len(q) == 2 and q[0] > 0 and q[1] > 0]
+    sizes = [limit[0] // _MIB for limit in limits if len(limit) == 1 and limit[0] < _NO_LIMIT_BYTES]
+    return CgroupLimits(min(cpus, default=None), min(sizes, default=None), version)
 
 
 def _paths(file: Path) -> dict[str, str]:
@@ -70,8 +69,7 @@ def _paths(file: Path) -> dict[str, str]:
 
 def _version_1(mounts: Path, controller: str, paths: dict[str, str]) -> list[Path]:
     """Return the process's groups of a controller, which is mounted alone or with others."""
-    shared_mounts = [name for name in paths if controller in name.split(",")]
-    for name in (controller, *shared_mounts):
+    for name in (controller, *(name for name in paths if controller in name.split(","))):
         if (mounts / name).is_dir():
             return list(_groups(mounts / name, paths.get(controller, "/")))
     return []
@@ -91,34 +89,9 @@ def _groups(mount: Path, path: str) -> Iterator[Path]:
         yield group
 
 
-def _words(file: Path) -> list[str]:
+def _numbers(*files: Path) -> list[int]:
+    """Return the numbers in files; none for a word such as `max`, or if one is unreadable."""
     try:
-        return file.read_text(errors="replace").split()
-    except OSError:
+        return [int(word) for file in files for word in file.read_text("ascii").split()]
+    except (OSError, ValueError):
         return []
-
-
-def _quota(words: list[str]) -> float | None:
-    """Return CPUs: 1.5 for `150000 100000`, None for `max 100000` and `-1 100000`."""
-    try:
-        quota, period = map(int, words)
-    except ValueError:
-        return None
-    return quota / period if quota > 0 and period > 0 else None
-
-
-def _number(words: list[str]) -> float | None:
-    """Return a limit in bytes; None for `max` and for the number that means "no limit"."""
-    try:
-        (limit,) = map(int, words)
-    except ValueError:
-        return None
-    return limit if 0 < limit < _NO_LIMIT_BYTES else None
-
-
-def _least(limits: list[float | None]) -> float | None:
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _mib(limit: float | None) -> int | None:
-    return None if limit is None else int(limit) // _MIB
