@@ -9,8 +9,10 @@ from typing import Any
 
 from orchestrator.analysis.arms.arm_summary import (
     ArmSummary,
+    ExcludedTrials,
     TrialCounts,
     count_trials,
+    excluded_trials,
     summarise_arm,
 )
 from orchestrator.analysis.arms.best_configs import (
@@ -29,11 +31,10 @@ from orchestrator.analysis.arms.validity import Validity, validity_of
 from orchestrator.analysis.comparisons.break_even import BreakEven, break_evens
 from orchestrator.analysis.comparisons.by_size import BySize, by_size
 from orchestrator.analysis.comparisons.crossover import Crossover, crossovers
-from orchestrator.analysis.comparisons.matrix import Matrix, matrix
 from orchestrator.analysis.comparisons.ranking import Ranking, rankings
 from orchestrator.analysis.comparisons.speed import Comparison, Contrast, compare, contrast
 from orchestrator.analysis.comparisons.targets import Target, reach
-from orchestrator.analysis.metrics.failures import ExcludedTrials, excluded_trials
+from orchestrator.analysis.metrics.derived import expenses_of
 from orchestrator.analysis.metrics.measures import Measure, measures_of
 from orchestrator.analysis.pairing.baseline import Baseline, BaselineError, pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import (
@@ -45,6 +46,7 @@ from orchestrator.analysis.pairing.complete_rounds import (
     ranges,
 )
 from orchestrator.analysis.pairing.pairs import time_metric
+from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
 from orchestrator.core.arms import Arm
 from orchestrator.core.names import mathematics_of
@@ -97,7 +99,7 @@ class ReportSummary:
     impossible: tuple[ImpossibleArm, ...]
     trials: tuple[FinishedTrial, ...]
     different_mathematics: tuple[Contrast, ...] = ()
-    matrix: Matrix = field(default_factory=Matrix)
+    expenses: tuple[Measure, ...] = ()
     best_of_arm: tuple[Best, ...] = ()
     fronts: tuple[TradeOff, ...] = ()
     crossovers: tuple[Crossover, ...] = ()
@@ -154,7 +156,6 @@ def summarise(
     measures = measures_of(record)
     configs = {trial.block: trial.config for trial in reversed(trials)}
     ranged = [configs[block] for block in matched.blocks or sorted(configs)]
-    arms = tuple(summarise_arm(record, matched, arm, own[arm], measures) for arm in own)
     used = {arm: _used(matched, arm, own[arm]) for arm in own}
     fair = compare(record, matched, over) if over else ()
     unlike = contrast(record, matched, over) if over else ()
@@ -162,7 +163,14 @@ def summarise(
     alike = {arm for arm in own if (mathematics_of(arm), arm.work) == (mathematics, work)}
     metric = time_metric(matched)
     error = 1 - confidence_for(record.criteria.auto_blocks)
-    table = matrix(arms, used, fair, unlike, over, measures)
+    expenses = expenses_of(measures, [trial for trials in used.values() for trial in trials])
+    speedups = _speedups(fair, unlike, over)
+    arms = tuple(
+        summarise_arm(
+            record, matched, arm, own[arm], (*measures, *expenses), speedups.get(arm, (None, ""))
+        )
+        for arm in own
+    )
     return ReportSummary(
         sweep=_head(record),
         baseline=over,
@@ -179,7 +187,7 @@ def summarise(
         impossible=record.impossible,
         trials=tuple(trials),
         different_mathematics=unlike,
-        matrix=table,
+        expenses=expenses,
         best_of_arm=best_of_arm(own, record.objectives),
         fronts=trade_offs([trial for arm in own if arm in alike for trial in own[arm]]),
         crossovers=crossovers(fair, configs, record.criteria.margins.speed),
@@ -188,13 +196,24 @@ def summarise(
         phases=phases(own),
         curves=telemetry_curves(trials, curves),
         published=published(record, own),
-        validity=validity_of(record, matched, own),
+        validity=validity_of(record, matched),
         sizes=by_size(matched, configs, fair, metric),
         rankings=rankings(matched, metric, record.criteria.margins.speed, error),
         targets=reach(record, matched, over, targets),
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,
     )
+
+
+def _speedups(
+    fair: Sequence[Comparison], unlike: Sequence[Contrast], baseline: Baseline | None
+) -> dict[Arm, tuple[Estimate | None, str]]:
+    """Return the speed-up of each arm over its baseline, with its verdict."""
+    return {
+        **dict.fromkeys(baseline.of.values() if baseline else (), (None, "baseline")),
+        **{comparison.arm: (comparison.speedup, comparison.verdict) for comparison in fair},
+        **{contrast.arm: (None, "different mathematics") for contrast in unlike},
+    }
 
 
 def _by_arm(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:

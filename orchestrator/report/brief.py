@@ -71,7 +71,7 @@ def _without_notes(
 
 def _in_short(summary: ReportSummary) -> Section:
     trials, validity = summary.sweep.trials, summary.validity
-    proven = sum(proof.proven for proof in validity.arms)
+    proven = sum(proof.proven for proof in summary.arms)
     sentences = [
         f"{trials.complete} of {count(trials.expected, 'trial')} complete, {trials.failed} failed, "
         f"{trials.wrong_kernel} ran another kernel, {trials.missing} missing; "

@@ -1,4 +1,4 @@
-"""One arm by itself: its trials by outcome, its measures, and the kernels that ran."""
+"""One arm by itself: its trials by outcome, its measures, and the evidence behind them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.analysis.metrics.derived import scopes_of
-from orchestrator.analysis.metrics.measures import Measure
+from orchestrator.analysis.metrics.derived import finite, scopes_of
+from orchestrator.analysis.metrics.measures import Measure, Trainer
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
-from orchestrator.analysis.statistics.estimates import Spread, spread
+from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
 from orchestrator.core.arms import Arm
-from orchestrator.core.names import mathematics_of
+from orchestrator.core.names import known_implementation, mathematics_of
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import FinishedTrial
+from orchestrator.core.trial import FinishedTrial, OutcomeStatus
+
+NOISE = (
+    *("others_cpu_pct", "steal_pct", "throttled_pct", "clock_drop_pct", "sm_clock_mhz"),
+    *("canary_ms", "max_temperature_c"),
+)
+"""The metrics of the conditions of a trial: CPU shares, clocks, the canary's time, temperature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +44,46 @@ class KernelCount:
 
 
 @dataclass(frozen=True, slots=True)
+class DisturbanceCount:
+    """The complete trials of an arm with one cause of disturbance, and the first of them."""
+
+    cause: str
+    trials: int
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedTrials:
+    """The trials of an arm that did not complete for one reason, with the first one's message."""
+
+    arm: Arm
+    status: OutcomeStatus
+    reason: str
+    trials: int
+    message: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ArmSummary:
-    """One arm: its trials by outcome, its measures, and the kernels that ran.
+    """One arm: its trials by outcome, its measures, its speed-up, and the evidence behind them.
 
     With `matched` the measures are over the complete rounds and comparable between arms, else over
     all complete trials of this arm; `used` is their number. Measures that only a fresh trainer has
-    are always over all complete trials. An energy whose trials have several scopes is excluded.
-    `planned` is false for an arm of an earlier start that the last one did not run. `unproven`
-    counts complete trials without evidence of their kernel. `mathematics` is the difference between
-    what the arm computes and the settings, normally empty.
+    are always over all complete trials. Energies of unlike `energy_scope` are not comparable; one
+    whose trials have several scopes is excluded. `run_ids` are the trials behind the measures, by
+    the trainers whose trials count for a measure (`Measure.trainer`).
+
+    `planned` is false for an arm of an earlier start that the last one did not run. `mathematics`
+    is the difference between what the arm computes and the settings, normally empty. `speedup` is
+    that over the baseline; `verdict` is the comparison's, or `baseline`, `different mathematics` or
+    empty.
+
+    Of the complete trials, `proven` have evidence that the requested kernel ran, `unproven` have
+    none of any kernel, `disturbed` were measured while other work took the machine, and `retried`
+    needed more than one attempt. `jit` is true if XLA compiled the program, `precision` is that of
+    the products; both are None for implementations that rnnsweep does not know. `noise` are spreads
+    over the complete trials, by metric.
     """
 
     arm: Arm
@@ -55,42 +92,77 @@ class ArmSummary:
     matched: bool
     used: int
     measures: Mapping[str, Spread]
+    run_ids: Mapping[Trainer, tuple[str, ...]]
+    energy_scope: str
+    mathematics: str
+    speedup: Estimate | None
+    verdict: str
     kernels: tuple[KernelCount, ...]
+    proven: int
     unproven: int
-    mathematics: str = ""
+    disturbed: int
+    disturbances: tuple[DisturbanceCount, ...]
+    retried: int
+    nodes: tuple[str, ...]
+    jit: bool | None
+    precision: str | None
+    noise: Mapping[str, Spread]
 
 
 def summarise_arm(
     record: SweepRecord,
     matched: CompleteRounds,
     arm: Arm,
-    trials: Sequence[FinishedTrial],
+    own: Sequence[FinishedTrial],
     measures: Sequence[Measure],
+    speedup: tuple[Estimate | None, str],
 ) -> ArmSummary:
-    """Summarise one arm out of all the sweep's trials."""
-    own = [trial for trial in trials if trial.arm == arm]
+    """Summarise one arm out of its trials; `speedup` has its verdict."""
     complete = [trial for trial in own if trial.status == "complete"]
     comparable = matched.comparable_trials(arm)
+    used = comparable or complete
     spreads = {}
     for measure in measures:
-        name = measure.metric
-        counted = complete if measure.trainer == "fresh" else comparable or complete
-        if measure.trainer != "any":
-            counted = [trial for trial in counted if measure.counts(trial)]
-        if len(scopes_of(counted, (name,))) < 2:
-            values = [trial.metrics[name] for trial in counted if name in trial.metrics]
-            spreads[name] = spread(values)
+        counted = complete if measure.trainer == "fresh" else used
+        counted = [trial for trial in counted if measure.counts(trial)]
+        if len(scopes_of(counted, (measure.metric,))) < 2:
+            spreads[measure.metric] = spread(finite(counted, measure.metric))
+    noise = {metric: spread(finite(complete, metric)) for metric in NOISE}
     planned = arm in record.arms and arm not in record.former
+    implementation = known_implementation(arm)
+    scopes = scopes_of(used)
+    warm, fresh = (
+        tuple(trial.run_id for trial in used if (trial.trainer_trials == 0) == is_fresh)
+        for is_fresh in (False, True)
+    )
+    causes: dict[str, list[str]] = {}
+    for trial in complete:
+        for cause in trial.disturbance:
+            causes.setdefault(cause, []).append(trial.run_id)
     return ArmSummary(
         arm=arm,
         planned=planned,
         trials=count_trials(own, record.blocks * record.repeats if planned else len(own)),
         matched=bool(comparable),
-        used=len(comparable or complete),
+        used=len(used),
         measures={metric: values for metric, values in spreads.items() if values},
-        kernels=_kernels(own),
-        unproven=sum(trial.kernel is None for trial in complete),
+        run_ids={"any": tuple(trial.run_id for trial in used), "warm": warm, "fresh": fresh},
+        energy_scope=min(scopes) if len(scopes) == 1 else "",
         mathematics=mathematics_of(arm),
+        speedup=speedup[0],
+        verdict=speedup[1],
+        kernels=_kernels(own),
+        proven=sum(t.kernel is not None and bool(t.kernel.evidence) for t in complete),
+        unproven=sum(trial.kernel is None for trial in complete),
+        disturbed=sum(bool(trial.disturbance) for trial in complete),
+        disturbances=tuple(
+            DisturbanceCount(cause, len(runs), runs[0]) for cause, runs in causes.items()
+        ),
+        retried=sum(trial.attempt > 1 for trial in complete),
+        nodes=tuple(sorted({trial.node for trial in complete if trial.node})),
+        jit=implementation.jit if implementation else None,
+        precision=implementation.precision if implementation else None,
+        noise={metric: values for metric, values in noise.items() if values},
     )
 
 
@@ -115,3 +187,24 @@ def _kernels(trials: Sequence[FinishedTrial]) -> tuple[KernelCount, ...]:
             counts[kernel.asked, kernel.ran] += 1
             evidence.setdefault((kernel.asked, kernel.ran), kernel.evidence)
     return tuple(KernelCount(*key, evidence[key], n) for key, n in counts.most_common())
+
+
+def excluded_trials(arm: Arm, own: Sequence[FinishedTrial]) -> list[ExcludedTrials]:
+    """Return one row for each reason for which trials of the arm did not complete."""
+    groups: dict[tuple[OutcomeStatus, str], list[FinishedTrial]] = {}
+    for trial in own:
+        if trial.status != "complete":
+            reason = trial.failure.reason if trial.failure else trial.status
+            groups.setdefault((trial.status, reason), []).append(trial)
+    return [
+        ExcludedTrials(arm, status, reason, len(members), _message(members[0]), members[0].run_id)
+        for (status, reason), members in groups.items()
+    ]
+
+
+def _message(trial: FinishedTrial) -> str:
+    if trial.failure is not None:
+        return trial.failure.message
+    if trial.kernel is not None:
+        return f"asked {trial.kernel.asked}, ran {trial.kernel.ran}: {trial.kernel.evidence}"
+    return ""

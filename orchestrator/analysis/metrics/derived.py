@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from orchestrator.analysis.metrics.measures import SCOPED
+from orchestrator.analysis.metrics.measures import EXPENSES, SCOPED, Measure
 from orchestrator.core.trial import FinishedTrial
 
 _SCOPED = frozenset(SCOPED)
@@ -36,6 +36,18 @@ def scopes_of(trials: Iterable[FinishedTrial], metrics: Collection[str] = SCOPED
         trial.telemetry.energy_scope or ""
         for trial in trials
         if trial.status == "complete" and not energies.isdisjoint(trial.metrics)
+    )
+
+
+def expenses_of(
+    measures: Sequence[Measure], trials: Sequence[FinishedTrial]
+) -> tuple[Measure, ...]:
+    """Return the expenses that these trials have, and that are not among the measures."""
+    present = {measure.metric for measure in measures}  # an objective may be one of them
+    return tuple(
+        expense
+        for expense in EXPENSES
+        if expense.metric not in present and finite(trials, expense.metric)
     )
 
 

@@ -71,7 +71,7 @@ EXPENSES = (
     Measure("train_cost_usd", "cost of the timed epochs", "USD"),
     Measure("cost_usd", "cost per trial", "USD"),
 )
-"""The measures that only the matrix has."""
+"""The measures that tables by hardware add."""
 
 FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == "fresh")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from orchestrator.analysis.comparisons.matrix import Cell
+from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import ReportSummary
@@ -18,14 +18,15 @@ _FULL_SHADE = math.log(4)  # a factor of 4 either way is as dark as it gets
 
 def matrix(summary: ReportSummary) -> list[Heat]:
     """Make the matrix; an empty list if no arm has a speed-up."""
-    layout = summary.matrix
-    if not layout.cells or not any(cell.speedup for cell in layout.cells):
+    if not any(arm.speedup for arm in summary.arms):
         return []
+    classes = tuple(dict.fromkeys(row.arm.hardware for row in summary.arms))
+    implementations = tuple(dict.fromkeys(row.arm.implementation for row in summary.arms))
     shown = {comparison.arm: deciding_interval(comparison) for comparison in summary.comparisons}
-    cells = {(c.arm.implementation, c.arm.hardware): c for c in layout.cells}
+    cells = {(c.arm.implementation, c.arm.hardware): c for c in summary.arms}
     grid = [
-        [cells.get((implementation, hardware)) for hardware in layout.hardware]
-        for implementation in layout.implementations
+        [cells.get((implementation, hardware)) for hardware in classes]
+        for implementation in implementations
     ]
     return [
         Heat(
@@ -38,8 +39,8 @@ def matrix(summary: ReportSummary) -> list[Heat]:
                 for c in row
                 if c is not None
             ),
-            rows=layout.implementations,
-            columns=tuple(map(str, layout.hardware)),
+            rows=implementations,
+            columns=tuple(map(str, classes)),
             cells=tuple(tuple(_number(c, shown) for c in row) for row in grid),
             verdicts=tuple(tuple(_verdict(c) for c in row) for row in grid),
             shades=tuple(tuple(_shade(c) for c in row) for row in grid),
@@ -47,15 +48,15 @@ def matrix(summary: ReportSummary) -> list[Heat]:
     ]
 
 
-def _number(cell: Cell | None, shown: Mapping[Arm, Estimate | None]) -> str:
+def _number(cell: ArmSummary | None, shown: Mapping[Arm, Estimate | None]) -> str:
     return ratio(shown.get(cell.arm, cell.speedup)) if cell and cell.speedup else ""
 
 
-def _verdict(cell: Cell | None) -> str:
+def _verdict(cell: ArmSummary | None) -> str:
     return f"{SIGNS.get(cell.verdict, '')} {cell.verdict}".strip() if cell else ""
 
 
-def _shade(cell: Cell | None) -> float | None:
+def _shade(cell: ArmSummary | None) -> float | None:
     """Return the shade of a cell with a speed-up; 0 if its verdict is inconclusive."""
     if cell is None or cell.speedup is None or not 0 < cell.speedup.value < math.inf:
         return None

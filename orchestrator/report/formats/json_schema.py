@@ -24,7 +24,7 @@ _ABOUT = (
     "complete trials of `complete_rounds`, except rounds excluded there as disturbed or as not "
     "interleaved; targets include diverged trainings. `arms` and `learning` use all complete "
     "trials of an arm that lacks some of these rounds, and `targets` those of an arm that has "
-    "none of them. `phases`, the arms of `validity`, and the measures in `arms` that need a fresh "
+    "none of them. `phases`, the noise in `arms`, and the measures in `arms` that need a fresh "
     "trainer always use all complete trials. `left_out` uses the trials that did not complete. A "
     "number that is not finite is null. Within a version, properties may be added. Removing a "
     "property, or changing its meaning, changes the version."

@@ -12,7 +12,6 @@ from orchestrator.analysis.arms.learning import LearningCurve
 from orchestrator.analysis.arms.phases import PHASES, PhaseSplit
 from orchestrator.analysis.arms.representatives import TelemetryCurves
 from orchestrator.analysis.comparisons.by_size import BySize, SizeGroup
-from orchestrator.analysis.comparisons.matrix import Cell
 from orchestrator.analysis.metrics.measures import FRESH_ONLY, SCOPED, Measure
 from orchestrator.analysis.statistics.estimates import scaled
 from orchestrator.analysis.statistics.formatting import ABSENT, number, quartiles, ratio
@@ -55,14 +54,13 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not any(arm.measures for arm in rows):
         return None
     own = {measure.metric for measure in summary.measures}
-    extras = (m for m in summary.matrix.measures if m.metric == "epoch_s" and m.metric not in own)
+    extras = (m for m in summary.expenses if m.metric == "epoch_s" and m.metric not in own)
     measures = (*summary.measures, *extras)
-    cells = {cell.arm: cell for cell in summary.matrix.cells}
 
     def figure(arm: ArmSummary, measure: Measure) -> str:
-        spread = cells[arm.arm].figures.get(measure.metric)
+        spread = arm.measures.get(measure.metric)
         partial_n = f" n={spread.n}" if spread and spread.n != arm.used else ""
-        return _figure(measure, cells[arm.arm]) + partial_n
+        return _figure(measure, arm) + partial_n
 
     if len(rows) <= SIDE_BY_SIDE:
         trials = Measure("", "trials", "")
@@ -91,51 +89,55 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
 
 def matrix(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Make a table for each measure, implementations by hardware; None for one hardware class."""
-    grid = summary.matrix
-    if len(grid.hardware) < 2 or not any(cell.figures for cell in grid.cells):
+    arms = {(row.arm.implementation, row.arm.hardware): row for row in summary.arms}
+    classes = dict.fromkeys(row.arm.hardware for row in summary.arms)
+    if len(classes) < 2 or not any(row.measures for row in summary.arms):
         return None
-    cells = {(cell.arm.implementation, cell.arm.hardware): cell for cell in grid.cells}
 
-    def value(hardware: HardwareUse, write: Callable[[Cell], str], implementation: str) -> str:
-        cell = cells.get((implementation, hardware))
-        return write(cell) if cell else ""
+    def value(
+        hardware: HardwareUse, write: Callable[[ArmSummary], str], implementation: str
+    ) -> str:
+        arm = arms.get((implementation, hardware))
+        return write(arm) if arm else ""
 
-    def by_hardware(title: str, write: Callable[[Cell], str]) -> Table:
+    def by_hardware(title: str, write: Callable[[ArmSummary], str]) -> Table:
         columns: list[Column[str]] = [Column(title, str)]
-        for hardware in grid.hardware:
+        for hardware in classes:
             columns.append(Column(str(hardware), partial(value, hardware, write), numeric=True))
-        return make_table(columns, grid.implementations, divisible=True)
+        implementations = dict.fromkeys(row.arm.implementation for row in summary.arms)
+        return make_table(columns, implementations, divisible=True)
 
-    measures = [measure for measure in grid.measures if measure.metric in _BY_HARDWARE]
+    every = (*summary.measures, *summary.expenses)
+    measures = [measure for measure in every if measure.metric in _BY_HARDWARE]
     measures.sort(key=lambda measure: _BY_HARDWARE.index(measure.metric))
     tables = [by_hardware(measure.title, partial(_figure, measure)) for measure in measures]
-    if any(cell.speedup for cell in grid.cells):
+    if any(row.speedup for row in summary.arms):
         tables.insert(0, by_hardware("speed-up (95 %)", _speedup))
     notes = paragraphs(
         "sections/matrix.j2",
-        has_slices=any(cell.mode == "timing" for cell in grid.cells),
+        has_slices=any(row.arm.measure == "timing" for row in summary.arms),
         measure_notes=_measure_notes(summary, measures),
     )
     return Section("Hardware × implementation", tables=tuple(tables), paragraphs=notes)
 
 
-def _speedup(cell: Cell) -> str:
-    return ratio(cell.speedup) if cell.speedup else (cell.verdict or ABSENT)
+def _speedup(arm: ArmSummary) -> str:
+    return ratio(arm.speedup) if arm.speedup else (arm.verdict or ABSENT)
 
 
-def _figure(measure: Measure, cell: Cell) -> str:
+def _figure(measure: Measure, arm: ArmSummary) -> str:
     """Write median and quartiles, and the scope of an energy."""
-    figure = cell.figures.get(measure.metric)
+    figure = arm.measures.get(measure.metric)
     if figure is None:
         return ABSENT
     shown = quartiles(scaled(figure, measure.per))
-    scoped = measure.metric in SCOPED and cell.energy_scope
-    return f"{shown} {cell.energy_scope}" if scoped else shown
+    scoped = measure.metric in SCOPED and arm.energy_scope
+    return f"{shown} {arm.energy_scope}" if scoped else shown
 
 
 def _measure_notes(summary: ReportSummary, measures: Sequence[Measure]) -> tuple[str, ...]:
     """Explain which trials count for which measure, and warn of energies of different kinds."""
-    scopes = {cell.energy_scope for cell in summary.matrix.cells if cell.energy_scope}
+    scopes = {arm.energy_scope for arm in summary.arms if arm.energy_scope}
     return paragraphs(
         "sections/measures.j2",
         depends_on_trainer=any(measure.trainer != "any" for measure in measures),

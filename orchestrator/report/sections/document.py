@@ -37,7 +37,7 @@ def document(summary: ReportSummary) -> Document:
 def sweep(summary: ReportSummary, name: ArmNames) -> Section:
     """Describe the sweep and its progress."""
     head, trials = summary.sweep, summary.sweep.trials
-    disturbed = sum(proof.disturbed for proof in summary.validity.arms)
+    disturbed = sum(proof.disturbed for proof in summary.arms)
     rows = [
         ("state", head.state),
         ("trials", f"{trials.complete} complete of {trials.expected} expected; {trials.failed} "

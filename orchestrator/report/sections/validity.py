@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from orchestrator.analysis.arms.arm_summary import ArmSummary, KernelCount
-from orchestrator.analysis.arms.validity import ArmValidity
-from orchestrator.analysis.metrics.failures import ExcludedTrials
+from orchestrator.analysis.arms.arm_summary import ArmSummary, ExcludedTrials, KernelCount
 from orchestrator.analysis.statistics.estimates import spread
 from orchestrator.analysis.statistics.formatting import ABSENT, quartiles
 from orchestrator.analysis.summary import ReportSummary
@@ -55,20 +53,19 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Count trials by outcome; list proven kernels, disturbances, versions and clocks."""
     if not summary.trials:
         return None
-    proofs = {proof.arm: proof for proof in summary.validity.arms}
     columns: list[Column[ArmSummary]] = [
         Column("arm", lambda arm: _started(arm, name)),
         Column("complete", lambda arm: arm.trials.complete),
         Column("failed", lambda arm: arm.trials.failed),
         Column("wrong kernel", lambda arm: arm.trials.wrong_kernel),
-        Column("disturbed", lambda arm: proofs[arm.arm].disturbed),
+        Column("disturbed", lambda arm: arm.disturbed),
         Column("missing", lambda arm: arm.trials.missing),
-        Column("re-run", lambda arm: proofs[arm.arm].retried),
+        Column("re-run", lambda arm: arm.retried),
     ]
     kernels: list[Column[ArmSummary]] = [
         Column("arm", lambda arm: name(arm.arm)),
         Column("kernel that ran", _kernels),
-        Column("compiled", lambda arm: _compiled(proofs[arm.arm])),
+        Column("compiled", _compiled),
     ]
     tables = (make_table(columns, summary.arms), make_table(kernels, summary.arms))
     evidence = summary.validity
@@ -77,8 +74,8 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
     notes = paragraphs(
         "sections/validity.j2",
         evidence=evidence,
-        retried=sum(proof.retried for proof in evidence.arms),
-        nodes=sorted({node for proof in evidence.arms for node in proof.nodes}),
+        retried=sum(proof.retried for proof in summary.arms),
+        nodes=sorted({node for proof in summary.arms for node in proof.nodes}),
         most_nodes=_NODES,
         shares=[
             sentence.format(quartiles(values))
@@ -91,7 +88,7 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
         neighbours=[work for work in recorded if work != "none"],
         clocks=[
             f"{name(proof.arm)} {quartiles(proof.noise['sm_clock_mhz'])}"
-            for proof in evidence.arms
+            for proof in summary.arms
             if "sm_clock_mhz" in proof.noise
         ],
     )
@@ -117,10 +114,10 @@ def _started(arm: ArmSummary, name: ArmNames) -> str:
     return name(arm.arm) + ("" if arm.planned else " (of an earlier start)")
 
 
-def _compiled(proof: ArmValidity) -> str:
-    if proof.jit is None:
+def _compiled(arm: ArmSummary) -> str:
+    if arm.jit is None:
         return ABSENT
-    return f"{'by XLA' if proof.jit else 'not by XLA'}, {proof.precision}"
+    return f"{'by XLA' if arm.jit else 'not by XLA'}, {arm.precision}"
 
 
 def _kernels(arm: ArmSummary) -> str:

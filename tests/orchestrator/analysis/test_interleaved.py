@@ -117,5 +117,5 @@ def test_slices_are_not_epochs_and_waiting_for_other_arms_is_not_a_phase() -> No
     )
     summary = summarise(record)
     assert summary.learning == ()
-    assert "epoch_s" not in {measure.metric for measure in summary.matrix.measures}
+    assert "epoch_s" not in {measure.metric for measure in summary.expenses}
     assert summary.phases[0].seconds == {"load_s": 1.0, "timed_s": 0.75}

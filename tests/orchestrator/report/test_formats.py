@@ -274,10 +274,10 @@ def test_reports_are_valid(record: SweepRecord) -> None:
 def test_every_figure_names_its_runs_and_can_be_made_again_from_them() -> None:
     content = read(paired(7, lambda block: 1.1 + block / 10))
     metrics = {row["run_id"]: row["metrics"] for row in content["trials"]}
-    for cell in content["matrix"]["cells"]:
-        steps = [metrics[run_id]["step_ms"] for run_id in cell["run_ids"]["any"]]
+    for arm in content["arms"]:
+        steps = [metrics[run_id]["step_ms"] for run_id in arm["run_ids"]["any"]]
         assert len(steps) == 7
-        assert statistics.median(steps) == cell["figures"]["step_ms"]["median"]
+        assert statistics.median(steps) == arm["measures"]["step_ms"]["median"]
     for size in (cell for by in content["sizes"] for g in by["groups"] for cell in g["cells"]):
         steps = [metrics[run_id]["step_ms"] for run_id in size["run_ids"]]
         assert statistics.median(steps) == size["time"]["median"]

@@ -94,9 +94,8 @@ def test_energies_of_different_scopes_are_not_summarised(objectives: dict[str, s
         for block, scope in enumerate(("gpu", "cpu_package"))
     ]
     summary = summarise(sweep(trials, (PORTABLE,), objectives=objectives))
-    (cell,) = summary.matrix.cells
-    assert ("energy_j" in cell.figures, cell.energy_scope) == (False, "")
-    assert "energy_j" not in summary.arms[0].measures
+    (arm,) = summary.arms
+    assert ("energy_j" in arm.measures, arm.energy_scope) == (False, "")
 
 
 @pytest.mark.parametrize(
@@ -200,8 +199,8 @@ def test_phases_and_noise_count_all_complete_trials_and_missing_phases_as_zero()
     summary = summarise(sweep([*made, alone]))
     assert (7, 0) not in summary.complete_rounds
     assert (summary.phases[0].trials, summary.phases[0].seconds) == (8, {"train_s": 20.0})
-    assert summary.validity.arms[0].noise["others_cpu_pct"].n == 8
-    assert (summary.arms[0].used, len(summary.matrix.cells[0].run_ids["any"])) == (7, 7)
+    assert summary.arms[0].noise["others_cpu_pct"].n == 8
+    assert (summary.arms[0].used, len(summary.arms[0].run_ids["any"])) == (7, 7)
     trials = [trial(PORTABLE, 0, train_s=4.0, import_s=6.0), trial(PORTABLE, 1, train_s=2.0)]
     (split,) = summarise(sweep(trials, (PORTABLE,))).phases
     assert (split.seconds, split.trials) == ({"import_s": 3.0, "train_s": 3.0}, 2)
@@ -283,7 +282,7 @@ def test_hardware_without_the_baseline_is_not_compared() -> None:
     arms = (PORTABLE, XLA, ON_GPU, other)
     trials = [trial(a, b, step_ms=9.0 + place) for b in range(7) for place, a in enumerate(arms)]
     summary = summarise(sweep(trials, arms), "tensorflow/portable")
-    assert {cell.arm: cell.verdict for cell in summary.matrix.cells} == {
+    assert {arm.arm: arm.verdict for arm in summary.arms} == {
         PORTABLE: "baseline",
         XLA: "slower",
         ON_GPU: "baseline",
