@@ -6,6 +6,7 @@ of its arm's trials so far, as samplers draw the configs to come from the same s
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import statistics
@@ -163,41 +164,31 @@ def _amounts(
     The amounts are None if an arm has less than two trials that measured the target, the error if
     no prediction of the model is used.
     """
-    try:
+    model: CostModel | None = None
+    with contextlib.suppress(NotPredicted):
         model = fit(observations, target)
-    except NotPredicted:
-        model = None
     amounts, is_used = dict[Arm, Amount](), False
     for arm in dict.fromkeys(arm for _, arm, count in missing if count):
         own = [one.took[target] for one in observations if one.arm == arm and target in one.took]
         if len(own) < 2:
             return None, None
         trials = [(config, count) for config, other, count in missing if other == arm and count]
-        mean, spread = statistics.fmean(own), statistics.stdev(own)
+        values: list[float | None] = [None] * len(trials)
+        if model and model.method == "ridge":
+            rows = [(config or {}, arm) for config, _ in trials]  # without sizes it is refused
+            values = [expectation.value for expectation in model.predict(rows, settings)]
         total, variance, shared = 0.0, 0.0, 0.0
-        for value, (_, count) in zip(_values(model, trials, arm, settings), trials, strict=True):
-            error = value * float(np.std(model.errors)) if model and value else spread
-            total += count * (value or mean)
+        for value, (_, count) in zip(values, trials, strict=True):
+            error = statistics.stdev(own)
+            if model and value is not None:
+                error, is_used = value * float(np.std(model.errors)), True
+            total += count * (value or statistics.fmean(own))
             variance += count * error**2
             shared += count * error
-            is_used |= value is not None
         factor = float(stats.t.ppf(0.95, len(own) - 1))
         half = factor * math.sqrt(variance + shared**2 / len(own))
         amounts[arm] = Amount(total, max(0.0, total - half), total + half)
     return amounts, model.median_error if model and is_used else None
-
-
-def _values(
-    model: CostModel | None,
-    trials: Sequence[tuple[Config | None, int]],
-    arm: Arm,
-    settings: Mapping[str, Any],
-) -> list[float | None]:
-    """Return the model's prediction for each config; None where it has none."""
-    if model is None or model.method == "medians":
-        return [None] * len(trials)
-    rows = [(config or {}, arm) for config, _ in trials]  # a config without sizes is refused
-    return [expectation.value for expectation in model.predict(rows, settings)]
 
 
 def _money(

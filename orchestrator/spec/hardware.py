@@ -33,9 +33,17 @@ from pydantic import (
 from orchestrator.core import labels
 from orchestrator.core.arms import Usage
 from orchestrator.core.criteria import MeasureMode
-from orchestrator.core.trial import is_number
 from orchestrator.spec.errors import shown
-from orchestrator.spec.fields import Count, ParameterName, Positive, Strict, Text, as_tuple, refusal
+from orchestrator.spec.fields import (
+    Count,
+    Number,
+    ParameterName,
+    Positive,
+    Strict,
+    Text,
+    as_tuple,
+    refusal,
+)
 
 
 def _key(text: str) -> str:
@@ -51,15 +59,8 @@ def _condition(value: Any) -> Any:
     return value
 
 
-def _number(value: Any) -> Any:
-    if not is_number(value):
-        raise refusal("a number (how much of the work to do)", shown(value))
-    return value
-
-
 LabelKey: TypeAlias = Annotated[str, AfterValidator(_key)]
 Condition: TypeAlias = Annotated[str, BeforeValidator(_condition)]
-WorkNumber: TypeAlias = Annotated[int | float, BeforeValidator(_number)]
 
 
 class HardwareEntry(Strict):
@@ -78,7 +79,7 @@ class HardwareEntry(Strict):
     labels: Mapping[LabelKey, Condition] = Field(default_factory=dict)
     cpus: Count | None = None
     threads: Count | None = None
-    settings: Mapping[ParameterName, WorkNumber] = Field(default_factory=dict)
+    settings: Mapping[ParameterName, Number] = Field(default_factory=dict)
     measure: MeasureMode | None = None
     wait_s: Positive | None = None
 

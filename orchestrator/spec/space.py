@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -315,21 +315,21 @@ class Search(Strict):
         Raises:
             ValueError: the space is infinite.
         """
-        return [dict(config) for config in self._extend({}, list(self.space))]
-
-    def _extend(self, config: dict[str, ConfigValue], names: list[str]) -> Iterator[Config]:
-        if not names:
-            yield config
-            return
-        name, rest = names[0], names[1:]
-        if not self.is_active(name, config):
-            yield from self._extend(config, rest)
-            return
-        values = self.space[name].grid_values()
-        if values is None:
-            raise ValueError(f"{name} is infinite: give choices or a step")
-        for value in values:
-            yield from self._extend({**config, name: value}, rest)
+        configs: list[dict[str, ConfigValue]] = [{}]
+        for name, dimension in self.space.items():
+            values = dimension.grid_values()
+            if values is None and any(is_met(dimension.when, config) for config in configs):
+                raise ValueError(f"{name} is infinite: give choices or a step")
+            configs = [
+                extended
+                for config in configs
+                for extended in (
+                    [{**config, name: value} for value in values or ()]
+                    if is_met(dimension.when, config)
+                    else [config]
+                )
+            ]
+        return configs
 
     def size(self) -> int | None:
         """Return the number of distinct configs without listing them; None if infinite."""
@@ -365,7 +365,11 @@ def _states(space: Space, names: Sequence[str]) -> list[tuple[Config, float]]:
 def activation(space: Space, name: str) -> Config | None:
     """Return values of earlier parameters that activate `name`; None if there are none."""
     names = list(space)
-    states = _states(space, names[: names.index(name)])
+    needed = {name}
+    for other in reversed(names[: names.index(name)]):
+        if any(other in space[one].when for one in needed):
+            needed.add(other)
+    states = _states(space, [other for other in names if other in needed - {name}])
     return next((config for config, _ in states if is_met(space[name].when, config)), None)
 
 

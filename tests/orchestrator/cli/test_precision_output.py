@@ -13,7 +13,6 @@ from orchestrator.core.criteria import AutoBlocks, Timing
 from orchestrator.core.trial import Block, Outcome, make_trial
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan, describe_plan, make_plan
-from orchestrator.spec import parse
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import (
     BlocksEnough,
@@ -24,20 +23,22 @@ from orchestrator.storage.journal import (
     TrialFinished,
 )
 from tests.orchestrator.sample_plans import identity, node
+from tests.orchestrator.sample_specs import OWN, spec
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, finished
 
-SPEC = """
-name: sure
-workload: own.module:run
-search: {sampler: random, space: {layers: {low: 1, high: 99}}}
-arms: {implementations: [python/a, python/b], hardware: [cpu]}
-measure: {mode: timing, interval: 0.02, slices: [8, 40]}
-blocks: {interval: 0.005, at_least: 8, at_most: 20}
-"""
+SPEC = spec(
+    OWN,
+    name="sure",
+    configs=None,
+    space={"layers": {"low": 1, "high": 99}},
+    implementations=["python/a", "python/b"],
+    measure={"mode": "timing", "interval": 0.02, "slices": [8, 40]},
+    blocks={"interval": 0.005, "at_least": 8, "at_most": 20},
+)
 
 
 def laid() -> Plan:
-    return make_plan(parse(SPEC, source="spec"), classify([node("a")]))
+    return make_plan(SPEC, classify([node("a")]))
 
 
 def test_a_plan_shows_the_stopping_rule_and_what_is_timed() -> None:

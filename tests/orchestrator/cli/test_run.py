@@ -24,13 +24,9 @@ from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, Trackin
 from tests.orchestrator.cli.typed_commands import Run, typed
 from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_records import paired
+from tests.orchestrator.sample_specs import spec_text
 
-SPEC = """
-name: mine
-workload: image_rows
-search: {sampler: random, configs: 3, space: {units: [4, 8, 16]}}
-arms: {implementations: [tensorflow/portable], hardware: [cpu]}
-"""
+SPEC = spec_text()
 PLAN = plan(classify([node("a", cpu_model="CPU [red]A[/red] :smile:")]), blocks=9, repeats=1)
 CONFIRM, BEGIN = "confirm", "begin"
 

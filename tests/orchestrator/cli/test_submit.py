@@ -16,13 +16,9 @@ from orchestrator.core.errors import Refusal
 from orchestrator.spec import load, parse
 from tests.orchestrator.cli.typed_commands import Run, typed
 from tests.orchestrator.cluster.fake_job_server import TOKEN, JobServer, serving
+from tests.orchestrator.sample_specs import spec_text
 
-SPEC = """
-name: mine
-workload: image_rows
-search: {sampler: random, configs: 3, space: {units: [4, 8, 16]}}
-arms: {implementations: [tensorflow/portable], hardware: [cpu]}
-"""
+SPEC = spec_text()
 STORE = "http://mlflow.example:5000"
 FAILED = {"status": "FAILED", "end_time": 1_700_000_100_000}
 

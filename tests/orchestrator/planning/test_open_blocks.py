@@ -106,33 +106,21 @@ def test_nothing_waits_where_the_fast_arms_are_read_alone() -> None:
     assert shares(over="gpu") == {SLOW: 0.0, FAST: 0.0}
 
 
-def test_the_plan_shows_the_price_and_the_way_out() -> None:
-    swept, plan = laid()
-    groups = make_lanes(plan)
-    unknown = describe_opening(swept, plan, groups, {})
-    assert unknown is not None
-    assert unknown.startswith("  open   8 of 60 blocks at once (search.open_blocks), so that tpe")
-    assert "read. To avoid that: objectives over the fast arms only (over: gpu), less" in unknown
+@pytest.mark.parametrize(
+    ("how", "is_timed", "ends"),
+    [
+        ({}, False, "objectives over the fast arms only (over: gpu), less work on the slow ones"),
+        ({}, True, f"Expected share of idle time: {FAST} 94%. To avoid that"),
+        ({"over": "gpu"}, True, "No hardware waits long for that"),
+        ({"hardware": ["gpu"]}, True, "so that tpe learns from their results"),
+        ({"hardware": ["CPU Z*"]}, True, None),
+    ],
+)
+def test_the_plan_shows_the_price_and_the_way_out(
+    how: dict[str, Any], is_timed: bool, ends: str | None
+) -> None:
+    swept, plan = laid(**how)
     seconds = {str(arm): 80.0 if str(arm.hardware) == SLOW else 4.0 for arm in plan.arms}
-    arm_seconds = describe_opening(swept, plan, groups, seconds)
-    assert arm_seconds is not None
-    assert f"Expected share of idle time: {FAST} 94%. To avoid that" in arm_seconds
-    swept, plan = laid(over="gpu")
-    fast_only = describe_opening(swept, plan, make_lanes(plan), seconds)
-    assert fast_only is not None
-    assert fast_only.endswith("No hardware waits long for that")
-
-
-def test_one_kind_of_hardware_waits_for_none() -> None:
-    swept, plan = laid(hardware=["gpu"])
-    line = describe_opening(swept, plan, make_lanes(plan), {})
-    assert line == (
-        "  open   5 of 60 blocks at once (search.open_blocks), so that tpe learns from their"
-        " results"
-    )
-
-
-def test_nothing_is_reported_of_blocks_where_no_arm_can_run() -> None:
-    swept, plan = laid(hardware=["CPU Z*"])
-    assert plan.possible == ()
-    assert describe_opening(swept, plan, make_lanes(plan), {}) is None
+    line = describe_opening(swept, plan, make_lanes(plan), seconds if is_timed else {})
+    assert (line is None) is (ends is None)
+    assert (ends or "") in (line or "")

@@ -14,7 +14,6 @@ from orchestrator.scheduling.preflight import NothingToRun, expect_runnable
 from orchestrator.spec import SweepSpec
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_specs import spec
-from workloads.eligibility import LayerTraits
 
 FUSED = ["tensorflow/portable", "tensorflow/cudnn"]
 NO_CUDNN = "cuDNN kernels need an NVIDIA GPU"
@@ -129,44 +128,6 @@ def test_a_gpu_that_does_not_answer_is_reported_where_none_is_found(selector: st
     assert reason.endswith("; on host, GPU 0 does not answer: GPU is lost")
 
 
-@pytest.mark.parametrize(
-    ("configs", "words"),
-    [
-        ([{"layers": 1, "dropout": 0.2}, {"layers": 2, "dropout": 0.2}], "[1] has layers: 2)"),
-        ([{"layers": 2, "dropout": 0.2}, {"layers": 2, "dropout": 0.0}], "[0] has dropout: 0.2)"),
-        (
-            [{"units": 8, "use_bias": True}, {"units": 9, "use_bias": False}],
-            "[1] has use_bias: false)",
-        ),
-    ],
-)
-def test_a_listed_config_takes_an_arm_out_and_is_named(
-    configs: list[dict[str, Any]], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("workloads.eligibility.is_installed", lambda package: True)
-    fixed = {"layers": 1} if "layers" not in configs[0] else {}
-    listed: dict[str, Any] = {"configs": configs, "sampler": None, "space": None}
-    wanted = spec(implementations=["jax/fused"], hardware=["gpu"], settings=fixed, **listed)
-    laid = make_plan(wanted, machine(gpus=1))
-    assert (laid.blocks, laid.listed) == (len(configs), tuple(configs))
-    assert reasons(laid)["jax/fused on gpu"].endswith(f"(search.configs{words}")
-
-
-def test_values_that_no_single_change_would_cure_are_reported_as_their_config(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def either(_: object, traits: LayerTraits, __: object) -> str | None:
-        return "too much" if traits.bidirectional or not traits.use_bias else None
-
-    monkeypatch.setattr("orchestrator.planning.feasibility.ineligibility_reason", either)
-    configs = [
-        {"bidirectional": False, "use_bias": True},
-        {"bidirectional": True, "use_bias": False},
-    ]
-    laid = make_plan(spec(configs=configs, sampler=None, space=None), machine())
-    assert reasons(laid) == {"tensorflow/portable on cpu": "too much (in search.configs[1])"}
-
-
 def test_a_reason_that_holds_for_every_config_names_none() -> None:
     configs = [{"units": 8}, {"units": 9}]
     laid = make_plan(spec_of(configs=configs, sampler=None, space=None), machine(gpus=1))
@@ -180,12 +141,6 @@ def test_an_arm_named_twice_runs_once() -> None:
 def test_a_users_implementations_are_names_of_its_own() -> None:
     wanted = spec(workload="my.module:run", implementations=["anything/cudnn"])
     assert len(make_plan(wanted, machine()).arms) == 1
-
-
-def test_many_arms_that_share_a_reason_are_counted() -> None:
-    four = [f"tensorflow/cudnn{option}" for option in ("", "+tf32", "+bf16", "+fp16")]
-    text = describe_plan(make_plan(spec(implementations=four), machine()), "plan")
-    assert f"cannot run 4 implementations on cpu: {NO_CUDNN}" in text
 
 
 def test_a_backend_that_is_not_installed_shows_how_to_get_it(
