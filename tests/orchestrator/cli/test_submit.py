@@ -120,7 +120,7 @@ def test_a_wrong_spec_is_sent_nowhere(server: JobServer, run: Run, tmp_path: Pat
     (tmp_path / "mine.yaml").write_text(SPEC.replace("configs: 3", "configs: 0"))
     code, out, err = run("submit", "mine.yaml")
     assert (code, out) == (2, "")
-    assert ":4" in err
+    assert ":5" in err
     assert not server.jobs and not server.packages
 
 
