@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from orchestrator.analysis.summary import ReportSummary
@@ -21,8 +22,11 @@ from orchestrator.core.trial import (
     FailureReason,
     FinishedTrial,
     Kernel,
+    Outcome,
     OutcomeStatus,
     SliceRecord,
+    Telemetry,
+    Trial,
 )
 
 FORMAT = "rnnsweep-report"
@@ -93,7 +97,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, FinishedTrial):
-        return plain(_trial_entry(value))
+        return {name: plain(field) for name, field in _fields(value).items()}
     if is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, Mapping):
@@ -114,17 +118,22 @@ def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(key): plain(value[key]) for key in sorted(value, key=str)}
 
 
-def _trial_entry(finished: FinishedTrial) -> TrialEntry:
-    """Return the entry of a finished trial; most fields have the name that they have there."""
-    failure = finished.failure
-    own = {
-        "run_id": finished.run_id,
-        "trial_key": finished.key,
-        "failure_reason": failure.reason if failure else None,
-        "failure_message": failure.message if failure else None,
+_PARTS = {"trial": Trial, "outcome": Outcome, "outcome.telemetry": Telemetry}
+
+_PLACES = {name: f"{part}.{name}" for part, kind in _PARTS.items() for name in _names(kind)} | {
+    "run_id": "run_id",
+    "trial_key": "trial.key",
+    "failure_reason": "outcome.failure.reason",
+    "failure_message": "outcome.failure.message",
+}
+_GETTERS = {name: attrgetter(_PLACES[name]) for name in _names(TrialEntry)}
+"""The place of each field of an entry in a finished trial."""
+
+
+def _fields(finished: FinishedTrial) -> dict[str, Any]:
+    """Return the fields of a finished trial's entry, a `TrialEntry`."""
+    has_failed = finished.failure is not None
+    return {
+        name: None if "failure" in name and not has_failed else get(finished)
+        for name, get in _GETTERS.items()
     }
-    parts = (finished.trial, finished.outcome, finished.telemetry)
-    for name in _names(TrialEntry):
-        if name not in own:
-            own[name] = next(getattr(part, name) for part in parts if hasattr(part, name))
-    return TrialEntry(**own)  # type: ignore[arg-type]  # a test checks all entries by the schema

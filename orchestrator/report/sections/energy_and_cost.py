@@ -10,6 +10,7 @@ from typing import TypeAlias
 from orchestrator.analysis.statistics.estimates import Spread, spread
 from orchestrator.analysis.statistics.formatting import ABSENT, quartiles
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.prose import paragraphs
@@ -77,14 +78,12 @@ def _groups(
     def label(trial: FinishedTrial) -> str:
         return qualifier(trial) or ABSENT
 
-    groups = []
-    for arm in summary.arms:
-        own = [
-            trial
-            for trial in summary.trials
-            if trial.arm == arm.arm
-            and trial.status == "complete"
-            and any(metric in trial.metrics for metric in metrics)
-        ]
-        groups += [(key, list(group)) for key, group in groupby(sorted(own, key=label), key=label)]
-    return groups
+    own: dict[Arm, list[FinishedTrial]] = {arm.arm: [] for arm in summary.arms}
+    for trial in summary.trials:
+        if trial.status == "complete" and not trial.metrics.keys().isdisjoint(metrics):
+            own[trial.arm].append(trial)
+    return [
+        (key, list(group))
+        for trials in own.values()
+        for key, group in groupby(sorted(trials, key=label), key=label)
+    ]
