@@ -274,7 +274,7 @@ def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:
         try:
             profiled.append(as_node(node, ray.get(probe)))
         except ray.exceptions.RayError:
-            if _is_alive(node["NodeID"]):
+            if any(n["NodeID"] == node["NodeID"] and n["Alive"] for n in ray.nodes()):
                 raise
     if not profiled and not may_be_empty:
         alive = sum(node["Alive"] for node in ray.nodes())
@@ -283,12 +283,6 @@ def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:
             " with ray start --address HEAD:6379, without --num-cpus=0"
         )
     return tuple(profiled)
-
-
-def _is_alive(node_id: str) -> bool:
-    import ray  # noqa: PLC0415
-
-    return any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes())
 
 
 def begin_probe(ray_node: Mapping[str, Any]) -> Any:
@@ -306,20 +300,15 @@ def pinned(function: Callable[..., Any], node_id: str) -> Any:
 
 def as_node(ray_node: Mapping[str, Any], profile: NodeProfile) -> Node:
     """Return a node from Ray's facts and its own profile."""
-    cpus, gpus = _given(ray_node, "CPU"), _given(ray_node, "GPU")
-    return Node(ray_node["NodeID"], profile, cpus, gpus, _labels(ray_node))
+    gpus = int(ray_node["Resources"].get("GPU", 0))
+    return Node(ray_node["NodeID"], profile, given_cpus(ray_node), gpus, _labels(ray_node))
 
 
 def given_cpus(ray_node: Mapping[str, Any]) -> int:
     """Return how many CPUs a node has for trials: a head is often started with none."""
-    return _given(ray_node, "CPU")
+    return int(ray_node["Resources"].get("CPU", 0))
 
 
 def _labels(node: Mapping[str, Any]) -> dict[str, str]:
     """Return Ray's labels of a node, including those that a user gave it."""
     return {str(name): str(value) for name, value in (node.get("Labels") or {}).items()}
-
-
-def _given(node: Mapping[str, Any], resource: str) -> int:
-    """Return how much of a resource Ray can give on a node."""
-    return int(node["Resources"].get(resource, 0))

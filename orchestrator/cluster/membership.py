@@ -37,7 +37,7 @@ class Membership:
         self._unusable: dict[str, str] = {}
         self._pings: dict[str, Any] = {}
         self._wanted: set[str] = set()
-        self._answered: dict[str, float] = {}
+        self._answered: set[str] = set()
         self._heard_s = time.monotonic()
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -73,7 +73,7 @@ class Membership:
     def ask(self, node_id: str) -> None:
         """Ping a node, which shows that it is present (see `has_answered`)."""
         with self._lock:
-            self._answered.pop(node_id, None)
+            self._answered.discard(node_id)
             self._wanted.add(node_id)
 
     def has_answered(self, node_id: str) -> bool:
@@ -87,14 +87,11 @@ class Membership:
         while not self._ended.wait(_EVERY_S):
             with contextlib.suppress(Exception):  # after any error, poll again
                 alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
-                self._hear(alive)
+                with self._lock:
+                    self._heard_s = time.monotonic()
+                    self._nodes = {id_: node for id_, node in self._nodes.items() if id_ in alive}
                 self._probe(alive)
                 self._ping(alive)
-
-    def _hear(self, alive: Mapping[str, Any]) -> None:
-        with self._lock:
-            self._heard_s = time.monotonic()
-            self._nodes = {id_: node for id_, node in self._nodes.items() if id_ in alive}
 
     def _probe(self, alive: Mapping[str, Any]) -> None:
         """Start probes of new nodes, and add the nodes whose probes have ended."""
@@ -129,7 +126,7 @@ class Membership:
             elif _result(ping) is True:
                 del self._pings[id_]
                 with self._lock:
-                    self._answered[id_] = time.monotonic()
+                    self._answered.add(id_)
 
 
 def _here() -> bool:

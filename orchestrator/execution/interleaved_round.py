@@ -180,7 +180,7 @@ class InterleavedRound:
         recording = self._sampler.stop()
         for trial in self._trials:
             device = trial.trial_run.job.request.device
-            trial.trial_run.use_recording(recording.of(device, trial.windows))
+            trial.trial_run.recording = recording.of(device, trial.windows)
 
 
 def _jobs_of(job: Job, timing: Timing) -> list[Job]:

@@ -118,7 +118,7 @@ class TrialRun:
     cpus: tuple[int, ...] | None = None
     instruments: telemetry.Instruments = field(default_factory=telemetry.Instruments)
     _sampler: telemetry.Sampler | None = None
-    _recording: telemetry.Recording | None = None
+    recording: telemetry.Recording | None = None
 
     def start_sampler(self, trainer: Trainer) -> None:
         """Begin to sample the trainer and its node."""
@@ -131,11 +131,7 @@ class TrialRun:
     def stop_sampler(self) -> None:
         """End the sampling; the outcome then has its telemetry."""
         if self._sampler is not None:
-            self._recording = self._sampler.stop()
-
-    def use_recording(self, recording: telemetry.Recording) -> None:
-        """Use a recording that was made together with others that took turns with it."""
-        self._recording = recording
+            self.recording = self._sampler.stop()
 
     @property
     def sampler_hangs(self) -> bool:
@@ -180,23 +176,19 @@ class TrialRun:
 
     def outcome(self) -> Outcome:
         """Return the outcome, once the trial has ended."""
-        outside = {
-            "queue_s": max(0.0, self.started_s - self.job.issued_s),
-            "setup_s": self.setup_s,
-        }
-        ended_s = time.time() if self.ended_s is None else self.ended_s
+        queue_s = max(0.0, self.started_s - self.job.issued_s)
         sampled, record = dict[str, float](), Telemetry()
-        if self._recording is not None and self._recording.samples:
-            sampled, record = telemetry.record(self._recording, self.started_s, self.metrics)
+        if self.recording is not None and self.recording.samples:
+            sampled, record = telemetry.record(self.recording, self.started_s, self.metrics)
         if self.job.timing is not None:
             sampled = {k: v for k, v in sampled.items() if k not in _OF_ALL_RIVALS}
         return Outcome(
             status=self._status(),
             started_s=self.started_s,
-            ended_s=ended_s,
+            ended_s=time.time() if self.ended_s is None else self.ended_s,
             attempt=self.job.attempt,
             node=platform.node(),
-            metrics={**sampled, **self.metrics, **outside},
+            metrics={**sampled, **self.metrics, "queue_s": queue_s, "setup_s": self.setup_s},
             epochs=tuple(self.epochs),
             slices=tuple(self.slices),
             kernel=self.kernel,

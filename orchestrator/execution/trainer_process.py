@@ -17,7 +17,6 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 
@@ -46,7 +45,7 @@ class TrainerGone(RuntimeError):
         self.returncode = returncode
 
 
-class Trainer:
+class Trainer(contextlib.AbstractContextManager["Trainer"]):
     """One trainer process, kept warm between trials of one backend and device.
 
     `cpus` are the only ones that it may use; None for all that this process may.
@@ -81,15 +80,7 @@ class Trainer:
         self._reader = threading.Thread(target=self._read, daemon=True, name="trainer-reader")
         self._reader.start()
 
-    def __enter__(self) -> Trainer:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -222,8 +213,5 @@ def trainer_environment(
 def _ending(returncode: int) -> str:
     if returncode >= 0:
         return f"ended with exit status {returncode}"
-    try:
-        name = signal.Signals(-returncode).name
-    except ValueError:
-        name = f"signal {-returncode}"
-    return f"was ended by {name}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"was ended by {names.get(-returncode, f'signal {-returncode}')}"
