@@ -43,9 +43,8 @@ class Real:
     done: Done
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
-    home = Home(tmp_path_factory.mktemp("real") / "home")
+def run_sweep(folder: Path) -> Real:
+    home = Home(folder / "home")
     spec = home.spec(
         NAME,
         workload="image_rows",
@@ -69,7 +68,19 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
     return Real(home, spec, home.run("run", spec).expect(0))
 
 
-def test_only_the_report_is_on_stdout(real: Real) -> None:
+def test_a_small_real_sweep(tmp_path: Path) -> None:
+    """One test, so that parallel workers do not run the sweep twice."""
+    real = run_sweep(tmp_path)
+    expect_only_the_report_is_on_stdout(real)
+    expect_mlflows_parent_run_describes_the_sweep(real)
+    expect_mlflow_has_a_run_for_each_trial_with_the_documented_names(real)
+    expect_the_arms_of_a_block_start_the_same(real)
+    expect_the_report_agrees_with_the_store_number_by_number(real, tmp_path)
+    expect_query_and_compare_read_the_same_trials(real, tmp_path)
+    expect_a_second_start_runs_and_changes_nothing(real)
+
+
+def expect_only_the_report_is_on_stdout(real: Real) -> None:
     out, err = real.done.out, real.done.err
     assert out.startswith("Sweep digits: image_rows")
     assert "4 complete of 4 expected; 0 failed" in out
@@ -86,7 +97,7 @@ def test_only_the_report_is_on_stdout(real: Real) -> None:
     real.home.expect_nothing_running()
 
 
-def test_mlflows_parent_run_describes_the_sweep(real: Real) -> None:
+def expect_mlflows_parent_run_describes_the_sweep(real: Real) -> None:
     (parent,) = real.home.parents(NAME)
     assert (parent.info.status, parent.data.tags["state"]) == ("FINISHED", "complete")
     assert yaml.safe_load(real.home.artifact(parent, "spec.yaml"))["arms"] == ARMS
@@ -103,7 +114,7 @@ def test_mlflows_parent_run_describes_the_sweep(real: Real) -> None:
     assert "keras" in facts
 
 
-def test_mlflow_has_a_run_for_each_trial_with_the_documented_names(real: Real) -> None:
+def expect_mlflow_has_a_run_for_each_trial_with_the_documented_names(real: Real) -> None:
     real.home.expect_exactly_once(NAME, 4)
     (parent,) = real.home.parents(NAME)
     client = real.home.client()
@@ -133,7 +144,7 @@ def test_mlflow_has_a_run_for_each_trial_with_the_documented_names(real: Real) -
         assert len(given.dataset.digest) >= 8
 
 
-def test_the_arms_of_a_block_start_the_same(real: Real) -> None:
+def expect_the_arms_of_a_block_start_the_same(real: Real) -> None:
     blocks: dict[str, list[Any]] = {}
     for run in real.home.children(NAME):
         blocks.setdefault(run.data.tags["block"], []).append(run)
@@ -144,7 +155,7 @@ def test_the_arms_of_a_block_start_the_same(real: Real) -> None:
         assert abs(difference) <= 0.02  # two samples of the hundred
 
 
-def test_the_report_agrees_with_the_store_number_by_number(real: Real, tmp_path: Path) -> None:
+def expect_the_report_agrees_with_the_store_number_by_number(real: Real, tmp_path: Path) -> None:
     report = real.home.report(NAME)
     assert report["format"] == "rnnsweep-report"
     runs = {run.info.run_id: run for run in real.home.children(NAME)}
@@ -172,7 +183,7 @@ def test_the_report_agrees_with_the_store_number_by_number(real: Real, tmp_path:
     real.home.run("report", NAME, "--baseline", "tensorflow/potable").refused("tensorflow/portable")
 
 
-def test_query_and_compare_read_the_same_trials(real: Real, tmp_path: Path) -> None:
+def expect_query_and_compare_read_the_same_trials(real: Real, tmp_path: Path) -> None:
     columns = ("--columns", "run_id,step_ms", "--format", "csv")
     table = real.home.run("query", NAME, *columns).expect(0).out
     steps = {row["run_id"]: float(row["step_ms"]) for row in csv.DictReader(io.StringIO(table))}
@@ -184,7 +195,7 @@ def test_query_and_compare_read_the_same_trials(real: Real, tmp_path: Path) -> N
     assert "slower" not in real.home.run("compare", saved, NAME).expect(0).out
 
 
-def test_a_second_start_runs_and_changes_nothing(real: Real) -> None:
+def expect_a_second_start_runs_and_changes_nothing(real: Real) -> None:
     journal = real.home.journal(NAME)
     before = {run.info.run_id: run.to_dictionary() for run in real.home.children(NAME)}
     log = (real.home.sweep(NAME) / "run.log").read_text()
