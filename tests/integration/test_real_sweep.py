@@ -68,6 +68,7 @@ def run_sweep(folder: Path) -> Real:
     return Real(home, spec, home.run("run", spec).expect(0))
 
 
+@pytest.mark.timeout(900)
 def test_a_small_real_sweep(tmp_path: Path) -> None:
     """One test, so that parallel workers do not run the sweep twice."""
     real = run_sweep(tmp_path)
