@@ -23,21 +23,34 @@ from orchestrator.scheduling.finish import finish_sweep
 from orchestrator.scheduling.preflight import NothingToRun, expect_runnable
 from orchestrator.scheduling.remaining import make_opening
 from orchestrator.scheduling.sweep import RunOptions, run_sweep
-from orchestrator.spec import SweepSpec, parse
+from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.tracking.recorder import Recorder
 from orchestrator.storage.tracking.records import Manifest, SweepOpening
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_records import paired
+from tests.orchestrator.sample_specs import OWN, spec
 from tests.orchestrator.sample_sweeps import IDENTITY
 
-SPEC = """
-name: sweep
-workload: own.module:run
-search: {sampler: random, configs: 3, space: {layers: [1, 2, 3]}}
-arms: {implementations: [python/a, python/b], hardware: [cpu, gpu]}
-baseline: BASELINE
-"""
+BASE = {
+    **OWN,
+    "name": "sweep",
+    "implementations": ["python/a", "python/b"],
+    "hardware": ["cpu", "gpu"],
+}
+SPEC = spec(BASE)
+LARGER = spec(
+    BASE,
+    repeats=2,
+    configs=5,
+    space={"layers": [1, 2, 3, 4, 5]},
+    implementations=["python/a", "python/b", "python/c"],
+)
+FIRST = replace(IDENTITY, name="sweep", generation=1)
+
+
+def plan_of(checked: SweepSpec) -> Plan:
+    return make_plan(checked, classify([node("a")]))
 
 
 class Recording:
@@ -66,10 +79,9 @@ class Recording:
 
 @pytest.mark.parametrize("stopped", [None, Stopped()])
 def test_the_generation_that_ran_is_read_back_in_bounded_time(stopped: Stopped | None) -> None:
-    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
     recorder = Recording()
-    identity = replace(IDENTITY, name="sweep", generation=2)
-    ended = finish_sweep(cast(Recorder, recorder), spec, identity, stopped)
+    identity = replace(FIRST, generation=2)
+    ended = finish_sweep(cast(Recorder, recorder), SPEC, identity, stopped)
     assert (ended.stopped, ended.refused) == (stopped, {"key": "too long"})
     assert ended.record.state == ("stopped" if stopped else "complete")
     assert recorder.asked.drain_s == (10 if stopped else 300)
@@ -83,45 +95,39 @@ def test_the_generation_that_ran_is_read_back_in_bounded_time(stopped: Stopped |
 
 @pytest.mark.parametrize("baseline", ["python/a on gpu", "python/a on NVIDIA Imaginary"])
 def test_a_baseline_that_cannot_run_is_refused_before_anything_runs(baseline: str) -> None:
-    spec = parse(SPEC.replace("BASELINE", baseline), source="spec")
+    asked = spec(BASE, baseline=baseline)
     with pytest.raises(BaselineError, match=r"choose one of: python/a; python/b; python/a on CPU"):
-        expect_runnable(spec, make_plan(spec, classify([node("a")])))
+        expect_runnable(asked, plan_of(asked))
 
 
 def test_a_sampler_without_its_package_is_refused_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = SPEC.replace("baseline: BASELINE", "").replace("random", "gp")
-    spec = parse(text.replace("space:", "objectives: {loss: minimize}, space:"), source="spec")
-    laid = make_plan(spec, classify([node("a")]))
+    asked = spec(BASE, sampler="gp", objectives={"loss": "minimize"})
+    laid = plan_of(asked)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(NothingToRun, match=r"gp needs torch.*rnnsweep\[gp\]"):
-        expect_runnable(spec, laid)
+        expect_runnable(asked, laid)
 
 
 def test_the_store_is_reported_the_whole_extent_of_a_sweep_that_was_larger(tmp_path: Path) -> None:
-    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
-    identity = replace(IDENTITY, name="sweep", generation=1)
-    larger = make_plan(parse_larger(), classify([node("a")]))
-    laid = make_plan(spec, classify([node("a")]))
-    first = manifest(spec, larger, identity, None, begun=True)
-    stored_sweep = first
-    second = manifest(spec, laid, identity, stored_sweep, begun=True)
+    larger = plan_of(LARGER)
+    laid = plan_of(SPEC)
+    first = manifest(LARGER, larger, FIRST, None, begun=True)
+    second = manifest(SPEC, laid, FIRST, first, begun=True)
     assert (second.blocks, second.repeats) == (larger.blocks, larger.repeats) == (5, 2)
     assert set(second.arms) == set(larger.arms)
     assert (first.current, second.current) == (larger.arms, laid.arms)
     assert set(second.arms) - set(second.current) == {Arm("python/c", larger.arms[0].hardware)}
-    fresh = manifest(spec, laid, replace(identity, generation=2), stored_sweep)
+    fresh = manifest(SPEC, laid, replace(FIRST, generation=2), first)
     assert (fresh.blocks, fresh.repeats, fresh.arms) == (3, 1, laid.arms)
 
 
 def test_while_arms_are_waited_for_nobody_has_left(tmp_path: Path) -> None:
     """The store names an arm by its class, which only the node shows."""
-    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
-    laid = make_plan(spec, classify([node("a")]))
-    awaited = AwaitedArm(RequestedArm("python/a", "gpu"), spec.arms.hardware[1], 60.0)
-    identity = replace(IDENTITY, name="sweep", generation=1)
-    waiting = manifest(spec, replace(laid, awaited=(awaited,)), identity, None)
+    laid = plan_of(SPEC)
+    awaited = AwaitedArm(RequestedArm("python/a", "gpu"), SPEC.arms.hardware[1], 60.0)
+    waiting = manifest(SPEC, replace(laid, awaited=(awaited,)), FIRST, None)
     assert (waiting.arms, waiting.current) == (laid.arms, ())
 
 
@@ -162,12 +168,10 @@ def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declines: bool
 ) -> None:
     """The start before had a node with a GPU, and ran another implementation there."""
-    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
     here, there = node("a"), node("b", gpus=1)
-    laid = make_plan(spec, classify([here, there]))
-    identity = resume.identify(spec, 1)
-    before = manifest(spec, laid, identity, None, begun=True)
-    store = Opened(before)
+    laid = make_plan(SPEC, classify([here, there]))
+    identity = resume.identify(SPEC, 1)
+    store = Opened(manifest(SPEC, laid, identity, None, begun=True))
     monkeypatch.setattr("orchestrator.scheduling.sweep.Recorder", store)
     monkeypatch.setattr("orchestrator.cluster.connection.this_machine", lambda: (here,))
     monkeypatch.setattr("orchestrator.scheduling.sweep._join", lambda *_: (here,))
@@ -182,8 +186,8 @@ def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(
 
     options = RunOptions(tmp_path, "sqlite://")
     with pytest.raises(Declined):
-        run_sweep(spec, options, stop=StopSignal(lambda: None), view=view, confirm=confirm)
-    ours = make_plan(spec, classify([here])).arms
+        run_sweep(SPEC, options, stop=StopSignal(lambda: None), view=view, confirm=confirm)
+    ours = make_plan(SPEC, classify([here])).arms
     assert set(ours) < set(laid.arms)
     first, *others = store.openings
     assert (set(first.arms), set(first.running)) == (set(laid.arms), set(laid.arms))
@@ -191,9 +195,7 @@ def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(
     assert all(set(other.arms) == set(laid.arms) for other in others)
 
 
-WAITS = SPEC.replace("baseline: BASELINE", "").replace(
-    "gpu]", "{class: '*H200*', labels: {zone: eu}, wait_s: 900}]"
-)
+WAITS = spec(BASE, hardware=["cpu", {"class": "*H200*", "labels": {"zone": "eu"}, "wait_s": 900}])
 
 
 @pytest.mark.parametrize("ends", ["declined", "begun", "late"])
@@ -231,9 +233,9 @@ def test_a_sweep_that_waits_is_confirmed_once_and_before_it_asks_for_nodes(
         events.append(plan)
         raise Declined  # it has begun: no need to run anything
 
-    spec, options = parse(WAITS, source="spec"), RunOptions(tmp_path, "sqlite://", "head:6379")
+    options = RunOptions(tmp_path, "sqlite://", "head:6379")
     with pytest.raises(Declined):
-        run_sweep(spec, options, stop=StopSignal(lambda: None), view=view, confirm=confirm)
+        run_sweep(WAITS, options, stop=StopSignal(lambda: None), view=view, confirm=confirm)
     if ends == "declined":
         assert (events, len(store.openings)) == (["confirm"], 1)
         return
@@ -245,27 +247,13 @@ def test_a_sweep_that_waits_is_confirmed_once_and_before_it_asks_for_nodes(
 
 
 def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_path: Path) -> None:
-    text = SPEC.replace("baseline: BASELINE", "")
-    counted = parse(text, source="spec")
-    suggested = text.replace("configs: 3, ", "").replace("[1, 2, 3]", "{low: 1, high: 99}")
-    auto = parse(suggested + "blocks: auto\n", source="spec")
-    identity = replace(IDENTITY, name="sweep", generation=1)
-    forty = replace(make_plan(counted, classify([node("a")])), blocks=40)
-    before = manifest(counted, forty, identity, None)
-    ended = make_plan(auto, classify([node("a")])).with_block_count(12)
-    stored_sweep = before
-    now = manifest(auto, ended, identity, stored_sweep)
+    auto = spec(BASE, configs=None, space={"layers": {"low": 1, "high": 99}}, blocks="auto")
+    forty = replace(plan_of(SPEC), blocks=40)
+    before = manifest(SPEC, forty, FIRST, None)
+    now = manifest(auto, plan_of(auto).with_block_count(12), FIRST, before)
     assert (before.blocks, now.blocks) == (40, 12)
-    fewer = replace(forty, blocks=8)
-    back = now
-    assert manifest(counted, fewer, identity, back).blocks == 8
+    assert manifest(SPEC, replace(forty, blocks=8), FIRST, now).blocks == 8
 
 
 def manifest(*arguments: Any, **options: Any) -> Manifest:
     return make_opening(*arguments, **options).manifest
-
-
-def parse_larger() -> SweepSpec:
-    text = SPEC.replace("baseline: BASELINE", "repeats: 2").replace("configs: 3", "configs: 5")
-    text = text.replace("[1, 2, 3]", "[1, 2, 3, 4, 5]").replace("python/b", "python/b, python/c")
-    return parse(text, source="spec")
