@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from orchestrator.analysis.comparisons.speed import Comparison
@@ -16,9 +17,6 @@ from orchestrator.report.wording import ArmNames
 
 FORMAT = "rnnsweep-compare"
 VERSION = 2
-
-MORE = {"faster": "more", "slower": "less", "same": "same", "inconclusive": "inconclusive"}
-"""The change of a need, by the verdict on it."""
 
 
 def to_document(changes: Changes) -> Document:
@@ -35,7 +33,7 @@ def to_document(changes: Changes) -> Document:
     sections = [
         Section(
             "What changed",
-            bullets("compare/changes.j2", changes=changes, name=name, needs=NEEDS, more=MORE),
+            bullets("compare/changes.j2", changes=changes, name=name, needs=NEEDS),
             paragraphs=paragraphs("compare/notes.j2", changes=changes),
         ),
         Section("Other differences", tables=(make_table(columns, changes.differences),))
@@ -51,36 +49,32 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
     columns: list[Column[ArmChange]] = [
         Column("arm", lambda arm: name(arm.after)),
         Column("configs", lambda arm: len(arm.comparison.pairs)),
-        Column("speed-up", lambda arm: _ratio(arm.comparison), show=ratio),
+        Column("speed-up", lambda arm: _ratio(arm.comparison), show=ratio, numeric=True),
         Column("verdict", lambda arm: arm.verdict),
-        Column("Δ val_accuracy", _accuracy_shown, show=difference),
-        Column("accuracy", lambda arm: arm.comparison.accuracy and arm.comparison.accuracy.verdict),
+        Column("Δ val_accuracy", _accuracy, show=difference, numeric=True),
+        Column("accuracy", lambda arm: getattr(arm.comparison.accuracy, "verdict", None)),
+        *(Column(NEEDS[m], partial(_need, m), show=ratio, optional=True) for m in NEEDS),
     ]
-    needs: list[Column[tuple[ArmChange, str]]] = [
-        Column("arm", lambda item: name(item[0].after)),
-        Column("need", lambda item: NEEDS[item[1]]),
-        Column("configs", lambda item: len(item[0].needs[item[1]].pairs)),
-        Column("ratio", lambda item: _ratio(item[0].needs[item[1]]), show=ratio),
-        Column("needs", lambda item: MORE[item[0].needs[item[1]].verdict]),
-    ]
-    tables = [make_table(columns, changes.arms, divisible=True)]
-    if rows := [(arm, need) for arm in changes.arms for need in arm.needs]:
-        tables.append(make_table(needs, rows))
     note = (
-        "Speed-up: time per step before divided by after; above 1 is faster now. Ratio: after "
-        "divided by before, for the memory of fresh trainers and the compile time of warm ones. "
-        "Intervals are corrected for all arms together."
+        "Speed-up: time per step before divided by after; above 1 is faster now. Memory (of fresh "
+        "trainers) and time to compile (of warm ones): after divided by before. Intervals are "
+        "corrected for all arms together."
     )
-    return Section("Arms before and after", tables=tuple(tables), paragraphs=(note,))
+    table = make_table(columns, changes.arms, divisible=True)
+    return Section("Arms before and after", tables=(table,), paragraphs=(note,))
+
+
+def _need(metric: str, arm: ArmChange) -> Estimate | None:
+    return _ratio(arm.needs[metric]) if metric in arm.needs else None
 
 
 def _ratio(comparison: Comparison) -> Estimate | None:
     return comparison.corrected or comparison.speedup
 
 
-def _accuracy_shown(arm: ArmChange) -> Any:
+def _accuracy(arm: ArmChange) -> Estimate | None:
     accuracy = arm.comparison.accuracy
-    return accuracy and (accuracy.corrected or accuracy.difference)
+    return (accuracy.corrected or accuracy.difference) if accuracy else None
 
 
 def as_json(changes: Changes, failed: Collection[ArmChange]) -> dict[str, Any]:
