@@ -135,19 +135,25 @@ class Lab:
             name, implementation, settings or {}, **{"device": self.device, **fields}
         )
 
-    def ask(self, request: TrialRequest, *, meanwhile: Callable[[], None] = lambda: None) -> Answer:
+    def pid(self, backend: str) -> int:
+        """Return the process of the backend's warm trainer."""
+        return self._trainer(parse_implementation(f"{backend}/portable")).pid
+
+    def ask(
+        self, request: TrialRequest, *, listen: Callable[[Event], None] = lambda event: None
+    ) -> Answer:
         """Run a trial in the warm trainer of its backend; replace a dead or hanging trainer.
 
         Args:
             request: the trial.
-            meanwhile: called repeatedly until the trial is over.
+            listen: called with each event as it comes.
 
         Raises:
             NoTimeLeft: before the trial begins.
         """
         self.expect_time()
         trainer = self._trainer(parse_implementation(request.implementation))
-        return _sent(trainer, request) or self._events(trainer, meanwhile)
+        return _sent(trainer, request) or self._events(trainer, listen)
 
     def ask_fresh(
         self, requests: Sequence[TrialRequest], *, environ: Mapping[str, str] = os.environ
@@ -176,7 +182,7 @@ class Lab:
             ]
             failures = [_sent(*pair) for pair in zip(trainers, requests, strict=True)]
             return [
-                failure or self._events(trainer, lambda: None)
+                failure or self._events(trainer)
                 for trainer, failure in zip(trainers, failures, strict=True)
             ]
 
@@ -195,7 +201,9 @@ class Lab:
         self._trainers[implementation.backend] = new
         return new
 
-    def _events(self, trainer: Trainer, meanwhile: Callable[[], None]) -> Answer:
+    def _events(
+        self, trainer: Trainer, listen: Callable[[Event], None] = lambda event: None
+    ) -> Answer:
         events: list[Event] = []
         until_s = time.monotonic() + self.sizes.trial_limit_s
         while not events or not isinstance(events[-1], Result | Failure):
@@ -207,11 +215,11 @@ class Lab:
                 break
             if event is not None:
                 events.append(event)
+                listen(event)
             elif time.monotonic() > until_s:
                 trainer.kill()
                 limit_s = self.sizes.trial_limit_s
                 events.append(Failure("error", f"no answer within {limit_s:.0f} s: ended"))
-            meanwhile()
         return Answer(events)
 
 

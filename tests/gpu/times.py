@@ -6,8 +6,10 @@ A target that is not reached makes a check `missed`, never `failed`.
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
 import statistics
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
@@ -15,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from orchestrator.diagnostics.peaks.measurement import WORKLOAD
+from orchestrator.execution.telemetry import Sampler, record
+from orchestrator.hardware import probe
 from tests.gpu.images import images
 from tests.gpu.lab import Answer, Lab
 from tests.gpu.outcomes import Outcome, judged
-from tests.gpu.power import Meter, NoMeter
 from tests.gpu.sizes import Shape
 from workloads.cpus import usable_cpus
 from workloads.eligibility import LayerTraits, ineligibility_reason
@@ -160,14 +163,44 @@ def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
     settings["timed_steps"] = int(
         np.clip(1_000 * lab.sizes.power_s / first.metrics["step_ms"], 2, 1_000_000)
     )
-    try:
-        with Meter() as meter:
-            answer = lab.ask(lab.request("synthetic", arm, settings), meanwhile=meter.read)
-            measured, wrong = meter.summary(), meter.implausible()
-    except NoMeter as error:
-        yield Outcome("telemetry", shape.name, "skipped", backend, arm, str(error))
+    if not probe().gpus:
+        yield Outcome("telemetry", shape.name, "skipped", backend, arm, "NVML sees no GPU")
         return
-    yield _judged_trial("telemetry", shape.name, arm, answer, measured, "; ".join(wrong))
+    sampler = Sampler("gpu", lab.pid(backend), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    sampler.start()
+    answer = lab.ask(lab.request("synthetic", arm, settings), listen=sampler.take)
+    recording = sampler.stop()
+    measured: dict[str, Any] = {**record(recording, time.time(), {})[0]}
+    inside = [gpu for sample in recording.inside() for gpu in sample.gpus[:1]]
+    watts = [gpu.power_w for gpu in inside if gpu.power_w is not None]
+    measured |= {"samples": len(inside), "window_s": recording.timed_s}
+    measured["not reported"] = "; ".join(map(str, recording.gpu_problems))
+    if watts:
+        measured["energy_j by power"] = statistics.fmean(watts) * recording.timed_s
+    yield _judged_trial("telemetry", shape.name, arm, answer, measured, implausible(measured))
+
+
+def implausible(measured: Mapping[str, Any]) -> str:
+    """Return the figures that are impossible for a GPU at work, or an empty text."""
+    bounds = {
+        "energy_gpu_j": (1e-9, float("inf")),
+        "energy_j by power": (1e-9, float("inf")),
+        "mean_power_w": (1e-9, 5_000.0),
+        "max_temperature_c": (1.0, 120.0),
+        "mean_gpu_utilization_pct": (1.0, 100.0),
+        "peak_gpu_used_mib": (1.0, float("inf")),
+    }
+    wrong = [
+        f"{name} is {measured[name]:g}"
+        for name, (low, high) in bounds.items()
+        if name in measured and not low <= measured[name] <= high
+    ]
+    counted, integrated = (
+        measured.get(name, 0.0) for name in ("energy_gpu_j", "energy_j by power")
+    )
+    if counted and integrated and not 0.5 <= counted / integrated <= 2:
+        wrong.append(f"energy is {counted:.0f} J by the counter, {integrated:.0f} J by power")
+    return "; ".join(wrong)
 
 
 def eligible(lab: Lab, backend: str, *, layers: int = 1, bidirectional: bool = False) -> list[str]:
