@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
 from orchestrator.analysis.arms.published import PublishedComparison
 from orchestrator.analysis.statistics.formatting import ABSENT
@@ -12,16 +12,8 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.wording import ArmNames, config_text
 
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """A published result, or one that was measured here."""
-
-    origin: str
-    implementation: str
-    hardware: str = ABSENT
-    metrics: Mapping[str, float | None] = field(default_factory=dict)
-    config: str = ABSENT
+_Result: TypeAlias = tuple[str, str, str, Mapping[str, float], str]
+"""Origin, implementation, hardware, metrics, and config of a published or a measured result."""
 
 
 def published(summary: ReportSummary, _: ArmNames) -> Section | None:
@@ -31,11 +23,11 @@ def published(summary: ReportSummary, _: ArmNames) -> Section | None:
         return None
     metrics = dict.fromkeys(metric for match in matches for metric in match.row.metrics)
     columns: list[Column[_Result]] = [
-        Column("", lambda row: row.origin),
-        Column("implementation", lambda row: row.implementation),
-        Column("hardware", lambda row: row.hardware),
+        Column("", lambda row: row[0]),
+        Column("implementation", lambda row: row[1]),
+        Column("hardware", lambda row: row[2]),
         *(Column(metric, partial(_value, metric)) for metric in metrics),
-        Column("config", lambda row: row.config),
+        Column("config", lambda row: row[4]),
     ]
     notes = [
         "Published results come from other hardware and software: they are context, not a "
@@ -50,15 +42,14 @@ def published(summary: ReportSummary, _: ArmNames) -> Section | None:
 
 
 def _value(metric: str, result: _Result) -> float | None:
-    return result.metrics.get(metric)
+    return result[3].get(metric)
 
 
 def _results(match: PublishedComparison) -> Iterator[_Result]:
     row = match.row
-    config = config_text(row.config)
-    yield _Result("published", row.implementation, row.hardware, row.metrics, config)
-    for measured in match.measured:
-        arm, differs = measured.arm, "; ".join(measured.differs) or "the same"
-        yield _Result("here", arm.implementation, str(arm.hardware), measured.values, differs)
+    yield "published", row.implementation, row.hardware, row.metrics, config_text(row.config)
+    for own in match.measured:
+        arm, differs = own.arm, "; ".join(own.differs) or "the same"
+        yield "here", arm.implementation, str(arm.hardware), own.values, differs
     if not match.measured:
-        yield _Result("here", "not measured")
+        yield "here", "not measured", ABSENT, {}, ABSENT

@@ -40,9 +40,7 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
     learned: list[Column[Comparison]] = [
         Column("arm", lambda c: name(c.arm)),
         Column("Δ val_accuracy (95 %)", accuracy_text, numeric=True),
-        Column(
-            "corrected", lambda c: c.accuracy and c.accuracy.corrected, show=difference_interval
-        ),
+        Column("corrected", _corrected_accuracy, show=difference_interval, numeric=True),
         Column("accuracy", lambda c: c.accuracy and c.accuracy.verdict),
     ]
     # corrected intervals are shown if they differ from the plain ones
