@@ -23,10 +23,15 @@ from orchestrator.analysis.arms.best_configs import (
     pareto_front,
     trade_offs,
 )
-from orchestrator.analysis.arms.learning import LearningCurve, learning
-from orchestrator.analysis.arms.phases import PhaseSplit, phases
+from orchestrator.analysis.arms.over_time import (
+    LearningCurve,
+    PhaseSplit,
+    TelemetryCurves,
+    learning,
+    phases,
+    telemetry_curves,
+)
 from orchestrator.analysis.arms.published import PublishedComparison, published
-from orchestrator.analysis.arms.representatives import TelemetryCurves, telemetry_curves
 from orchestrator.analysis.arms.validity import Validity, validity_of
 from orchestrator.analysis.comparisons.break_even import BreakEven, break_evens
 from orchestrator.analysis.comparisons.by_size import BySize, by_size
@@ -34,8 +39,7 @@ from orchestrator.analysis.comparisons.crossover import Crossover, crossovers
 from orchestrator.analysis.comparisons.ranking import Ranking, rankings
 from orchestrator.analysis.comparisons.speed import Comparison, Contrast, compare, contrast
 from orchestrator.analysis.comparisons.targets import Target, reach
-from orchestrator.analysis.metrics.derived import expenses_of
-from orchestrator.analysis.metrics.measures import Measure, measures_of
+from orchestrator.analysis.measures import Measure, expenses_of, measures_of
 from orchestrator.analysis.pairing.baseline import Baseline, BaselineError, pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import (
     BlockGap,

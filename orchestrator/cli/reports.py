@@ -318,7 +318,7 @@ def _file_name(sweep: str) -> str:
 
 def _curves(record: SweepRecord) -> Mapping[str, Telemetry]:
     """Return the telemetry of one trial of each arm, which a report shows over time."""
-    from orchestrator.analysis.arms.representatives import representatives
+    from orchestrator.analysis.arms.over_time import representatives
     from orchestrator.storage.tracking.address import tracking_uri
     from orchestrator.storage.tracking.reader import read_curves
 

@@ -47,7 +47,7 @@ def finish_sweep(
         LeaseHeld: another driver has taken over the sweep.
         TrackingError: the store cannot be reached or used.
     """
-    from orchestrator.analysis.arms.representatives import representatives  # noqa: PLC0415
+    from orchestrator.analysis.arms.over_time import representatives  # noqa: PLC0415
     from orchestrator.report.brief import to_short_markdown  # noqa: PLC0415  (SciPy)
     from orchestrator.report.formats.html import to_html  # noqa: PLC0415
     from orchestrator.report.render import render, summarise  # noqa: PLC0415

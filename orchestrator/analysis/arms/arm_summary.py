@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.analysis.metrics.derived import finite, scopes_of
-from orchestrator.analysis.metrics.measures import Measure, Trainer
+from orchestrator.analysis.measures import Measure, Trainer, finite, scopes_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
 from orchestrator.core.arms import Arm

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from orchestrator.analysis.metrics.derived import scopes_of
+from orchestrator.analysis.measures import scopes_of
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import Direction, SweepRecord

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.analysis.metrics.derived import finite
+from orchestrator.analysis.measures import finite
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import PublishedRow
 from orchestrator.core.records import SweepRecord

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.analysis.comparisons.divergence import ended_rounds
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, ended_rounds
 from orchestrator.analysis.pairing.pairs import PairedArms
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import count

@@ -11,7 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.metrics.derived import finite
+from orchestrator.analysis.measures import finite
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, geometric_mean, spread
 from orchestrator.analysis.statistics.formatting import number
@@ -38,8 +38,6 @@ class SizeGroup:
     """The matched blocks whose param has one value, or lies in one range, named by `label`."""
 
     label: str
-    low: float | None
-    high: float | None
     blocks: tuple[int, ...]
     cells: tuple[SizeCell, ...]
 
@@ -106,22 +104,20 @@ def by_size(
         if len({configs[block].get(name) for block in matched.blocks}) > 1:
             values = {b: configs[b][name] for b in matched.blocks if name in configs[b]}
             groups = tuple(
-                SizeGroup(label, low, high, blocks, tuple(cell(arm, blocks) for arm in by_block))
-                for label, low, high, blocks in _divided(values)
+                SizeGroup(label, blocks, tuple(cell(arm, blocks) for arm in by_block))
+                for label, blocks in _divided(values)
             )
             sizes.append(BySize(name, _explained(values, times), groups))
     return tuple(sorted(sizes, key=lambda one: (-one.explains, one.param)))
 
 
-def _divided(
-    values: Mapping[int, ConfigValue],
-) -> list[tuple[str, float | None, float | None, tuple[int, ...]]]:
+def _divided(values: Mapping[int, ConfigValue]) -> list[tuple[str, tuple[int, ...]]]:
     """Return one range for each value or, for many numbers, ranges with equally many blocks."""
     own: dict[ConfigValue, list[int]] = defaultdict(list)
     for block, value in values.items():
         own[value].append(block)
     if not all(map(_is_finite, own)):
-        return [(str(value), None, None, tuple(own[value])) for value in sorted(own, key=str)]
+        return [(str(value), tuple(own[value])) for value in sorted(own, key=str)]
     parts: dict[int, list[float]] = defaultdict(list)
     done = 0
     for place, size in enumerate(sorted(own, key=float)):
@@ -132,8 +128,6 @@ def _divided(
     return [
         (
             "–".join(map(number, dict.fromkeys((part[0], part[-1])))),
-            part[0],
-            part[-1],
             tuple(sorted(block for size in part for block in own[size])),
         )
         for part in parts.values()

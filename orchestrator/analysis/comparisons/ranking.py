@@ -16,8 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from orchestrator.analysis.metrics.derived import finite, scopes_of
-from orchestrator.analysis.metrics.measures import SCOPED
+from orchestrator.analysis.measures import SCOPED, finite, scopes_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.pairing.pairs import select_rounds
 from orchestrator.analysis.statistics.estimates import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from orchestrator.analysis.comparisons.accuracy import AccuracyComparison, compare_accuracies
-from orchestrator.analysis.metrics.measures import TIMES
+from orchestrator.analysis.measures import TIMES
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.analysis.pairing.pairs import Pair, PairedArms, arm_values

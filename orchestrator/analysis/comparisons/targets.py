@@ -28,11 +28,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.analysis.comparisons.divergence import diverged, with_diverged
 from orchestrator.analysis.comparisons.speed import difference_of
-from orchestrator.analysis.metrics.derived import scopes_of
+from orchestrator.analysis.measures import scopes_of
 from orchestrator.analysis.pairing.baseline import Baseline
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
+from orchestrator.analysis.pairing.complete_rounds import (
+    CompleteRounds,
+    Round,
+    diverged,
+    with_diverged,
+)
 from orchestrator.analysis.pairing.pairs import (
     Pair,
     PairedTimes,

@@ -6,13 +6,17 @@ A round in which one arm failed is excluded for all arms, so that no arm is judg
 or seeds that it alone completed. Two kinds of arms do not make a round incomplete: an arm without a
 complete trial is set aside, and an arm of an earlier start, which lacks the later blocks, is
 compared over the rounds that it shares with the others.
+
+A training that diverged (its loss, or another metric, is not finite at the end) has no value to
+compare, but it is a result of the arm and no accident. So it counts as a training that reaches no
+accuracy, and rounds that are excluded because only one side diverged contradict equal accuracies.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.records import SweepRecord
@@ -125,29 +129,24 @@ def match(
         set_aside=tuple(arm for arm, rounds in complete.items() if not rounds),
         gaps=_gaps(record, needed, set(blocks), {block for block, _ in mixed}),
         trials=matched,
-        disturbances={arm: _disturbances(rounds) for arm, rounds in matched.items()},
+        disturbances={
+            arm: {
+                place: trial.disturbance
+                for place, trials in rounds.items()
+                for trial in reversed(trials)  # the first one counts
+                if trial.disturbance
+            }
+            for arm, rounds in matched.items()
+        },
         round_ids={
-            arm: _round_ids(rounds) for arm, rounds in matched.items() if arm.measure == "timing"
+            arm: {
+                r: (last.node, last.round_id) for r, (*_, last) in rounds.items() if last.round_id
+            }
+            for arm, rounds in matched.items()
+            if arm.measure == "timing"
         },
         former=tuple(former),
     )
-
-
-def _disturbances(rounds: Mapping[Round, Sequence[FinishedTrial]]) -> dict[Round, Disturbance]:
-    """Return the disturbance of the first disturbed trial of each round that has one."""
-    disturbed = {
-        place: [trial.disturbance for trial in trials if trial.disturbance]
-        for place, trials in rounds.items()
-    }
-    return {place: causes[0] for place, causes in disturbed.items() if causes}
-
-
-def _round_ids(
-    rounds: Mapping[Round, Sequence[FinishedTrial]],
-) -> dict[Round, tuple[str, str]]:
-    """Return the node and the interleaved round of an arm's latest trials, by round."""
-    latest = {place: trials[-1] for place, trials in rounds.items()}
-    return {r: (trial.node, trial.round_id) for r, trial in latest.items() if trial.round_id}
 
 
 def _mixed(configs: Mapping[Round, Sequence[Config]]) -> set[Round]:
@@ -202,3 +201,41 @@ def _range(name: str, values: Sequence[bool | int | float | str]) -> ParamRange:
     if len(numbers) == len(values):
         return ParamRange(name, min(numbers), max(numbers), (), len(values))
     return ParamRange(name, None, None, tuple(sorted({str(v) for v in values})), len(values))
+
+
+def diverged(trial: FinishedTrial) -> bool:
+    """Check that the training ended in numbers that are not finite."""
+    return trial.failure is not None and trial.failure.reason == "non_finite"
+
+
+def ended_rounds(record: SweepRecord) -> tuple[Mapping[Arm, set[Round]], Mapping[Arm, set[Round]]]:
+    """Return the rounds that each arm completed, and those in which it only diverged."""
+    complete: dict[Arm, set[Round]] = defaultdict(set)
+    broken: dict[Arm, set[Round]] = defaultdict(set)
+    for trial in record.trials:
+        if trial.status == "complete":
+            complete[trial.arm].add((trial.block, trial.repeat))
+        elif diverged(trial):
+            broken[trial.arm].add((trial.block, trial.repeat))
+    return complete, {arm: rounds - complete[arm] for arm, rounds in broken.items()}
+
+
+def with_diverged(record: SweepRecord, matched: CompleteRounds) -> CompleteRounds:
+    """Return the rounds in which every arm with a complete trial completed or diverged.
+
+    An arm without any complete trial has those of these rounds in which it diverged. As in
+    `matched`, it removes no round of the other arms.
+    """
+    if not any(map(diverged, record.trials)):
+        return matched
+    able = tuple(arm for arm in record.arms if arm not in matched.set_aside)
+    with_ended = match(
+        replace(record, arms=able), lambda trial: trial.status == "complete" or diverged(trial)
+    )
+    lost: dict[Arm, dict[Round, list[FinishedTrial]]] = defaultdict(dict)
+    for trial in record.trials:
+        key = trial.block, trial.repeat
+        if trial.arm in matched.set_aside and key in with_ended.rounds and diverged(trial):
+            lost[trial.arm].setdefault(key, []).append(trial)
+    trials = {**with_ended.trials, **lost}
+    return replace(with_ended, trials=trials, set_aside=matched.set_aside)

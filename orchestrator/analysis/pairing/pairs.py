@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from orchestrator.analysis.metrics.measures import TIMES
+from orchestrator.analysis.measures import TIMES
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Disturbance, Round
 from orchestrator.analysis.statistics.estimates import (
     CONFIDENCE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orchestrator.analysis.arms.learning import LearningCurve
+from orchestrator.analysis.arms.over_time import LearningCurve
 from orchestrator.analysis.statistics.formatting import number, quartiles
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm

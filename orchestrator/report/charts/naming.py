@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from orchestrator.analysis.metrics.measures import MEASURES
+from orchestrator.analysis.measures import MEASURES
 from orchestrator.analysis.statistics.formatting import number
 from orchestrator.core.trial import Config
 

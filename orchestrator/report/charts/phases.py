@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orchestrator.analysis.arms.phases import PHASES
+from orchestrator.analysis.arms.over_time import PHASES
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts.chart import Axis, Chart, Series

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from orchestrator.analysis.arms.representatives import TelemetryCurves
+from orchestrator.analysis.arms.over_time import TelemetryCurves
 from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from orchestrator.analysis.arms.best_configs import ParetoPoint, TradeOff
-from orchestrator.analysis.metrics.measures import FRESH_ONLY
+from orchestrator.analysis.measures import FRESH_ONLY
 from orchestrator.analysis.statistics.formatting import count, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm

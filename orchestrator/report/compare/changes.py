@@ -16,8 +16,7 @@ from typing import Literal, TypeAlias
 
 from orchestrator.analysis.comparisons.speed import Comparison, Verdict
 from orchestrator.analysis.comparisons.speed import compare as compare_pairs
-from orchestrator.analysis.metrics.derived import finite
-from orchestrator.analysis.metrics.measures import MEASURES
+from orchestrator.analysis.measures import MEASURES, finite
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, match
 from orchestrator.analysis.statistics.estimates import Estimate

@@ -12,7 +12,7 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 
-from orchestrator.analysis.metrics.measures import MEASURES
+from orchestrator.analysis.measures import MEASURES
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial_columns import OUTSIDE_METRICS

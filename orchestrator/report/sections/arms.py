@@ -8,11 +8,9 @@ from statistics import median
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.arms.best_configs import ACCURACIES
-from orchestrator.analysis.arms.learning import LearningCurve
-from orchestrator.analysis.arms.phases import PHASES, PhaseSplit
-from orchestrator.analysis.arms.representatives import TelemetryCurves
+from orchestrator.analysis.arms.over_time import PHASES, LearningCurve, PhaseSplit, TelemetryCurves
 from orchestrator.analysis.comparisons.by_size import BySize, SizeGroup
-from orchestrator.analysis.metrics.measures import FRESH_ONLY, SCOPED, Measure
+from orchestrator.analysis.measures import FRESH_ONLY, SCOPED, Measure
 from orchestrator.analysis.statistics.estimates import scaled
 from orchestrator.analysis.statistics.formatting import ABSENT, number, quartiles, ratio
 from orchestrator.analysis.summary import ReportSummary

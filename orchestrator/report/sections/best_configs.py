@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from orchestrator.analysis.arms.best_configs import Best, ParetoPoint, TradeOff
-from orchestrator.analysis.metrics.measures import SCOPED
+from orchestrator.analysis.measures import SCOPED
 from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table

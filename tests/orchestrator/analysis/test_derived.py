@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from orchestrator.analysis.metrics.derived import finite, scopes_of
+from orchestrator.analysis.measures import finite, scopes_of
 from orchestrator.core.trial import EpochRecord
 from tests.orchestrator.sample_records import PORTABLE, trial
 

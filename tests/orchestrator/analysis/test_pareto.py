@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,20 +61,6 @@ def test_a_point_is_the_mean_over_its_repeats_and_names_its_runs() -> None:
     assert point.run_ids == ("run-tensorflow/portable+xla-0-0", "run-tensorflow/portable+xla-0-1")
 
 
-def test_one_objective_gives_the_best() -> None:
-    trials = [trial(XLA, block, val_accuracy=0.8 + block / 100) for block in range(4)]
-    record = sweep(trials, objectives={"val_accuracy": "maximize"})
-    assert [point.block for point in pareto_front(record).points] == [3]
-
-
-def test_three_objectives() -> None:
-    objectives = {"a": "minimize", "b": "maximize", "c": "minimize"}
-    values = [(1.0, 1.0, 1.0), (2.0, 2.0, 1.0), (2.0, 1.0, 0.5), (2.0, 1.0, 1.0)]
-    trials = [trial(XLA, i, a=a, b=b, c=c) for i, (a, b, c) in enumerate(values)]
-    front = pareto_front(sweep(trials, objectives=objectives))
-    assert [point.block for point in front.points] == [0, 1, 2]
-
-
 def test_survivors_and_incomplete_values_are_no_points() -> None:
     record = sweep(
         [
@@ -92,10 +77,6 @@ def test_survivors_and_incomplete_values_are_no_points() -> None:
     front = pareto_front(record)
     assert [(p.block, p.values["step_ms"]) for p in front.points] == [(5, 10.0)]
     assert (front.tried, front.left_out) == (1, 5)
-
-
-def test_no_objectives_no_front() -> None:
-    assert pareto_front(replace(sweep([trial(XLA, 0)]), objectives={})).points == ()
 
 
 def energy_trial(

@@ -9,7 +9,7 @@ from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial
-from orchestrator.report.render import render, summarise
+from orchestrator.report.render import summarise
 from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, sweep, trial
 
 EVERY = (PORTABLE, XLA, UNROLL)
@@ -43,14 +43,6 @@ def test_current_arms_are_compared_over_every_block() -> None:
     assert [by_arm[arm].used for arm in EVERY] == [12, 12, 6]
     assert by_arm[UNROLL].trials.missing == 0
     assert summary.former == (UNROLL,)
-
-
-def test_the_report_names_removed_arms() -> None:
-    shown = " ".join(render(summarise(sweep_with_removed_arms()), "text").split())
-    assert "last start of the sweep did not include tensorflow/portable+unroll" in shown
-    assert "over all complete trials of the arm: tensorflow/portable+unroll." in shown
-    whole = render(summarise(sweep_with_removed_arms(removed=())), "text")
-    assert "last start" not in whole
 
 
 def test_a_sweep_without_current_arms_has_no_removed_arms() -> None:

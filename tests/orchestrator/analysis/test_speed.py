@@ -43,18 +43,18 @@ def test_swapping_the_baseline_inverts_the_ratio(ratios: list[float]) -> None:
     assert other.verdict == opposite[one.verdict]
 
 
-@pytest.mark.parametrize("blocks", [2, 5])
-def test_few_blocks_are_inconclusive_but_show_their_interval(blocks: int) -> None:
+@pytest.mark.parametrize(
+    ("blocks", "has_interval", "reason"),
+    [
+        (5, True, "5 blocks; at least 6 are needed"),
+        (1, False, "1 block; at least 6 are needed"),
+        (0, False, f"no trial of {XLA} is complete"),
+    ],
+)
+def test_few_blocks_are_inconclusive(blocks: int, has_interval: bool, reason: str) -> None:
     comparison = sole_comparison(summarise(paired(blocks)))
-    assert comparison.verdict == "inconclusive"
-    assert comparison.speedup is not None
-    assert comparison.reason == f"{blocks} blocks; at least 6 are needed"
-
-
-def test_one_block_has_no_interval_and_so_no_speedup() -> None:
-    comparison = sole_comparison(summarise(paired(1)))
-    assert (comparison.speedup, comparison.reason) == (None, "1 block; at least 6 are needed")
-    assert comparison.accuracy is None
+    assert (comparison.verdict, comparison.reason) == ("inconclusive", reason)
+    assert (comparison.speedup is not None, comparison.accuracy is not None) == (has_interval,) * 2
 
 
 @pytest.mark.parametrize("status", ["failed", "wrong_kernel", None])
@@ -201,27 +201,12 @@ def test_an_arm_of_an_earlier_start_is_listed_but_not_compared() -> None:
     assert summary.complete_blocks == tuple(range(6))
 
 
-def test_a_single_arm_and_no_trials_compare_nothing() -> None:
-    assert summarise(sweep([trial(PORTABLE, 0)], (PORTABLE,))).comparisons == ()
-    empty = summarise(sweep([]))
-    assert sole_comparison(empty).reason == f"no trial of {XLA} is complete"
-    assert summarise(sweep([], ())).comparisons == ()
-
-
-def test_a_round_with_two_configs_is_never_pooled() -> None:
+def test_rounds_and_blocks_of_several_configs_are_never_pooled() -> None:
     trials = [trial(arm, block, repeat) for block in range(7) for repeat in (0, 1)
               for arm in (PORTABLE, XLA) if (block, repeat) != (3, 1)]  # fmt: skip
-    trials += [trial(PORTABLE, 3, 1), trial(XLA, 3, 1, config={"units": 1}, step_ms=1e-9)]
-    summary = summarise(sweep(trials))
-    assert [pair.rounds for pair in sole_comparison(summary).pairs] == [2, 2, 2, 1, 2, 2, 2]
-    assert summary.gaps == ()
-
-
-def test_a_block_whose_rounds_differ_in_their_config_is_excluded() -> None:
-    trials = [trial(arm, block, repeat, **({"config": {"units": 1}} if (block, repeat) == (3, 1)
-              else {})) for block in range(7) for repeat in (0, 1)
-              for arm in (PORTABLE, XLA)]  # fmt: skip
-    summary = summarise(sweep(trials))
-    assert summary.complete_blocks == (0, 1, 2, 4, 5, 6)
-    (gap,) = summary.gaps
+    other = [trial(arm, 3, 1, config={"units": 1}, step_ms=1e-9) for arm in (PORTABLE, XLA)]
+    of_round = summarise(sweep([*trials, trial(PORTABLE, 3, 1), other[1]]))
+    assert [pair.rounds for pair in sole_comparison(of_round).pairs] == [2, 2, 2, 1, 2, 2, 2]
+    assert of_round.gaps == ()
+    (gap,) = summarise(sweep([*trials, *other])).gaps
     assert gap.missing == ((PORTABLE, "another config"), (XLA, "another config"))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.analysis.arms.representatives import representatives
+from orchestrator.analysis.arms.over_time import representatives
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria

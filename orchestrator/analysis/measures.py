@@ -1,8 +1,11 @@
-"""The measures of a report: metrics, their units, and the trials that count for them."""
+"""The measures of a report: metrics, their units, derived ones, and trials that count."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Literal
 
 from orchestrator.core.records import SweepRecord
@@ -78,6 +81,8 @@ FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == 
 SCOPED = ("energy_j", "energy_per_sample_j", "mean_power_w")
 """The metrics with an `energy_scope`: values of different scopes are not comparable."""
 
+_SCOPED = frozenset(SCOPED)
+
 TIMES = ("step_ms", "train_s")
 """The metrics of speed-ups: the first of these that at least two arms measured is used."""
 
@@ -100,3 +105,45 @@ def measures_of(record: SweepRecord) -> tuple[Measure, ...]:
     if all(trial.trainer_trials == 0 for trial in complete):
         return tuple(replace(measure, trainer="any") for measure in measures)
     return measures
+
+
+def value_of(trial: FinishedTrial, metric: str) -> float | None:
+    """Return a trial's finite value of a metric, recorded or derived; None if it has none."""
+    value = trial.metrics.get(metric)
+    if value is None and metric == "epoch_s" and trial.epochs:  # training alone
+        value = fmean(epoch.seconds for epoch in trial.epochs)
+    if value is None and metric == "fit_s" and "train_s" in trial.metrics:  # with validation
+        value = trial.metrics["train_s"] + trial.metrics.get("validate_s", 0.0)
+    return value if value is not None and math.isfinite(value) else None
+
+
+def finite(trials: Iterable[FinishedTrial], metric: str) -> list[float]:
+    """Return the finite values of the trials that have one, in their order."""
+    return [value for trial in trials if (value := value_of(trial, metric)) is not None]
+
+
+def scopes_of(trials: Iterable[FinishedTrial], metrics: Collection[str] = SCOPED) -> frozenset[str]:
+    """Return the scopes of the energies among these metrics, over complete trials.
+
+    An energy that the workload itself reported has the scope "".
+    """
+    energies = _SCOPED.intersection(metrics)
+    if not energies:  # the usual case, for every config of every front
+        return frozenset()
+    return frozenset(
+        trial.telemetry.energy_scope or ""
+        for trial in trials
+        if trial.status == "complete" and not energies.isdisjoint(trial.metrics)
+    )
+
+
+def expenses_of(
+    measures: Sequence[Measure], trials: Sequence[FinishedTrial]
+) -> tuple[Measure, ...]:
+    """Return the expenses that these trials have, and that are not among the measures."""
+    present = {measure.metric for measure in measures}  # an objective may be one of them
+    return tuple(
+        expense
+        for expense in EXPENSES
+        if expense.metric not in present and finite(trials, expense.metric)
+    )

@@ -1,1 +1,0 @@
-"""Metrics of a trial, and those derived from them."""
