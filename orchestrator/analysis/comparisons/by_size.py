@@ -140,14 +140,14 @@ def _is_finite(value: ConfigValue) -> bool:
 
 def _explained(values: Mapping[int, ConfigValue], times: Mapping[int, float]) -> float:
     """Return the explained variance of the log times: R² for a number, η² for groups."""
-    known = {block: value for block, value in values.items() if block in times}
-    y = np.array([times[block] for block in known])
+    timed = {block: value for block, value in values.items() if block in times}
+    y = np.array([times[block] for block in timed])
     if len(y) < 3 or not np.ptp(y):
         return 0.0
-    if all(_is_finite(value) and float(value) > 0 for value in known.values()):
-        x = np.log([float(value) for value in known.values()])
+    if all(_is_finite(value) and float(value) > 0 for value in timed.values()):
+        x = np.log([float(value) for value in timed.values()])
         return float(np.corrcoef(x, y)[0, 1] ** 2) if np.ptp(x) else 0.0
     groups: dict[ConfigValue, list[float]] = defaultdict(list)
-    for block, value in known.items():
+    for block, value in timed.items():
         groups[value].append(times[block])
     return float(1 - sum(np.var(own) * len(own) for own in groups.values()) / (np.var(y) * len(y)))

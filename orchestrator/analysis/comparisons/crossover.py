@@ -384,16 +384,16 @@ def _design(
 
 def _determine(columns: Iterable[Numbers], column: Numbers) -> bool:
     """Check that a column is a sum of multiples of these columns and of a constant."""
-    known = np.column_stack([np.ones_like(column), *columns])
+    basis = np.column_stack([np.ones_like(column), *columns])
     rank = np.linalg.matrix_rank
-    return bool(rank(np.column_stack([known, column])) == rank(known))
+    return bool(rank(np.column_stack([basis, column])) == rank(basis))
 
 
 def _coded(values: Sequence[ConfigValue | None]) -> tuple[list[Numbers], float | str]:
     """Return a param as columns that are 0 at the value at which it is held, and that value.
 
     A number takes its log if it is positive everywhere, itself otherwise, and is held at its
-    median. If only some configs have it, a second column says which, and it is held as most have
+    median. If only some configs have it, a second column marks them, and it is held as most have
     it. Anything else takes a column for each value except the most frequent one.
     """
     present = [float(value) for value in values if _is_finite(value)]

@@ -105,8 +105,8 @@ def test_sizes_are_whole_numbers_unless_fractions_were_tried() -> None:
 def test_the_interval_of_a_crossing_has_its_nominal_coverage() -> None:
     """Expect 95 % within five standard errors."""
     sweeps = draws(100, 400)
-    found = [crossover_of(obeying(crossing_at(60), TWICE, seed=seed)) for seed in range(sweeps)]
-    crossings = [crossover.crossing for crossover in found if crossover.crossing is not None]
+    curves = [crossover_of(obeying(crossing_at(60), TWICE, seed=seed)) for seed in range(sweeps)]
+    crossings = [crossover.crossing for crossover in curves if crossover.crossing is not None]
     assert len(crossings) == sweeps
     covered = sum(crossing.low <= 60 <= crossing.high for crossing in crossings)
     assert covered / sweeps == pytest.approx(0.95, abs=5 * sqrt(0.95 * 0.05 / sweeps))
