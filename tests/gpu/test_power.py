@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ def test_only_a_gpu_that_draws_power_is_plausible(
     cpu_lab: Lab, watts: float, wrong: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     expect_package("torch")
+    monkeypatch.setattr(cpu_lab, "sizes", replace(cpu_lab.sizes, power_s=4.0))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     gpu = SimulatedGpu(power_w=watts, energy_j=Trend(5e4, per_s=watts), memory_used_mib=1024.0)
     SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
