@@ -20,9 +20,13 @@ import click
 from orchestrator import __version__
 from orchestrator.cli.output import discard, show, unwritable
 from orchestrator.core.errors import Refusal
+from workloads.failures import DataError
 
 COMPLETE, WITH_FAILURES, REFUSED, STOPPED, INTERNAL_ERROR = 0, 1, 2, 3, 70
 """Exit codes; the last is EX_SOFTWARE of sysexits.h."""
+
+REFUSALS = (Refusal, DataError)
+"""The errors that a user can act on."""
 
 EXIT_CODES_HELP = """\
 \b
@@ -78,7 +82,7 @@ def with_exit_code(command: Callable[_Parameters, int | None]) -> Callable[_Para
         except (click.exceptions.Exit, click.ClickException):
             raise
         except Exception as error:
-            if isinstance(error, refusals()):
+            if isinstance(error, REFUSALS):
                 raise _CommandRefused(str(error)) from error
             code = internal_error(error)
         _exit_despite_waiting_threads(code)
@@ -143,31 +147,3 @@ def _exit_despite_waiting_threads(code: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-def refusals() -> tuple[type[Exception], ...]:
-    """Return the errors that a user can act on."""
-    from orchestrator.analysis.pairing.baseline import BaselineError
-    from orchestrator.cluster.connection import ClusterError
-    from orchestrator.spec import SpecError
-    from orchestrator.storage.journal import JournalError
-    from orchestrator.storage.tracking.errors import (
-        LeaseHeld,
-        NotRecorded,
-        SweepNotFound,
-        TrackingError,
-    )
-    from workloads.failures import DataError
-
-    return (
-        Refusal,
-        SpecError,
-        BaselineError,
-        ClusterError,
-        DataError,
-        JournalError,
-        LeaseHeld,
-        NotRecorded,
-        SweepNotFound,
-        TrackingError,
-    )

@@ -33,6 +33,7 @@ from orchestrator.cli.options import (
     fresh_option,
     retry_option,
     set_option,
+    setting_option,
     spec_argument,
     yes_option,
 )
@@ -118,7 +119,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     if form == "json":
         head = {"format": "rnnsweep-plan", "version": 2}
         opening = {"open_blocks": open_limit(checked, made, lanes)}
-        _print_json({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
+        _print({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
         expect_runnable(checked, made)
         resume.expect_comparable(folder, checked)
         return
@@ -187,22 +188,14 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
                 measured = peaks.measure(classes, sweep_home(), _progress, fresh=fresh)
         else:
             measured = peaks.PeakMeasurements(peaks.stored_peaks(sweep_home(), classes), ())
-    if form == "json":
-        _print_json(hardware_json(classes, measured.peaks))
-    else:
-        show_document(hardware_document(classes, measured.peaks))
+    listed = hardware_json if form == "json" else hardware_document
+    _print(listed(classes, measured.peaks))
     return WITH_FAILURES if measured.failures else COMPLETE
 
 
 @main.command()
 @click.argument("name", required=False)
-@click.option(
-    "--set",
-    "overrides",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Show what runs with this setting of NAME, such as cell=gru; may be repeated.",
-)
+@setting_option("Show what runs with this setting of NAME, such as cell=gru; may be repeated.")
 @_format_option
 @with_exit_code
 def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
@@ -219,25 +212,16 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
             "--set: expected a workload before it, as in rnnsweep workloads NAME --set KEY=VALUE"
         )
     classes = classify(connection.this_machine())
-    listing = (
-        catalogue.workload_catalogue(name, overrides, classes)
-        if name
-        else catalogue.full_catalogue(classes)
-    )
-    if form == "json":
-        _print_json(catalogue.as_json(listing))
-    else:
-        show_document(catalogue.to_document(listing))
+    listing = catalogue.full_catalogue(classes)
+    if name:
+        listing = catalogue.workload_catalogue(name, overrides, classes)
+    _print((catalogue.as_json if form == "json" else catalogue.to_document)(listing))
 
 
 @main.command()
 @click.argument("implementations", metavar="[IMPLEMENTATION]...", nargs=-1)
-@click.option(
-    "--set",
-    "overrides",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Use this setting of image_rows, such as cell=gru; by default all cells; may be repeated.",
+@setting_option(
+    "Use this setting of image_rows, such as cell=gru; by default all cells; may be repeated."
 )
 @click.option("--samples", type=click.IntRange(min=1), help="Compare on this many images.")
 @click.option(
@@ -283,10 +267,7 @@ def parity(
         result = checks.check(
             implementations, overrides, _progress, into=into, source=source, tolerance=tolerance
         )
-    if form == "json":
-        _print_json(checks.as_json(result))
-    else:
-        show_document(checks.to_document(result))
+    _print((checks.as_json if form == "json" else checks.to_document)(result))
     if result.kept_in:
         command = shlex.join(["rnnsweep", "parity", "--load", str(result.kept_in)])
         show(f"Compare, here or on another machine that has the folder:\n  {command}\n", err=True)
@@ -313,15 +294,14 @@ def ui(port: int, host: str) -> int:
     return serve(tracking_uri(sweep_home(), os.environ), sweep_home(), host=host, port=port)
 
 
-def show_document(document: Document) -> None:
-    """Print a document as text, in the width and the colours of the terminal."""
+def _print(content: Document | dict[str, Any]) -> None:
+    """Print an object as JSON, or a document as text for the terminal."""
     from orchestrator.report.formats.text import to_text
 
-    show(to_text(document, width(), colour=wants_colour()))
-
-
-def _print_json(body: Any) -> None:
-    show(f"{json.dumps(body, indent=2)}\n")
+    if isinstance(content, dict):
+        show(f"{json.dumps(content, indent=2)}\n")
+    else:
+        show(to_text(content, width(), colour=wants_colour()))
 
 
 def _progress(line: str) -> None:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from orchestrator.core.errors import Refusal
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 MANY_TRIALS = 500
 """Trials beyond which a person at a terminal is asked before a sweep starts."""
 
 spec_argument = click.argument("spec", type=click.Path(path_type=Path))
 
-set_option = click.option(
-    "--set",
-    "overrides",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Override a key of the spec, such as settings.epochs=2; may be repeated.",
+
+def setting_option(text: str) -> Callable[[Command], Command]:
+    """Return the option `--set KEY=VALUE` with this help."""
+    return click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help=text)
+
+
+set_option = setting_option(
+    "Override a key of the spec, such as settings.epochs=2; may be repeated."
 )
 
 dashboard_option = click.option(

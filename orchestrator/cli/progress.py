@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from orchestrator.core.arms import Arm
@@ -23,120 +19,78 @@ from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.watcher import Watcher
 
 _REFRESH_PER_S = 1  # more would be work on the machine that is being measured
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts of the trials of a running sweep."""
-
-    plan: Plan
-    ended: Counter[Arm] = field(default_factory=Counter)
-    failed: Counter[Arm] = field(default_factory=Counter)
-    per_block: Counter[int] = field(default_factory=Counter)
-    durations_s: list[float] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
-    begun_blocks: set[int] = field(default_factory=set)
-    final_blocks: int | None = None
-    running: dict[str, tuple[Assignment, int]] = field(default_factory=dict)
-    began_s: float = field(default_factory=time.monotonic)
-
-    @property
-    def trials_ended(self) -> int:
-        """Trials that have an outcome, earlier starts included."""
-        return self.ended.total()
-
-    @property
-    def blocks_ended(self) -> int:
-        """Blocks all of whose trials have an outcome."""
-        whole = len(self.plan.possible) * self.plan.repeats
-        return sum(ended == whole for ended in self.per_block.values())
-
-    @property
-    def blocks_expected(self) -> int:
-        """The expected number of blocks, or its upper bound."""
-        return self.plan.blocks if self.final_blocks is None else self.final_blocks
-
-    @property
-    def trials_expected(self) -> int:
-        """The expected number of trials, or its upper bound."""
-        return self.blocks_expected * len(self.plan.possible) * self.plan.repeats
-
-    @property
-    def total(self) -> str:
-        """The expected number of trials as text: `at most 360` while blocks may be added."""
-        return f"at most {self.trials_expected}" if self.is_open else str(self.trials_expected)
-
-    @property
-    def is_open(self) -> bool:
-        """True while the number of blocks is not decided."""
-        return self.plan.auto is not None and self.final_blocks is None
-
-    @property
-    def bound(self) -> str:
-        """The kind of estimate of the remaining time."""
-        return "at most" if self.is_open else "about"
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since this start began."""
-        return time.monotonic() - self.began_s
-
-    def count(self, trial: Trial, outcome: Outcome, *, now: bool = True) -> None:
-        """Count an outcome; `now` is False for one of an earlier start.
-
-        A trial counts once, even if it is re-run. Outcomes of an earlier start that are no longer
-        part of the plan do not count.
-        """
-        self.running.pop(trial.key, None)
-        if not self.plan.includes(trial) or trial.key in self.seen:
-            return
-        self.seen.add(trial.key)
-        self.begun_blocks.add(trial.block)
-        self.ended[trial.arm] += 1
-        self.per_block[trial.block] += 1
-        if now:
-            self.durations_s.append(outcome.ended_s - outcome.started_s)
-        if outcome.failure is not None:
-            self.failed[trial.arm] += 1
-
-    def remaining_s(self) -> float | None:
-        """Estimated seconds left, from the pace of this start; None before two trials ended."""
-        if len(self.durations_s) < 2:
-            return None
-        pace_s = self.elapsed_s / len(self.durations_s)
-        return pace_s * max(0, self.trials_expected - self.trials_ended)
+_FIGURES = {"step_ms": "ms/step", "val_accuracy": "val_accuracy", "train_s": "s training"}
 
 
 class PlainLines(Watcher):
     """A view for logs and pipes: one line for each trial that ends."""
 
     def __init__(self, console: Console, plan: Plan) -> None:
-        self._console = console
-        self.tally = Tally(plan)
+        self._console, self._plan = console, plan
+        self.ended: Counter[Arm] = Counter()
+        self.failed: Counter[Arm] = Counter()
+        self._per_block: Counter[int] = Counter()
+        self._seen: set[str] = set()
+        self._begun_blocks: set[int] = set()
+        self._ended_now = 0
+        self._began_s = time.monotonic()
+        self.blocks_expected = plan.blocks
+        """The expected number of blocks; an upper bound while blocks may be added."""
+        self._is_open = plan.auto is not None
+
+    @property
+    def blocks_ended(self) -> int:
+        """Blocks all of whose trials have an outcome."""
+        whole = len(self._plan.possible) * self._plan.repeats
+        return sum(ended == whole for ended in self._per_block.values())
+
+    @property
+    def _trials_expected(self) -> int:
+        return self.blocks_expected * len(self._plan.possible) * self._plan.repeats
+
+    @property
+    def total(self) -> str:
+        """The expected number of trials as text: `at most 360` while blocks may be added."""
+        return f"{'at most ' if self._is_open else ''}{self._trials_expected}"
+
+    def remaining(self) -> str | None:
+        """Return `about 5 min 0 s left` by the pace of this start; None before two trials ended."""
+        if self._ended_now < 2:
+            return None
+        pace_s = (time.monotonic() - self._began_s) / self._ended_now
+        remaining_s = pace_s * max(0, self._trials_expected - self.ended.total())
+        return f"{'at most' if self._is_open else 'about'} {duration(remaining_s)} left"
+
+    def _count(self, trial: Trial, outcome: Outcome) -> bool:
+        """Count an outcome once; one that is no longer part of the plan does not count."""
+        if not self._plan.includes(trial) or trial.key in self._seen:
+            return False
+        self._seen.add(trial.key)
+        self._begun_blocks.add(trial.block)
+        self.ended[trial.arm] += 1
+        self._per_block[trial.block] += 1
+        self.failed[trial.arm] += outcome.failure is not None
+        return True
 
     def trial_restored(self, trial: Trial, outcome: Outcome) -> None:
         """Count a trial of an earlier start."""
-        self.tally.count(trial, outcome, now=False)
+        self._count(trial, outcome)
 
     def trial_assigned(self, assignment: Assignment) -> None:
         """Note that the block of a trial has begun."""
-        self.tally.begun_blocks.add(assignment.trial.block)
+        self._begun_blocks.add(assignment.trial.block)
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Print the line of a trial."""
-        self.tally.count(trial, outcome)
-        remaining_s = self.tally.remaining_s()
-        estimate = f"  ({self.tally.bound} {duration(remaining_s)} left)" if remaining_s else ""
+        """Count a trial and print its line."""
+        self._ended_now += self._count(trial, outcome)
+        remaining = self.remaining()
+        hardware = {arm.hardware for arm in self._plan.arms}
+        arm = trial.arm.implementation if len(hardware) == 1 else str(trial.arm)
         self._print(
-            f"{self.tally.trials_ended}/{self.tally.total}  block {trial.block}  "
-            f"{self._arm_name(trial.arm)}  {describe_config(trial.config)}  "
-            f"{describe_outcome(outcome)}{estimate}"
+            f"{self.ended.total()}/{self.total}  block {trial.block}  {arm}  "
+            f"{describe_config(trial.config)}  {describe_outcome(outcome)}"
+            f"{f'  ({remaining})' if remaining else ''}"
         )
-
-    def _arm_name(self, arm: Arm) -> str:
-        """Return the arm, without its hardware if the sweep has one hardware class only."""
-        is_alone = len({other.hardware for other in self.tally.plan.arms}) == 1
-        return arm.implementation if is_alone else str(arm)
 
     def warn(self, text: str) -> None:
         """Print a warning."""
@@ -144,11 +98,8 @@ class PlainLines(Watcher):
 
     def blocks_decided(self, blocks: int, reason: str) -> None:
         """Print that no more blocks are suggested; those that have begun are finished."""
-        self.tally.final_blocks = len(self.tally.begun_blocks)
+        self.blocks_expected, self._is_open = len(self._begun_blocks), False
         self._print(f"enough after {counted(blocks, 'block')}: {reason}")
-
-    def _print(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def attempt_lost(self, assignment: Assignment) -> None:
         """Print that an attempt was lost."""
@@ -157,12 +108,20 @@ class PlainLines(Watcher):
             f"attempt {assignment.attempt} was lost with its worker; retrying"
         )
 
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
 
 class LiveView(PlainLines):
-    """A view that is redrawn in place, for a terminal."""
+    """A view that is redrawn in place, for a terminal. Only failures get a line of their own."""
 
     def __init__(self, console: Console, plan: Plan) -> None:
         super().__init__(console, plan)
+        self._running: dict[str, tuple[Assignment, int]] = {}
+        columns = TextColumn("{task.description}", markup=False), BarColumn(20)
+        failed = TextColumn("{task.fields[failed]}")
+        self._bars = Progress(*columns, MofNCompleteColumn(), failed, console=console)
+        self._tasks = {arm: self._bars.add_task(str(arm), failed="") for arm in plan.arms}
         self._live = Live(
             get_renderable=self.drawn,
             console=console,
@@ -176,65 +135,53 @@ class LiveView(PlainLines):
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def trial_assigned(self, assignment: Assignment) -> None:
         """Show the trial among those that run."""
         super().trial_assigned(assignment)
-        self.tally.running[assignment.trial.key] = (assignment, 0)
+        self._running[assignment.trial.key] = (assignment, 0)
 
     def epoch_finished(self, assignment: Assignment, index: int) -> None:
         """Show the progress of the trial."""
-        self.tally.running[assignment.trial.key] = (assignment, index + 1)
+        self._running[assignment.trial.key] = (assignment, index + 1)
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Count the trial; failures also get a line of their own."""
+        """Count the trial; print its line if it failed."""
+        self._running.pop(trial.key, None)
         if outcome.failure is not None:
             super().trial_finished(trial, outcome)
         else:
-            self.tally.count(trial, outcome)
+            self._ended_now += self._count(trial, outcome)
 
     def drawn(self) -> RenderableType:
         """Return the current view."""
-        tally, plan = self.tally, self.tally.plan
-        remaining_s = tally.remaining_s()
-        pace = len(tally.durations_s) / max(tally.elapsed_s, 1e-9)
-        head = Text(
-            f"{tally.trials_ended} of {tally.total} trials · {tally.blocks_ended} of "
-            f"{tally.blocks_expected} blocks · {60 * pace:.1f} trials/min · "
-            f"{duration(tally.elapsed_s)} gone"
-            + (f" · {tally.bound} {duration(remaining_s)} left" if remaining_s is not None else "")
-        )
-        table = Table(box=None, pad_edge=False, padding=(0, 2))
-        for column in ("arm", "", "ended", "failed"):
-            table.add_column(column, justify="left" if column == "arm" else "right")
-        per_arm = tally.blocks_expected * plan.repeats
-        for arm in plan.arms:
-            bar = ProgressBar(total=per_arm, completed=tally.ended[arm], width=20)
-            failed = Text(str(tally.failed[arm]), style="red" if tally.failed[arm] else "dim")
-            table.add_row(Text(str(arm)), bar, f"{tally.ended[arm]}/{per_arm}", failed)
-        rows: list[RenderableType] = [head, table]
+        elapsed_s = time.monotonic() - self._began_s
+        head = [
+            f"{self.ended.total()} of {self.total} trials",
+            f"{self.blocks_ended} of {self.blocks_expected} blocks",
+            f"{60 * self._ended_now / max(elapsed_s, 1e-9):.1f} trials/min",
+            f"{duration(elapsed_s)} gone",
+            *filter(None, [self.remaining()]),
+        ]
+        for arm, task in self._tasks.items():
+            total, failed = self.blocks_expected * self._plan.repeats, self.failed[arm]
+            text = f"[red]{failed} failed" if failed else ""
+            self._bars.update(task, total=total, completed=self.ended[arm], failed=text)
+        rows: list[RenderableType] = [Text(" · ".join(head)), self._bars.get_renderable()]
         busy: Counter[str] = Counter()
-        for assignment, epochs in list(tally.running.values()):
+        for assignment, epochs in list(self._running.values()):
             node = assignment.lane.node.id
             busy[node] += 1
             runs = busy[node] <= assignment.lane.room(assignment.device)
-            epoch = f"  epoch {epochs} done" if epochs else ""
-            arms = (
-                f"{len(assignment.trials)} arms in turns"
-                if assignment.others
-                else str(assignment.trial.arm)
-            )
+            turns = f"{len(assignment.trials)} arms in turns"
+            arms = turns if assignment.others else str(assignment.trial.arm)
             config = describe_config(assignment.trial.config)
             text = f"block {assignment.trial.block}  {arms}  {config}"
+            text += f"  epoch {epochs} done" if epochs else ""
             mark = "▸ now   " if runs else "  next  "
-            rows.append(Text(mark + text + epoch, style="" if runs else "dim", no_wrap=True))
+            rows.append(Text(mark + text, style="" if runs else "dim", no_wrap=True))
         return Group(*rows)
 
 
@@ -245,7 +192,8 @@ def make_view(console: Console, plan: Plan) -> PlainLines:
 
 def describe_config(config: Config) -> str:
     """Return a config in a few words: `units=32 layers=1`."""
-    return " ".join(f"{name}={_short(value)}" for name, value in config.items())
+    texts = {n: f"{v:.3g}" if isinstance(v, float) else str(v) for n, v in config.items()}
+    return " ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def describe_outcome(outcome: Outcome) -> str:
@@ -254,14 +202,6 @@ def describe_outcome(outcome: Outcome) -> str:
         return f"FAILED ({outcome.failure.reason}): {outcome.failure.message}"
     if outcome.status != "complete":
         return outcome.status.replace("_", " ")
-    return _figures(outcome.metrics)
-
-
-def _figures(metrics: Mapping[str, float]) -> str:
-    shown = {"step_ms": "ms/step", "val_accuracy": "val_accuracy", "train_s": "s training"}
-    figures = [f"{metrics[name]:.3g} {words}" for name, words in shown.items() if name in metrics]
+    metrics = outcome.metrics
+    figures = [f"{metrics[name]:.3g} {unit}" for name, unit in _FIGURES.items() if name in metrics]
     return ", ".join(figures) or "complete"
-
-
-def _short(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli.exit_codes import (
     COMPLETE,
+    REFUSALS,
     STOPPED,
     WITH_FAILURES,
     internal_error,
-    refusals,
 )
 from orchestrator.cli.options import MANY_TRIALS, expect_confirmation, resume_command
 from orchestrator.cli.output import show, wants_colour, width
@@ -170,7 +170,7 @@ def _next_steps(record: SweepRecord) -> str:
 
 def _report_error(error: Exception, log: Path, resume: str | None) -> int:
     """Print what ended a start of a sweep and, if a trial was started, how to `resume`."""
-    if isinstance(error, refusals()):
+    if isinstance(error, REFUSALS):
         if resume is None:
             raise error
         show(f"Stopped: {error}\nResume with: {resume}\n", err=True)

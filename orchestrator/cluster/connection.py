@@ -14,7 +14,7 @@ from typing import Any
 
 from orchestrator import hardware
 from orchestrator.cluster import code_bundle
-from orchestrator.core.errors import last_line, one_line
+from orchestrator.core.errors import Refusal, last_line, one_line
 from orchestrator.core.stop_signal import Stopped, restored_process
 from orchestrator.hardware import Node, NodeProfile
 
@@ -38,7 +38,7 @@ _OBJECT_STORE_BYTES = 128 * 2**20  # results are a few kilobytes; memory is the 
 _waiting_for_head = threading.Event()
 
 
-class ClusterError(RuntimeError):
+class ClusterError(Refusal, RuntimeError):
     """A cluster that cannot be reached or was lost; the message has the next step."""
 
 

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from orchestrator.core.errors import Refusal
+
 Path: TypeAlias = tuple[str | int, ...]
 """Keys and list indices from the top of the document: `("search", "space", "units", "low")`."""
 
@@ -32,7 +34,7 @@ class Problem:
         return f"{self.place}: {key}expected {self.expected}; received {self.received}{hint}"
 
 
-class SpecError(ValueError):
+class SpecError(Refusal, ValueError):
     """All problems of a spec that was refused."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:

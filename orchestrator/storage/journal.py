@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.errors import first_problem, wrong_version
+from orchestrator.core.errors import Refusal, first_problem, wrong_version
 from orchestrator.core.trial import Block, Config, FinishedTrial, SweepIdentity, Trial, to_json
 from orchestrator.storage import lock
 
@@ -191,7 +191,7 @@ def replay(records: Iterable[Record]) -> SweepState | None:
     return state
 
 
-class JournalError(RuntimeError):
+class JournalError(Refusal, RuntimeError):
     """A journal that cannot be used as it is."""
 
 

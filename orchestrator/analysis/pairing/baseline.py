@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.core.arms import Arm
+from orchestrator.core.errors import Refusal
 from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
 
 
-class BaselineError(ValueError):
+class BaselineError(Refusal, ValueError):
     """A requested baseline that is not an arm of the sweep; the message lists the choices."""
 
 

@@ -6,11 +6,11 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.core.errors import wrong_version
+from orchestrator.core.errors import Refusal, wrong_version
 from orchestrator.core.text import counted
 
 
-class TrackingError(RuntimeError):
+class TrackingError(Refusal, RuntimeError):
     """The store cannot be reached or used: where, what was expected and received, what to do."""
 
     def __init__(self, place: str, expected: str, received: str, next_step: str) -> None:
@@ -53,7 +53,7 @@ def no_store(path: Path) -> StoreMissing:
     )
 
 
-class LeaseHeld(RuntimeError):
+class LeaseHeld(Refusal, RuntimeError):
     """Another driver records into this sweep; `until_s` is seconds since the epoch."""
 
     def __init__(self, sweep: str, owner: str, until_s: float) -> None:
@@ -69,7 +69,7 @@ class LeaseHeld(RuntimeError):
         )
 
 
-class SweepNotFound(LookupError):
+class SweepNotFound(Refusal, LookupError):
     """The store has no such sweep; `nearest` are the names most like it, or all if few."""
 
     def __init__(self, name: str, where: str, nearest: Sequence[str] = ()) -> None:
@@ -84,7 +84,7 @@ class SweepNotFound(LookupError):
         )
 
 
-class NotRecorded(RuntimeError):
+class NotRecorded(Refusal, RuntimeError):
     """Trials that are in the journal and, for now, not in the tracking store."""
 
     def __init__(self, trials: int, reason: str) -> None:

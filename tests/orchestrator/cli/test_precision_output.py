@@ -74,7 +74,7 @@ def test_the_progress_shows_the_end_of_blocks() -> None:
         "2/at most 40",
         "enough after 1 block: every speed-up is known to ± 0.5 %",
     ]
-    assert (view.tally.total, view.tally.blocks_expected) == ("2", 1)
+    assert (view.total, view.blocks_expected) == ("2", 1)
 
 
 def test_the_live_view_shows_at_most() -> None:

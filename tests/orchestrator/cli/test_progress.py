@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from rich.console import Console
 
 from orchestrator.cli.progress import LiveView, PlainLines, make_view
-from orchestrator.core.text import duration
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.hardware import classify
 from orchestrator.scheduling.lane_queue import Assignment
@@ -95,14 +93,15 @@ def test_the_live_view_counts_blocks_arms_failures_and_shows_what_runs() -> None
     assert "epoch 3 done" in shown
     assert "next  block 1" in shown
     assert "FAILED (hung)" in shown
+    assert "1 failed" in shown
 
 
 def test_trials_of_an_earlier_start_count_but_are_no_pace() -> None:
     view = PlainLines(console(), PLAN)
     for assignment in assignments()[:6]:
         view.trial_restored(assignment.trial, Outcome("complete", 0.0, 100.0))
-    assert view.tally.trials_ended == 6
-    assert view.tally.remaining_s() is None
+    assert view.ended.total() == 6
+    assert view.remaining() is None
 
 
 def test_trials_that_the_plan_has_no_more_do_not_count() -> None:
@@ -111,23 +110,8 @@ def test_trials_that_the_plan_has_no_more_do_not_count() -> None:
     failure = FailureRecord("error", "broke")
     for assignment in assignments():
         view.trial_restored(assignment.trial, Outcome("failed", 0.0, 100.0, failure=failure))
-    tally = view.tally
-    assert (tally.trials_ended, tally.blocks_ended, fewer.trials) == (2, 2, 2)
-    assert tally.failed.total() == 2
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0.4, "0 s"),
-        (59.4, "59 s"),
-        (59.6, "1 min 0 s"),
-        (3_725, "1 h 2 min"),
-        (90_000, "25 h 0 min"),
-    ],
-)
-def test_durations(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
+    assert (view.ended.total(), view.blocks_ended, fewer.trials) == (2, 2, 2)
+    assert view.failed.total() == 2
 
 
 def test_a_lost_attempt_is_shown() -> None:
