@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from orchestrator.analysis.statistics.formatting import count
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Document, Section
 from orchestrator.report.formats.markdown import escape, section
+from orchestrator.report.prose import paragraphs
 from orchestrator.report.sections.arms import matrix
 from orchestrator.report.sections.speedups import contrasts, speed
 from orchestrator.report.sections.verdict import verdicts
@@ -70,17 +70,9 @@ def _without_notes(
 
 
 def _in_short(summary: ReportSummary) -> Section:
-    trials, validity = summary.sweep.trials, summary.validity
-    proven = sum(proof.proven for proof in summary.arms)
-    sentences = [
-        f"{trials.complete} of {count(trials.expected, 'trial')} complete, {trials.failed} failed, "
-        f"{trials.wrong_kernel} ran another kernel, {trials.missing} missing; "
-        f"{count(validity.rounds, 'round')} complete on every arm, {validity.disturbed_rounds} of "
-        f"them disturbed; kernels proven in {proven}."
-    ]
-    if summary.impossible:
-        sentences.append(f"{count(len(summary.impossible), 'arm')} cannot run on this hardware.")
-    return Section("Validity in short", paragraphs=tuple(sentences))
+    proven = sum(arm.proven for arm in summary.arms)
+    notes = paragraphs("sections/in_short.j2", summary=summary, proven=proven)
+    return Section("Validity in short", paragraphs=notes)
 
 
 def _fitting(part: Section, room: int) -> str:

@@ -15,13 +15,9 @@ from orchestrator.report.formats.markdown import to_markdown
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.sections.document import document
 
-__all__ = ["BRIEF", "BaselineError", "ReportFormat", "ReportSummary", "render", "summarise"]
+__all__ = ["BaselineError", "ReportFormat", "ReportSummary", "render", "summarise"]
 
 ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
-
-BRIEF = ("text", "markdown")
-"""The formats with a short version. Programs and spreadsheets need everything, and a page has a
-table of contents."""
 
 
 def render(
@@ -45,10 +41,8 @@ def render(
             `markdown` only.
 
     Raises:
-        ValueError: The format is unknown, or has no short version.
+        ValueError: The format is unknown.
     """
-    if brief and format not in BRIEF:
-        raise ValueError(f"brief: expected {' or '.join(BRIEF)}, received {format!r}")
     if format == "text":
         return to_text(in_brief(summary) if brief else document(summary), width, colour=colour)
     if format == "markdown":

@@ -149,17 +149,10 @@ def sizes(summary: ReportSummary, name: ArmNames) -> Section | None:
     shown = [by_size for by_size in summary.sizes if len(by_size.groups) > 1][:_PARAMS]
     if not shown or summary.time_metric is None:
         return None
-    notes = [
-        "Speed-ups (95 %) over the baseline, and the baseline's own time, over the n blocks with "
-        "that size, whatever their other params. With one block, every arm has its time instead. "
-        "These intervals are not corrected for their number, and give no verdict."
-    ]
-    if len(summary.sizes) > len(shown):
-        rest = ", ".join(by_size.param for by_size in summary.sizes[len(shown) :])
-        notes.append(f"The JSON format has the same by {rest}.")
+    rest = summary.sizes[len(shown) :]
     unit = "ms" if summary.time_metric == "step_ms" else "s"
     tables = tuple(_by_param(by_size, unit, name) for by_size in shown)
-    return Section("By size", tables=tables, paragraphs=tuple(notes))
+    return Section("By size", tables=tables, paragraphs=paragraphs("sections/sizes.j2", rest=rest))
 
 
 def _by_param(by_size: BySize, unit: str, name: ArmNames) -> Table:
@@ -191,14 +184,10 @@ def learning(summary: ReportSummary, name: ArmNames) -> Section | None:
     ]
     for epoch in (epochs[place] for place in sorted({0, last // 2, last})):
         columns.append(Column(f"after epoch {epoch}", partial(_at, epoch), numeric=True))
-    notes = [
-        f"Median {metric} over blocks, at the median training time up to that epoch. The JSON "
-        "format has all epochs, metrics and quartiles."
-    ]
-    if unmatched := [name(curve.arm) for curve in curves if not curve.matched]:
-        notes.append(f"Not matched, over all complete trials of the arm: {', '.join(unmatched)}.")
+    unmatched = [name(curve.arm) for curve in curves if not curve.matched]
+    notes = paragraphs("sections/learning.j2", metric=metric, unmatched=unmatched)
     table = make_table(columns, curves, divisible=True)
-    return Section("Learning", tables=(table,), paragraphs=tuple(notes))
+    return Section("Learning", tables=(table,), paragraphs=notes)
 
 
 def _at(epoch: int, curve: LearningCurve) -> str | None:
@@ -222,17 +211,10 @@ def phases(summary: ReportSummary, name: ArmNames) -> Section | None:
         columns.append(
             Column(phase.removesuffix("_s"), seconds, show=_seconds, numeric=True, optional=True)
         )
-    notes = [
-        "Mean seconds per trial over all complete trials, including those of fresh trainers. This "
-        "shows where the time of the sweep went; comparisons use other figures."
-    ]
-    if any("timed_s" in split.seconds for split in splits):
-        notes.append(
-            "For arms that took turns, timed is the time of their own slices. The time that they "
-            "waited for each other is not counted twice: it is in the phases of the others."
-        )
+    has_slices = any("timed_s" in split.seconds for split in splits)
+    notes = paragraphs("sections/phases.j2", has_slices=has_slices)
     table = make_table(columns, splits, divisible=True)
-    return Section("Time by phase", tables=(table,), paragraphs=tuple(notes))
+    return Section("Time by phase", tables=(table,), paragraphs=notes)
 
 
 def _seconds_of(phase: str, split: PhaseSplit) -> float | None:
@@ -252,17 +234,9 @@ def telemetry(summary: ReportSummary, name: ArmNames) -> Section | None:
     for key, title, unit, per in _CURVES:
         columns.append(Column(title, partial(_curve, key, per), unit, numeric=True, optional=True))
     columns.append(Column("run", lambda trial: trial.run_id))
-    notes = [
-        "Median and highest value over one whole trial of each arm, the one with the median time. "
-        "Its MLflow run has the curves."
-    ]
-    if any(trial.arm.measure == "timing" for trial in trials):
-        notes.append(
-            "Arms that took turns were recorded together: the values of one arm cover all arms of "
-            "its round."
-        )
     table = make_table(columns, trials, divisible=True)
-    return Section("Telemetry", tables=(table,), paragraphs=tuple(notes))
+    notes = paragraphs("sections/telemetry.j2", trials=trials)
+    return Section("Telemetry", tables=(table,), paragraphs=notes)
 
 
 def _curve(key: str, per: float, trial: TelemetryCurves) -> str | None:

@@ -87,11 +87,5 @@ def compiling(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not points:
         return None
     bullets = tuple((point.verdict, break_even_sentence(point, name)) for point in points)
-    fresh = points[0].trainers == "fresh"
-    note = (
-        f"Seconds of compiling in a {'fresh' if fresh else 'warm'} trainer"
-        f"{', including its start' if fresh else ''}, against milliseconds saved per step: the "
-        "ratio of their means over the matched blocks, with Fieller's 95 % interval"
-        f"{', all of them together (Bonferroni)' if len(points) > 1 else ''}."
-    )
-    return Section("Break-even of compiling", bullets, paragraphs=(note,))
+    notes = paragraphs("sections/compiling.j2", trainers=points[0].trainers, points=len(points))
+    return Section("Break-even of compiling", bullets, paragraphs=notes)

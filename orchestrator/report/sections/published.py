@@ -10,6 +10,7 @@ from orchestrator.analysis.arms.published import PublishedComparison
 from orchestrator.analysis.statistics.formatting import ABSENT
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
+from orchestrator.report.prose import paragraphs
 from orchestrator.report.wording import ArmNames, config_text
 
 _Result: TypeAlias = tuple[str, str, str, Mapping[str, float], str]
@@ -29,16 +30,12 @@ def published(summary: ReportSummary, _: ArmNames) -> Section | None:
         *(Column(metric, partial(_value, metric)) for metric in metrics),
         Column("config", lambda row: row[4]),
     ]
-    notes = [
-        "Published results come from other hardware and software: they are context, not a "
-        "comparison. Rows marked here have the measured config nearest to the published one."
-    ]
     sources = dict.fromkeys(
         f"{match.row.source}{f' ({match.row.note})' if match.row.note else ''}" for match in matches
     )
-    notes += [f"{number}. {source}." for number, source in enumerate(sources, 1)]
     table = make_table(columns, [row for match in matches for row in _results(match)])
-    return Section("Published results", tables=(table,), paragraphs=tuple(notes))
+    notes = paragraphs("sections/published.j2", sources=sources)
+    return Section("Published results", tables=(table,), paragraphs=notes)
 
 
 def _value(metric: str, result: _Result) -> float | None:
