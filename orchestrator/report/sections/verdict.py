@@ -8,8 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from orchestrator.analysis.comparisons.ranking import Ranking
-from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.statistics.formatting import ABSENT, count, joined, number, ratio
+from orchestrator.analysis.statistics.formatting import ABSENT, count, joined, ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.crossover_wording import break_even_sentence, crossover_sentence
@@ -42,7 +41,9 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
     comparisons = summary.comparisons
     bullets = list(ranked(summary, name))
     if summary.baseline and len(comparisons) > NAMED:
-        bullets.append(_counted(comparisons, summary.baseline.name))
+        baseline = summary.baseline.name
+        many = sentence("sections/counted.j2", comparisons=comparisons, baseline=baseline)
+        bullets.append(("counted", many))
     else:
         bullets += [(c.verdict, verdict_sentence(c, name)) for c in comparisons]
     bullets += [
@@ -156,22 +157,6 @@ def _hardware_counted(rankings: Sequence[Ranking]) -> Iterator[Bullet]:
             yield "best", f"{hardware} {superlative} for {n} of {count(len(own), 'implementation')}"
 
 
-def _counted(comparisons: Sequence[Comparison], baseline: str) -> Bullet:
-    """Summarise many comparisons in one sentence; the table lists them."""
-    verdicts: Counter[str] = Counter(comparison.verdict for comparison in comparisons)
-    counts = [
-        f"{verdicts[verdict]} {'equally fast' if verdict == 'same' else verdict}"
-        for verdict in ("faster", "slower", "same", "inconclusive")
-        if verdicts[verdict]
-    ]
-    equal = sum(c.accuracy is not None and c.accuracy.verdict == "equal" for c in comparisons)
-    learned = f", {equal} shown to be as accurate" if equal else ""
-    return "counted", (
-        f"of {count(len(comparisons), 'arm')} compared with {baseline}: {joined(counts)}{learned}; "
-        "see the table below"
-    )
-
-
 def _kernel(arm: Arm) -> str:
     """Return `tensorflow/portable` for `tensorflow/portable+xla`."""
     return arm.implementation.partition("+")[0]
@@ -182,18 +167,15 @@ def _best(summary: ReportSummary, name: ArmNames) -> str:
 
     Energies of unlike scopes are not comparable: each scope has a best config of its own.
     """
-    front, kinds = summary.front, energy_kinds(summary)
+    front = summary.front
     if not front.points:
         return ""
-    aims = joined([f"{metric} ({aim})" for metric, aim in front.objectives.items()])
-    by_kind = f", each kind of energy separately ({joined(kinds)})" if len(kinds) > 1 else ""
-    if len(front.objectives) > 1:
-        arms = joined(sorted({name(point.arm) for point in front.points}))
-        number_of = f"{len(front.points)} of {front.tried} configs × arms"
-        return f"Pareto-best in {aims}{by_kind}: {number_of}, on {arms}"
-    texts = []
-    for scope, point in sorted({p.scope or ABSENT: p for p in reversed(front.points)}.items()):
-        values = joined([f"{metric} {number(value)}" for metric, value in point.values.items()])
-        of = f" of {scope}" if len(kinds) > 1 else ""
-        texts.append(f"{values}{of}, in block {point.block}, {name(point.arm)}")
-    return f"best in {aims} of {front.tried} configs × arms{by_kind}: {'; '.join(texts)}"
+    return sentence(
+        "sections/best.j2",
+        front=front,
+        kinds=energy_kinds(summary),
+        aims=[f"{metric} ({aim})" for metric, aim in front.objectives.items()],
+        arms=sorted({name(point.arm) for point in front.points}),
+        firsts=sorted({p.scope or ABSENT: p for p in reversed(front.points)}.items()),
+        name=name,
+    )

@@ -114,8 +114,3 @@ def test_the_short_report_keeps_its_limit_and_names_the_full_report(
     if limit == 8000:
         assert "## Validity in short" in report
         assert "| arm | speed-up (95 %)" in report
-
-
-def test_the_short_report_counts_what_it_omits() -> None:
-    report = to_short_markdown(summarise(large(blocks=8, kernels=3)), 1500)
-    assert re.search(r"\d+ more in the full report", report)
