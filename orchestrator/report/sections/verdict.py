@@ -154,7 +154,12 @@ def _hardware_counted(rankings: Sequence[Ranking]) -> Iterator[Bullet]:
         own = [r for r in rankings if r.metric == metric and r.among == "hardware"]
         for hardware, n in Counter(r.leader.hardware for r in own if r.sole).most_common():
             superlative, _ = _FIRST.get(metric, _FASTEST)
-            yield "best", f"{hardware} {superlative} for {n} of {count(len(own), 'implementation')}"
+            former = dict.fromkeys(str(arm.hardware) for r in own for arm in r.left_out)
+            unranked = (
+                f"; of earlier starts and not ranked: {joined(list(former))}" if former else ""
+            )
+            of = f"{n} of {count(len(own), 'implementation')}"
+            yield "best", f"{hardware} {superlative} for {of}{unranked}"
 
 
 def _kernel(arm: Arm) -> str:

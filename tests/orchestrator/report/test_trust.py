@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.statistics.estimates import t_interval
-from orchestrator.analysis.statistics.stopping_looks import looks
-from orchestrator.analysis.statistics.verdicts import judge
 from orchestrator.analysis.summary import summarise
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, Margins, ReportCriteria
@@ -27,7 +24,6 @@ from tests.orchestrator.sample_records import (
     sweep,
     trial,
 )
-from tests.profiles import draws
 
 TIMED = Arm("tensorflow/portable+xla", in_slices(CPU))
 TIMED_BASE = Arm("tensorflow/portable", in_slices(CPU))
@@ -113,18 +109,6 @@ def test_more_than_a_third_of_disturbed_blocks_is_inconclusive() -> None:
     assert "were quiet" not in (only(under_load(7, 2)).reason or "")
 
 
-def test_mostly_disturbed_blocks_make_a_target_comparison_inconclusive() -> None:
-    trials = [
-        changed(t, metrics={**t.metrics, "time_to_accuracy_s": t.metrics["step_ms"]})
-        for t in under_load(10, 5).trials
-    ]
-    (target,) = summarise(sweep(trials, settings={"target_accuracy": 0.8})).targets
-    (comparison,) = target.comparisons
-    assert (len(comparison.pairs), comparison.both, comparison.corrected) == (10, 10, None)
-    assert comparison.verdict == "inconclusive"
-    assert (comparison.reason or "").startswith("5 of 10 blocks were quiet")
-
-
 def test_disturbance_of_one_arm_does_not_affect_the_others() -> None:
     trials = [
         trial(
@@ -200,17 +184,6 @@ def test_an_arm_costs_no_accuracy_only_if_the_accuracies_are_equal(
     assert ("accura" in sentence(record)) == bool(phrase)
 
 
-@pytest.mark.parametrize(("sd", "more"), [(0.05, 15), (0.5, 2394)])
-def test_an_inconclusive_verdict_estimates_the_blocks_needed(sd: float, more: int) -> None:
-    """± t(n-1) * 0.05 / sqrt(n) is within log(1.02) from 27 blocks: 15 more than 12."""
-    record = scattered(1.02, sd)
-    comparison = only(record)
-    assert comparison.verdict == "inconclusive"
-    assert comparison.blocks_needed is not None
-    assert comparison.blocks_needed.more_blocks == pytest.approx(more, rel=0.05)
-    assert sentence(record).endswith(" more blocks would give ± 2 %")
-
-
 def test_timing_and_full_training_are_compared_by_time_per_step_only() -> None:
     trials = [
         finished
@@ -234,20 +207,3 @@ def test_automatic_blocks_widen_the_intervals() -> None:
     assert one.speedup is not None and other.speedup is not None
     assert other.speedup.low < one.speedup.low
     assert other.corrected == other.speedup
-
-
-@pytest.mark.parametrize("sd", [0.01, 0.02, 0.03])
-def test_equal_arms_are_rarely_called_different_with_automatic_blocks(sd: float) -> None:
-    """At most 5 % of the reports of four arms call one of them faster or slower."""
-    auto, reports = AutoBlocks(interval=0.01, least=6, most=40), draws(200, 1000)
-    rng = np.random.default_rng([9, int(1000 * sd)])
-    wrong = 0
-    for report in rng.normal(0.0, sd, (reports, 4, auto.most)):
-        for blocks in looks(auto):
-            arms = [arm[:blocks].tolist() for arm in report]
-            intervals = [t_interval(arm, 0.97) for arm in arms]
-            if max(part.high - part.value for part in intervals if part) <= auto.interval:
-                break
-        verdicts = judge(arms, 1e-9, error=0.03)
-        wrong += any(verdict.finding in ("more", "less") for verdict in verdicts)
-    assert wrong / reports <= 0.05 + 4 * (0.05 * 0.95 / reports) ** 0.5
