@@ -18,9 +18,7 @@ Item = TypeVar("Item")
 
 
 def plain(value: object) -> str:
-    """Return a value as the text of a cell: `–` for None, a float with four figures."""
-    if value is None:
-        return ABSENT
+    """Return a value as the text of a cell; a float has four figures."""
     return number(value) if isinstance(value, float) else str(value)
 
 

@@ -73,10 +73,9 @@ class ArmChange:
     def diverged_alone(self) -> str | None:
         """Why the accuracy has no verdict, if only one side diverged at some config."""
         accuracy = self.comparison.accuracy
-        alone = accuracy and (accuracy.diverged or accuracy.baseline_diverged)
-        if not (accuracy and alone and accuracy.reason):
-            return None
-        return accuracy.reason.replace("the baseline's", "the earlier")
+        if accuracy and accuracy.reason and (accuracy.diverged or accuracy.baseline_diverged):
+            return accuracy.reason.replace("the baseline's", "the earlier")
+        return None
 
     @property
     def inconclusive_reason(self) -> str | None:

@@ -351,6 +351,10 @@ def test_a_file_that_is_no_report_is_an_error(
         read_report(path)
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
+    whole = render(summarise(measured(1)), "json")
+    path.write_text(whole.replace('"repeats": 1', '"repeats": "one"'))
+    with pytest.raises(InvalidSide, match="repeats: Input should be a valid integer"):
+        read_report(path)
 
 
 @pytest.fixture
