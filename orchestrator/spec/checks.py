@@ -90,8 +90,7 @@ def _condition(
     if switch.count is None:
         hint = f"give {other} choices or a step"
         yield Finding(path, "a parameter with a finite number of values", f"{other}: a range", hint)
-        return
-    for value in values:
+    for value in values if switch.count is not None else ():
         if not switch.contains(value):
             expected = f"values that {other} can take ({_described(switch)})"
             yield Finding(path, expected, shown(value))

@@ -56,6 +56,7 @@ class _Section(Strict):
 
     words: ClassVar[tuple[str, ...]]
     word_key: ClassVar[str] = ""
+    number_hint: ClassVar[str] = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -64,13 +65,8 @@ class _Section(Strict):
             return {cls.word_key: data} if cls.word_key else {}
         if isinstance(data, dict | Strict):
             return data
-        hint = cls.other_way(data) or nearest(data, cls.words)
+        hint = cls.number_hint if isinstance(data, int) else nearest(data, cls.words)
         raise refusal(f"{' or '.join(cls.words)}, or a mapping", shown(data), hint=hint)
-
-    @classmethod
-    def other_way(cls, data: Any) -> str:
-        """Return a hint for values that people may write here."""
-        return ""
 
 
 class MeasureSpec(_Section):
@@ -101,16 +97,11 @@ class MeasureSpec(_Section):
 class BlocksSpec(_Section):
     """The `blocks` section: add blocks until each speed-up's interval has this half-width."""
 
-    words = ("auto",)
+    words, number_hint = ("auto",), "a number of blocks is search.configs"
 
     interval: Share = _BLOCKS.interval
     at_least: Blocks = _BLOCKS.least
     at_most: Blocks = _BLOCKS.most
-
-    @classmethod
-    def other_way(cls, data: Any) -> str:
-        """Return the key for a number of blocks."""
-        return "a number of blocks is search.configs" if isinstance(data, int) else ""
 
     @model_validator(mode="after")
     def _rising(self) -> BlocksSpec:

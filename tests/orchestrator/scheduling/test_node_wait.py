@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from orchestrator.cluster.autoscaler import requested_nodes
 from orchestrator.core.arms import Arm, Usage
@@ -17,18 +18,12 @@ from orchestrator.scheduling.node_wait import (
     requests,
     wait_for_nodes,
 )
-from orchestrator.spec import SweepSpec, parse
+from orchestrator.spec import SweepSpec
+from tests.orchestrator import sample_specs
 from tests.orchestrator.sample_hardware import on_gpu
 from tests.orchestrator.sample_plans import node
+from tests.orchestrator.sample_specs import OWN
 
-SPEC = """
-name: waits
-workload: own.module:run
-search: {{sampler: random, configs: 2, space: {{units: {{low: 1, high: 1000}}}}}}
-arms:
-  implementations: [python/a]
-  hardware: ['CPU A*', {hardware}]
-"""
 T4 = "{labels: {ray.io/accelerator-type: T4, market-type: spot}, wait_s: 60}"
 ON_T4 = "nodes with ray.io/accelerator-type=T4, market-type=spot"
 HERE = node("here")
@@ -39,7 +34,9 @@ COME = replace(
 
 
 def spec(hardware: str = T4) -> SweepSpec:
-    return parse(SPEC.format(hardware=hardware), source="spec")
+    """Return a spec of the CPU that is here, and of this hardware, as YAML."""
+    space = {"units": {"low": 1, "high": 1000}}
+    return sample_specs.spec(OWN, space=space, hardware=["CPU A*", yaml.safe_load(hardware)])
 
 
 class Clock:

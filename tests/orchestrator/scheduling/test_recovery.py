@@ -13,15 +13,16 @@ from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.hardware import Node
 from orchestrator.scheduling.lane_queue import Assignment
 from tests.orchestrator.sample_plans import node
+from tests.orchestrator.sample_specs import OWN, spec_text
 from tests.orchestrator.scheduling.sample_sessions import Held
 
-SPEC = """
-name: sweep
-workload: own.module:run
-search: {sampler: random, configs: 6, space: {layers: [1, 2, 3, 4, 5, 6]}}
-arms: {implementations: [python/a], hardware: [cpu]}
-limits: {attempts: 2, preemptions: 2}
-"""
+SIX = {
+    **OWN,
+    "configs": 6,
+    "space": {"layers": [1, 2, 3, 4, 5, 6]},
+    "limits": {"attempts": 2, "preemptions": 2},
+}
+SPEC = spec_text(SIX)
 A, B, OTHER = node("a"), node("b"), node("c", cpu_model="CPU B")
 COMPLETE = Outcome("complete", 0.0, 1.0)
 CRASHED = Outcome("failed", 0.0, 1.0, failure=FailureRecord("crash", "gone"))
@@ -135,7 +136,7 @@ def test_a_node_that_cannot_be_probed_is_reported_once(held: Held) -> None:
 
 
 def test_a_small_node_that_joins_takes_no_arm_away(tmp_path: Path) -> None:
-    wide = SPEC.replace("[cpu]", "[{class: cpu, threads: 2}]")
+    wide = spec_text(SIX, hardware=[{"class": "cpu", "threads": 2}])
     held = Held(tmp_path, wide, (A,))
     held.present.nodes = (A, replace(node("small"), cpus=1), B)
     held.recovery.settle()
@@ -145,10 +146,10 @@ def test_a_small_node_that_joins_takes_no_arm_away(tmp_path: Path) -> None:
 
 def test_an_autoscaler_is_asked_for_hardware_that_has_gone(tmp_path: Path) -> None:
     """It may have ended the node itself, as it idled, or lost it: a spot instance."""
-    hardware = "[{class: cpu, labels: {market: spot}}, {class: cpu, labels: {market: own}}]"
+    hardware = [{"class": "cpu", "labels": {"market": market}} for market in ("spot", "own")]
     spot = replace(OTHER, labels={"market": "spot"})
     own = replace(A, labels={"market": "own"})
-    held = Held(tmp_path, SPEC.replace("[cpu]", hardware), (own, spot))
+    held = Held(tmp_path, spec_text(SIX, hardware=hardware), (own, spot))
     lost = on(spot, held.assignments())
     held.recovery.settle()
     assert held.asked == []

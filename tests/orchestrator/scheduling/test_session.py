@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,16 +14,11 @@ from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
 from orchestrator.storage.journal import Record
+from tests.orchestrator.sample_specs import OWN, spec_text
 from tests.orchestrator.scheduling.sample_sessions import Held
 
-SPEC = """
-name: sweep
-workload: own.module:run
-settings: {epochs: 2, units: 1}
-search: {sampler: random, configs: 3, space: {layers: [1, 2, 3]}}
-arms: {implementations: [python/a], hardware: [cpu]}
-limits: {attempts: 2}
-"""
+TRIED = {**OWN, "settings": {"epochs": 2, "units": 1}, "limits": {"attempts": 2}}
+SPEC = spec_text(TRIED)
 COMPLETE = Outcome("complete", 0.0, 1.0, metrics={"val_accuracy": 0.5})
 
 
@@ -52,15 +48,14 @@ def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(held: Held) -
 
 @pytest.mark.parametrize(
     ("metric", "hardware", "warned"),
-    [("los", "[cpu]", 1), ("val_accuracy", "[cpu, {class: cpu, measure: timing}]", 0)],
+    [("los", ["cpu"], 1), ("val_accuracy", ["cpu", {"class": "cpu", "measure": "timing"}], 0)],
 )
 def test_an_objective_that_the_arms_it_reads_lack_is_warned_of_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str, hardware: str, warned: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str, hardware: list[Any], warned: int
 ) -> None:
     warnings: list[str] = []
     monkeypatch.setattr(PlainLines, "warn", lambda self, text: warnings.append(text))
-    text = SPEC.replace("3]}}", f"3]}}, objectives: {{{metric}: minimize}}}}")
-    held = Held(tmp_path, text.replace("hardware: [cpu]", f"hardware: {hardware}"))
+    held = Held(tmp_path, spec_text(TRIED, objectives={metric: "minimize"}, hardware=hardware))
     for _ in range(2 * len(held.plan.arms)):
         assignment = held.assign()
         timed = assignment.trial.arm.measure == "timing"

@@ -17,18 +17,21 @@ from orchestrator.core.trial import (
 from orchestrator.execution.job import Job, job_adapter
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.tune_searcher import BlockSearch
+from tests.orchestrator.sample_specs import OWN, spec_text
 from tests.orchestrator.scheduling.sample_sessions import Held, on
 
-SPEC = """
-name: sweep
-workload: own.module:run
-search: {sampler: random, configs: 2, space: {layers: [1, 2]}}
-arms: {implementations: [python/a, python/b, python/c], hardware: [cpu]}
-baseline: python/b
-limits: {attempts: 2}
-"""
-TIMED = SPEC + "measure: {mode: timing, interval: 0.02, slice_s: 0.5}\n"
-AUTO = SPEC.replace("configs: 2, space: {layers: [1, 2]}", "space: {layers: {low: 1, high: 99}}")
+THREE = {
+    **OWN,
+    "configs": 2,
+    "space": {"layers": [1, 2]},
+    "implementations": ["python/a", "python/b", "python/c"],
+    "baseline": "python/b",
+    "limits": {"attempts": 2},
+}
+SPEC = spec_text(THREE)
+SLICES = {"mode": "timing", "interval": 0.02, "slice_s": 0.5}
+TIMED = spec_text(THREE, measure=SLICES)
+AUTO = spec_text(THREE, configs=None, space={"layers": {"low": 1, "high": 99}})
 
 
 def busy(assignment: Assignment) -> Outcome:
@@ -48,7 +51,7 @@ def test_a_round_is_one_record_and_its_trials_know_it(tmp_path: Path) -> None:
     assert all(finished.telemetry.other_trainers == 0 for finished in held.recorded)
 
 
-FOUR = TIMED.replace("python/c]", "python/c, python/d]")
+FOUR = spec_text(THREE, measure=SLICES, implementations=[f"python/{name}" for name in "abcd"])
 
 
 def races(held: Held) -> dict[int, set[str | None]]:
