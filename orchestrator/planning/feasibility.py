@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from orchestrator.core.arms import HardwareRef
 from orchestrator.core.labels import carries, shown
 from orchestrator.core.names import selects
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, ConfigValue
-from orchestrator.hardware import HardwareClass, Node, no_gpu_class_reason
+from orchestrator.hardware import HardwareClass, no_gpu_class_reason
 from orchestrator.spec import HardwareEntry, SweepSpec
 from orchestrator.spec.space import activation, example
 from workloads import implementations, registry
@@ -38,22 +37,14 @@ def matching_classes(
     for hardware_class in hardware:
         if entry.selector is not None and not hardware_class.matches(entry.selector):
             continue
-        aside = (
-            with_gpus
-            if entry.selector is None and hardware_class.device == "cpu"
-            else frozenset[str]()
-        )
+        is_spare_cpu = entry.selector is None and hardware_class.device == "cpu"
         nodes = tuple(
             node
             for node in hardware_class.nodes
-            if node.id not in aside and carries(node.labels, entry.labels)
+            if carries(node.labels, entry.labels) and not (is_spare_cpu and node.id in with_gpus)
         )
         if nodes:
-            classes.append(
-                hardware_class
-                if nodes == hardware_class.nodes
-                else replace(hardware_class, nodes=nodes)
-            )
+            classes.append(replace(hardware_class, nodes=nodes))
     return classes
 
 
@@ -62,49 +53,30 @@ def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> s
     nodes = {node.id: node for hardware_class in hardware for node in hardware_class.nodes}
     labelled = [node for node in nodes.values() if carries(node.labels, entry.labels)]
     if not labelled:
-        return f"no node has the labels {shown(entry.labels)}; {_labels_present(nodes.values())}"
-    if entry.selector is None:
-        return (
-            _unusable_gpus_reason(labelled, lambda _: True)
-            or "no node of these labels takes trials"
-        )
+        pairs = {pair for node in nodes.values() for pair in node.labels.items()}
+        present = ", ".join(sorted(f"{k}={v}" for k, v in pairs if k != _NODE_ID))
+        others = f"present: {present}" if present else "none has any"
+        return f"no node has the labels {shown(entry.labels)}; {others}"
     selector = entry.selector
-    if why := _unusable_gpus_reason(labelled, lambda ref: selects(selector, ref)):
-        return why
+    for node in labelled:  # GPUs that are unlike form no class
+        unusable = [node.gpu_class(gpu.name) for gpu in node.profile.gpus]
+        is_meant = any(selector is None or selects(selector, ref) for ref in unusable)
+        if is_meant and (why := no_gpu_class_reason(node)):
+            return why
+    if selector is None:
+        return "no node of these labels takes trials"
+    faults = "".join(  # a GPU that does not answer may be meant
+        f"; on {node.profile.hostname}, {fault}"
+        for node in labelled
+        for fault in node.profile.gpu_faults
+    )
     if selector == "gpu":
         where = counted(len({node.profile.hostname for node in labelled}), "node")
-        return f"no NVIDIA GPU found on {where} (asked through NVML){_unanswered(labelled)}"
-    present = ", ".join(repr(hardware_class.name) for hardware_class in hardware)
+        return f"no NVIDIA GPU found on {where} (asked through NVML){faults}"
     if entry.labels and any(hardware_class.matches(selector) for hardware_class in hardware):
         return f"no node of this class has the labels {shown(entry.labels)}"
-    return f"no node is of this class; present: {present}{_unanswered(labelled)}"
-
-
-def _unanswered(nodes: Iterable[Node]) -> str:
-    """Return a clause that names GPUs that do not answer, if any: one of them may be meant."""
-    faults = [
-        f"; on {node.profile.hostname}, {fault}"
-        for node in nodes
-        for fault in node.profile.gpu_faults
-    ]
-    return "".join(faults)
-
-
-def _unusable_gpus_reason(
-    nodes: Iterable[Node], wanted: Callable[[HardwareRef], bool]
-) -> str | None:
-    """Return why GPUs of these nodes that an entry means form no class; None if none is meant."""
-    for node in nodes:
-        unusable = {node.gpu_class(gpu.name) for gpu in node.profile.gpus}
-        if any(wanted(ref) for ref in unusable) and (why := no_gpu_class_reason(node)):
-            return why
-    return None
-
-
-def _labels_present(nodes: Iterable[Node]) -> str:
-    """Return the labels of the nodes, without Ray's id of each."""
-    labels = sorted({f"{k}={v}" for n in nodes for k, v in n.labels.items() if k != _NODE_ID})
-    return f"present: {', '.join(labels)}" if labels else "none has any"
+    present = ", ".join(repr(hardware_class.name) for hardware_class in hardware)
+    return f"no node is of this class; present: {present}{faults}"
 
 
 def unusable_reason(entry: HardwareEntry, hardware: HardwareClass) -> str | None:

@@ -9,7 +9,7 @@ only a sweep with all blocks open keeps faster hardware busy to the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from orchestrator.planning.lanes import LaneGroup
 from orchestrator.planning.objectives import arms_that_speak
@@ -114,28 +114,20 @@ def describe_opening(
     )
     if len(groups) < 2:
         return line
-    way_out = _ways_out(spec, plan)
-    if not all(str(arm) in trial_s for arm in plan.arms):
-        return f"{line}. Fast hardware may wait for the hardware that the objectives read{way_out}"
-    idle = idle_shares(spec, plan, groups, trial_s)
-    waits = [f"{name} {share:.0%}" for name, share in idle.items() if share > _NOTICEABLE]
-    if not waits:
-        return f"{line}. No hardware waits long for that"
-    return f"{line}. Expected share of idle time: {', '.join(waits)}{way_out}"
+    way_out = "more open blocks (the sampler learns less)"
+    if set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == set(plan.arms):
+        way_out = (
+            "objectives over the fast arms only (over: gpu), less work on the slow ones "
+            f"(settings in arms.hardware) or {way_out}"
+        )
+    waits = "Fast hardware may wait for the hardware that the objectives read"
+    if all(str(arm) in trial_s for arm in plan.arms):
+        idle = idle_shares(spec, plan, groups, trial_s)
+        shares = [f"{name} {share:.0%}" for name, share in idle.items() if share > _NOTICEABLE]
+        if not shares:
+            return f"{line}. No hardware waits long for that"
+        waits = f"Expected share of idle time: {', '.join(shares)}"
+    return f"{line}. {waits}. To avoid that: {way_out}"
 
 
 _NOTICEABLE = 0.05
-
-
-def _ways_out(spec: SweepSpec, plan: Plan) -> str:
-    """Return what to change in the spec so that fast hardware does not wait."""
-    ways = ["more open blocks (the sampler learns less)"]
-    if set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == set(plan.arms):
-        ways.insert(0, "objectives over the fast arms only (over: gpu)")
-        ways.insert(1, "less work on the slow ones (settings in arms.hardware)")
-    return f". To avoid that: {_joined_by_or(ways)}"
-
-
-def _joined_by_or(ways: Iterable[str]) -> str:
-    *most, last = ways
-    return f"{', '.join(most)} or {last}" if most else last

@@ -218,7 +218,14 @@ class _Reader:
             received = f"the character U+{ord(text[error.position]):04X}"
             self.refuse(place, at, "printable text", received)
         except yaml.MarkedYAMLError as error:
-            self._refuse_syntax(error, at)
+            mark = error.problem_mark or error.context_mark
+            place = self.where(mark.line + 1 if mark else 1)
+            if mark and place.line != math.inf:  # an override has no lines to count columns in
+                place = Place(f"{place.text}:{mark.column + 1}", place.line)
+            message = ", ".join(filter(None, (error.problem, error.context)))
+            if "'\\t'" in message:
+                self.refuse(place, at, "spaces", "a tab", "YAML indents with spaces only")
+            self.refuse(place, at, "valid YAML", f"invalid YAML: {message}")
         except RecursionError:
             self.refuse(self.where(1), at, f"at most {MAX_DEPTH} levels", "more")
 
@@ -228,16 +235,6 @@ class _Reader:
         """Raise the error of a value."""
         problem = Problem(place.text, key_text(path), expected, received, hint)
         raise SpecError(self.source, [problem]) from None
-
-    def _refuse_syntax(self, error: yaml.MarkedYAMLError, at: Path) -> NoReturn:
-        mark = error.problem_mark or error.context_mark
-        place = self.where(mark.line + 1 if mark else 1)
-        if mark and place.line != math.inf:  # an override has no lines to count columns in
-            place = Place(f"{place.text}:{mark.column + 1}", place.line)
-        message = ", ".join(filter(None, (error.problem, error.context)))
-        if "'\\t'" in message:
-            self.refuse(place, at, "spaces", "a tab", "YAML indents with spaces only")
-        self.refuse(place, at, "valid YAML", f"invalid YAML: {message}")
 
     def _place(self, node: yaml.Node) -> Place:
         return self.where(node.start_mark.line + 1)
@@ -262,7 +259,12 @@ class _Reader:
             if key_node.tag == f"{_TAG}merge":
                 result = self._merged(value_node, path) | result
                 continue
-            key, place = self._key(key_node, path), self._place(key_node)
+            place, written = self._place(key_node), str(key_node.value)
+            at = (*path, written if isinstance(key_node, yaml.ScalarNode) else "?")
+            key = self._value(key_node, at)
+            if not isinstance(key, str):
+                hint = f"put it in quotes: {written!r}"
+                self.refuse(place, at, "text as a key", shown(key), hint)
             if key in lines:
                 received = f"{shown(key)} again (first on line {lines[key]})"
                 self.refuse(place, (*path, key), "each key once", received)
@@ -281,17 +283,6 @@ class _Reader:
             result = self._value(part, path) | result
         self.places.update(places)  # what is written here is not at the place of the anchor
         return result
-
-    def _key(self, node: yaml.Node, path: Path) -> str:
-        if not isinstance(node, yaml.ScalarNode):
-            received = "a list or mapping"
-            self.refuse(self._place(node), (*path, "?"), "text as a key", received)
-        written = str(node.value)
-        key = self._scalar(node, (*path, written))
-        if not isinstance(key, str):
-            hint = f"put it in quotes: {written!r}"
-            self.refuse(self._place(node), (*path, written), "text as a key", repr(written), hint)
-        return key
 
     def _scalar(self, node: yaml.Node, path: Path) -> Any:
         text = cut(str(node.value))
