@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from orchestrator.analysis.comparisons.speed import Comparison, Contrast
 from orchestrator.analysis.pairing.complete_rounds import ParamRange
@@ -14,6 +15,8 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.trial import Config
 from orchestrator.report.prose import sentence
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,14 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
         f"± {share(math.expm1(needed.half_width))}"
     )
     return sentence("sections/comparison.j2", c=comparison, name=name, needed=text)
+
+
+def grouped(pairs: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
+    """Return the texts by their keys, in their order."""
+    texts: dict[Key, list[str]] = {}
+    for key, text in pairs:
+        texts.setdefault(key, []).append(text)
+    return texts
 
 
 def energy_kinds(summary: ReportSummary) -> list[str]:

@@ -16,7 +16,7 @@ from orchestrator.report.crossover_wording import (
 )
 from orchestrator.report.document import Section
 from orchestrator.report.prose import paragraphs
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.wording import ArmNames, grouped
 
 _SENTENCES = 24
 """The JSON format has the rest."""
@@ -31,8 +31,16 @@ def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
     changes += [crossover for crossover in curves if _grows(crossover)]
     notes = paragraphs(
         "sections/crossovers.j2",
-        throughout=_throughout(curves, name),
-        unchanged=_unchanged(curves, name),
+        throughout=grouped(
+            ((c.throughout, f"{plural(c.param)} ({number(c.low)}–{number(c.high)})"), name(c.arm))
+            for c in curves
+            if c.throughout is not None
+        ),
+        unchanged=grouped(
+            (other_size(c) + aside(c), f"{name(c.arm)} ({ratio_interval(c.growth)} ×)")
+            for c in curves
+            if c.growth is not None and not _grows(c)
+        ),
         inconclusive=_inconclusive(curves, name),
         changes=len(changes),
         most=_SENTENCES,
@@ -41,41 +49,20 @@ def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section("Crossovers", bullets, paragraphs=notes)
 
 
-def _throughout(curves: Sequence[Crossover], name: ArmNames) -> dict[tuple[str, str], list[str]]:
-    """Return the arms by their verdict at all sizes, and by the sizes."""
-    arms: dict[tuple[str, str], list[str]] = {}
-    for curve in curves:
-        if curve.throughout is not None:
-            sizes = f"{plural(curve.param)} ({number(curve.low)}–{number(curve.high)})"
-            arms.setdefault((curve.throughout, sizes), []).append(name(curve.arm))
-    return arms
-
-
 def _grows(crossover: Crossover) -> bool:
     """Check that the speed-up differs between the only two values."""
     growth = crossover.growth
     return growth is not None and not growth.low <= 1 <= growth.high
 
 
-def _unchanged(curves: Sequence[Crossover], name: ArmNames) -> dict[str, list[str]]:
-    """Return the arms, with intervals, whose speed-up does not change, by the only two values."""
-    arms: dict[str, list[str]] = {}
-    for curve in curves:
-        if curve.growth is not None and not _grows(curve):
-            text = f"{name(curve.arm)} ({ratio_interval(curve.growth)} ×)"
-            arms.setdefault(other_size(curve) + aside(curve), []).append(text)
-    return arms
-
-
 def _inconclusive(curves: Sequence[Crossover], name: ArmNames) -> str:
     """Make `by layers and units (only 5 blocks …): tensorflow/cudnn, …`, for each reason."""
-    arms: dict[tuple[str, str], list[str]] = {}
-    for curve in curves:
-        if curve.verdict == "inconclusive" and curve.growth is None:
-            arms.setdefault((curve.reason or "", curve.param), []).append(name(curve.arm))
-    params: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (reason, param), own in arms.items():
-        params.setdefault((reason, tuple(own)), []).append(param)
+    arms = grouped(
+        ((curve.reason or "", curve.param), name(curve.arm))
+        for curve in curves
+        if curve.verdict == "inconclusive" and curve.growth is None
+    )
+    params = grouped(((reason, tuple(own)), param) for (reason, param), own in arms.items())
     return "; ".join(
         f"by {joined(by)} ({reason}): {', '.join(own)}" for (reason, own), by in params.items()
     )

@@ -18,7 +18,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.prose import paragraphs
-from orchestrator.report.wording import ArmNames, accuracy_of, accuracy_text
+from orchestrator.report.wording import ArmNames, accuracy_of, accuracy_text, grouped
 
 _DAY_S = 86_400.0
 
@@ -129,9 +129,6 @@ def block_notes(summary: ReportSummary, name: ArmNames) -> tuple[str, ...]:
 
 
 def _missing(missing: tuple[tuple[Arm, str], ...], name: ArmNames) -> str:
-    if not missing:
-        return "no trial complete"
-    reasons: dict[str, list[str]] = {}
-    for arm, reason in missing:
-        reasons.setdefault(reason.replace("_", " "), []).append(name(arm))
-    return "; ".join(f"{joined(arms)} {reason}" for reason, arms in reasons.items())
+    reasons = grouped((reason.replace("_", " "), name(arm)) for arm, reason in missing)
+    texts = (f"{joined(arms)} {reason}" for reason, arms in reasons.items())
+    return "; ".join(texts) or "no trial complete"

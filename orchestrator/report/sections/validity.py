@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary, ExcludedTrials, KernelCount
 from orchestrator.analysis.statistics.estimates import spread
 from orchestrator.analysis.statistics.formatting import ABSENT, quartiles
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.outcome_text import cause_name, neighbours_text
-from orchestrator.core.trial import FinishedTrial, ImpossibleArm
+from orchestrator.core.trial import ImpossibleArm
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.prose import paragraphs
 from orchestrator.report.wording import ArmNames, kernel_text
@@ -70,6 +68,8 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
     tables = (make_table(columns, summary.arms), make_table(kernels, summary.arms))
     evidence = summary.validity
     complete = [trial for trial in summary.trials if trial.status == "complete"]
+    disturbed = [trial for trial in complete if trial.disturbance]
+    causes = Counter(cause for trial in disturbed for cause in trial.disturbance)
     recorded = [text for trial in complete if (text := neighbours_text(trial.telemetry))]
     notes = paragraphs(
         "sections/validity.j2",
@@ -83,7 +83,10 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
             if (values := spread([t.metrics[metric] for t in complete if metric in t.metrics]))
         ],
         complete=complete,
-        disturbances=_disturbances(complete),
+        disturbed=disturbed,
+        disturbed_rounds=len({(trial.block, trial.repeat) for trial in disturbed}),
+        rounds=len({(trial.block, trial.repeat) for trial in complete}),
+        causes=[f"{cause_name(cause)} ({n})" for cause, n in causes.most_common()],
         recorded=recorded,
         neighbours=[work for work in recorded if work != "none"],
         clocks=[
@@ -93,21 +96,6 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
         ],
     )
     return Section("Validity", tables=tables, paragraphs=notes)
-
-
-def _disturbances(complete: Sequence[FinishedTrial]) -> dict[str, Any] | None:
-    """Count the disturbed trials and rounds by cause, with the first trial."""
-    disturbed = [trial for trial in complete if trial.disturbance]
-    causes = Counter(cause for trial in disturbed for cause in trial.disturbance)
-    if not disturbed:
-        return None
-    return {
-        "trials": len(disturbed),
-        "rounds": len({(trial.block, trial.repeat) for trial in disturbed}),
-        "of_rounds": len({(trial.block, trial.repeat) for trial in complete}),
-        "causes": [f"{cause_name(cause)} ({n})" for cause, n in causes.most_common()],
-        "first": disturbed[0],
-    }
 
 
 def _started(arm: ArmSummary, name: ArmNames) -> str:
