@@ -39,9 +39,9 @@ def section(title: str, record: SweepRecord | ReportSummary) -> Section | None:
 
 
 def tables(title: str, record: SweepRecord | ReportSummary) -> tuple[Table, ...]:
-    found = section(title, record)
-    assert found is not None
-    return found.tables
+    made = section(title, record)
+    assert made is not None
+    return made.tables
 
 
 def learned(arm: Arm, block: int, accuracies: tuple[float, ...], **changes: Any) -> FinishedTrial:
@@ -167,10 +167,10 @@ def test_each_kind_of_energy_has_its_own_best() -> None:
 
 def test_a_long_front_counts_the_configs_that_are_not_printed() -> None:
     trials = [trial(PORTABLE, b, val_accuracy=b / 100, step_ms=1.0 + b) for b in range(30)]
-    found = section("Pareto-best configs", sweep(trials, (PORTABLE,)))
-    assert found is not None
-    assert len(found.tables[0].rows) == 20
-    assert "10 more are in the JSON format." in found.paragraphs
+    front = section("Pareto-best configs", sweep(trials, (PORTABLE,)))
+    assert front is not None
+    assert len(front.tables[0].rows) == 20
+    assert "10 more are in the JSON format." in front.paragraphs
 
 
 # learning, phases, telemetry
