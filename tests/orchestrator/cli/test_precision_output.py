@@ -7,9 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from orchestrator.cli.progress import LiveView, PlainLines
+from orchestrator.cli.progress import PlainLines
 from orchestrator.cli.status import describe_sweeps
-from orchestrator.core.criteria import AutoBlocks, Timing
 from orchestrator.core.trial import Block, Outcome, make_trial
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan, describe_plan, make_plan
@@ -52,13 +51,6 @@ def test_a_plan_shows_the_stopping_rule_and_what_is_timed() -> None:
     assert "every speed-up" not in plain
 
 
-def test_a_plan_as_data_has_both_bounds() -> None:
-    plan = laid()
-    assert (plan.auto, plan.timing) == (AutoBlocks(0.005, 8, 20), Timing(0.02, 8, 40))
-    assert plan.as_json()["blocks_at_least"] == 8
-    assert plan.as_json()["blocks"] == 20
-
-
 def test_the_progress_shows_the_end_of_blocks() -> None:
     plan = laid()
     out = io.StringIO()
@@ -75,13 +67,6 @@ def test_the_progress_shows_the_end_of_blocks() -> None:
         "enough after 1 block: every speed-up is known to ± 0.5 %",
     ]
     assert (view.total, view.blocks_expected) == ("2", 1)
-
-
-def test_the_live_view_shows_at_most() -> None:
-    out = io.StringIO()
-    console = Console(file=out, width=120)
-    console.print(LiveView(console, laid()).drawn())
-    assert "0 of at most 40 trials · 0 of 20 blocks" in out.getvalue()
 
 
 def test_a_status_shows_when_and_why_blocks_ended(tmp_path: Path) -> None:
