@@ -81,8 +81,8 @@ class NodeProfile:
     """One node. `cpus` are those this process may use: CPU affinity and the cgroup's quota.
 
     Args:
-        cpu_model: the CPU's name. Where the kernel gives none it comes from a table of parts.
-        cpu_part: implementer and part of a CPU whose name comes from that table; else None.
+        cpu_model: the CPU's name. Where the kernel gives none it comes from `lscpu`.
+        cpu_part: implementer and part of a CPU that the kernel does not name; else None.
         memory_mib: of the machine; a cgroup may allow less of it (`usable_memory_mib`).
         gpus: those that answer.
         driver: NVIDIA's driver; `cuda` is the newest CUDA that it can run.
