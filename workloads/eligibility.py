@@ -10,7 +10,8 @@ its library calls: TensorFlow's `CudnnRNNV3`, `jax.experimental.rnn`, PyTorch's 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -66,9 +67,12 @@ def ineligibility_reason(
     if how_to_install and not (has_package or is_installed)(implementation.backend):
         return f"{implementation.backend} is not installed here: {how_to_install}"
     query = _Query(implementation, traits, device)
-    rules = (*_DEVICE_RULES, *_OPTION_RULES, *(_LAYER_RULES if query.library else ()))
-    reason = next((text for is_broken, text in rules if is_broken(query)), None)
-    return reason and reason.format(query=query, traits=traits)
+    reasons = itertools.chain(
+        _device_reasons(query),
+        _option_reasons(query),
+        _layer_reasons(query) if query.library else (),  # Keras' portable layers have no limits
+    )
+    return next(reasons, None)
 
 
 def is_installed(package: str) -> bool:
@@ -78,7 +82,7 @@ def is_installed(package: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """An implementation, layers and a device, with the terms that the rules are written in."""
+    """An implementation, layers and a device, with the terms of the rules."""
 
     implementation: Implementation
     traits: LayerTraits
@@ -112,131 +116,85 @@ class _Query:
         return self.traits.cell not in SIMPLE_CELLS
 
 
-_Rule: TypeAlias = tuple[Callable[[_Query], bool], str]
+def _device_reasons(q: _Query) -> Iterator[str]:
+    if q.device == "gpu":
+        return
+    if q.on("cudnn"):
+        yield "cuDNN kernels need an NVIDIA GPU"
+    if q.on("fused", "tensorflow"):
+        yield "CudnnRNNV3 has no CPU kernel: it needs an NVIDIA GPU"
+    if q.on("fused", "jax"):
+        yield "jax.experimental.rnn has no CPU kernel: it needs an NVIDIA GPU"
+    if q.has_option("tf32"):
+        yield "TF32 is a number format of NVIDIA's GPUs"
 
-_DEVICE_RULES: tuple[_Rule, ...] = (
-    (lambda a: a.on("cudnn") and a.device != "gpu", "cuDNN kernels need an NVIDIA GPU"),
-    (
-        lambda a: a.on("fused", "tensorflow") and a.device != "gpu",
-        "CudnnRNNV3 has no CPU kernel: it needs an NVIDIA GPU",
-    ),
-    (
-        lambda a: a.on("fused", "jax") and a.device != "gpu",
-        "jax.experimental.rnn has no CPU kernel: it needs an NVIDIA GPU",
-    ),
-    (
-        lambda a: a.has_option("tf32") and a.device != "gpu",
-        "TF32 is a number format of NVIDIA's GPUs",
-    ),
-)
 
-_OPTION_RULES: tuple[_Rule, ...] = (
-    (  # keras/src/backend/torch/numpy.py, matmul
-        lambda a: a.on("portable", "torch") and a.has_option("fp16") and a.device != "gpu",
-        "Keras on PyTorch silently computes float16 products in float32 on a CPU",
-    ),
-    (
-        lambda a: a.has_option("eager") and a.backend == "torch",
-        "PyTorch always runs eagerly: leave +eager out",
-    ),
-    (
-        lambda a: a.has_option("eager") and a.has_option("xla"),
-        "+eager has no graph that +xla could compile",
-    ),
-    (
-        lambda a: a.has_option("xla") and a.backend == "jax",
-        "JAX's programs are always compiled by XLA: leave +xla out",
-    ),
-    (
-        lambda a: a.has_option("xla") and a.backend == "torch",
-        "PyTorch is not compiled by XLA here: leave +xla out",
-    ),
-    (
-        lambda a: a.has_option("xla") and a.library != "",
-        "TensorFlow's CudnnRNN ops have no XLA kernel: leave +xla out",
-    ),
-    (
-        lambda a: a.has_option("unroll") and a.library != "",
-        "{query.library} runs the whole sequence in one call and cannot be unrolled",
-    ),
-    (
-        lambda a: a.has_option("unroll") and a.implementation.eager,
-        "without a graph there is nothing to unroll: leave +unroll out",
-    ),
-    (
-        lambda a: a.has_option("bf16", "fp16") and a.library != "" and a.backend == "jax",
-        "JAX's cuDNN call supports float32 only",
-    ),
-    (  # "CudnnRnn doesn't support bfloat16 yet, so cast to float" (TensorFlow's cudnn_rnn_ops.cc)
-        lambda a: a.has_option("bf16") and a.library != "" and a.backend == "tensorflow",
-        "TensorFlow's CudnnRNN ops would silently compute in float32 instead of bfloat16",
-    ),
-    (
-        lambda a: a.has_option("relu") and not a.is_gated,
-        "+relu changes the activation of lstm and gru; {traits.cell} has its own by name",
-    ),
-    (
-        lambda a: a.has_option("relu") and a.traits.activation == "relu",
-        "the activation is already relu: leave +relu out",
-    ),
-)
+def _option_reasons(q: _Query) -> Iterator[str]:
+    if q.on("portable", "torch") and q.has_option("fp16") and q.device != "gpu":
+        # keras/src/backend/torch/numpy.py, matmul
+        yield "Keras on PyTorch silently computes float16 products in float32 on a CPU"
+    if q.has_option("eager") and q.backend == "torch":
+        yield "PyTorch always runs eagerly: leave +eager out"
+    if q.has_option("eager") and q.has_option("xla"):
+        yield "+eager has no graph that +xla could compile"
+    if q.has_option("xla") and q.backend == "jax":
+        yield "JAX's programs are always compiled by XLA: leave +xla out"
+    if q.has_option("xla") and q.backend == "torch":
+        yield "PyTorch is not compiled by XLA here: leave +xla out"
+    if q.has_option("xla") and q.library:
+        yield "TensorFlow's CudnnRNN ops have no XLA kernel: leave +xla out"
+    if q.has_option("unroll") and q.library:
+        yield f"{q.library} runs the whole sequence in one call and cannot be unrolled"
+    if q.has_option("unroll") and q.implementation.eager:
+        yield "without a graph there is nothing to unroll: leave +unroll out"
+    if q.has_option("bf16", "fp16") and q.library and q.backend == "jax":
+        yield "JAX's cuDNN call supports float32 only"
+    if q.has_option("bf16") and q.library and q.backend == "tensorflow":
+        # "CudnnRnn doesn't support bfloat16 yet, so cast to float" (TensorFlow's cudnn_rnn_ops.cc)
+        yield "TensorFlow's CudnnRNN ops would silently compute in float32 instead of bfloat16"
+    if q.has_option("relu") and not q.is_gated:
+        yield f"+relu changes the activation of lstm and gru; {q.traits.cell} has its own by name"
+    if q.has_option("relu") and q.traits.activation == "relu":
+        yield "the activation is already relu: leave +relu out"
 
-# Keras' portable layers support all settings: these rules are for library calls only.
-_LAYER_RULES: tuple[_Rule, ...] = (
-    (
-        lambda a: a.on("cudnn") and not a.is_gated,
-        "Keras' SimpleRNN has no cuDNN path ({traits.cell}): see tensorflow/fused, torch/fused",
-    ),
-    (
-        lambda a: a.on("cudnn", "jax") and a.traits.cell == "gru",
-        "JAX has no cuDNN GRU: Keras would silently run a scan instead",
-    ),
-    (
-        lambda a: a.on("fused", "jax") and a.traits.cell != "lstm",
-        "jax.experimental.rnn supports only the lstm cell, not {traits.cell}",
-    ),
-    (
-        lambda a: a.is_gated and a.activation != "tanh",
-        "{query.library} supports only the activation tanh, not {query.activation}",
-    ),
-    (
-        lambda a: a.is_gated and a.traits.recurrent_activation != "sigmoid",
-        "{query.library} supports only the recurrent activation sigmoid,"
-        " not {traits.recurrent_activation}",
-    ),
-    (
-        lambda a: a.traits.recurrent_dropout > 0,
-        "{query.library} has no recurrent dropout"
-        " (recurrent_dropout is {traits.recurrent_dropout})",
-    ),
-    (
-        lambda a: a.on("cudnn") and not a.traits.use_bias,
-        "Keras' cuDNN path needs the bias (use_bias is false)",
-    ),
-    (
-        lambda a: a.on("fused") and not a.traits.use_bias,
-        "the fused layer always has a bias (use_bias is false)",
-    ),
-    (
-        lambda a: a.on("fused", "jax") and a.traits.layers > 1 and a.traits.dropout > 0,
-        "jax.experimental.rnn cannot draw a new dropout mask at each step"
-        " (dropout between layers is {traits.dropout})",
-    ),
-    (
-        lambda a: a.on("cudnn", "jax", "torch") and a.traits.mask != "none",
-        "Keras' cuDNN path takes no mask on {query.backend}",
-    ),
-    (
-        lambda a: a.traits.mask == "left",
-        "{query.library} supports padding on the right only, and the padding is on the left",
-    ),
-    (
-        lambda a: a.on("fused") and a.traits.stateful and a.traits.mask != "none",
-        "the fused layer takes no mask if it is stateful",
-    ),
-    (  # mixed precision casts the states, and a cast is a copy
-        lambda a: a.on("cudnn", "torch") and a.traits.stateful and not a.has_option("bf16", "fp16"),
-        "Keras' PyTorch layers overwrite the states that cuDNN's backward pass still needs"
-        " (the stack is stateful)",
-    ),
-)
+
+def _layer_reasons(q: _Query) -> Iterator[str]:
+    """Yield what a library's call lacks for the layers."""
+    traits, library = q.traits, q.library
+    if q.on("cudnn") and not q.is_gated:
+        yield (
+            f"Keras' SimpleRNN has no cuDNN path ({traits.cell}): see tensorflow/fused, torch/fused"
+        )
+    if q.on("cudnn", "jax") and traits.cell == "gru":
+        yield "JAX has no cuDNN GRU: Keras would silently run a scan instead"
+    if q.on("fused", "jax") and traits.cell != "lstm":
+        yield f"jax.experimental.rnn supports only the lstm cell, not {traits.cell}"
+    if q.is_gated and q.activation != "tanh":
+        yield f"{library} supports only the activation tanh, not {q.activation}"
+    if q.is_gated and traits.recurrent_activation != "sigmoid":
+        recurrent = traits.recurrent_activation
+        yield f"{library} supports only the recurrent activation sigmoid, not {recurrent}"
+    if traits.recurrent_dropout > 0:
+        rate = traits.recurrent_dropout
+        yield f"{library} has no recurrent dropout (recurrent_dropout is {rate})"
+    if q.on("cudnn") and not traits.use_bias:
+        yield "Keras' cuDNN path needs the bias (use_bias is false)"
+    if q.on("fused") and not traits.use_bias:
+        yield "the fused layer always has a bias (use_bias is false)"
+    if q.on("fused", "jax") and traits.layers > 1 and traits.dropout > 0:
+        yield (
+            "jax.experimental.rnn cannot draw a new dropout mask at each step"
+            f" (dropout between layers is {traits.dropout})"
+        )
+    if q.on("cudnn", "jax", "torch") and traits.mask != "none":
+        yield f"Keras' cuDNN path takes no mask on {q.backend}"
+    if traits.mask == "left":
+        yield f"{library} supports padding on the right only, and the padding is on the left"
+    if q.on("fused") and traits.stateful and traits.mask != "none":
+        yield "the fused layer takes no mask if it is stateful"
+    if q.on("cudnn", "torch") and traits.stateful and not q.has_option("bf16", "fp16"):
+        # mixed precision casts the states, and a cast is a copy
+        yield (
+            "Keras' PyTorch layers overwrite the states that cuDNN's backward pass still needs"
+            " (the stack is stateful)"
+        )
