@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import platform
@@ -72,6 +73,8 @@ def read_text(name: CorpusName, data_path: str | None = None) -> bytes:
     if name == "python-docs":
         return python_docs_text().encode()
     folder = cache_folder()
+    with contextlib.suppress(OSError):  # Keras uses another folder if it cannot write here
+        folder.mkdir(parents=True, exist_ok=True)
     path = load_by_keras(
         "shakespeare",
         lambda keras: keras.utils.get_file(

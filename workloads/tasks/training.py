@@ -8,8 +8,9 @@ masks from a seed. With dropout, the learning curves of arms differ as those of 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -34,27 +35,22 @@ if TYPE_CHECKING:
     from workloads.models.model import WitnessedModel
 
 SAMPLE_FILE = "sample.txt"
+SettingsType = TypeVar("SettingsType", bound=RecurrentSettings)
 
 
 def image_rows(trial: Context) -> dict[str, float]:
     """Read the rows of an image as a sequence, and predict its class."""
-    settings = ImageRowsSettings(**trial.settings)
-    build_model = partial(build, settings, trial)
-    return measure(trial, settings, load=partial(load_image_rows, settings), build=build_model)
+    return _measure(trial, ImageRowsSettings(**trial.settings), load_image_rows)
 
 
 def sentiment(trial: Context) -> dict[str, float]:
     """Classify a review as good or bad; padded, masked, in both directions."""
-    settings = SentimentSettings(**trial.settings)
-    build_model = partial(build, settings, trial)
-    return measure(trial, settings, load=partial(load_sentiment, settings), build=build_model)
+    return _measure(trial, SentimentSettings(**trial.settings), load_sentiment)
 
 
 def next_token(trial: Context) -> dict[str, float]:
     """Predict the token that follows a window of text."""
-    settings = NextTokenSettings(**trial.settings)
-    build_model = partial(build, settings, trial)
-    return measure(trial, settings, load=partial(load_next_token, settings), build=build_model)
+    return _measure(trial, NextTokenSettings(**trial.settings), load_next_token)
 
 
 def char_rnn(trial: Context) -> dict[str, float]:
@@ -67,12 +63,21 @@ def char_rnn(trial: Context) -> dict[str, float]:
                 text = _sample_text(settings, trial, model, data.encoded, data.validation)
             trial.artifact(SAMPLE_FILE, text)
 
-    load, build_model = partial(load_char_rnn, settings), partial(build, settings, trial)
-    metrics = measure(trial, settings, load=load, build=build_model, after=write_sample)
+    metrics = _measure(trial, settings, load_char_rnn, write_sample)
     if trial.measure == "full":
         metrics["bits_per_char"] = metrics["loss"] / math.log(2)
         metrics["val_bits_per_char"] = metrics["val_loss"] / math.log(2)
     return metrics
+
+
+def _measure(
+    trial: Context,
+    settings: SettingsType,
+    load: Callable[[SettingsType], DataSet],
+    after: Callable[[WitnessedModel, DataSet], None] | None = None,
+) -> dict[str, float]:
+    load_data, build_model = partial(load, settings), partial(build, settings, trial)
+    return measure(trial, settings, load=load_data, build=build_model, after=after)
 
 
 def build(settings: RecurrentSettings, trial: Context, data: DataSet) -> WitnessedModel:
