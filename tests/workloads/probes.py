@@ -83,7 +83,7 @@ def bare(trial: Context) -> dict[str, float]:
         plan.train.inputs,
         plan.train.targets,
         batch_size=plan.batch_size,
-        epochs=plan.epochs,
+        epochs=plan.settings.epochs,
         shuffle=False,
         verbose=0,
     )
@@ -149,7 +149,7 @@ def single_steps(trial: Context) -> dict[str, float]:
     """Count the timed single steps, and the steps that ran for them."""
     from workloads.measuring.full_training import time_single_steps, warm_up
 
-    plan = dataclasses.replace(plan_training(trial), timed_steps=trial.settings["timed_steps"])
+    plan = plan_training(trial)
     warm_up(plan)
     with mock.patch("workloads.measuring.full_training.step_metrics") as step_metrics:
         step_metrics.side_effect = lambda seconds: {"timed": float(len(seconds))}
@@ -199,7 +199,7 @@ def stateful(trial: Context) -> dict[str, float]:
     draw = np.random.default_rng(1)
     inputs = draw.standard_normal((8, 6, 2)).astype(np.float32)
     data = Samples(inputs, draw.integers(0, 3, 8).astype(np.int32))
-    plan = TrainingRun(model, data, data, 4, 1, stateful=True)
+    plan = TrainingRun(model, settings, data, data)
     feed = plan.validation_feed.with_targets()
     losses = [
         model.evaluate(**feed, verbose=0, callbacks=callbacks, return_dict=True)["loss"]
@@ -254,7 +254,7 @@ def plan_training(trial: Context, implementation: Implementation | None = None) 
     model = build(settings, dataclasses.replace(trial, implementation=implementation), data)
     order = np.random.default_rng([trial.seed, 1]).permutation(len(data.train))
     train = reorder(data.train, order)
-    return TrainingRun(model, train, data.validation, settings.batch_size, settings.epochs)
+    return TrainingRun(model, settings, train, data.validation)
 
 
 def _digest(values: Any) -> float:

@@ -88,7 +88,7 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
     Raises:
         CompiledWhileTimed: something was traced or compiled.
     """
-    if not run.timed_steps:
+    if not run.settings.timed_steps:
         return {}
     has_partial = run.steps > 1 and len(run.train) % run.batch_size > 0
     calls, seconds = count(1), list[float]()
@@ -96,7 +96,7 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
     def record(steps: int, step_s: float) -> int:
         if next(calls) % run.steps or not has_partial:
             seconds.append(step_s)
-        return int(len(seconds) < run.timed_steps)
+        return int(len(seconds) < run.settings.timed_steps)
 
     with expect_nothing_compiled(run.model), trial.phase("steps"), StepClock(run.model, record):
         run.fit(run.train_feed, epochs=ENDLESS)
@@ -104,11 +104,16 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
 
 
 def _train(run: TrainingRun, trial: Context) -> dict[str, float]:
-    clock = EpochClock(trial, run.synchronise, run.target_accuracy)
+    clock = EpochClock(trial, run.synchronise, run.settings.target_accuracy)
     with expect_nothing_compiled(run.model):
-        run.fit(run.train_feed, clock, epochs=run.epochs, **run.validation_feed.for_validation())
+        run.fit(
+            run.train_feed,
+            clock,
+            epochs=run.settings.epochs,
+            **run.validation_feed.for_validation(),
+        )
     train_s = trial.seconds["train"]
-    step_s = train_s / (run.steps * run.epochs)
+    step_s = train_s / (run.steps * run.settings.epochs)
     metrics = {
         **clock.last_metrics,
         "train_s": train_s,

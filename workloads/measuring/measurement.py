@@ -58,36 +58,29 @@ def measure(
         NotPossible: the device is missing, or Keras refuses the kernel.
         DataError: there is no full batch for a stateful model.
     """
+
+    def run_trial(framework: Framework) -> dict[str, float]:  # frees the model at its end
+        from workloads.measuring.full_training import run_timed_epochs, time_single_steps, warm_up  # noqa: PLC0415 - imports the framework
+        from workloads.measuring.sliced_training import run_slices, warm_up_steps  # noqa: PLC0415
+
+        with trial.phase("load"):
+            data = load()
+            run = make_run(trial, settings, data, build(data))
+        is_full = trial.measure == "full"
+        with trial.phase("compile"):
+            compile_s = warm_up(run) if is_full else warm_up_steps(run)
+        metrics = (run_timed_epochs if is_full else run_slices)(run, trial)
+        metrics["compile_s"] = compile_s
+        prove_kernel(trial, settings, run)
+        if not is_full:
+            return metrics
+        if after is not None:
+            after(run.model, data)
+        metrics |= time_single_steps(run, trial)
+        return metrics | measure_utilization(trial, framework, metrics)
+
     with prepare_framework(trial) as framework:
-        return _measure(trial, settings, framework, load, build, after)
-
-
-def _measure(
-    trial: Context,
-    settings: RecurrentSettings,
-    framework: Framework,
-    load: Callable[[], DataSet],
-    build: Callable[[DataSet], WitnessedModel],
-    after: Callable[[WitnessedModel, DataSet], None] | None,
-) -> dict[str, float]:
-    """Measure in a function of its own, so that the model is released with its variables."""
-    from workloads.measuring.full_training import run_timed_epochs, time_single_steps, warm_up  # noqa: PLC0415 - imports the framework
-    from workloads.measuring.sliced_training import run_slices, warm_up_steps  # noqa: PLC0415
-
-    with trial.phase("load"):
-        data = load()
-        run = make_run(trial, settings, data, build(data))
-    is_full = trial.measure == "full"
-    with trial.phase("compile"):
-        compile_s = warm_up(run) if is_full else warm_up_steps(run)
-    metrics = {**(run_timed_epochs if is_full else run_slices)(run, trial), "compile_s": compile_s}
-    prove_kernel(trial, settings, run)
-    if not is_full:
-        return metrics
-    if after is not None:
-        after(run.model, data)
-    metrics |= time_single_steps(run, trial)
-    return {**metrics, **measure_utilization(trial, framework, metrics)}
+        return run_trial(framework)
 
 
 @contextmanager
@@ -143,18 +136,7 @@ def make_run(
         validation_samples=len(validation),
     )
     flops = training_flops(forward_flops(model, train.inputs.shape[1]))
-    return TrainingRun(
-        model,
-        train,
-        validation,
-        batch_size,
-        settings.epochs,
-        device=trial.device,
-        target_accuracy=settings.target_accuracy,
-        timed_steps=settings.timed_steps,
-        stateful=settings.stateful,
-        flops_per_sample=flops,
-    )
+    return TrainingRun(model, settings, train, validation, trial.device, flops)
 
 
 def prove_kernel(trial: Context, settings: RecurrentSettings, run: TrainingRun) -> None:

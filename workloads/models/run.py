@@ -12,6 +12,7 @@ from workloads.data.samples import Samples
 from workloads.frameworks.feeding import Feed
 from workloads.models.model import WitnessedModel
 from workloads.protocol import Device
+from workloads.settings.recurrent import RecurrentSettings
 
 
 @dataclass(slots=True)
@@ -43,20 +44,16 @@ class StartState:
 class TrainingRun:
     """A model with its data and settings: `train` is already in the trial's batch order.
 
-    `flops_per_sample` counts a training step. A `stateful` model keeps its states from batch to
+    `flops_per_sample` counts a training step. A stateful model keeps its states from batch to
     batch; they are reset at the start of every epoch and of every evaluation. The feeds are all of
     the data, and short parts that have every batch shape.
     """
 
     model: WitnessedModel
+    settings: RecurrentSettings
     train: Samples
     validation: Samples
-    batch_size: int
-    epochs: int
     device: Device = "cpu"
-    target_accuracy: float | None = None
-    timed_steps: int = 0
-    stateful: bool = False
     flops_per_sample: float = 0.0
     train_feed: Feed = field(init=False)
     validation_feed: Feed = field(init=False)
@@ -68,6 +65,11 @@ class TrainingRun:
             samples: Samples = getattr(self, name)
             object.__setattr__(self, f"{name}_feed", self.feed(samples))
             object.__setattr__(self, f"short_{name}_feed", self.feed(self._every_shape(samples)))
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a full batch."""
+        return self.settings.batch_size
 
     @property
     def steps(self) -> int:
@@ -107,7 +109,7 @@ class TrainingRun:
 
     def callbacks(self) -> list[Any]:
         """Return the callbacks that every `fit` of this model needs."""
-        return self.model.callbacks() + ([_StateReset()] if self.stateful else [])
+        return self.model.callbacks() + ([_StateReset()] if self.settings.stateful else [])
 
     def _every_shape(self, data: Samples) -> Samples:
         """Return the fewest samples whose batches have all shapes of `data`: full, and partial.

@@ -46,7 +46,7 @@ def save(trial: Context) -> dict[str, float]:
     with prepare_framework(trial):
         data = load_image_rows(settings)
         run = make_run(trial, settings, data, build(settings, trial, data))
-        run.fit(run.train_feed, epochs=run.epochs)
+        run.fit(run.train_feed, epochs=settings.epochs)
         prove_kernel(trial, settings, run)
         save_checkpoint(Path(request.into.weights), read_checkpoint(run.model, settings))
         with atomic_write(Path(request.into.outputs)) as file:

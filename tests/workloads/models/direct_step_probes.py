@@ -31,7 +31,7 @@ def compare_steps(trial: Context) -> dict[str, float]:
     framework.seed(trial.seed)
     data = getattr(training, f"load_{workload.name}")(settings)
     model = training.build(settings, trial, data)
-    run = TrainingRun(model, data.train, data.validation, settings.batch_size, 2)
+    run = TrainingRun(model, settings, data.train, data.validation)
     first = data.train.first(run.batch_size)
     model.train_on_batch(first.inputs, first.targets)  # the model chooses its step
     direct_step, start, runs = model.witness.direct_step, StartState(model), []
