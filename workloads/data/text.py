@@ -21,8 +21,14 @@ from workloads.data.sources import (
     data_digest,
     python_docs_text,
 )
-from workloads.data.tokens import ENCODING_VERSION, EncodedText, TokenKind, Tokens, encode
-from workloads.data.zipf import zipf_corpus
+from workloads.data.tokens import (
+    ENCODING_VERSION,
+    EncodedText,
+    TokenKind,
+    Tokens,
+    encode,
+    zipf_corpus,
+)
 from workloads.failures import DataError
 
 Cut: TypeAlias = Callable[[Tokens], tuple[Samples, Samples]]

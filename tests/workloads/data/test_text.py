@@ -18,8 +18,7 @@ from workloads.data import cache, text
 from workloads.data.samples import DataSet, Samples
 from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, data_digest, python_docs
 from workloads.data.text import load_text, read_text
-from workloads.data.tokens import UNKNOWN, TokenKind, Tokens, encode, split_words
-from workloads.data.zipf import zipf_corpus
+from workloads.data.tokens import UNKNOWN, TokenKind, Tokens, encode, split_words, zipf_corpus
 from workloads.failures import DataError
 
 KINDS: tuple[TokenKind, ...] = ("character", "word")

@@ -98,7 +98,8 @@ def test_arms_start_equal_and_stay_close(
         proof = single_event(events, KernelProof)
         assert proof.ran == proof.asked
         losses.append([result(events)[metric] for metric in ("loss", "val_loss")])
-        texts |= {event.text for event in events if isinstance(event, Artifact)}
+        if backend == "torch":
+            texts |= {event.text for event in events if isinstance(event, Artifact)}
     assert np.array(losses) == pytest.approx(np.array([losses[0]] * len(losses)), rel=1e-4)
     assert len(texts) == (workload == "char_rnn"), "equal weights and seeds write equal texts"
 
