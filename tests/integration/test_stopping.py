@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.integration.sweeping import Command, Home, wait_for
+from tests.integration.sweeping import Command, Home, cluster, kill_whole, wait_for
 
 NAME = "stoppable"
 
@@ -74,3 +74,29 @@ def test_a_signal_before_ray_is_up(home: Home, number: signal.Signals) -> None:
     assert f"Resume with: rnnsweep run {spec}" in done.err
     home.expect_nothing_running()
     assert home.finished(NAME) == []
+
+
+HEADLESS = "headless"
+
+
+@pytest.mark.full
+def test_a_lost_head_stops_the_sweep_and_the_next_start_finishes_it(
+    home: Home, ray_token: None
+) -> None:
+    spec = home.spec(HEADLESS, arms={"implementations": ["python/a", "python/waits"]})
+    with (
+        cluster() as (address, head),
+        home.running("run", spec, "--address", address) as command,
+    ):
+        wait_until_it_waits(home, command)
+        kill_whole(head, "gcs_server")
+        done = command.wait(90).expect(3)
+    assert "the head of the Ray cluster has not answered for 25 seconds" in done.err
+    assert f"Resume with: rnnsweep run {spec} --address {address}" in done.err
+    ended = home.finished(HEADLESS)
+    home.gate.touch()
+    with cluster() as (address, _):
+        done = home.run("run", spec, "--address", address).expect(0)
+    assert "4 complete of 4 expected" in done.out
+    home.expect_exactly_once(HEADLESS, 4)
+    assert home.finished(HEADLESS)[: len(ended)] == ended
