@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.integration.sweeping import ROOT, Home
+import pytest
+
+from tests.integration.sweeping import ROOT, Home, listens, wait_for
 
 COMMANDS = ("run", "plan", "status", "report", "parity", "hardware", "workloads", "ui")
 HEAVY = ("ray", "mlflow", "tensorflow", "keras", "torch", "jax", "optuna", "numpy", "pandas")
@@ -85,3 +89,16 @@ def test_a_pipe_whose_reader_has_seen_enough(bare: Home, tmp_path: Path) -> None
     )
     assert done.returncode == 0
     assert done.stderr == ""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_its_server_ends_with_it(home: Home, number: signal.Signals) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with home.running("ui", "--port", port) as command:
+        wait_for(lambda: listens(port) or not command.running, 90)
+        command.send(number)
+        command.wait().expect(0)
+    wait_for(lambda: not listens(port), 20)
