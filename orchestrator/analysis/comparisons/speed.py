@@ -7,7 +7,7 @@ interval. Arms that compute something else are only listed next to each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,13 +15,13 @@ from orchestrator.analysis.comparisons.accuracy import AccuracyComparison, compa
 from orchestrator.analysis.measures import TIMES
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
-from orchestrator.analysis.pairing.pairs import Pair, PairedArms, arm_values
+from orchestrator.analysis.pairing.pairs import Pair, PairedTimes, arm_values
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, exponential
 from orchestrator.analysis.statistics.formatting import count
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
-from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, Judgement, judge
+from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, judge
 from orchestrator.core.arms import Arm
-from orchestrator.core.criteria import Margins, MeasureMode, ReportCriteria
+from orchestrator.core.criteria import Margins, MeasureMode
 from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import SweepRecord
 
@@ -111,17 +111,45 @@ def compare(
     log_ratios = [pair.times.verdict_log_ratios if pair else [] for pair in paired]
     speeds = judge(log_ratios, math.log1p(margins.speed), error)
     accuracies = compare_accuracies(record, matched, sides, paired)
-    both = zip(speeds, accuracies, strict=True)
-    return tuple(
-        _compare(matched, (arm, base), values.metric, pair, judged, record.criteria)
-        if base is not None and pair is not None
-        else Comparison(
-            arm, None, values.metric, (), None, "inconclusive",
-            reason="the baseline cannot run on this hardware",
-            margin=margins.speed, measures=(arm.measure, arm.measure),
+    plain = confidence_for(record.criteria.auto_blocks)
+    comparisons = []
+    for (arm, base), pair, speed, accuracy in zip(sides, paired, speeds, accuracies, strict=True):
+        if base is None or pair is None:
+            reason = "the baseline cannot run on this hardware"
+            comparisons.append(
+                Comparison(
+                    arm, None, values.metric, (), None, "inconclusive", reason,
+                    margin=margins.speed, measures=(arm.measure, arm.measure),
+                )
+            )  # fmt: skip
+            continue
+        times, disturbed = pair.times, pair.times.selection.disturbed
+        comparisons.append(
+            Comparison(
+                arm=arm,
+                baseline=base,
+                metric=values.metric,
+                pairs=times.pairs,
+                speedup=times.ratio(plain),
+                verdict=_SPEED.get(speed.finding, "inconclusive"),
+                reason=_reason(matched, (arm, base), values.metric, times)
+                if speed.finding == "inconclusive"
+                else None,
+                corrected=exponential(speed.corrected) if speed.corrected else None,
+                confidence=speed.confidence,
+                p_value=speed.p_value,
+                plain_confidence=plain,
+                margin=margins.speed,
+                blocks_needed=speed.blocks_needed,
+                accuracy=accuracy,
+                measures=(arm.measure, base.measure),
+                quiet_only=times.selection.quiet_only,
+                disturbed_blocks=tuple(sorted(disturbed)),
+                disturbance=disturbed[min(disturbed)] if disturbed else {},
+                not_interleaved_rounds=pair.not_interleaved,
+            )
         )
-        for (arm, base), pair, judged in zip(sides, paired, both, strict=True)
-    )  # fmt: skip
+    return tuple(comparisons)
 
 
 def contrast(
@@ -152,52 +180,18 @@ def _sides(record: SweepRecord, baseline: Baseline) -> list[tuple[Arm, Arm | Non
     return [(arm, base) for arm, base in sides if arm != base]
 
 
-def _compare(
-    matched: CompleteRounds,
-    sides: tuple[Arm, Arm],
-    metric: str | None,
-    pair: PairedArms,
-    judged: tuple[Judgement, AccuracyComparison | None],
-    criteria: ReportCriteria,
-) -> Comparison:
-    (arm, base), (speed, accuracy) = sides, judged
-    plain = confidence_for(criteria.auto_blocks)
-    times, disturbed = pair.times, pair.times.selection.disturbed
-    return Comparison(
-        arm=arm,
-        baseline=base,
-        metric=metric,
-        pairs=times.pairs,
-        speedup=times.ratio(plain),
-        verdict=_SPEED.get(speed.finding, "inconclusive"),
-        reason=(times.selection.reason or _inconclusive_reason(matched, sides, metric, times.pairs))
-        if speed.finding == "inconclusive"
-        else None,
-        corrected=exponential(speed.corrected) if speed.corrected else None,
-        confidence=speed.confidence,
-        p_value=speed.p_value,
-        plain_confidence=plain,
-        margin=criteria.margins.speed,
-        blocks_needed=speed.blocks_needed,
-        accuracy=accuracy,
-        measures=(arm.measure, base.measure),
-        quiet_only=times.selection.quiet_only,
-        disturbed_blocks=tuple(sorted(disturbed)),
-        disturbance=disturbed[min(disturbed)] if disturbed else {},
-        not_interleaved_rounds=pair.not_interleaved,
-    )
-
-
-def _inconclusive_reason(
-    matched: CompleteRounds, sides: tuple[Arm, Arm], metric: str | None, pairs: Sequence[Pair]
+def _reason(
+    matched: CompleteRounds, sides: tuple[Arm, Arm], metric: str | None, times: PairedTimes
 ) -> str:
     """Return why there is no verdict."""
+    if times.selection.reason:
+        return times.selection.reason
     for side in sides:
         if side in matched.set_aside:
             return f"no trial of {side} is complete"
     if metric is None and matched.rounds:
         return f"neither {' nor '.join(TIMES)} was recorded on two arms"
-    if len(pairs) < MIN_BLOCKS:
-        number = count(len(pairs), "block") if pairs else "no complete block"
+    if len(times.pairs) < MIN_BLOCKS:
+        number = count(len(times.pairs), "block") if times.pairs else "no complete block"
         return f"{number}; at least {MIN_BLOCKS} are needed"
     return "the interval includes 1 and exceeds the margin"

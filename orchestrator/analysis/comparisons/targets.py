@@ -39,7 +39,6 @@ from orchestrator.analysis.pairing.complete_rounds import (
 )
 from orchestrator.analysis.pairing.pairs import (
     Pair,
-    PairedTimes,
     geometric,
     pair_times,
     round_values,
@@ -52,7 +51,7 @@ from orchestrator.analysis.statistics.estimates import (
     sign_test,
 )
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
-from orchestrator.analysis.statistics.verdicts import Finding, Judgement, judge
+from orchestrator.analysis.statistics.verdicts import Finding, judge
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.records import SweepRecord
@@ -282,9 +281,9 @@ def _compare(
     for arm, base in sides:
         ours, theirs = is_reached.get(arm, {}), is_reached.get(base, {})
         shared = ours.keys() & theirs.keys()
-        both = {block for block in shared if ours[block] and theirs[block]}
+        common = {block for block in shared if ours[block] and theirs[block]}
         reached = [
-            {place: value for place, value in values.get(side, {}).items() if place[0] in both}
+            {place: value for place, value in values.get(side, {}).items() if place[0] in common}
             for side in (arm, base)
         ]
         disturbances = [ended.disturbances.get(side, {}) for side in (base, arm)]
@@ -299,10 +298,31 @@ def _compare(
         math.log1p(criteria.margins.speed),
         1 - confidence_for(criteria.auto_blocks),
     )
-    return tuple(
-        _comparison(*one, judgement, criteria)
-        for one, judgement in zip(compared, judged, strict=True)
-    )
+    comparisons = []
+    for (arm, base, times, counts), judgement in zip(compared, judged, strict=True):
+        both, only_arm, only_baseline, neither = counts
+        verdict, reason = _verdict(judgement.finding, times.log_ratios, only_arm, only_baseline)
+        comparisons.append(
+            TargetComparison(
+                arm,
+                base,
+                pairs=times.pairs,
+                ratio=times.ratio(confidence_for(criteria.auto_blocks)),
+                corrected=exponential(judgement.corrected) if judgement.corrected else None,
+                confidence=judgement.confidence,
+                p_value=judgement.p_value,
+                verdict=verdict,
+                reason=times.selection.reason or reason,
+                margin=criteria.margins.speed,
+                both=both,
+                only_arm=only_arm,
+                only_baseline=only_baseline,
+                neither=neither,
+                quiet_only=times.selection.quiet_only,
+                disturbed_blocks=tuple(sorted(times.selection.disturbed)),
+            )
+        )
+    return tuple(comparisons)
 
 
 def _blocks_reached(rounds: _Rounds, goal: Goal) -> dict[int, bool]:
@@ -315,36 +335,6 @@ def _blocks_reached(rounds: _Rounds, goal: Goal) -> dict[int, bool]:
     return is_reached
 
 
-def _comparison(
-    arm: Arm,
-    base: Arm,
-    times: PairedTimes,
-    counts: tuple[int, ...],
-    judgement: Judgement,
-    criteria: ReportCriteria,
-) -> TargetComparison:
-    both, only_arm, only_baseline, neither = counts
-    verdict, reason = _verdict(judgement.finding, times.log_ratios, only_arm, only_baseline)
-    return TargetComparison(
-        arm,
-        base,
-        pairs=times.pairs,
-        ratio=times.ratio(confidence_for(criteria.auto_blocks)),
-        corrected=exponential(judgement.corrected) if judgement.corrected else None,
-        confidence=judgement.confidence,
-        p_value=judgement.p_value,
-        verdict=verdict,
-        reason=times.selection.reason or reason,
-        margin=criteria.margins.speed,
-        both=both,
-        only_arm=only_arm,
-        only_baseline=only_baseline,
-        neither=neither,
-        quiet_only=times.selection.quiet_only,
-        disturbed_blocks=tuple(sorted(times.selection.disturbed)),
-    )
-
-
 def _verdict(
     finding: Finding, log_ratios: Sequence[float], only_arm: int, only_baseline: int
 ) -> tuple[TargetVerdict, str | None]:
@@ -355,12 +345,10 @@ def _verdict(
         return "inconclusive", "the interval includes 1 and exceeds the margin"
     sign = 1 if finding == "more" else -1
     is_lopsided = sign_test(only_arm, only_baseline) <= _ERROR
-    is_contradicted = is_lopsided if finding == "same" else False
-    if finding != "same" and sign * (only_arm - only_baseline) < 0:
-        first = only_arm + sum(ratio > 0 for ratio in log_ratios)
-        second = only_baseline + sum(ratio < 0 for ratio in log_ratios)
-        leads = sign * (first - second) > 0 and sign_test(first, second) <= _ERROR
-        is_contradicted = is_lopsided or not leads
-    if is_contradicted:
+    first = only_arm + sum(ratio > 0 for ratio in log_ratios)
+    second = only_baseline + sum(ratio < 0 for ratio in log_ratios)
+    leads = sign * (first - second) > 0 and sign_test(first, second) <= _ERROR
+    is_behind = finding != "same" and sign * (only_arm - only_baseline) < 0
+    if (is_lopsided and finding == "same") or (is_behind and (is_lopsided or not leads)):
         return "inconclusive", "the blocks that only one of them reaches contradict it"
     return _VERDICTS[finding], None
