@@ -158,7 +158,8 @@ def pareto_front(record: SweepRecord, mathematics: str = "", work: str = "") -> 
     wanted = (mathematics, work, "full" if "full" in modes.values() else "timing")
     apart = {arm for arm, mode in modes.items() if (mathematics_of(arm), arm.work, mode) != wanted}
     alike = _by_config(trial for trial in record.trials if trial.arm not in apart)
-    return _front(alike, record.objectives, tuple(sorted(apart)))
+    points = [_point(repeats, record.objectives) for repeats in alike]
+    return _front(points, record.objectives, tuple(sorted(apart)))
 
 
 def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
@@ -177,20 +178,22 @@ def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
     accuracy = next((metric for metric in ACCURACIES if metric in measured), None)
     if accuracy is None:
         return ()
-    configs = _by_config(full)
-    classes = dict.fromkeys(repeats[0].arm.hardware_class for repeats in configs)
+    configs = [(repeats[0].arm.hardware_class, repeats) for repeats in _by_config(full)]
+    classes = dict.fromkeys(place for place, _ in configs)
     places = (None, *classes) if len(classes) > 1 else tuple(classes)
     results = []
     for expense in EXPENSES:
-        for place in places if expense in measured else ():
-            by_scope: dict[str, list[_Repeats]] = {}
-            for repeats in configs:
-                if place in (None, repeats[0].arm.hardware_class):
-                    scope = min(scopes_of(repeats, (expense,)), default="")
-                    by_scope.setdefault(scope, []).append(repeats)
-            for scope, own in by_scope.items():
-                front = _front(own, {accuracy: ACCURACIES[accuracy], expense: "minimize"})
-                if front.points:
+        objectives: dict[str, Direction] = {accuracy: ACCURACIES[accuracy], expense: "minimize"}
+        by_scope: dict[tuple[HardwareRef | None, str], list[ParetoPoint | None]] = {}
+        for hardware, repeats in configs if expense in measured else ():
+            point = _point(repeats, objectives)
+            scope = point.scope if point else min(scopes_of(repeats, (expense,)), default="")
+            for place in {None, hardware}:
+                by_scope.setdefault((place, scope), []).append(point)
+        for place in places:
+            for (own_place, scope), points in by_scope.items():
+                if own_place == place and any(points):
+                    front = _front(points, objectives)
                     results.append(TradeOff(accuracy, expense, place, front, scope))
     return tuple(results)
 
@@ -204,22 +207,22 @@ def _by_config(trials: Iterable[FinishedTrial]) -> list[_Repeats]:
 
 
 def _front(
-    configs: Sequence[_Repeats], objectives: Mapping[str, Direction], apart: tuple[Arm, ...] = ()
+    configs: Sequence[ParetoPoint | None],
+    objectives: Mapping[str, Direction],
+    apart: tuple[Arm, ...] = (),
 ) -> Front:
     """Return the Pareto front of these configs × arms, by scope, in the first objective's order."""
     signs = [(name, -1.0 if aim == "maximize" else 1.0) for name, aim in objectives.items()]
-    by_scope: dict[str, list[ParetoPoint]] = {}
-    for repeats in configs:
-        if point := _point(repeats, objectives):
-            by_scope.setdefault(point.scope, []).append(point)
-
-    def costs(point: ParetoPoint) -> tuple[float, ...]:
-        return tuple(sign * point.values[name] for name, sign in signs)
-
+    by_scope: dict[str, list[tuple[tuple[float, ...], ParetoPoint]]] = {}
+    for point in configs:
+        if point:
+            costs = tuple(sign * point.values[name] for name, sign in signs)
+            by_scope.setdefault(point.scope, []).append((costs, point))
     kept: list[ParetoPoint] = []
     for _, points in sorted(by_scope.items()) if objectives else ():
-        points.sort(key=lambda point: (costs(point), point.block, point.arm))
-        kept += [points[i] for i in non_dominated([costs(point) for point in points])]
+        best = [points[i] for i in non_dominated([costs for costs, _ in points])]
+        best.sort(key=lambda one: (one[0], one[1].block, one[1].arm))
+        kept += [point for _, point in best]
     tried = sum(map(len, by_scope.values()))
     return Front(objectives, tuple(kept), tried, len(configs) - tried, apart)
 
@@ -258,7 +261,7 @@ def _point(trials: _Repeats, metrics: Collection[str]) -> ParetoPoint | None:
         numbers = [trial.metrics.get(name, math.nan) for trial in trials]
         if not all(map(math.isfinite, numbers)):
             return None
-        values[name] = fmean(numbers)
+        values[name] = numbers[0] if len(numbers) == 1 else fmean(numbers)
     first, run_ids = trials[0], tuple(trial.run_id for trial in trials)
     scope = min(scopes, default="")
     return ParetoPoint(first.block, first.arm, first.config, values, len(trials), run_ids, scope)

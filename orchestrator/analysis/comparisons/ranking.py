@@ -8,7 +8,7 @@ in at most 5 % of groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
@@ -90,24 +90,26 @@ def rankings(
         margin: the share within which values are the same.
         error: the share of groups in which a standing may be wrong.
     """
-    return tuple(
-        ranking
-        for ranked_by in filter(None, (metric, *RANKED))
-        for among, within, arms in _groups(matched, ranked_by)
-        if (ranking := _rank(matched, ranked_by, among, within, arms, margin, error)) is not None
-    )
+    results = []
+    for ranked_by in filter(None, (metric, *RANKED)):
+        logs = {arm: own for arm in matched.trials if (own := _round_logs(matched, arm, ranked_by))}
+        for among, within, arms in _groups(matched, ranked_by, list(logs)):
+            values = {arm: logs[arm] for arm in arms}
+            ranking = _rank(matched, ranked_by, among, within, values, margin, error)
+            results += [ranking] if ranking else []
+    return tuple(results)
 
 
-def _groups(matched: CompleteRounds, metric: str) -> Iterator[tuple[Among, str, list[Arm]]]:
-    """Return the groups of arms that have the metric, by the kind of choice."""
+def _groups(
+    matched: CompleteRounds, metric: str, measured: Sequence[Arm]
+) -> Iterator[tuple[Among, str, list[Arm]]]:
+    """Return the groups of the arms that have the metric, by the kind of choice."""
     members: dict[Among, dict[tuple[str | HardwareUse, object], list[Arm]]] = {
         "implementations": {}, "hardware": {}, "arms": {},
     }  # fmt: skip
-    for arm in matched.trials:
-        trials = matched.all_trials(arm)
-        scopes = scopes_of(trials) if metric in SCOPED else frozenset()
-        is_measured = any(value > 0 for value in finite(trials, metric))
-        if not is_measured or len(scopes) > 1 or "" in scopes:
+    for arm in measured:
+        scopes = scopes_of(matched.all_trials(arm)) if metric in SCOPED else frozenset()
+        if len(scopes) > 1 or "" in scopes:
             continue
         alike = (mathematics_of(arm), arm.work, arm.measure, scopes)
         if metric not in _BY_THE_HOUR:
@@ -130,7 +132,7 @@ def _rank(
     metric: str,
     among: Among,
     within: str,
-    arms: Sequence[Arm],
+    logs_of: Mapping[Arm, Mapping[Round, float]],
     margin: float,
     error: float,
 ) -> Ranking | None:
@@ -139,9 +141,9 @@ def _rank(
     An arm of an earlier start that lacks rounds is left out if two arms are complete, because it
     would exclude these rounds.
     """
-    whole = [arm for arm in arms if len(matched.trials[arm]) == len(matched.rounds)]
-    ranked = whole if len(whole) > 1 else list(arms)
-    values = {arm: _round_logs(matched, arm, metric) for arm in ranked}
+    whole = [arm for arm in logs_of if len(matched.trials[arm]) == len(matched.rounds)]
+    ranked = whole if len(whole) > 1 else list(logs_of)
+    values = {arm: logs_of[arm] for arm in ranked}
     rounds = set.intersection(*(set(own) for own in values.values()))
     rounds -= matched.not_interleaved(ranked)
     if len(ranked) < 2 or not rounds:
@@ -176,7 +178,7 @@ def _rank(
         sole=all(rival.standing == "worse" for rival in behind),
         disturbed=0 if selection.quiet_only else len(selection.disturbed),
         reason=reason,
-        left_out=tuple(arm for arm in arms if arm not in ranked),
+        left_out=tuple(arm for arm in logs_of if arm not in ranked),
     )
 
 
