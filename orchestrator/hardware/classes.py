@@ -114,9 +114,7 @@ def _has_gpu_class(node: Node) -> bool:
 def _unlike(hardware: HardwareClass) -> Iterator[str]:
     memory = [node.profile.usable_memory_mib for node in hardware.nodes]
     if max(memory) > _MEMORY_RATIO * min(memory):
-        yield _difference(
-            "memory", hardware.nodes, lambda p: f"{p.usable_memory_mib / 1024:.0f} GiB"
-        )
+        yield _difference("memory", hardware.nodes, _memory)
     for name, trait in {**_TRAITS, **(_GPU_TRAITS if hardware.device == "gpu" else {})}.items():
         if len({trait(node.profile) for node in hardware.nodes}) > 1:
             yield _difference(name, hardware.nodes, trait)

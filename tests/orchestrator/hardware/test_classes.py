@@ -78,23 +78,6 @@ def test_a_gpu_class_names_its_host() -> None:
     assert [node.id for node in cpu.nodes] == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("selector", "expected"),
-    [
-        ("gpu", True),
-        ("cpu", False),
-        ("*h200*", True),
-        ("NVIDIA H200*", True),
-        ("*T4*", False),
-        ("NVIDIA H200", True),
-        ("NVIDIA H200 (AMD EPYC, 8 CPUs)", True),
-    ],
-)
-def test_selectors(selector: str, expected: bool) -> None:
-    _, accelerated = classify([Node("a", profile(gpus=(gpu(),)), 8)])
-    assert accelerated.matches(selector) is expected
-
-
 def test_ray_may_give_fewer_gpus_than_there_are() -> None:
     two = profile(gpus=(gpu(0), gpu(1)))
     assert [Node("a", two, 8, limit).gpus for limit in (None, 0, 1, 2, 3)] == [2, 0, 1, 2, 2]
