@@ -195,20 +195,6 @@ class JournalError(Refusal, RuntimeError):
     """A journal that cannot be used as it is."""
 
 
-class JournalCorrupt(JournalError):
-    """A line that is no record before whole lines: no crash leaves that behind."""
-
-    def __init__(self, path: Path, line: int, received: str) -> None:
-        super().__init__(
-            f"{path}, line {line}: expected a journal record, received {received}. Move the file"
-            " away and run the same command again: finished trials are read back from MLflow"
-        )
-
-
-class JournalVersion(JournalError):
-    """A journal that another version of rnnsweep wrote."""
-
-
 class Journal:
     """The one writer of a sweep's journal. Thread-safe; a context manager.
 
@@ -220,8 +206,7 @@ class Journal:
 
         Raises:
             Locked: another process holds it.
-            JournalCorrupt: a line in the middle is damaged.
-            JournalVersion: another version of rnnsweep wrote it.
+            JournalError: a line in the middle is damaged, or another version of rnnsweep wrote it.
         """
         self.path = folder / FILE_NAME
         self._guard = threading.Lock()
@@ -285,7 +270,7 @@ def read(folder: Path) -> SweepState | None:
     A last line that is still being written is left out.
 
     Raises:
-        JournalCorrupt, JournalVersion: as for `Journal`.
+        JournalError: as for `Journal`.
     """
     path = folder / FILE_NAME
     try:
@@ -307,12 +292,20 @@ def _parse(path: Path, data: bytes) -> tuple[list[Record], int]:
         except ValidationError as error:
             if error.errors()[0]["type"] == "json_invalid" and number == len(lines):
                 break  # a crash of the machine can leave a line of the right length and no content
-            raise JournalCorrupt(path, number, first_problem(error)) from error
+            raise _corrupt(path, number, first_problem(error)) from error
         if isinstance(record, SweepOpened) != (number == 1):
-            raise JournalCorrupt(path, number, f"{record.record} as record {number}")
+            raise _corrupt(path, number, f"{record.record} as record {number}")
         records.append(record)
         size += len(line) + 1
     return records, size
+
+
+def _corrupt(path: Path, line: int, received: str) -> JournalError:
+    """Return the error for a line that is no record before whole lines: no crash leaves that."""
+    return JournalError(
+        f"{path}, line {line}: expected a journal record, received {received}. Move the file away"
+        " and run the same command again: finished trials are read back from MLflow"
+    )
 
 
 def _expect_version(path: Path, line: bytes) -> None:
@@ -325,7 +318,7 @@ def _expect_version(path: Path, line: bytes) -> None:
         version = value.get("journal_version")
         if version != VERSION:
             place = f"{path}, line 1"
-            raise JournalVersion(wrong_version(place, "a journal", VERSION, version))
+            raise JournalError(wrong_version(place, "a journal", VERSION, version))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -37,18 +37,7 @@ from workloads import registry
 
 
 class Incomparable(Refusal):
-    """A spec of another sweep than the one that has this name."""
-
-
-class TwoConfigs(Refusal):
-    """A block whose trials have different configs, and so cannot be compared."""
-
-    def __init__(self, block: int, config: Config, other: Config) -> None:
-        super().__init__(
-            f"block {block}: expected one config for all of its trials, received "
-            f"{canonical(config)} and {canonical(other)}, run from two homes with separate "
-            "journals. Start a new generation with --fresh; these trials are kept"
-        )
+    """A spec of another sweep than the one that has this name, or trials of two configs."""
 
 
 def generation(folder: SweepFolder, latest_stored: int, *, fresh: bool) -> int:
@@ -96,7 +85,7 @@ def merge_stored(journal: Journal, stored: Iterable[FinishedTrial]) -> None:
     takes the store's config: it was suggested under another home too, and run there.
 
     Raises:
-        TwoConfigs: trials of one block were run with different configs.
+        Incomparable: trials of one block were run with different configs.
     """
     state = journal.state
     assert state is not None  # take_over has written the first record
@@ -230,7 +219,11 @@ def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
     for trial in finished:
         config = configs.setdefault(trial.block, trial.config)
         if config != trial.config:
-            raise TwoConfigs(trial.block, config, trial.config)
+            raise Incomparable(
+                f"block {trial.block}: expected one config for all of its trials, received "
+                f"{canonical(config)} and {canonical(trial.config)}, run from two homes with "
+                "separate journals. Start a new generation with --fresh; these trials are kept"
+            )
 
 
 def _is_later(trial: FinishedTrial, other: FinishedTrial | None) -> bool:

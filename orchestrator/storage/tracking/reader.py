@@ -1,23 +1,56 @@
-"""Sweeps read back from a store, from any machine that can reach it."""
+"""Sweeps read back from a store, from any machine that can reach it.
+
+Most trials are read from the parent run's table. The tag `table` of a run is the number of the
+first table that has it as it is now, so that a reader finds the runs that are later than the table.
+A run that somebody deleted in MLflow is left out. Without a readable table all runs are read.
+
+Every function raises a `TrackingError` where the store cannot be reached or used, and a
+`WrongVersion` where another version of rnnsweep wrote it.
+"""
 
 from __future__ import annotations
 
 import difflib
+import logging
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast, get_args
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, Telemetry
-from orchestrator.storage.tracking import stored_runs
-from orchestrator.storage.tracking.errors import StoreMissing, SweepNotFound
+from orchestrator.storage.tracking.errors import (
+    Damaged,
+    StoreMissing,
+    SweepNotFound,
+    TrackingError,
+    WrongVersion,
+)
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
-from orchestrator.storage.tracking.records import Manifest, SweepState
-from orchestrator.storage.tracking.run_content import all_settings, is_curve
+from orchestrator.storage.tracking.records import (
+    LEASE,
+    LEASE_TAG,
+    MANIFEST,
+    RECORD_FILE,
+    RECORD_TAG,
+    TRIAL,
+    Lease,
+    Manifest,
+    SweepState,
+)
+from orchestrator.storage.tracking.run_content import PARENT_TAG, all_settings, is_curve
+from orchestrator.storage.tracking.trial_table import TABLE_FILE, TrialTable, read_table
 
 Environment: TypeAlias = Mapping[str, str | int | float | bool | None]
+
+MANIFEST_FILE = "sweep.json"
+TABLE_TAG = "table"
+
+PARENTS = "tags.generation LIKE '%'"
+"""The search filter of every parent run: runs of trials have no generation."""
+
+_log = logging.getLogger(__name__)
 
 
 def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> SweepRecord:
@@ -28,12 +61,11 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     Raises:
         SweepNotFound: the store has none of that name and generation.
         WrongVersion: another version of rnnsweep wrote it.
-        TrackingError: the store cannot be reached or used.
     """
     store = MlflowStore(tracking_uri)
     name, generation = _split(name, generation)
     parent, manifest = _parent(store, name, generation)
-    trials = stored_runs.read_trials(store, parent).finished.values()
+    trials = read_trials(store, parent).finished.values()
     records = _with_shared_parts(trials, manifest.arms)
     order = {arm: position for position, arm in enumerate(manifest.arms)}
     records.sort(key=lambda trial: (trial.block, trial.repeat, order.get(trial.arm, len(order))))
@@ -64,12 +96,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
 
 
 def find_manifest(tracking_uri: str, name: str) -> Manifest | None:
-    """Return the manifest of a sweep's latest generation; None if it is new.
-
-    Raises:
-        WrongVersion: another version of rnnsweep wrote it.
-        TrackingError: the store cannot be reached or used.
-    """
+    """Return the manifest of a sweep's latest generation; None if it is new."""
     try:
         return _parent(MlflowStore(tracking_uri), name, None)[1]
     except (StoreMissing, SweepNotFound):
@@ -77,29 +104,21 @@ def find_manifest(tracking_uri: str, name: str) -> Manifest | None:
 
 
 def latest_generation(tracking_uri: str, name: str) -> int:
-    """Return the highest generation of a sweep in the store, of any version; 0 if it is new.
-
-    Raises:
-        TrackingError: the store cannot be reached or used.
-    """
+    """Return the highest generation of a sweep in the store, of any version; 0 if it is new."""
     try:
         store = MlflowStore(tracking_uri)
     except StoreMissing:
         return 0
     experiment = store.experiment(name)
-    parents = store.search([experiment], stored_runs.PARENTS) if experiment else ()
+    parents = store.search([experiment], PARENTS) if experiment else ()
     return max((_generation(run) for run in parents), default=0)
 
 
 def list_sweeps(tracking_uri: str) -> list[StoredRun]:
-    """Return the parent run of each generation of every sweep, the latest started first.
-
-    Raises:
-        TrackingError: the store cannot be reached or used.
-    """
+    """Return the parent run of each generation of every sweep, the latest started first."""
     store = MlflowStore(tracking_uri)
     experiments = list(store.experiments().values())
-    parents = store.search(experiments, stored_runs.PARENTS) if experiments else ()
+    parents = store.search(experiments, PARENTS) if experiments else ()
     return sorted(parents, key=lambda run: run.start_ms, reverse=True)
 
 
@@ -113,12 +132,12 @@ def _split(name: str, generation: int | None) -> tuple[str, int | None]:
 def _parent(store: MlflowStore, name: str, generation: int | None) -> tuple[StoredRun, Manifest]:
     """Return the parent run of a generation, or of the latest; one without a manifest is none."""
     experiment = store.experiment(name)
-    runs = list(store.search([experiment], stored_runs.PARENTS)) if experiment else []
+    runs = list(store.search([experiment], PARENTS)) if experiment else []
     generations = sorted({_generation(run) for run in runs})
     wanted = generations[::-1] if generation is None else [generation]
     for number in wanted:
-        parent = stored_runs.first_parent(run for run in runs if _generation(run) == number)
-        manifest = parent and stored_runs.read_manifest(store, parent)
+        parent = first_parent(run for run in runs if _generation(run) == number)
+        manifest = parent and read_manifest(store, parent)
         if parent and manifest:
             return parent, manifest
     if runs:
@@ -166,7 +185,7 @@ def _state(store: MlflowStore, parent: StoredRun) -> SweepState:
     state = parent.tags.get("state", "")
     if state not in get_args(SweepState):
         return "stopped"
-    if state == "running" and not stored_runs.lease_of(store, parent).is_held(time.time()):
+    if state == "running" and not lease_of(store, parent).is_held(time.time()):
         return "stopped"
     return cast(SweepState, state)
 
@@ -209,9 +228,6 @@ def read_curves(tracking_uri: str, run_ids: Iterable[str]) -> Mapping[str, Telem
     A sweep's table has no curves: they are most of what is recorded, and a report shows those of a
     few trials. The run of a trial that was run more than once has the points of every attempt; the
     points of the attempt that counts are returned.
-
-    Raises:
-        TrackingError: the store cannot be reached or used.
     """
     store = MlflowStore(tracking_uri)
     telemetry = {run_id: _curves(store, run_id) for run_id in run_ids}
@@ -220,7 +236,7 @@ def read_curves(tracking_uri: str, run_ids: Iterable[str]) -> Mapping[str, Telem
 
 def _curves(store: MlflowStore, run_id: str) -> Telemetry:
     run = store.run(run_id)
-    trial = stored_runs.finished_of(store, run)
+    trial = finished_of(store, run)
     if trial is None:
         return Telemetry()
     start_ms, end_ms = (round(s * 1000) for s in (trial.started_s, trial.ended_s))
@@ -236,3 +252,125 @@ def _curves(store: MlflowStore, run_id: str) -> Telemetry:
         at_s=tuple(times_s[step] for step in steps),
         curves={name: tuple(map(own.get, steps)) for name, own in values.items()},
     )
+
+
+@dataclass(slots=True)
+class StoredTrials:
+    """The trials of a sweep by key, and runs that double one of them.
+
+    Of two runs of one trial the first finished one is kept, else the first. `unfinished` are runs
+    whose writer was stopped half-way. `table` is the number of the table that was read, 0 if there
+    was none, and `late` the number of trials that it lacks, has otherwise or should not have.
+    `needs_table` marks a table that could not be read, or whose writing ended in an error: it is
+    written before any run.
+    """
+
+    finished: dict[str, FinishedTrial] = field(default_factory=dict)
+    unfinished: dict[str, StoredRun] = field(default_factory=dict)
+    doubles: list[StoredRun] = field(default_factory=list)
+    table: int = 0
+    late: int = 0
+    needs_table: bool = False
+
+
+def first_parent(runs: Iterable[StoredRun]) -> StoredRun | None:
+    """Return the parent that every reader agrees on, should two drivers have made one at once."""
+    return min(runs, key=lambda run: (run.start_ms, run.run_id), default=None)
+
+
+def read_manifest(store: MlflowStore, parent: StoredRun) -> Manifest | None:
+    """Return the manifest of a parent run; None where its driver was killed while writing it."""
+    if MANIFEST_FILE not in store.texts(parent.run_id):
+        return None
+    text = store.read_text(parent.run_id, MANIFEST_FILE)
+    try:
+        return MANIFEST.load(text, f"{MANIFEST_FILE} of run {parent.run_id} in {store.shown}")
+    except Damaged as error:
+        _log.warning("%s", error)
+        return None
+
+
+def lease_of(store: MlflowStore, parent: StoredRun) -> Lease:
+    """Return the lease of a parent run."""
+    text = parent.tags.get(LEASE_TAG)
+    place = f"tag {LEASE_TAG} of run {parent.run_id} in {store.shown}"
+    return Lease() if text is None else LEASE.load(text, place)
+
+
+def trials_of(parent_id: str) -> str:
+    """Return the search filter of the runs of a sweep's trials."""
+    return f"tags.`{PARENT_TAG}` = '{parent_id}'"
+
+
+def read_trials(store: MlflowStore, parent: StoredRun) -> StoredTrials:
+    """Return the trials that the store has of a sweep."""
+    query, experiment = trials_of(parent.run_id), [parent.experiment_id]
+    stored = StoredTrials()
+    table = _read_table(store, parent, stored)
+    if table is None:
+        _add_runs(store, stored, store.search(experiment, query))
+        return stored
+    deleted = {run.run_id for run in store.search(experiment, query, deleted=True)}
+    stored.table = table.number
+    stored.finished = {trial.key: trial for trial in table.trials if trial.run_id not in deleted}
+    stored.late = len(table.trials) - len(stored.finished)
+    late = f"{query} and tags.{TABLE_TAG} = '{table.number + 1}'"
+    stored.late += _add_runs(store, stored, store.search(experiment, late))
+    half_written = f"{query} and attributes.status = 'RUNNING'"
+    _add_runs(store, stored, store.search(experiment, half_written))
+    return stored
+
+
+def _add_runs(store: MlflowStore, stored: StoredTrials, runs: Iterable[StoredRun]) -> int:
+    """Add what is in these runs, and return their number; a run replaces its own row."""
+    count = 0
+    for run in runs:
+        key = run.tags.get("trial_key")
+        if key is None:
+            continue
+        count += 1
+        trial = finished_of(store, run)
+        kept = stored.finished.get(key) or stored.unfinished.get(key)
+        if kept is not None and kept.run_id != run.run_id:
+            if trial is None or key in stored.finished:
+                stored.doubles.append(run)
+                continue
+            stored.doubles.append(stored.unfinished[key])
+        stored.finished.pop(key, None)
+        stored.unfinished.pop(key, None)
+        if trial is None:
+            stored.unfinished[key] = run
+        else:
+            stored.finished[key] = trial
+    return count
+
+
+def _read_table(store: MlflowStore, parent: StoredRun, stored: StoredTrials) -> TrialTable | None:
+    """Return the sweep's table; None if there is none, or one that is damaged."""
+    if TABLE_FILE not in store.texts(parent.run_id):
+        return None
+    try:
+        with store.file(parent.run_id, TABLE_FILE) as path:
+            return read_table(path, f"{TABLE_FILE} of run {parent.run_id} in {store.shown}")
+    except Damaged as error:
+        _log.warning("run %s: %s", parent.run_id, error)
+        stored.needs_table = True
+        return None
+
+
+def finished_of(store: MlflowStore, run: StoredRun) -> FinishedTrial | None:
+    """Return the trial of a run; None where its writer was stopped half-way, or it is damaged."""
+    text = run.tags.get(RECORD_TAG)
+    if not run.has_ended or text is None:
+        return None
+    try:
+        if text == RECORD_FILE:
+            text = store.read_text(run.run_id, RECORD_FILE)
+        trial = TRIAL.load(text, f"tag {RECORD_TAG} of run {run.run_id} in {store.shown}")
+        return replace(trial, run_id=run.run_id)
+    except WrongVersion:
+        raise
+    except TrackingError as error:
+        # One damaged run must not make a sweep unreadable: the trial is recorded or run once more.
+        _log.warning("run %s is skipped: %s", run.run_id, error)
+        return None

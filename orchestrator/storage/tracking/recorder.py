@@ -55,17 +55,13 @@ class _Call:
 
 
 class Recorder:
-    """The recorder of one sweep, on the driver's side. A context manager; thread-safe."""
+    """The recorder of one sweep, on the driver's side. A context manager; thread-safe.
 
-    def __init__(
-        self,
-        tracking_uri: str,
-        home: Path,
-        log_path: Path,
-        *,
-        environ: Mapping[str, str] = os.environ,
-    ) -> None:
-        self._process = RecorderProcess(tracking_uri, home, log_path, environ)
+    What asks the store raises a `TrackingError` where it cannot be reached or used.
+    """
+
+    def __init__(self, tracking_uri: str, home: Path, log_path: Path) -> None:
+        self._process = RecorderProcess(tracking_uri, home, log_path)
         self._change = threading.Condition()
         self._queue: deque[FinishedTrial] = deque()
         self._calls: deque[_Call] = deque()
@@ -115,19 +111,11 @@ class Recorder:
             return dict(self._refused)
 
     def find(self, name: str) -> Manifest | None:
-        """Return the manifest of a sweep's latest generation in the store; None if it is new.
-
-        Raises:
-            TrackingError: the store cannot be reached or used.
-        """
+        """Return the manifest of a sweep's latest generation in the store; None if it is new."""
         return self._call("find", name)
 
     def latest_generation(self, name: str) -> int:
-        """Return the highest generation of a sweep in the store, of any version; 0 if it is new.
-
-        Raises:
-            TrackingError: the store cannot be reached or used.
-        """
+        """Return the highest generation of a sweep in the store, of any version; 0 if it is new."""
         return self._call("latest_generation", name)
 
     def read(
@@ -137,7 +125,6 @@ class Recorder:
 
         Raises:
             SweepNotFound: the store has none of that name and generation.
-            TrackingError: the store cannot be reached or used.
             NotRecorded: it did not answer in `timeout_s`.
         """
         try:
@@ -149,11 +136,7 @@ class Recorder:
     def curves(
         self, run_ids: Sequence[str], *, timeout_s: float | None = None
     ) -> Mapping[str, Telemetry]:
-        """Return the telemetry curves of a few trials by run id; {} if that takes too long.
-
-        Raises:
-            TrackingError: the store cannot be reached or used.
-        """
+        """Return the telemetry curves of a few trials by run id; {} if that takes too long."""
         try:
             return self._call("curves", tuple(run_ids), timeout_s=timeout_s)
         except TimeoutError:
@@ -165,7 +148,6 @@ class Recorder:
 
         Raises:
             LeaseHeld: another driver records into it.
-            TrackingError: the store cannot be reached or used.
         """
         finished: list[FinishedTrial] = self._call("open", opening)
         with self._change:
@@ -317,12 +299,10 @@ class RecorderProcess:
     It answers one call at a time. A new process opens the sweep that the last one had open.
     """
 
-    def __init__(
-        self, tracking_uri: str, home: Path, log_path: Path, environ: Mapping[str, str]
-    ) -> None:
+    def __init__(self, tracking_uri: str, home: Path, log_path: Path) -> None:
         self._setup = tracking_uri, address.artifact_root(home, tracking_uri), os.getpid()
         self._log_path = log_path
-        self._environ = dict(environ)
+        self._environ = dict(os.environ)
         address.set_defaults(self._environ)
         self._opening: SweepOpening | None = None
         self._has_opened = False

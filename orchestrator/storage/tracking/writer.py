@@ -13,7 +13,7 @@ from typing import Any
 
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, Telemetry, canonical
-from orchestrator.storage.tracking import reader, stored_runs
+from orchestrator.storage.tracking import reader
 from orchestrator.storage.tracking.errors import (
     ContentRefused,
     LeaseHeld,
@@ -21,6 +21,7 @@ from orchestrator.storage.tracking.errors import (
     TrackingError,
 )
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
+from orchestrator.storage.tracking.reader import MANIFEST_FILE, TABLE_TAG, StoredTrials
 from orchestrator.storage.tracking.records import (
     BEAT_S,
     LEASE,
@@ -35,12 +36,12 @@ from orchestrator.storage.tracking.records import (
 )
 from orchestrator.storage.tracking.run_content import (
     PARENT_TAG,
+    SOURCE_TAGS,
     TRIAL_TAGS,
     RunContent,
     environment_digest,
     run_content,
 )
-from orchestrator.storage.tracking.stored_runs import TABLE_TAG, StoredTrials
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, TrialTable, write_table
 from orchestrator.storage.tracking.ui_views import view_tags
 
@@ -132,10 +133,10 @@ class Writer:
         if parent is None:
             parent = self._create_parent()
         else:
-            stored_runs.read_manifest(self._store, parent)  # refuses one of another version
+            reader.read_manifest(self._store, parent)  # refuses one of another version
         self._parent = parent.run_id
         claimed_s = self._claim(parent)
-        self._stored = stored_runs.read_trials(self._store, parent)
+        self._stored = reader.read_trials(self._store, parent)
         self._describe(opening)
         self._confirm(claimed_s)
         for run in self._stored.doubles:
@@ -209,12 +210,19 @@ class Writer:
         return self._opening.manifest
 
     def _find_parent(self) -> StoredRun | None:
-        query = stored_runs.parents_of(self._manifest().identity.generation)
-        return stored_runs.first_parent(self._store.search([self._experiment], query))
+        query = f"tags.generation = '{self._manifest().identity.generation}'"
+        return reader.first_parent(self._store.search([self._experiment], query))
 
     def _create_parent(self) -> StoredRun:
         identity, now_s = self._manifest().identity, time.time()
-        tags = stored_runs.parent_tags(identity) | self._lease(now_s)
+        tags = {
+            **SOURCE_TAGS,
+            "sweep": identity.label,
+            "generation": str(identity.generation),
+            "workload": identity.workload,
+            "state": "running",
+            **self._lease(now_s),
+        }
         run_id = self._store.create_run(self._experiment, identity.label, round(now_s * 1000), tags)
         parent = self._find_parent() or self._store.run(run_id)
         if parent.run_id != run_id:
@@ -254,7 +262,7 @@ class Writer:
 
     def _refuse_other(self, parent: StoredRun, now_s: float) -> None:
         assert self._opening is not None
-        lease = stored_runs.lease_of(self._store, parent)
+        lease = reader.lease_of(self._store, parent)
         if lease.owner != self._opening.owner and lease.is_held(now_s):
             self._holds_lease = False
             raise LeaseHeld(self._manifest().identity.label, str(lease.owner), lease.until_s)
@@ -263,7 +271,7 @@ class Writer:
         self._store.write_text(self._parent, "spec.yaml", opening.spec_yaml)
         self._store.write_text(self._parent, "plan.json", canonical(opening.plan))
         manifest = MANIFEST.dump(opening.manifest)
-        self._store.write_text(self._parent, stored_runs.MANIFEST_FILE, manifest)
+        self._store.write_text(self._parent, MANIFEST_FILE, manifest)
         self._store.tag_experiment(self._experiment, view_tags(self._parent, opening.manifest))
         self._environments = set(self._store.texts(self._parent, _ENVIRONMENTS))
 
@@ -306,7 +314,7 @@ class Writer:
         tags = {PARENT_TAG: self._parent, **content.tags}
         for last_try in (False, True):
             if key in self._unsure:
-                query = f"{stored_runs.trials_of(self._parent)} and tags.trial_key = '{key}'"
+                query = f"{reader.trials_of(self._parent)} and tags.trial_key = '{key}'"
                 for run in self._store.search([self._experiment], query):
                     self._unsure.discard(key)
                     return run

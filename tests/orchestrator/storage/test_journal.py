@@ -20,8 +20,7 @@ from orchestrator.storage.journal import (
     VERSION,
     BlockSuggested,
     Journal,
-    JournalCorrupt,
-    JournalVersion,
+    JournalError,
     Record,
     RoundFinished,
     SessionEnded,
@@ -112,7 +111,7 @@ def test_damage_in_the_middle_is_reported_with_its_line(
     lines[line - 1] = damage
     path = tmp_path / journal.FILE_NAME
     path.write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(JournalCorrupt) as caught:
+    with pytest.raises(JournalError) as caught:
         Journal(tmp_path)
     message = str(caught.value)
     assert f"{path}, line {line}: expected a journal record" in message
@@ -136,7 +135,7 @@ def test_a_journal_of_another_version_is_refused(
     received = "no version" if version is None else f"version {version}"
     expected = f"{path}, line 1: expected a journal of version {VERSION}, received {received}:"
     for opened in (journal.read, Journal):
-        with pytest.raises(JournalVersion) as caught:
+        with pytest.raises(JournalError) as caught:
             opened(tmp_path)
         assert str(caught.value).startswith(expected)
         assert "--fresh" in str(caught.value)

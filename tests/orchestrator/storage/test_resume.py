@@ -89,7 +89,7 @@ def test_a_block_without_an_outcome_here_is_the_stores(journal: Journal) -> None
 
 def test_a_block_that_was_run_with_two_configs_is_refused(journal: Journal) -> None:
     here, there = finished(1, PORTABLE), with_units(1, 2)
-    with pytest.raises(resume.TwoConfigs, match=r'block 1: .*"units":33.*"units":2.*--fresh'):
+    with pytest.raises(resume.Incomparable, match=r'block 1: .*"units":33.*"units":2.*--fresh'):
         merged(journal, ended(here), [here, there])
     assert journal.state is not None
     assert list(journal.state.finished.values()) == [here], "nothing is written"

@@ -41,9 +41,13 @@ from tests.orchestrator.sample_sweeps import (
 TRIALS = [finished(block) for block in range(40)]
 
 
+@pytest.fixture(autouse=True)
+def no_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+
+
 def recorder(home: Path, uri: str | None = None) -> Recorder:
-    surroundings = os.environ | {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
-    return Recorder(uri or address(home), home, home / "recorder.log", environ=surroundings)
+    return Recorder(uri or address(home), home, home / "recorder.log")
 
 
 def recorded(home: Path) -> list[tuple[str, str]]:

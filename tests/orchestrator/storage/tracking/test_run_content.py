@@ -122,7 +122,8 @@ def test_long_texts_are_artifacts_and_many_values_several_requests(home: Path) -
     kernel = Kernel("portable", "portable", "op " * 9000)
     metrics = {f"m/{index}": index / 7 for index in range(900)}
     failure = FailureRecord("crash", "SIGSEGV", "last\nlines\n")
-    trial = finished(epochs=500, metrics=metrics, kernel=kernel, failure=failure)
+    texts = {"sample.txt": "To be \udcff", "outcome.json": "{}"}
+    trial = finished(epochs=500, metrics=metrics, kernel=kernel, failure=failure, artifacts=texts)
     trial = replace(trial, trial=replace(trial.trial, config=config))
     record(home, trial)
     (run,) = children(home)
@@ -131,8 +132,10 @@ def test_long_texts_are_artifacts_and_many_values_several_requests(home: Path) -
     store = MlflowStore(address(home))
     assert store.read_text(run.info.run_id, "kernel_evidence.txt") == kernel.evidence
     assert store.read_text(run.info.run_id, "trainer_output.txt").endswith("last\nlines\n")
+    assert store.read_text(run.info.run_id, "texts/sample.txt") == "To be ?"
+    assert store.read_text(run.info.run_id, "texts/outcome.json") == "{}"
     table(home).unlink()
-    assert record(home) == [trial]
+    assert record(home) == [replace(trial, outcome=replace(trial.outcome, artifacts={}))]
 
 
 @pytest.mark.parametrize(
