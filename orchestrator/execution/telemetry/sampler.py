@@ -11,11 +11,10 @@ import threading
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import psutil
 
-from orchestrator.execution.telemetry.cpu_sensors import POWERCAP, Rapl
+from orchestrator.execution.telemetry.cpu_sensors import Rapl
 from orchestrator.execution.telemetry.gpu_gauge import GpuGauge, KeptNvml
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
 from orchestrator.execution.telemetry.readings import (
@@ -62,13 +61,12 @@ _SUSPENSION_S = 0.5
 class Instruments:
     """Instruments that are kept from trial to trial: opening NVML or listing processes takes long.
 
-    One sampler uses it at a time. The first one makes `rapl`.
+    One sampler uses it at a time.
     """
 
     nvml: KeptNvml = field(default_factory=KeptNvml)
     neighbours: Neighbours = field(default_factory=Neighbours)
-    powercap: Path = POWERCAP
-    rapl: Rapl | None = None
+    rapl: Rapl = field(default_factory=Rapl)
 
 
 class Sampler:
@@ -157,8 +155,6 @@ class Sampler:
         gpus = None
         try:
             node = NodeGauge(self._pid, self._instruments.neighbours, self._rivals)
-            if self._instruments.rapl is None:
-                self._instruments.rapl = Rapl(self._instruments.powercap)
             if self._device == "gpu":
                 gpus = GpuGauge(self._instruments.nvml, self._visible)
             self._loop(gpus, node, self._instruments.rapl)
