@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from operator import attrgetter
+from typing import TypeAlias, cast
 
 from orchestrator.core.criteria import MeasureMode
 from workloads.protocol import Device
@@ -97,33 +98,15 @@ class Arm:
     def __lt__(self, other: Arm) -> bool:
         return self.identity < other.identity
 
-    @property
-    def hardware_class(self) -> HardwareRef:
-        """The hardware class, however the arm uses it."""
-        return self.hardware.hardware_class
+    hardware_class = cast(HardwareRef, property(attrgetter("hardware.hardware_class")))
+    usage = cast(Usage, property(attrgetter("hardware.usage")))
+    device = cast(Device, property(attrgetter("hardware.hardware_class.device")))
+    measure = cast(MeasureMode, property(attrgetter("hardware.usage.measure")))
+    work = cast(str, property(attrgetter("hardware.usage.work")))
+    """The arm's own amount of work (`epochs 1`); empty where it does all of the sweep's.
 
-    @property
-    def usage(self) -> Usage:
-        """How the arm uses its hardware."""
-        return self.hardware.usage
-
-    @property
-    def device(self) -> Device:
-        """The device that the arm's trials run on."""
-        return self.hardware.hardware_class.device
-
-    @property
-    def measure(self) -> MeasureMode:
-        """`full` for whole trainings, `timing` for trials that are timed in slices."""
-        return self.hardware.usage.measure
-
-    @property
-    def work(self) -> str:
-        """The arm's own amount of work (`epochs 1`); empty where it does all of the sweep's.
-
-        Arms are compared by what they learned only where this is equal.
-        """
-        return self.hardware.usage.work
+    Arms are compared by what they learned only where this is equal.
+    """
 
     @property
     def identity(self) -> ArmIdentity:

@@ -8,7 +8,7 @@ core: JAX × 0.98, TensorFlow × 1.8, PyTorch × 3.7), so it does not cancel wit
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import quantiles
 
@@ -64,28 +64,21 @@ def detect_disturbance(
         limits: the limits of the spec.
         expected_canary_ms: the canary time that `CanaryBaseline` expected before this trial.
     """
-    return dict(_causes(metrics, telemetry, limits, expected_canary_ms))
-
-
-def _causes(
-    metrics: Mapping[str, float],
-    telemetry: Telemetry,
-    limits: DisturbanceLimits,
-    expected_canary_ms: float | None,
-) -> Iterator[tuple[str, float]]:
+    causes: dict[str, float] = {}
     for cause, name in _SHARES:
         share = metrics.get(name, 0.0)
         if cause == THROTTLING and set(telemetry.throttle_reasons or ()) == {_POWER_LIMIT}:
             continue
         if share > getattr(limits, name) * _short_trial_factor(name, metrics):
-            yield cause, share
+            causes[cause] = share
     canary_ms = metrics.get("canary_ms")
     if canary_ms is not None and expected_canary_ms:
         ratio = canary_ms / expected_canary_ms
         if ratio > limits.canary:
-            yield SLOW_CANARY, ratio
+            causes[SLOW_CANARY] = ratio
     if telemetry.other_gpu_processes:
-        yield SHARED_GPU, telemetry.other_gpu_processes
+        causes[SHARED_GPU] = telemetry.other_gpu_processes
+    return causes
 
 
 def _short_trial_factor(name: str, metrics: Mapping[str, float]) -> float:

@@ -23,12 +23,9 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 class Stopped(BaseException):
-    """Ends what runs, on the way to a clean exit.
+    """Ends what runs, on the way to a clean exit; `reason` is a sentence, if it was no signal.
 
     Not an `Exception`: Tune would catch it and wait for every running trial.
-
-    Args:
-        reason: a sentence for people, where it was no signal.
     """
 
     def __init__(self, reason: str = "") -> None:
