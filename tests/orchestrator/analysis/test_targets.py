@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -36,7 +35,6 @@ from tests.orchestrator.sample_records import (
     RELU,
     UNROLL,
     XLA,
-    changed,
     sweep,
     trial,
 )
@@ -197,27 +195,6 @@ def test_only_whole_trainings_of_the_same_mathematics_are_compared() -> None:
     target = target_of(to_target(trials, (PORTABLE, XLA, RELU, TIMED)))
     assert [row.arm for row in target.arms] == [PORTABLE, XLA, RELU]
     assert [comparison.arm for comparison in target.comparisons] == [XLA]
-
-
-@pytest.mark.parametrize(
-    ("blocks", "noisy", "expected"),
-    [
-        (8, 2, ("less", True, 6)),
-        (7, 2, ("less", False, 7)),
-        (8, 3, ("inconclusive", False, 8)),
-        (8, 8, ("inconclusive", False, 8)),
-    ],
-)
-def test_disturbed_rounds_are_excluded_if_enough_are_quiet(
-    blocks: int, noisy: int, expected: tuple[str, bool, int]
-) -> None:
-    record = learning(blocks=blocks)
-    trials = tuple(
-        changed(finished, disturbance={"other_processes": 90.0} if finished.block < noisy else {})
-        for finished in record.trials
-    )
-    comparison = comparison_of(replace(record, trials=trials))
-    assert (comparison.verdict, comparison.quiet_only, len(comparison.pairs)) == expected
 
 
 @pytest.mark.parametrize(
