@@ -25,16 +25,12 @@ from orchestrator.scheduling.watcher import LoggedProgress
 from orchestrator.spec import SpecError, SweepSpec, parse
 from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_records import changed, paired
+from tests.orchestrator.sample_specs import spec_data
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import writer
 
 ROOT = Path(__file__).resolve().parents[2]
-SPEC: dict[str, Any] = {
-    "name": "mine",
-    "workload": "image_rows",
-    "search": {"sampler": "random", "configs": 3, "space": {"units": [4, 8, 16]}},
-    "arms": {"implementations": ("tensorflow/portable",), "hardware": ["cpu"]},
-}
+SPEC = spec_data(implementations=("tensorflow/portable",))
 WORKLOAD = """
 from rnnsweep import Context
 

@@ -9,7 +9,8 @@ import pytest
 
 from orchestrator.execution import workload_check
 from orchestrator.execution.workload_check import WorkloadUnusable, expect_importable
-from orchestrator.spec import SweepSpec, parse
+from orchestrator.spec import SweepSpec
+from tests.orchestrator.sample_specs import spec
 
 MODULES = {
     "good": "import json\nprint('noise')\ndef run(trial): return {}\n",
@@ -32,11 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sweep(workload: str) -> SweepSpec:
-    return parse(
-        f"{{name: mine, workload: '{workload}', search: {{configs: [{{units: 8}}]}}, "
-        "arms: {implementations: [tensorflow/portable], hardware: [cpu]}}",
-        source="text",
-    )
+    return spec(workload=workload, sampler=None, space=None, configs=[{"units": 8}])
 
 
 @pytest.mark.parametrize("workload", ["good:run", "picky:run"])
