@@ -45,6 +45,9 @@ class Framework(ABC):
     gpu_advice: str
     """What to check if the framework sees no GPU."""
 
+    blindness = ""
+    """The framework's own reason why it sees none, in parentheses."""
+
     def __init__(self) -> None:
         self._is_configured = False
 
@@ -67,8 +70,9 @@ class Framework(ABC):
         """
         if device == "gpu" and not self.has_gpu():
             raise NotPossible(
-                f"device gpu: expected a GPU that {self.name} can use; it sees none: check the"
-                f" driver, CUDA_VISIBLE_DEVICES, and that {self.gpu_advice}"
+                f"device gpu: expected a GPU that {self.name} can use; it sees none"
+                f"{self.blindness}: check the driver, CUDA_VISIBLE_DEVICES, and that"
+                f" {self.gpu_advice}"
             )
 
     @abstractmethod

@@ -52,7 +52,8 @@ class _Jax(Framework):
     def has_gpu(self) -> bool:
         try:
             return jax.default_backend() == "gpu"
-        except RuntimeError:  # the plugin may raise if GPUs are hidden
+        except RuntimeError as error:  # the plugin may raise if GPUs are hidden
+            self.blindness = f" ({error})"
             return False
 
     def synchronise(self, values: Any = None) -> None:
