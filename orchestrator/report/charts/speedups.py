@@ -1,72 +1,85 @@
-"""The plot of speed-ups over the baseline, with intervals and the margin of sameness."""
+"""The charts of speed-ups over the baseline: by arm with intervals, and by hardware."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
+
+import altair as alt
 
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.report.charts.chart import Axis, Band, Chart, Series
-from orchestrator.report.document import Table
-from orchestrator.report.wording import ArmNames, verdict_sentence
+from orchestrator.report.charts.chart import Chart, row_names, rows, scale, short, styled
+from orchestrator.report.document import Column, make_table
+from orchestrator.report.wording.sentences import ArmNames, verdict_sentence
 
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""
 
-_AXIS = "speed-up over the baseline (×, logarithmic)"
+_FULL_SHADE = math.log(4)  # a factor of 4 either way is as dark as it gets
 
 
 def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
-    """Make a plot of all comparisons; an empty list if nothing could be compared."""
+    """Make a chart of all comparisons; an empty list if nothing could be compared."""
     compared = [comparison for comparison in summary.comparisons if comparison.speedup is not None]
     if not compared:
         return []
+    columns: list[Column[Comparison]] = [
+        Column("arm", lambda comparison: name(comparison.arm)),
+        Column("baseline", lambda comparison: comparison.baseline and name(comparison.baseline)),
+        Column("speed-up (95 %)", lambda comparison: ratio(comparison.speedup), numeric=True),
+        Column("blocks", lambda comparison: len(comparison.pairs)),
+        Column("verdict", lambda comparison: comparison.verdict),
+    ]
+    shown = [(comparison, deciding_interval(comparison)) for comparison in compared]
+    data = [_row(comparison, decisive, name) for comparison, decisive in shown]
+    ends = [row[key] for row in data for key in ("low", "high", "outer_low", "outer_high")]
     margin = compared[0].margin
-    bands = (
-        Band(1 / (1 + margin), 1 + margin, f"same within {100 * margin:g} %"),
-        Band(1, 1, "as fast as the baseline"),
+    is_corrected = any(comparison.speedup != decisive for comparison, decisive in shown)
+    across = alt.X("value:Q").scale(
+        scale([1 / (1 + margin), 1 + margin, *(row["value"] for row in data)], ends, log=True)
     )
-    rows = tuple(
-        (
-            name(comparison.arm),
-            name(comparison.baseline) if comparison.baseline else "",
-            ratio(comparison.speedup),
-            str(len(comparison.pairs)),
-            comparison.verdict,
-        )
-        for comparison in compared
+    across = across.title(
+        "speed-up (×, logarithmic); thin: corrected"
+        if is_corrected
+        else "speed-up over the baseline (×, logarithmic)"
     )
-    headers = ("arm", "baseline", "speed-up (95 %)", "blocks", "verdict")
-    has_corrected = any(
-        deciding_interval(comparison) != comparison.speedup for comparison in compared
+    layer = rows(data).encode(across, alt.Y("row:N", sort=None, axis=None))
+    look = styled({name(comparison.arm): styles[comparison.arm] for comparison in compared})
+    colour = look["color"].legend(None)
+    filled = alt.condition("datum.hollow", alt.value(0), alt.value(1))
+    mark = layer.mark_point(size=110, filled=False, clip=True).encode(
+        colour,
+        look["shape"].legend(None),
+        fill=alt.Fill("name:N", scale=colour.scale, legend=None),
+        fillOpacity=filled,
+        tooltip="text:N",
     )
-    axis = "speed-up (×, logarithmic); thin: corrected" if has_corrected else _AXIS
+    drawing = alt.layer(
+        rows([{}]).mark_rect(color="var(--rule)", opacity=0.7).encode(
+            x=alt.datum(1 / (1 + margin)), x2=alt.datum(1 + margin)
+        ),
+        rows([{}]).mark_rule(color="var(--quiet)", strokeDash=[2, 3]).encode(x=alt.datum(1)),
+        layer.mark_rule(strokeWidth=1.5, clip=True).encode(colour, x="outer_low:Q", x2="outer_high"),
+        layer.mark_rule(strokeWidth=4, clip=True).encode(colour, x="low:Q", x2="high"),
+        mark,
+        row_names(layer),
+    ).properties(height=alt.Step(70))
+    texts = (f"{row['name']}: {row['label'][2:]}" for row in data)
     return [
         Chart(
             key="speedups",
             part="speed",
             title="Speed-up with its 95 % interval",
-            description="; ".join(_description(comparison, name) for comparison in compared) + ".",
-            positions=Axis("", categories=tuple(name(comparison.arm) for comparison in compared)),
-            values=Axis(axis, log=True),
-            series=tuple(
-                series
-                for place, comparison in enumerate(compared)
-                for series in _row(place, comparison, name, styles[comparison.arm])
-            ),
-            table=Table(headers, rows, frozenset({2, 3})),
-            bands=bands,
-            sideways=True,
+            description="; ".join(texts) + ".",
+            table=make_table(columns, compared),
+            drawing=drawing,
+            notes=(f"Grey band: same within {100 * margin:g} %", "Dotted line: the baseline"),
         )
     ]
-
-
-def _description(comparison: Comparison, name: ArmNames) -> str:
-    shown = ratio(deciding_interval(comparison))
-    return f"{name(comparison.arm)}: {comparison.verdict}, {shown}"
 
 
 def deciding_interval(comparison: Comparison) -> Estimate | None:
@@ -74,31 +87,19 @@ def deciding_interval(comparison: Comparison) -> Estimate | None:
     return comparison.corrected or comparison.speedup
 
 
-def _row(place: int, comparison: Comparison, name: ArmNames, style: int) -> Iterator[Series]:
-    """Draw the plain interval at the point, and around it the one that decides the verdict."""
-    assert comparison.speedup is not None  # only those are drawn
-    label = (
-        SIGNS[comparison.verdict] + f" {comparison.verdict}: {ratio(deciding_interval(comparison))}"
-    )
-    if comparison.corrected is not None:
-        yield Series(
-            name=name(comparison.arm),
-            style=style,
-            mark="interval",
-            positions=(place,),
-            values=(comparison.corrected.value,),
-            low=(comparison.corrected.low,),
-            high=(comparison.corrected.high,),
-        )
-    yield Series(
-        name=name(comparison.arm),
-        style=style,
-        mark="points",
-        positions=(place,),
-        values=(comparison.speedup.value,),
-        low=(comparison.speedup.low,),
-        high=(comparison.speedup.high,),
-        labels=(label,),
-        hover=(verdict_sentence(comparison, name),),
-        hollow=comparison.verdict == "inconclusive",
-    )
+def _row(comparison: Comparison, decisive: Estimate | None, name: ArmNames) -> dict[str, object]:
+    estimate = comparison.speedup
+    assert estimate is not None  # only those are drawn
+    assert decisive is not None
+    return {
+        "name": short(name(comparison.arm)),
+        "row": name(comparison.arm),
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "outer_low": decisive.low,
+        "outer_high": decisive.high,
+        "label": f"{SIGNS[comparison.verdict]} {comparison.verdict}: {ratio(decisive)}",
+        "hollow": comparison.verdict == "inconclusive",
+        "text": verdict_sentence(comparison, name),
+    }
