@@ -121,7 +121,7 @@ def report(
     text = render.render(summary, form, width=width(), colour=colour, brief=brief)
     _put(text.encode(errors="replace"), output)
     if plots is not None:
-        from orchestrator.report.formats.matplotlib_plots import draw
+        from orchestrator.report.formats.images import draw
 
         try:
             drawn = draw(summary, plots)

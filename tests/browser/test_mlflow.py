@@ -21,6 +21,8 @@ from tests.integration.sweeping import Command, Home, wait_for
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, address, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import children, writer
 
+pytestmark = pytest.mark.full
+
 _PATIENCE_MS = 60_000
 _CURVE = "system/cpu_utilization_percentage"
 
@@ -96,9 +98,7 @@ def test_the_sweeps_run_has_its_report(served: str, home: Home, page: Page) -> N
     page.goto(f"{run}/artifacts/report.html")
     report = page.frame_locator("iframe")
     expect(report.get_by_role("heading", name="Sweep quickstart")).to_be_visible()
-    expect(
-        report.locator(".plotly svg.main-svg").first
-    ).to_be_visible()  # its scripts may run there
+    expect(report.locator(".plot svg.marks").first).to_be_visible()  # its scripts may run there
 
 
 def test_a_trials_run_has_its_curves(served: str, home: Home, page: Page) -> None:

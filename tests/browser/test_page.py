@@ -8,15 +8,17 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.charts import Chart, plots_of
+from orchestrator.report.charts import charts_of
 from tests.browser import samples
 from tests.browser.conftest import Open
 from tests.orchestrator.sample_records import sweep
 
+pytestmark = pytest.mark.full
+
 
 def test_a_page_draws_every_point_without_messages_or_requests(open_page: Open) -> None:
     record = samples.rich()
-    charts = [plot for plot in plots_of(samples.summary(record)) if isinstance(plot, Chart)]
+    charts = charts_of(samples.summary(record))
     assert {chart.part for chart in charts} >= {
         "speed", "fronts", "crossovers", "learning", "phases", "telemetry",
     }  # fmt: skip
@@ -25,16 +27,12 @@ def test_a_page_draws_every_point_without_messages_or_requests(open_page: Open) 
     assert [url.split(":")[0] for url in opened.requests] == ["file"]
     page = opened.page
     for chart in charts:
-        drawn = page.locator(f"#figure-{chart.key} .plot")
-        marked = [s for s in chart.series if s.mark in ("points", "interval", "bars")]
-        points = sum(value is not None for series in marked for value in series.values)
-        assert drawn.locator(".point").count() >= points, chart.key
-        lines = [s for s in chart.series if "line" in s.mark]
-        assert drawn.locator("path.js-line").count() >= len(lines), chart.key
-    cells = page.locator("#figure-matrix td").all_inner_texts()
-    assert "baseline" in cells
-    assert any("▲ faster" in cell for cell in cells)
-    assert any("▼ slower" in cell for cell in cells)
+        drawn = page.locator(f"#figure-{chart.key} .plot svg")
+        assert drawn.locator("g.mark-group path, g.mark-rule line").count() > 1, chart.key
+    points = page.locator("#figure-speedups .plot .mark-symbol path").count()
+    assert points >= len([c for c in samples.summary(record).comparisons if c.speedup])
+    cells = page.locator("#figure-matrix .plot svg").inner_text()
+    assert all(text in cells for text in ("baseline", "▲ faster", "▼ slower"))
 
 
 def test_no_text_of_a_sweep_is_executed(open_page: Open) -> None:
@@ -50,7 +48,7 @@ def test_no_text_of_a_sweep_is_executed(open_page: Open) -> None:
     heading = page.locator("h1").inner_text()
     assert samples.HOSTILE[1] in heading
     assert samples.HOSTILE[0] in page.locator("#trial-table").inner_text()
-    titles = page.locator(".plot .annotation-text").all_text_contents()
+    titles = page.locator("#figure-speedups .plot svg text").all_text_contents()
     assert any(title.startswith(samples.HOSTILE[0]) for title in titles)
     assert any("$\\frac{a}{b}$" in title for title in titles)
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import altair as alt
 
+from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.report.charts.chart import Chart, row_names, rows, scale, short, styled
+from orchestrator.report.charts.chart import Axis, Chart, Names, row_names, rows, short
 from orchestrator.report.document import Column, make_table
-from orchestrator.report.wording.sentences import ArmNames, verdict_sentence
+from orchestrator.report.wording import ArmNames, verdict_sentence
 
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""
@@ -30,54 +32,49 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     columns: list[Column[Comparison]] = [
         Column("arm", lambda comparison: name(comparison.arm)),
         Column("baseline", lambda comparison: comparison.baseline and name(comparison.baseline)),
-        Column("speed-up (95 %)", lambda comparison: ratio(comparison.speedup), numeric=True),
+        Column("speed-up (95 %)", lambda comparison: comparison.speedup, show=ratio),
         Column("blocks", lambda comparison: len(comparison.pairs)),
         Column("verdict", lambda comparison: comparison.verdict),
     ]
-    shown = [(comparison, deciding_interval(comparison)) for comparison in compared]
-    data = [_row(comparison, decisive, name) for comparison, decisive in shown]
-    ends = [row[key] for row in data for key in ("low", "high", "outer_low", "outer_high")]
-    margin = compared[0].margin
-    is_corrected = any(comparison.speedup != decisive for comparison, decisive in shown)
-    across = alt.X("value:Q").scale(
-        scale([1 / (1 + margin), 1 + margin, *(row["value"] for row in data)], ends, log=True)
-    )
-    across = across.title(
-        "speed-up (×, logarithmic); thin: corrected"
-        if is_corrected
-        else "speed-up over the baseline (×, logarithmic)"
-    )
-    layer = rows(data).encode(across, alt.Y("row:N", sort=None, axis=None))
-    look = styled({name(comparison.arm): styles[comparison.arm] for comparison in compared})
-    colour = look["color"].legend(None)
-    filled = alt.condition("datum.hollow", alt.value(0), alt.value(1))
-    mark = layer.mark_point(size=110, filled=False, clip=True).encode(
-        colour,
-        look["shape"].legend(None),
-        fill=alt.Fill("name:N", scale=colour.scale, legend=None),
-        fillOpacity=filled,
-        tooltip="text:N",
-    )
+    data = [_row(comparison, name) for comparison in compared]
+    ends = [row[end] for row in data for end in ("low", "high", "outer_low", "outer_high")]
+    low, high = 1 / (1 + compared[0].margin), 1 + compared[0].margin
+    corrected = any(deciding_interval(c) != c.speedup for c in compared)
+    title = "speed-up over the baseline (×)" + ("; thin: corrected" if corrected else "")
+    axis = Axis(title, [low, high, *(row["value"] for row in data)], ends, log=True)
+    looks = Names({name(comparison.arm): styles[comparison.arm] for comparison in compared})
+    colour = looks.colour(legend=None)
+    layer = rows(data).encode(alt.Y("row:N", sort=None, axis=None))
     drawing = alt.layer(
-        rows([{}]).mark_rect(color="var(--rule)", opacity=0.7).encode(
-            x=alt.datum(1 / (1 + margin)), x2=alt.datum(1 + margin)
-        ),
+        rows([{}])
+        .mark_rect(color="var(--rule)", opacity=0.7)
+        .encode(x=alt.datum(low), x2=alt.datum(high)),
         rows([{}]).mark_rule(color="var(--quiet)", strokeDash=[2, 3]).encode(x=alt.datum(1)),
-        layer.mark_rule(strokeWidth=1.5, clip=True).encode(colour, x="outer_low:Q", x2="outer_high"),
-        layer.mark_rule(strokeWidth=4, clip=True).encode(colour, x="low:Q", x2="high"),
-        mark,
+        layer.mark_rule(strokeWidth=1.5, clip=True).encode(
+            colour, axis.on(alt.X("outer_low:Q")), x2="outer_high:Q"
+        ),
+        layer.mark_rule(strokeWidth=4, clip=True).encode(colour, x="low:Q", x2="high:Q"),
+        layer.mark_point(size=110, fill="var(--paper)", opacity=1).encode(
+            colour, looks.shape(legend=None), x="value:Q", tooltip="text:N"
+        ),
+        layer.transform_filter("!datum.hollow")
+        .mark_point(size=110, filled=True, opacity=1)
+        .encode(colour, looks.shape(legend=None), x="value:Q", tooltip="text:N"),
         row_names(layer),
     ).properties(height=alt.Step(70))
-    texts = (f"{row['name']}: {row['label'][2:]}" for row in data)
     return [
         Chart(
             key="speedups",
             part="speed",
             title="Speed-up with its 95 % interval",
-            description="; ".join(texts) + ".",
+            description="; ".join(_description(comparison, name) for comparison in compared) + ".",
             table=make_table(columns, compared),
             drawing=drawing,
-            notes=(f"Grey band: same within {100 * margin:g} %", "Dotted line: the baseline"),
+            notes=(
+                f"Grey band: same within {100 * compared[0].margin:g} %",
+                "Dotted line: as fast as the baseline",
+                "Hollow point: inconclusive",
+            ),
         )
     ]
 
@@ -87,19 +84,95 @@ def deciding_interval(comparison: Comparison) -> Estimate | None:
     return comparison.corrected or comparison.speedup
 
 
-def _row(comparison: Comparison, decisive: Estimate | None, name: ArmNames) -> dict[str, object]:
-    estimate = comparison.speedup
-    assert estimate is not None  # only those are drawn
+def _description(comparison: Comparison, name: ArmNames) -> str:
+    return f"{name(comparison.arm)}: {comparison.verdict}, {ratio(deciding_interval(comparison))}"
+
+
+def _row(comparison: Comparison, name: ArmNames) -> dict[str, Any]:
+    plain, decisive = comparison.speedup, deciding_interval(comparison)
+    assert plain is not None  # only those are drawn
     assert decisive is not None
     return {
-        "name": short(name(comparison.arm)),
-        "row": name(comparison.arm),
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
+        "name": name(comparison.arm),
+        "row": short(name(comparison.arm)),
+        "label": f"{SIGNS[comparison.verdict]} {comparison.verdict}: {ratio(decisive)}",
+        "value": plain.value,
+        "low": plain.low,
+        "high": plain.high,
         "outer_low": decisive.low,
         "outer_high": decisive.high,
-        "label": f"{SIGNS[comparison.verdict]} {comparison.verdict}: {ratio(decisive)}",
         "hollow": comparison.verdict == "inconclusive",
         "text": verdict_sentence(comparison, name),
     }
+
+
+def matrix(summary: ReportSummary) -> list[Chart]:
+    """Make the matrix of hardware × implementation; an empty list if no arm has a speed-up."""
+    cells = summary.arms
+    if not any(cell.speedup for cell in cells):
+        return []
+    shown = {comparison.arm: deciding_interval(comparison) for comparison in summary.comparisons}
+
+    def figure(cell: ArmSummary) -> str | None:
+        return ratio(shown.get(cell.arm, cell.speedup)) if cell.speedup else None
+
+    columns: list[Column[ArmSummary]] = [
+        Column("implementation", lambda cell: cell.arm.implementation),
+        Column("hardware", lambda cell: str(cell.arm.hardware)),
+        Column("speed-up (95 %)", figure, numeric=True),
+        Column("verdict", _verdict),
+    ]
+    data = [
+        {
+            "implementation": short(cell.arm.implementation, 34),
+            "hardware": short(str(cell.arm.hardware), 30),
+            "figure": figure(cell) or "",
+            "verdict": _verdict(cell),
+            "colour": "var(--up)" if _shade(cell) > 0 else "var(--down)",
+            "shade": abs(_shade(cell)),
+        }
+        for cell in cells
+    ]
+    layer = rows(data).encode(
+        alt.X("hardware:N", sort=None, title=None).axis(orient="top", labelAngle=0, labelLimit=220),
+        alt.Y("implementation:N", sort=None, title=None).axis(labelLimit=220),
+    )
+    text = layer.mark_text(color="var(--ink)")
+    drawing = alt.layer(
+        layer.mark_rect(stroke="var(--rule)").encode(
+            fill=alt.Fill("colour:N", scale=None),
+            fillOpacity=alt.FillOpacity("shade:Q", scale=None),
+        ),
+        text.encode(text="figure:N", yOffset=alt.value(18)),
+        text.encode(text="verdict:N", yOffset=alt.value(36)),
+    ).properties(height=alt.Step(54))
+    return [
+        Chart(
+            key="matrix",
+            part="matrix",
+            title="Speed-up by implementation and hardware",
+            description="; ".join(
+                f"{cell.arm}: {' '.join(filter(None, (figure(cell), _verdict(cell))))}"
+                for cell in cells
+            ),
+            table=make_table(columns, cells),
+            drawing=drawing,
+            notes=(
+                "Green cells are faster than the baseline, and orange cells slower; darker cells"
+                " differ more",
+            ),
+        )
+    ]
+
+
+def _verdict(cell: ArmSummary) -> str:
+    return f"{SIGNS.get(cell.verdict, '')} {cell.verdict}".strip()
+
+
+def _shade(cell: ArmSummary) -> float:
+    """Return how far a cell's speed-up is from 1, from -1 to 1; 0 if it is inconclusive."""
+    if cell.speedup is None or not 0 < cell.speedup.value < math.inf:
+        return 0.0
+    if cell.verdict == "inconclusive":
+        return 0.0
+    return max(-1.0, min(1.0, math.log(cell.speedup.value) / _FULL_SHADE))

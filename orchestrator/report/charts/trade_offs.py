@@ -1,159 +1,199 @@
-"""Plots of accuracy against time, energy or cost: the configs tried, and their Pareto front."""
+"""The charts of accuracy against time, energy or cost, and of the time of trials by phase."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import altair as alt
 
 from orchestrator.analysis.arms.best_configs import ParetoPoint, TradeOff
+from orchestrator.analysis.arms.over_time import PHASES
 from orchestrator.analysis.measures import FRESH_ONLY
 from orchestrator.analysis.statistics.formatting import count, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.report.charts.chart import Axis, Chart, Series
-from orchestrator.report.charts.naming import config_text, metric_title, slug
-from orchestrator.report.document import Table
+from orchestrator.report.charts.chart import (
+    Axis,
+    Chart,
+    Names,
+    config_text,
+    metric_title,
+    row_names,
+    rows,
+    short,
+    slug,
+)
+from orchestrator.report.document import Column, make_table
 from orchestrator.report.wording import ArmNames
-
-_FRONT_STYLE = 6  # grey, as its points belong to several arms
-
 
 MOST_POINTS = 1500
 """The most configs drawn: more look the same, and make the page slower. Fronts are complete."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    """One config on one arm, over its complete repeats."""
-
-    arm: Arm
-    block: int
-    expense: float
-    accuracy: float
-
-
 def trade_offs(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
-    """Make a plot of each front that has points."""
+    """Make a chart of each front that has points."""
     drawn = [trade_off for trade_off in summary.fronts if trade_off.front.points]
-    return [_chart(summary, trade_off, name, styles) for trade_off in drawn]
+    return [_trade_off(summary, trade_off, name, styles) for trade_off in drawn]
 
 
-def _chart(
+def _trade_off(
     summary: ReportSummary, trade_off: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
 ) -> Chart:
     where = str(trade_off.hardware or "all hardware")
     scope = f" of {trade_off.scope}" if trade_off.scope else ""
-    expense = metric_title(trade_off.expense) + scope
-    points = sorted(trade_off.front.points, key=lambda p: p.values[trade_off.expense])
-    best = [p.values for p in points]
-    arms = ", ".join(dict.fromkeys(name(p.arm) for p in points))
-    tried = list(_tried(summary, trade_off, {p.arm for p in points}))
+    expense, accuracy = metric_title(trade_off.expense) + scope, metric_title(trade_off.accuracy)
+    best = sorted(trade_off.front.points, key=lambda point: point.values[trade_off.expense])
+    columns: list[Column[ParetoPoint]] = [
+        Column("arm", lambda point: name(point.arm)),
+        Column("block", lambda point: point.block),
+        Column(trade_off.accuracy, lambda point: point.values[trade_off.accuracy]),
+        Column(trade_off.expense, lambda point: point.values[trade_off.expense]),
+        Column("config", lambda point: config_text(point.config)),
+        Column("runs", lambda point: ", ".join(point.run_ids)),
+    ]
+
+    def row(arm: Arm, x: float, y: float, about: str) -> dict[str, Any]:
+        text = f"{name(arm)}, {about}: {accuracy} {number(y)}, {metric_title(trade_off.expense)}"
+        return {"name": name(arm), "x": x, "y": y, "text": f"{text} {number(x)}"}
+
+    tried = [
+        row(arm, x, y, f"block {block}")
+        for arm, block, x, y in _tried(summary, trade_off, {point.arm for point in best})
+    ]
     shown = tried[:: -(-len(tried) // MOST_POINTS) or 1]
+    front = [
+        row(
+            point.arm,
+            point.values[trade_off.expense],
+            point.values[trade_off.accuracy],
+            f"on the Pareto front, block {point.block} ({config_text(point.config)})",
+        )
+        for point in best
+    ]
     drawn = f" {len(shown)} of {len(tried)} other configs are drawn." if shown != tried else ""
+    both = [*shown, *front]
+    looks = Names(
+        {
+            name(arm): style
+            for arm, style in styles.items()
+            if any(r["name"] == name(arm) for r in both)
+        }
+    )
+    across = Axis(expense, [r["x"] for r in both], log=True)
+    up = Axis(accuracy, [r["y"] for r in both])
+    points = {"color": looks.colour(), "shape": looks.shape(), "tooltip": "text:N"}
+    cloud, line = rows(shown), rows({"x": r["x"], "y": r["y"]} for r in front)
+    drawing = alt.layer(
+        line.mark_line(interpolate="step-after", color="var(--quiet)", strokeWidth=2).encode(
+            across.on(alt.X("x:Q")), up.on(alt.Y("y:Q"))
+        ),
+        cloud.mark_point(size=40, filled=True, opacity=0.45).encode(x="x:Q", y="y:Q", **points),
+        rows(front).mark_point(size=110, filled=True, opacity=1).encode(x="x:Q", y="y:Q", **points),
+    ).properties(height=360)
+    ends = [
+        f"{accuracy} {number(r['y'])}, {metric_title(trade_off.expense)} {number(r['x'])}"
+        for r in (front[0], front[-1])
+    ]
     return Chart(
         key="-".join(
             filter(None, ("pareto", *map(slug, (trade_off.expense, trade_off.scope, where))))
         ),
         part="fronts",
-        title=f"{metric_title(trade_off.accuracy)} against {expense}: {where}",
+        title=f"{accuracy} against {expense}: {where}",
         description=(
-            f"{len(points)} of {count(trade_off.front.tried, 'config')} on the Pareto front, "
-            f"with {arms}: from {_both(trade_off, best[0])} to {_both(trade_off, best[-1])}.{drawn}"
+            f"{len(best)} of {count(trade_off.front.tried, 'config')} on the Pareto front, with "
+            f"{', '.join(dict.fromkeys(name(p.arm) for p in best))}: from {' to '.join(ends)}."
+            f"{drawn}"
         ),
-        positions=Axis(f"{expense} (logarithmic)", log=True),
-        values=Axis(metric_title(trade_off.accuracy)),
-        series=(*_clouds(shown, trade_off, name, styles), *_front(points, trade_off, name, styles)),
-        table=_table(points, trade_off, name),
+        table=make_table(columns, best),
+        drawing=drawing,
+        names=tuple(looks.styles),
+        notes=("Line and large points: the Pareto front",),
     )
 
 
-def _tried(summary: ReportSummary, trade_off: TradeOff, best: set[Arm]) -> Iterable[_Tried]:
-    """Return the configs tried on the hardware of the front, without arms that cannot be on it."""
+def _tried(
+    summary: ReportSummary, trade_off: TradeOff, best: set[Arm]
+) -> Iterator[tuple[Arm, int, float, float]]:
+    """Yield arm, block, expense and accuracy of the configs tried where the front is.
+
+    They are averages over complete repeats, without arms that cannot be on the front.
+    """
     excluded = {arm for arm in trade_off.front.apart if arm not in best}
-    groups: dict[tuple[int, Arm], list[tuple[float, float]]] = defaultdict(list)
+    groups: dict[tuple[Arm, int], list[tuple[float, float]]] = defaultdict(list)
     for trial in summary.trials:
-        here = trade_off.hardware in (None, trial.arm.hardware_class) and trial.arm not in excluded
-        scope = trade_off.scope in ("", trial.telemetry.energy_scope)
-        fresh = trade_off.expense not in FRESH_ONLY or trial.trainer_trials == 0
-        metrics = (trade_off.expense, trade_off.accuracy)
-        both = tuple(trial.metrics.get(metric, math.nan) for metric in metrics)
-        if (
-            here
-            and scope
-            and fresh
+        fits = (
+            trade_off.hardware in (None, trial.arm.hardware_class)
+            and trial.arm not in excluded
+            and trade_off.scope in ("", trial.telemetry.energy_scope)
+            and (trade_off.expense not in FRESH_ONLY or trial.trainer_trials == 0)
             and trial.status == "complete"
-            and all(map(math.isfinite, both))
-        ):
-            groups[trial.block, trial.arm].append((both[0], both[1]))
-    for (block, arm), values in groups.items():
-        expense, accuracy = (
-            math.fsum(column) / len(values) for column in zip(*values, strict=True)
         )
-        yield _Tried(arm, block, expense, accuracy)
+        x, y = (trial.metrics.get(m, math.nan) for m in (trade_off.expense, trade_off.accuracy))
+        if fits and math.isfinite(x) and math.isfinite(y):
+            groups[trial.arm, trial.block].append((x, y))
+    for (arm, block), values in groups.items():
+        x, y = (math.fsum(column) / len(values) for column in zip(*values, strict=True))
+        yield arm, block, x, y
 
 
-def _clouds(
-    tried: Iterable[_Tried], trade_off: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
-) -> Iterable[Series]:
-    own: dict[Arm, list[_Tried]] = defaultdict(list)
-    for tried_config in tried:
-        own[tried_config.arm].append(tried_config)
-    for arm, points in own.items():
-        values = [{trade_off.expense: p.expense, trade_off.accuracy: p.accuracy} for p in points]
-        yield Series(
-            name=name(arm),
-            style=styles[arm],
-            mark="points",
-            positions=tuple(p.expense for p in points),
-            values=tuple(p.accuracy for p in points),
-            hover=tuple(
-                f"{name(arm)}, block {p.block}: {_both(trade_off, both)}"
-                for p, both in zip(points, values, strict=True)
-            ),
-            faint=True,
-        )
-
-
-def _front(
-    points: list[ParetoPoint], trade_off: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
-) -> Iterable[Series]:
-    positions = tuple(p.values[trade_off.expense] for p in points)
-    values = tuple(p.values[trade_off.accuracy] for p in points)
-    yield Series("Pareto front", _FRONT_STYLE, "line", positions, values, stepped=True)
-    for p in points:
-        yield Series(
-            name=name(p.arm),
-            style=styles[p.arm],
-            mark="points",
-            positions=(p.values[trade_off.expense],),
-            values=(p.values[trade_off.accuracy],),
-            hover=(
-                f"Pareto front: {name(p.arm)}, block {p.block} ({config_text(p.config)}): "
-                f"{_both(trade_off, p.values)}",
-            ),
-        )
-
-
-def _both(trade_off: TradeOff, values: Mapping[str, float]) -> str:
-    return ", ".join(
-        f"{metric_title(metric)} {number(values[metric])}"
-        for metric in (trade_off.accuracy, trade_off.expense)
+def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
+    """Make a chart of stacked bars; an empty list if no phase was measured."""
+    splits = [split for split in summary.phases if split.seconds]
+    measured = [phase for phase in PHASES if any(phase in split.seconds for split in splits)]
+    if not measured:
+        return []
+    columns: list[Column[Any]] = [
+        Column("arm", lambda split: name(split.arm)),
+        *(_phase_column(phase) for phase in measured),
+    ]
+    data = [
+        {
+            "name": phase.removesuffix("_s"),
+            "arm": short(name(split.arm)),
+            "row": short(name(split.arm)),
+            "order": PHASES.index(phase),
+            "seconds": split.seconds.get(phase, 0.0),
+            "text": f"{name(split.arm)}: {phase.removesuffix('_s')} "
+            f"{number(split.seconds.get(phase, 0))} s",
+        }
+        for split in splits
+        for phase in measured
+    ]
+    looks = Names({phase.removesuffix("_s"): PHASES.index(phase) for phase in measured})
+    layer = rows(data).encode(alt.Y("row:N", sort=None, axis=None))
+    bars = layer.mark_bar(size=22, stroke="var(--paper)", yOffset=6).encode(
+        alt.X("seconds:Q", title="mean seconds per trial", stack="zero"),
+        looks.colour(legend=alt.Legend(columns=5)),
+        order="order:Q",
+        tooltip="text:N",
     )
-
-
-def _table(points: list[ParetoPoint], trade_off: TradeOff, name: ArmNames) -> Table:
-    headers = ("arm", "block", trade_off.accuracy, trade_off.expense, "config", "runs")
-    rows = tuple(
-        (
-            name(p.arm),
-            str(p.block),
-            number(p.values[trade_off.accuracy]),
-            number(p.values[trade_off.expense]),
-            config_text(p.config),
-            ", ".join(p.run_ids),
-        )
-        for p in points
+    names = rows(
+        {"arm": row["arm"], "row": row["row"], "label": ""} for row in data[:: len(measured)]
     )
-    return Table(headers, rows, frozenset({1, 2, 3}))
+    return [
+        Chart(
+            key="phases",
+            part="phases",
+            title="Seconds per trial by phase",
+            description=" ".join(_longest(name(split.arm), split.seconds) for split in splits),
+            table=make_table(columns, splits),
+            drawing=alt.layer(bars, row_names(names)).properties(height=alt.Step(56)),
+            names=tuple(looks.styles),
+            notes=("From left to right in the order of the legend",),
+        )
+    ]
+
+
+def _phase_column(phase: str) -> Column[Any]:
+    return Column(phase, lambda split: split.seconds.get(phase), numeric=True)
+
+
+def _longest(arm: str, seconds: Mapping[str, float]) -> str:
+    total = sum(seconds.values())
+    longest = max(seconds, key=lambda phase: seconds[phase])
+    share = 100 * seconds[longest] / total if total else 0
+    return f"{arm}: {number(total)} s, most of it {longest.removesuffix('_s')} ({share:.0f} %)."

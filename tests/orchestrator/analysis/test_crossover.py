@@ -21,7 +21,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
-from orchestrator.report.charts import plots_of
+from orchestrator.report.charts import charts_of
 from orchestrator.report.render import render, summarise
 from orchestrator.spec import load
 from tests.orchestrator.analysis.known_sweeps import UNITS, StepTime, crossing_at, obeying
@@ -98,7 +98,7 @@ def test_sizes_are_whole_numbers_unless_fractions_were_tried() -> None:
     assert f"from rate {crossing.value:.3g} on ({crossing.low:.3g}–" in shown
     layers: list[Config] = [{"layers": size} for size in (1, 2, 3, 4) * 3]
     summary = summarise(obeying(crossing_at(2.5, param="layers"), layers, noise=0.0005))
-    (plot,) = (plot for plot in plots_of(summary) if plot.key == "crossover-layers")
+    (plot,) = (plot for plot in charts_of(summary) if plot.key == "crossover-layers")
     assert "faster from 3 layers on, slower below 3" in plot.description
 
 

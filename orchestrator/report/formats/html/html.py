@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from orchestrator import __version__
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.charts import Chart, Plot, palette, plots_of
+from orchestrator.report.charts import Chart, charts_of
+from orchestrator.report.charts.chart import DARK, LIGHT, short
 from orchestrator.report.document import visible
-from orchestrator.report.formats.html.escaping import script_json
-from orchestrator.report.formats.html.figure import figure, legend_names
-from orchestrator.report.formats.html.legend import entries
 from orchestrator.report.formats.html.parts import parts_of
 from orchestrator.report.formats.html.rows import trial_columns
 from orchestrator.report.sections.document import document
@@ -37,16 +37,16 @@ def to_html(summary: ReportSummary) -> str:
     """
     name = arm_names(summary)
     report = document(summary)
-    plots = plots_of(summary)
-    scripts = [_plotly(), _file("plots.js"), _file("trials.js")]
+    plots = charts_of(summary)
+    scripts = [_vega(), _file("plots.js"), _file("trials.js")]
     return _template().render(
         title=report.title,
         version=__version__,
         policy=_policy(scripts),
         css=_file("page.css"),
-        colours=list(zip(palette.LIGHT, palette.DARK, strict=True)),
+        colours=list(zip(LIGHT, DARK, strict=True)),
         facts=_facts(summary, name),
-        arm_filters=_arm_filters(summary, "plot") if any(map(_by_arm, plots)) else [],
+        arm_filters=_arm_filters(summary, "plot") if plots else [],
         trial_filters=_trial_filters(summary, name),
         parts=parts_of(report, plots),
         trials=bool(summary.trials),
@@ -62,8 +62,7 @@ def _template() -> Template:
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
 
     engine = Environment(autoescape=True, undefined=StrictUndefined)
-    engine.filters["visible"] = visible
-    engine.globals["entries"] = entries
+    engine.filters.update(visible=visible, short=short)
     return engine.from_string(_file("page.html.jinja"))
 
 
@@ -71,17 +70,18 @@ def _file(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-def _plotly() -> str:
-    """Return Plotly's script from the installed package."""
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415
+@cache
+def _vega() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script, from the installed vl-convert."""
+    import vl_convert  # noqa: PLC0415
 
-    return str(get_plotlyjs())
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
 def _policy(scripts: Iterable[str]) -> str:
     """Return the policy of the page: no requests, and only these scripts, by their digests.
 
-    Source: W3C, "Content Security Policy Level 3", 2.3.1. Styles have no digests, because Plotly
+    Source: W3C, "Content Security Policy Level 3", 2.3.1. Styles have no digests, because Vega
     writes its own; they cannot request anything.
     """
     digests = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
@@ -92,28 +92,22 @@ def _policy(scripts: Iterable[str]) -> str:
     )
 
 
-def _figures(summary: ReportSummary, plots: Sequence[Plot], name: ArmNames) -> dict[str, Any]:
-    """Return the figures, and the arms behind their legend entries, for the choice of arms."""
+def script_json(value: Any) -> str:
+    """Write JSON that cannot end a script for an HTML parser: ASCII without `<`, `>`, `&`."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.translate({ord(char): f"\\u{ord(char):04x}" for char in "<>&"})
+
+
+def _figures(summary: ReportSummary, plots: Sequence[Chart], name: ArmNames) -> dict[str, Any]:
+    """Return the charts, and the arms behind their names, for the choice of arms."""
     arms = {
-        name(entry.arm): {
+        short(name(entry.arm)): {
             "implementation": visible(entry.arm.implementation),
             "hardware": visible(str(entry.arm.hardware)),
         }
         for entry in summary.arms
     }
-    return {
-        "styles": len(palette.LIGHT),
-        "arms": arms,
-        "plots": [
-            {**figure(plot), "groups": legend_names(plot), "by_arm": _by_arm(plot)}
-            for plot in plots
-            if isinstance(plot, Chart)
-        ],
-    }
-
-
-def _by_arm(plot: Plot) -> bool:
-    return isinstance(plot, Chart) and plot.part != "phases"
+    return {"arms": arms, "plots": {p.key: p.specification("container") for p in plots}}
 
 
 def _facts(summary: ReportSummary, name: ArmNames) -> list[tuple[str, str]]:

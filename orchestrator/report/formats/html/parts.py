@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.report.charts import Plot
-from orchestrator.report.charts.naming import slug
+from orchestrator.report.charts.chart import Chart, slug
 from orchestrator.report.charts.speedups import SIGNS
 from orchestrator.report.document import Document, Section, Table
 
@@ -52,10 +51,10 @@ class PagePart:
     bullets: tuple[tuple[str, str, str], ...]
     tables: tuple[Table, ...]
     paragraphs: tuple[str, ...]
-    plots: tuple[Plot, ...]
+    plots: tuple[Chart, ...]
 
 
-def parts_of(document: Document, plots: Sequence[Plot]) -> list[PagePart]:
+def parts_of(document: Document, plots: Sequence[Chart]) -> list[PagePart]:
     """Return the sections in the document's order; plots without one precede those on validity.
 
     The matrix of a single hardware class has no section: it joins the speed-ups.
@@ -79,7 +78,7 @@ def parts_of(document: Document, plots: Sequence[Plot]) -> list[PagePart]:
     return _numbered([*parts[:end], *own, *parts[end:]])
 
 
-def _part(section: Section, plots: Sequence[Plot]) -> PagePart:
+def _part(section: Section, plots: Sequence[Chart]) -> PagePart:
     return PagePart(
         id=slug(section.title) or "part",
         title=section.title,

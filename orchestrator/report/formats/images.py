@@ -1,0 +1,45 @@
+"""The report's charts as files, PNG and SVG, drawn by vl-convert without a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape
+from pathlib import Path
+
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.report.document import visible
+
+_WIDTH = 860
+_PPI = 144
+
+
+def draw(summary: ReportSummary, folder: Path) -> tuple[Path, ...]:
+    """Draw every chart of the report into the folder, which is created if it is missing.
+
+    The file names are those of the charts (`speedups.png`, `pareto-train-s-nvidia-h200.svg`), the
+    same for the same summary. Files of these names are replaced; other files are kept. The HTML
+    page has the same charts.
+
+    Returns:
+        The files written, a PNG and an SVG for each chart.
+    """
+    import vl_convert  # noqa: PLC0415  (with Altair, a second)
+
+    from orchestrator.report.charts import charts_of  # noqa: PLC0415
+    from orchestrator.report.charts.chart import in_light, short  # noqa: PLC0415
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for chart in charts_of(summary):
+        drawn = chart.specification(_WIDTH) | {"title": short(chart.title, 90), "padding": 12}
+        svg = vl_convert.vegalite_to_svg(in_light(json.dumps(drawn)))
+        for i, name in enumerate(dict.fromkeys(re.findall(r"clip\d+", svg))):
+            svg = re.sub(rf"\b{name}\b", f"area{i}", svg)  # Vega counts on over all charts
+        head, end, content = svg.partition(">")
+        about = f"<title>{escape(visible(chart.title))}</title>"
+        about += f"<desc>{escape(visible(chart.description))}</desc>"
+        paths += [folder / f"{chart.key}.png", folder / f"{chart.key}.svg"]
+        paths[-2].write_bytes(vl_convert.svg_to_png(svg, ppi=_PPI))
+        paths[-1].write_text(f"{head}{end}{about}{content}", encoding="utf-8")
+    return tuple(paths)
