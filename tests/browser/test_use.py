@@ -124,7 +124,8 @@ def paper(page: Page) -> tuple[int, ...]:
 
 
 def plotted(page: Page) -> tuple[int, ...]:
-    return rgb(page.evaluate(f"getComputedStyle({_BACKGROUND}).fill"))
+    svg = "document.querySelector('.plot svg')"
+    return rgb(page.evaluate(f"getComputedStyle({svg}).backgroundColor"))
 
 
 def rgb(text: str) -> tuple[int, ...]:
@@ -180,8 +181,6 @@ def test_the_keyboard_reaches_every_control_and_the_focus_is_visible(open_page: 
         assert "solid" in style
         assert "0px" not in style.split()
 
-
-_BACKGROUND = "document.querySelector('.plot svg rect')"
 
 _CONTRAST = """() => {
     const luminance = ([r, g, b]) => [r, g, b].map((v) => v / 255)
