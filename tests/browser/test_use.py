@@ -221,7 +221,7 @@ _STRUCTURE = """() => {
     const text = (element, by) => (element.getAttribute(by) ?? "").split(" ").map(byId).join("");
     const named = (element) => element.getAttribute("aria-label")
         || text(element, "aria-labelledby")
-        || [...(element.labels ?? [])].map((label) => label.innerText).join("").trim()
+        || [...(element.labels ?? [])].map((label) => label.textContent).join("").trim()
         || (/BUTTON|FIELDSET/.test(element.tagName) && element.textContent.trim());
     const shown = (element) => element.outerHTML.slice(0, 120);
     const ids = all("[id]").filter((e) => !e.closest("svg")).map((element) => element.id);

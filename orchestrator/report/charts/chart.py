@@ -179,6 +179,8 @@ def in_light(specification: str) -> str:
 def short(text: str, longest: int = _LONGEST) -> str:
     """Return a text on one line of limited length, as charts show names."""
     line = visible(text)
+    if line == "__proto__":  # Vega groups rows in plain objects
+        return f"{line}\u00a0"
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 

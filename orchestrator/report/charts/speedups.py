@@ -61,7 +61,7 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
         .mark_point(size=110, filled=True, opacity=1)
         .encode(colour, looks.shape(legend=None), x="value:Q", tooltip="text:N"),
         row_names(layer),
-    ).properties(height=alt.Step(70))
+    ).properties(height=70 * len(data))
     return [
         Chart(
             key="speedups",
@@ -145,7 +145,7 @@ def matrix(summary: ReportSummary) -> list[Chart]:
         ),
         text.encode(text="figure:N", yOffset=alt.value(18)),
         text.encode(text="verdict:N", yOffset=alt.value(36)),
-    ).properties(height=alt.Step(54))
+    ).properties(height=54 * len({row["implementation"] for row in data}))
     return [
         Chart(
             key="matrix",

@@ -181,7 +181,7 @@ def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
             title="Seconds per trial by phase",
             description=" ".join(_longest(name(split.arm), split.seconds) for split in splits),
             table=make_table(columns, splits),
-            drawing=alt.layer(bars, row_names(names)).properties(height=alt.Step(56)),
+            drawing=alt.layer(bars, row_names(names)).properties(height=56 * len(splits)),
             names=tuple(looks.styles),
             notes=("From left to right in the order of the legend",),
         )
