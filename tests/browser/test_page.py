@@ -48,7 +48,7 @@ def test_no_text_of_a_sweep_is_executed(open_page: Open) -> None:
     heading = page.locator("h1").inner_text()
     assert samples.HOSTILE[1] in heading
     assert samples.HOSTILE[0] in page.locator("#trial-table").inner_text()
-    titles = page.locator("#figure-speedups .plot svg text").all_text_contents()
+    titles = page.locator(".plot svg text").all_text_contents()
     assert any(title.startswith(samples.HOSTILE[0]) for title in titles)
     assert any("$\\frac{a}{b}$" in title for title in titles)
 
@@ -90,7 +90,7 @@ def test_one_arm_has_a_page(open_page: Open) -> None:
     opened = open_page(samples.rich(blocks=8, of=samples.arms()[:1]))
     assert opened.messages == []
     assert opened.page.locator("#figure-speedups").count() == 0
-    assert opened.page.locator("#figure-phases .point").count() > 0
+    assert opened.page.locator("#figure-phases .mark-rect path").count() > 0
 
 
 def test_thousands_of_trials_are_shown_a_page_at_a_time(open_page: Open) -> None:
