@@ -30,13 +30,15 @@ from typing import Any
 
 from orchestrator.analysis.statistics.estimates import Estimate, geometric_mean
 from tests.benchmarks import rig
-from tests.benchmarks.contenders import question as ordinary
-from tests.benchmarks.contenders.pairs import IMPLEMENTATIONS, Asked, Pair, ask, ask_quietly, opened
-from tests.benchmarks.contenders.processes import Question
-from workloads.cpus import usable_cpus
-from workloads.settings.tasks import CharRnnSettings
-
-_EPOCHS = 2
+from tests.benchmarks.contenders.pairs import (
+    IMPLEMENTATIONS,
+    Asked,
+    Pair,
+    ask,
+    ask_quietly,
+    opened,
+    write_question,
+)
 
 
 def main() -> None:
@@ -49,11 +51,8 @@ def main() -> None:
     ]
     environment = rig.environment("keras")
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
-        question = _question(Path(scratch) / "question.npz", options)
-        pairs = [opened(name, question) for name in chosen]
-        for pair in pairs:
-            stack.enter_context(closing(pair.arm))
-            stack.enter_context(closing(pair.reference))
+        question = write_question(Path(scratch) / "question.npz", options.device, options.steps)
+        pairs = [stack.enter_context(closing(opened(name, question))) for name in chosen]
         answers: dict[str, list[Asked]] = {name: [] for name in chosen}
         order = random.Random(options.seed)
         for number in range(options.rounds + 1):
@@ -138,13 +137,6 @@ def _print_progress(when: str, pair: Pair, asked: Asked) -> None:
         file=sys.stderr,
         flush=True,
     )
-
-
-def _question(data: Path, options: argparse.Namespace) -> Question:
-    asked = ordinary.ask(options.steps, _EPOCHS)
-    ordinary.write(data, asked)
-    settings = CharRnnSettings(**asked).model_dump()
-    return Question(settings, options.steps, data, options.device, usable_cpus())
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -20,23 +19,15 @@ def require_request() -> None:
         pytest.skip("a cluster on one machine takes minutes: make test-cluster")
 
 
-def obstacle() -> str | None:
-    """Return the reason why this machine can run no cluster, or None."""
-    if (reason := hosts.obstacle()) is not None:
-        return reason
-    if len(os.sched_getaffinity(0)) < 2:
-        return "two classes of CPU need two CPUs"
-    if postgresql() is None:
-        return "PostgreSQL is not installed (Debian: postgresql)"
-    if all(shutil.which(name) is None for name in ("cc", "gcc", "clang")):
-        return "no C compiler for the simulated NVML (Debian: gcc)"
-    return None
-
-
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """The running cluster."""
-    if (reason := obstacle()) is not None:
+    reason = hosts.obstacle()
+    if len(os.sched_getaffinity(0)) < 2:
+        reason = "two classes of CPU need two CPUs"
+    if postgresql() is None:
+        reason = "PostgreSQL is not installed (Debian: postgresql)"
+    if reason is not None:
         skip_here(f"no cluster here: {reason}")
     lab = Lab()
     try:

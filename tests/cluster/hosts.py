@@ -23,7 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[2]
-_TOOLS = ("ip", "nsenter", "setpriv", "taskset", "unshare")
+_TOOLS = ("bash", "ip", "nsenter", "setpriv", "taskset", "unshare")
 _NETWORK = "10.77.0"
 _CODE = ("orchestrator", "workloads", "rnnsweep", "tests")
 _CABLES = itertools.count()
@@ -55,15 +55,17 @@ while :; do sleep 3600 & wait $!; done
 """
 
 
-def obstacle() -> str | None:
-    """Return the reason why this machine can run no hosts, or None."""
+def obstacle(*programs: str) -> str | None:
+    """Return the reason why this machine can run no hosts with these programs, or None."""
     if sys.platform != "linux":
         return "hosts are made of Linux namespaces"
     if os.geteuid() != 0:
         return "namespaces need root"
-    missing = [tool for tool in (*_TOOLS, "bash") if shutil.which(tool) is None]
+    path = f"{os.environ['PATH']}:/usr/sbin"
+    missing = [tool for tool in (*_TOOLS, *programs) if shutil.which(tool, path=path) is None]
     if missing:
-        return f"{', '.join(missing)} not installed (Debian: iproute2, util-linux)"
+        packages = "iproute2, util-linux, openssh-server, rsync"
+        return f"{', '.join(missing)} not installed (Debian: {packages})"
     trial = subprocess.run(
         ["unshare", "--net", "--mount", "--uts", "--pid", "--ipc", "--fork", "true"],
         capture_output=True,

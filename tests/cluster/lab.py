@@ -7,6 +7,7 @@ of the latter. The GPU serves tests of placement only, never measurements.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import subprocess
@@ -30,6 +31,11 @@ PROJECT = "/root/project"
 _NVML = "/root/nvml"
 _STORE_BYTES = 80_000_000
 _NONE: Mapping[str, str] = MappingProxyType({})
+_RUNS = """
+import json, mlflow, sys
+runs = mlflow.search_runs(experiment_names=sys.argv[1:], output_format="list")
+print(json.dumps([{"status": run.info.status, "tags": run.data.tags} for run in runs]))
+"""
 
 Value = TypeVar("Value")
 
@@ -39,6 +45,19 @@ def postgresql() -> Path | None:
     if initdb := shutil.which("initdb"):
         return Path(initdb).resolve().parent
     return next((path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")), None)
+
+
+def database_commands(data: str, initdb: str, postgres: str) -> tuple[list[str], list[str]]:
+    """Return the commands that create a database of the user `mlflow` in a folder and serve it.
+
+    PostgreSQL refuses to run as root, so root runs them as another user.
+    """
+    programs = postgresql()
+    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+    first = [] if os.geteuid() else user
+    create = f"{programs}/initdb -D {data} -U mlflow -N {initdb}"
+    serve = f"{programs}/postgres -D {data} -c fsync=off {postgres}"
+    return [*first, *create.split()], [*first, *serve.split()]
 
 
 class Lab:
@@ -55,11 +74,17 @@ class Lab:
         self.mlflow = self.switch.plug("mlflow", with_code=True)
         self.mlflow.write("/root/.ray/auth_token", self._token)
         self.head = self._ray_host("head")
-        self.laptop = self._laptop()
+        self.laptop = self.switch.plug("laptop", with_code=True)
+        self.laptop.write("/root/.ray/auth_token", self._token)
+        self.laptop.write(f"{PROJECT}/steady.py", (ROOT / "tests/cluster/steady.py").read_text())
         steady, gpu = self._ray_host("steady", cpus=[0]), self._ray_host("gpu", cpus=[0, 1])
         with ThreadPoolExecutor() as pool:
             serving = pool.submit(self._serve_runs)
-            self._start_head()
+            self._ray(
+                self.head,
+                *("--head", "--port=6379", "--num-cpus=0", "--num-gpus=0"),
+                *("--dashboard-host=0.0.0.0", "--dashboard-port=8265"),
+            )
             joining = pool.submit(self.join, steady)
             self.join(gpu, gpus=1)
             joining.result()
@@ -86,15 +111,6 @@ class Lab:
             f"--num-gpus={gpus}",
             environ=self._simulated_gpu(host) if gpus else {},
         )
-
-    def nodes(self) -> dict[str, bool]:
-        """Return the cluster's hosts, and whether the cluster considers them alive."""
-        script = (
-            "import json, ray; ray.init('auto', log_to_driver=False, logging_level='error');"
-            "print(json.dumps({n['NodeManagerHostname']: n['Alive'] for n in ray.nodes()}))"
-        )
-        out = self.head.run("python", "-c", script).expect().out
-        return dict(json.loads(out.splitlines()[-1]))
 
     def spec(self, name: str, **changes: Any) -> str:
         """Write a spec file into the project on the laptop and return its name."""
@@ -144,18 +160,12 @@ class Lab:
         journal = f"{HOME}/sweeps/{sweep}/1/journal.jsonl"
         lines = self.head.run("cat", journal).out.split("\n")[:-1]
         records = [json.loads(line) for line in lines]
-        finished: list[dict[str, Any]] = []
-        for record in records:
-            if record["record"] == "trial_finished":
-                finished.append(record["finished"])
-            elif record["record"] == "round_finished":
-                finished += record["finished"]
-        return finished
+        return [line["finished"] for line in records if line["record"] == "trial_finished"]
 
     def children(self, sweep: str) -> list[dict[str, Any]]:
         """Return the sweep's child runs in MLflow."""
-        done = self.mlflow.run("python", "-m", "tests.cluster.runs", self.store, sweep).expect()
-        runs: list[dict[str, Any]] = json.loads(done.out)
+        done = self.mlflow.run("python", "-c", _RUNS, sweep, environ=self._store_named()).expect()
+        runs: list[dict[str, Any]] = json.loads(done.out.splitlines()[-1])
         parents = [run for run in runs if PARENT not in run["tags"]]
         assert [run["status"] for run in parents] == ["FINISHED"], parents
         return [run for run in runs if PARENT in run["tags"]]
@@ -192,23 +202,10 @@ class Lab:
     def _store_named(self) -> dict[str, str]:
         return {"MLFLOW_TRACKING_URI": self.store}
 
-    def _laptop(self) -> Host:
-        host = self.switch.plug("laptop", with_code=True)
-        host.write("/root/.ray/auth_token", self._token)
-        host.write(f"{PROJECT}/steady.py", (ROOT / "tests/cluster/steady.py").read_text())
-        return host
-
     def _ray_host(self, name: str, cpus: list[int] | None = None) -> Host:
         host = self.switch.plug(name, cpus=cpus or ())
         host.write("/root/.ray/auth_token", self._token)
         return host
-
-    def _start_head(self) -> None:
-        self._ray(
-            self.head,
-            *("--head", "--port=6379", "--num-cpus=0", "--num-gpus=0"),
-            *("--dashboard-host=0.0.0.0", "--dashboard-port=8265"),
-        )
 
     def _ray(self, host: Host, *options: str, environ: Mapping[str, str] = _NONE) -> None:
         host.run(
@@ -231,14 +228,14 @@ class Lab:
 
     def _serve_runs(self) -> None:
         """Start PostgreSQL and MLflow, which both keep their data in /tmp."""
-        programs, host = postgresql(), self.mlflow
-        user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-        initdb = f"{programs}/initdb"
-        host.run(*user, initdb, "-D", "/tmp/data", "-U", "mlflow", "-A", "trust", "-N").expect()
-        options = "-c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp -c fsync=off"
-        self._postgres = host.start(
-            *user, f"{programs}/postgres", "-D", "/tmp/data", *options.split()
+        host = self.mlflow
+        create, serve = database_commands(
+            "/tmp/data",
+            "-A trust",
+            "-c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp",
         )
+        host.run(*create).expect()
+        self._postgres = host.start(*serve)
         self._postgres.until("ready to accept connections", 30)
         self._server = host.start(
             *("mlflow", "server", "--host", "0.0.0.0", "--port", "5000", "--workers", "1"),

@@ -6,9 +6,7 @@ a registry, so the environment is a link to the present one.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -42,20 +40,9 @@ print(json.dumps({
 """
 
 
-def obstacle() -> str | None:
-    """Return the reason why this machine cannot run the test, or None."""
-    if (reason := hosts.obstacle()) is not None:
-        return reason
-    path = f"{os.environ['PATH']}:/usr/sbin"
-    missing = [program for program in ("sshd", "rsync") if shutil.which(program, path=path) is None]
-    return (
-        f"{', '.join(missing)} not installed (Debian: openssh-server, rsync)" if missing else None
-    )
-
-
 @pytest.fixture
 def switch() -> Iterator[Switch]:
-    if (reason := obstacle()) is not None:
+    if (reason := hosts.obstacle("sshd", "rsync")) is not None:
         skip_here(reason)
     switch = Switch()
     try:

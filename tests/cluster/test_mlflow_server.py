@@ -19,13 +19,14 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.lab import postgresql, wait_for
+from tests.cluster.hosts import Running
+from tests.cluster.lab import database_commands, postgresql
 from tests.lacking import skip_here
 
 INFRA = Path(__file__).resolve().parents[2] / "infra"
@@ -85,10 +86,8 @@ class Server:
 
 
 def _psql(environ: Mapping[str, str], database: str, *arguments: str) -> str:
-    programs = postgresql()
-    assert programs is not None
     return subprocess.run(
-        [programs / "psql", "-v", "ON_ERROR_STOP=1", "-qAt", "-d", database, *arguments],
+        [f"{postgresql()}/psql", "-v", "ON_ERROR_STOP=1", "-qAt", "-d", database, *arguments],
         env={**os.environ, **environ},
         capture_output=True,
         text=True,
@@ -97,45 +96,30 @@ def _psql(environ: Mapping[str, str], database: str, *arguments: str) -> str:
 
 
 @contextlib.contextmanager
-def _process(log: Path, *command: str | Path, **environ: str) -> Iterator[None]:
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(
-            list(map(str, command)),
-            env={**os.environ, **environ},
-            stdout=output,
-            stderr=output,
-            cwd=log.parent,
-        ) as process,
-    ):
-        try:
-            yield
-        finally:
-            process.terminate()
+def _running(command: Sequence[str], words: str, environ: Mapping[str, str]) -> Iterator[None]:
+    """Run a server, which prints these words when it is ready."""
+    server = Running(command, {**os.environ, **environ})
+    try:
+        server.until(words, 120)
+        yield
+    finally:
+        server.process.terminate()
+        server.wait(60)
+        print(server.output)
 
 
 @contextlib.contextmanager
 def _database(folder: Path) -> Iterator[dict[str, str]]:
     """Start PostgreSQL with a password; yield the variables that connect to it."""
-    programs = postgresql()
-    assert programs is not None
-    user = (
-        []
-        if os.geteuid()
-        else ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    )
     (folder / "password").write_text("a % password")
-    initdb = f"-D {folder}/data -U mlflow -A scram-sha-256 -N --pwfile {folder}/password"
-    subprocess.run(
-        [*user, str(programs / "initdb"), *initdb.split()],
-        check=True,
-        stdout=subprocess.DEVNULL,
+    create, serve = database_commands(
+        f"{folder}/data",
+        f"-A scram-sha-256 --pwfile {folder}/password",
+        f"-c listen_addresses= -c unix_socket_directories={folder}",
     )
-    options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+    subprocess.run(create, check=True, stdout=subprocess.DEVNULL)
     environ = {"PGHOST": str(folder), "PGUSER": "mlflow", "PGPASSWORD": "a % password"}
-    log = folder / "postgres.log"
-    with _process(log, *user, programs / "postgres", "-D", folder / "data", *options.split()):
-        wait_for(lambda: "ready to accept connections" in log.read_text(), 60, "PostgreSQL")
+    with _running(serve, "ready to accept connections", {}):
         _psql(environ, "postgres", "-c", "CREATE DATABASE mlflow")  # as the image does
         _psql(environ, "mlflow", "-f", str(INFRA / "compose/mlflow-auth.sql"))
         yield environ
@@ -149,24 +133,21 @@ def server() -> Iterator[Server]:
         port = int(listener.getsockname()[1])
     (words,) = re.findall(r"^CMD (\[.*?\])$", DOCKERFILE.replace("\\\n", ""), re.MULTILINE)
     command = [word.replace("5000", str(port)) for word in json.loads(words)]
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mlflow-")))
+    with tempfile.TemporaryDirectory(prefix="mlflow-") as name:
+        folder = Path(name)
         folder.chmod(0o777)  # PostgreSQL's own user writes there as well
-        database = stack.enter_context(_database(folder))
-        environ = {
-            **database,
-            **SECRET,
-            "MLFLOW_AUTH_CONFIG_PATH": str(INFRA / "images/mlflow-auth.ini"),
-            "MLFLOW_SERVER_ALLOWED_HOSTS": f"127.0.0.1:{port},mlflow:5000",
-            "MLFLOW_ARTIFACTS_DESTINATION": str(folder / "artifacts"),
-            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-            "MLFLOW_DISABLE_TELEMETRY": "true",
-        }
-        log = folder / "mlflow.log"
-        stack.callback(lambda: print(log.read_text()))
-        stack.enter_context(_process(log, sys.executable, "-m", *command, **environ))
-        wait_for(lambda: "startup complete" in log.read_text(), 120, "MLflow server")
-        yield Server(port, folder, database)
+        with _database(folder) as database:
+            environ = {
+                **database,
+                **SECRET,
+                "MLFLOW_AUTH_CONFIG_PATH": str(INFRA / "images/mlflow-auth.ini"),
+                "MLFLOW_SERVER_ALLOWED_HOSTS": f"127.0.0.1:{port},mlflow:5000",
+                "MLFLOW_ARTIFACTS_DESTINATION": str(folder / "artifacts"),
+                "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+                "MLFLOW_DISABLE_TELEMETRY": "true",
+            }
+            with _running([sys.executable, "-m", *command], "startup complete", environ):
+                yield Server(port, folder, database)
 
 
 def test_an_unknown_user_may_only_request_the_health_check(server: Server) -> None:

@@ -102,7 +102,7 @@ def _present(lab: Lab, checks: Sequence[Check], record: Record) -> list[str]:
     with ThreadPoolExecutor(max(1, len(installed)), "presence") as pool:
         answers = list(
             pool.map(
-                lambda backend: lab.ask(lab.request("probes:presence", f"{backend}/portable")),
+                lambda backend: lab.ask("probes:presence", f"{backend}/portable"),
                 installed,
             )
         )

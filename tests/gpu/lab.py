@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
+
+import numpy as np
 
 from orchestrator.execution.trainer_process import Trainer, TrainerGone
 from tests.gpu.sizes import Sizes
-from workloads.implementations import Implementation, parse_implementation
+from workloads.implementations import parse_implementation
 from workloads.protocol import (
     Artifact,
     Device,
@@ -42,27 +42,22 @@ class Answer:
     events: Sequence[Event]
 
     @property
-    def metrics(self) -> Mapping[str, float]:
+    def metrics(self) -> dict[str, float]:
         """The metrics of a successful trial; empty if it failed."""
         last = self.events[-1]
-        return last.metrics if isinstance(last, Result) else {}
-
-    @property
-    def failure(self) -> Failure | None:
-        """The failure, or None."""
-        last = self.events[-1]
-        return last if isinstance(last, Failure) else None
+        return dict(last.metrics) if isinstance(last, Result) else {}
 
     @property
     def why(self) -> str:
         """The failure's kind and message; empty if there is none."""
-        failure = self.failure
-        return "" if failure is None else f"{failure.kind}: {failure.message}"
+        last = self.events[-1]
+        return f"{last.kind}: {last.message}" if isinstance(last, Failure) else ""
 
     @property
-    def kernel(self) -> KernelProof | None:
-        """The last proof of a kernel."""
-        return self._last(KernelProof)
+    def proof(self) -> dict[str, str]:
+        """The kernel that ran and its evidence; empty if there is no proof."""
+        kernel = self._last(KernelProof)
+        return {} if kernel is None else {"ran": kernel.ran, "evidence": kernel.evidence}
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -75,9 +70,17 @@ class Answer:
         artifact = self._last(Artifact)
         return {} if artifact is None else json.loads(artifact.text)
 
+    def some(self, *names: str) -> dict[str, float]:
+        """Return these metrics as far as they were measured."""
+        return {name: self.metrics[name] for name in names if name in self.metrics}
+
+    def wrong_kernel(self, asked: str) -> str:
+        """Return the failure, or the kernel that ran if it is another one, or an empty text."""
+        ran = self.proof.get("ran", "nothing")
+        return self.why or ("" if ran == asked else f"{asked} was requested, {ran} ran")
+
     def _last(self, kind: Any) -> Any:
-        events = [event for event in self.events if isinstance(event, kind)]
-        return events[-1] if events else None
+        return next((event for event in reversed(self.events) if isinstance(event, kind)), None)
 
 
 class Lab:
@@ -103,130 +106,102 @@ class Lab:
 
     def __enter__(self) -> Self:
         for backend in self.backends:
-            self._trainer(parse_implementation(f"{backend}/portable"))
+            self._trainer(backend)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         for trainer in self._trainers.values():
             trainer.close()
 
-    def request(
+    def pid(self, backend: str) -> int:
+        """Return the process of the backend's warm trainer."""
+        return self._trainer(backend).pid
+
+    def ask(
         self,
         workload: str,
         implementation: str,
         settings: Mapping[str, Any] | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        listen: Callable[[Event], None] = lambda event: None,
         **fields: Any,
-    ) -> TrialRequest:
-        """Return the request of a trial on this lab's device.
-
-        Args:
-            workload: built in, or `module:name` of a module of this package.
-            implementation: of a backend of this lab.
-            settings: the settings of the workload.
-            fields: other fields of the request.
-        """
-        name = f"{__package__}.{workload}" if ":" in workload else workload
-        return TrialRequest(
-            name, implementation, settings or {}, **{"device": self.device, **fields}
-        )
-
-    def pid(self, backend: str) -> int:
-        """Return the process of the backend's warm trainer."""
-        return self._trainer(parse_implementation(f"{backend}/portable")).pid
-
-    def ask(
-        self, request: TrialRequest, *, listen: Callable[[Event], None] = lambda event: None
     ) -> Answer:
         """Run a trial in the warm trainer of its backend; replace a dead or hanging trainer.
 
         Args:
-            request: the trial.
+            workload: built in, `module:name`, or a name in `probes` or `racing`.
+            implementation: of a backend of this lab.
+            settings: the settings of the workload.
+            environ: run the trial in a process of its own with this environment instead.
             listen: called with each event as it comes.
+            fields: other fields of the request.
 
         Raises:
             NoTimeLeft: before the trial begins.
         """
         self.expect_time()
-        trainer = self._trainer(parse_implementation(request.implementation))
-        return _sent(trainer, request) or self._events(trainer, listen)
-
-    def ask_fresh(
-        self, requests: Sequence[TrialRequest], *, environ: Mapping[str, str] = os.environ
-    ) -> list[Answer]:
-        """Run trials at the same time, each in its own process. Not for timing.
-
-        Args:
-            requests: the trials.
-            environ: the environment of the processes.
-
-        Raises:
-            NoTimeLeft: before the trials begin.
-        """
-        self.expect_time()
-        with ExitStack() as stack:
-            trainers = [
-                stack.enter_context(
-                    self._start(
-                        parse_implementation(request.implementation),
-                        self.device,
-                        python_path=[_ROOT],
-                        environ=environ,
-                    )
-                )
-                for request in requests
-            ]
-            failures = [_sent(*pair) for pair in zip(trainers, requests, strict=True)]
-            return [
-                failure or self._events(trainer)
-                for trainer, failure in zip(trainers, failures, strict=True)
-            ]
+        name = (
+            f"{__package__}.{workload}" if workload.startswith(("probes:", "racing:")) else workload
+        )
+        fields = {"device": self.device, **fields}
+        request = TrialRequest(name, implementation, settings or {}, **fields)
+        if environ is None:
+            trainer = self._trainer(implementation.partition("/")[0])
+            return self._answer(trainer, request, listen)
+        asked = parse_implementation(implementation)
+        with self._start(asked, self.device, python_path=[_ROOT], environ=environ) as trainer:
+            return self._answer(trainer, request, listen)
 
     def expect_time(self) -> None:
         """Raise `NoTimeLeft` if the time is over."""
         if self._until_s is not None and time.monotonic() > self._until_s:
             raise NoTimeLeft
 
-    def _trainer(self, implementation: Implementation) -> Trainer:
-        trainer = self._trainers.get(implementation.backend)
-        if trainer is not None and trainer.alive:
-            return trainer
-        if trainer is not None:
-            trainer.close()
-        new = self._start(implementation, self.device, python_path=[_ROOT])
-        self._trainers[implementation.backend] = new
-        return new
+    def images(self) -> str:
+        """Return a file of images of MNIST's shape; each class has its own bright rows.
 
-    def _events(
-        self, trainer: Trainer, listen: Callable[[Event], None] = lambda event: None
+        They are synthetic, since a machine with a GPU may have no internet access.
+        """
+        path = self.scratch / "images.npz"
+        if not path.exists():
+            draw = np.random.default_rng(0)
+            arrays: dict[str, Any] = {}
+            for part, count in (("train", self.sizes.images), ("test", self.sizes.images // 3)):
+                labels = np.concatenate([np.arange(10), draw.integers(0, 10, max(0, count - 10))])
+                pixels = draw.integers(0, 128, (len(labels), 28, 28))
+                pixels[np.arange(len(labels)), 2 * labels + 4] += 127
+                arrays |= {f"x_{part}": pixels.astype("uint8"), f"y_{part}": labels.astype("uint8")}
+            unfinished = path.with_name(f"unfinished-{threading.get_ident()}.npz")
+            np.savez(unfinished, **arrays)
+            unfinished.replace(path)
+        return str(path)
+
+    def _trainer(self, backend: str) -> Trainer:
+        trainer = self._trainers.get(backend)
+        if trainer is None or not trainer.alive:
+            if trainer is not None:
+                trainer.close()
+            portable = parse_implementation(f"{backend}/portable")
+            trainer = self._start(portable, self.device, python_path=[_ROOT])
+            self._trainers[backend] = trainer
+        return trainer
+
+    def _answer(
+        self, trainer: Trainer, request: TrialRequest, listen: Callable[[Event], None]
     ) -> Answer:
         events: list[Event] = []
-        until_s = time.monotonic() + self.sizes.trial_limit_s
-        while not events or not isinstance(events[-1], Result | Failure):
-            try:
-                event = trainer.next_event(_POLL_S)
-            except (TrainerGone, ProtocolError) as error:
-                events.append(Failure("error", str(error), trainer.output_tail()))
-                trainer.kill()
-                break
-            if event is not None:
-                events.append(event)
-                listen(event)
-            elif time.monotonic() > until_s:
-                trainer.kill()
-                limit_s = self.sizes.trial_limit_s
-                events.append(Failure("error", f"no answer within {limit_s:.0f} s: ended"))
+        limit_s = self.sizes.trial_limit_s
+        until_s = time.monotonic() + limit_s
+        try:
+            trainer.request(request)
+            while not events or not isinstance(events[-1], Result | Failure):
+                if (event := trainer.next_event(_POLL_S)) is not None:
+                    events.append(event)
+                    listen(event)
+                elif time.monotonic() > until_s:
+                    raise TimeoutError(f"no answer within {limit_s:.0f} s: ended")
+        except (TrainerGone, ProtocolError, TimeoutError) as error:
+            events.append(Failure("error", str(error), trainer.output_tail()))
+            trainer.kill()
         return Answer(events)
-
-
-def _sent(trainer: Trainer, request: TrialRequest) -> Answer | None:
-    """Send a trial to a trainer; return a failure if the trainer has ended."""
-    try:
-        trainer.request(request)
-    except TrainerGone as gone:
-        return Answer([Failure("error", str(gone), trainer.output_tail())])
-    return None

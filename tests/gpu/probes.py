@@ -16,15 +16,7 @@ from pydantic import BaseModel
 from tests.gpu.reference import run_stack
 from workloads.context import Context
 from workloads.measuring.measurement import prepare_framework
-from workloads.models.canonical_weights import (
-    CanonicalLayer,
-    StackShape,
-    TorchLayer,
-    from_buffer,
-    from_torch,
-    to_buffer,
-    to_torch,
-)
+from workloads.models.canonical_weights import CanonicalLayer, to_buffer
 from workloads.settings.recurrent import StackSettings
 
 
@@ -71,7 +63,6 @@ def numbers(trial: Context) -> dict[str, float]:
     with prepare_framework(trial):
         model = _model(case, trial, return_sequences=True)
         short = _model(case, trial, return_sequences=False)
-        from tests.gpu.gradients import as_array, differentiate
         from workloads.models.layers import read_canonical, write_canonical
 
         draw = np.random.default_rng(trial.seed)
@@ -85,8 +76,8 @@ def numbers(trial: Context) -> dict[str, float]:
         expected = run_stack(
             case.stack.cell, stack, inputs, towards, case.lengths, bidirectional=case.bidirectional
         )
-        outputs, by_inputs, by_weights = differentiate(model, inputs, towards)
-        last = as_array(short(inputs))
+        outputs, by_inputs, by_weights = _differentiate(model, inputs, towards)
+        last = _as_array(short(inputs))
         for variable, gradient in zip(model.trainable_variables, by_weights, strict=True):
             variable.assign(gradient)  # so that `read_canonical` can read them
         by_stack = read_canonical(model)
@@ -94,7 +85,13 @@ def numbers(trial: Context) -> dict[str, float]:
         "outputs": _difference(expected.outputs, outputs * counts),
         "last": _difference(expected.last, last),
         "by_inputs": _difference(expected.by_inputs, by_inputs),
-        **_differences(expected.by_stack, by_stack),
+        **{
+            f"by_{role}": max(
+                _difference(getattr(ours, role), getattr(theirs, role))
+                for ours, theirs in zip(expected.by_stack, by_stack, strict=True)
+            )
+            for role in ("kernel", "recurrent_kernel", "bias")
+        },
     }
 
 
@@ -127,55 +124,6 @@ def layout(trial: Context) -> dict[str, float]:
         "length_difference": float(theirs.size - ours.size),
         "different": float((theirs != ours).sum()) if theirs.size == ours.size else float("1e9"),
         "numbers": float(ours.size),
-    }
-
-
-def against_torch(trial: Context) -> dict[str, float]:
-    """Return the largest differences between the reference and PyTorch's float64 on the CPU."""
-    import torch
-    from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-
-    case = Case(**trial.settings)
-    cell = case.stack.cell
-    shape = StackShape(cell, case.inputs, case.units, case.layers, case.bidirectional)
-    draw = np.random.default_rng(trial.seed)
-    lengths = case.lengths or [case.steps] * case.batch
-    inputs = draw.standard_normal((case.batch, case.steps, case.inputs))
-    towards = draw.standard_normal((case.batch, case.steps, case.units * shape.directions))
-    towards *= _counts(case)
-    stack = from_buffer(draw.standard_normal(sum(shape.sizes)) / 2, shape)
-    ours = run_stack(cell, stack, inputs, towards, lengths, bidirectional=case.bidirectional)
-
-    weights = [torch.tensor(w, requires_grad=True) for layer in stack for w in to_torch(layer)]
-    variable = torch.tensor(inputs, requires_grad=True)
-    zeros = torch.zeros(shape.pseudo_layers, case.batch, case.units, dtype=torch.float64)
-    packed = pack_padded_sequence(
-        variable, torch.tensor(lengths), batch_first=True, enforce_sorted=False
-    )
-    data, final, *_ = getattr(torch._VF, cell)(
-        packed.data,
-        packed.batch_sizes,
-        (zeros, zeros) if cell == "lstm" else zeros,
-        weights,
-        True,  # biases
-        case.layers,
-        0.0,  # dropout
-        True,  # training
-        case.bidirectional,
-    )
-    packed = packed._replace(data=data)
-    outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=case.steps)
-    product = (outputs * torch.tensor(towards)).sum()
-    by_inputs, *by_weights = [g.numpy() for g in torch.autograd.grad(product, [variable, *weights])]
-    if cell != "gru":  # the second bias is not one of the canonical layer's
-        by_weights[3::4] = [np.zeros_like(bias) for bias in by_weights[3::4]]
-    theirs = [from_torch(TorchLayer(*four)) for four in zip(*[iter(by_weights)] * 4, strict=True)]
-    hidden = final.index_select(1, packed.unsorted_indices).detach().numpy()
-    return {
-        "outputs": _difference(outputs.detach().numpy(), ours.outputs),
-        "last": _difference(np.concatenate(list(hidden[-shape.directions :]), axis=-1), ours.last),
-        "by_inputs": _difference(by_inputs, ours.by_inputs),
-        **_differences(theirs, ours.by_stack),
     }
 
 
@@ -245,14 +193,65 @@ def _difference(expected: Any, received: Any) -> float:
     return float(np.abs(expected - received).max() / max(np.abs(expected).max(), 1e-30))
 
 
-def _differences(
-    expected: list[CanonicalLayer], received: list[CanonicalLayer]
-) -> dict[str, float]:
-    """Return the largest differences over all layers, by role."""
-    return {
-        f"by_{role}": max(
-            _difference(getattr(ours, role), getattr(theirs, role))
-            for ours, theirs in zip(expected, received, strict=True)
-        )
-        for role in ("kernel", "recurrent_kernel", "bias")
-    }
+def _differentiate(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
+    """Return outputs, and the gradients of `(outputs * towards).sum()` by inputs and weights."""
+    import keras
+
+    backend = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}[keras.backend.backend()]
+    outputs, by_inputs, by_weights = backend(model, inputs, towards)
+    return (
+        _as_array(outputs),
+        _as_array(by_inputs),
+        [_as_array(gradient) for gradient in by_weights],
+    )
+
+
+def _as_array(tensor: Any) -> Any:
+    """Convert a tensor of any backend and precision to a float32 array."""
+    import keras
+
+    return np.array(keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32")))
+
+
+def _tensorflow(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
+    import tensorflow as tf
+
+    def differentiate(inputs: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = tf.cast(model(inputs, training=True), tf.float32)
+            product = tf.reduce_sum(outputs * towards)
+        weights = [variable.value for variable in model.trainable_variables]
+        return outputs, tape.gradient(product, [inputs, *weights])
+
+    differentiated = tf.function(differentiate, jit_compile=False)
+    outputs, (by_inputs, *by_weights) = differentiated(tf.constant(inputs))
+    return outputs, by_inputs, by_weights
+
+
+def _jax(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
+    import jax
+    import jax.numpy as jnp
+
+    others = [variable.value for variable in model.non_trainable_variables]
+
+    def product(trainable: Any, inputs: Any) -> Any:
+        outputs, _ = model.stateless_call(trainable, others, inputs, training=True)
+        outputs = outputs.astype(jnp.float32)
+        return (outputs * towards).sum(), outputs
+
+    trainable = [variable.value for variable in model.trainable_variables]
+    differentiate = jax.jit(jax.value_and_grad(product, (0, 1), has_aux=True))
+    (_, outputs), (by_weights, by_inputs) = differentiate(trainable, jnp.asarray(inputs))
+    return outputs, by_inputs, by_weights
+
+
+def _torch(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
+    import torch
+
+    weights = [variable.value for variable in model.trainable_variables]
+    variable = torch.tensor(inputs, device=weights[0].device, requires_grad=True)
+    outputs = model(variable, training=True).float()
+    product = (outputs * torch.tensor(towards, device=outputs.device)).sum()
+    by_inputs, *by_weights = torch.autograd.grad(product, [variable, *weights])
+    return outputs.detach(), by_inputs, by_weights

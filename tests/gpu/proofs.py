@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.gpu.images import images
 from tests.gpu.lab import Answer, Lab
 from tests.gpu.outcomes import Outcome, judged
 from workloads.eligibility import LayerTraits, ineligibility_reason, is_installed
@@ -83,8 +82,8 @@ def fall_backs(lab: Lab, backend: str) -> Iterator[Outcome]:
     asked = f"{backend}/cudnn"
     for cell, reason in FALL_BACKS[backend]:
         case = f"{cell}, {reason}"
-        answer = lab.ask(lab.request("racing:fallen_back", asked, {"cell": cell, "reason": reason}))
-        measured = _proven(answer)
+        answer = lab.ask("racing:fallen_back", asked, {"cell": cell, "reason": reason})
+        measured = answer.proof
         detected = measured.get("ran") != "cudnn"
         wrong = answer.why or ("" if detected else "the fall-back was not detected")
         yield judged("fall_backs", case, asked, wrong, measured, {"ran": "anything but cudnn"})
@@ -93,21 +92,17 @@ def fall_backs(lab: Lab, backend: str) -> Iterator[Outcome]:
 def fit(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Train a whole trial on each kernel and compare its loss with that of the portable one."""
     settings = {
-        **{"dataset": "mnist", "data_path": str(images(lab)), "epochs": 1},
+        **{"dataset": "mnist", "data_path": lab.images(), "epochs": 1},
         **{"samples": 48, "validation_samples": 16},
         **{"units": 16, "layers": 2, "dropout": 0.0, "timed_steps": 2},
     }
     portable_loss: float | None = None
-    for kernel in KERNELS:
-        implementation = f"{backend}/{kernel}"
-        if ineligibility_reason(
-            parse_implementation(implementation), LayerTraits(layers=2), lab.device
-        ):
-            continue
-        answer = lab.ask(lab.request("image_rows", implementation, settings))
-        measured = {**_proven(answer), **_some(answer, "loss", "val_loss", "step_ms")}
+    for implementation in eligible(lab, backend, layers=2):
+        kernel = implementation.partition("/")[2]
+        answer = lab.ask("image_rows", implementation, settings)
+        measured: dict[str, Any] = {**answer.proof, **answer.some("loss", "val_loss", "step_ms")}
         expected: dict[str, Any] = {"ran": kernel, "loss": portable_loss}
-        reason = answer.why or _wrong_kernel(measured, kernel)
+        reason = answer.wrong_kernel(kernel)
         if portable_loss is None:
             portable_loss = measured.get("loss")
         elif not reason and abs(measured["loss"] / portable_loss - 1) > _SAME_LOSS:
@@ -142,8 +137,8 @@ def layout(lab: Lab, backend: str) -> Iterator[Outcome]:
             reason = "the op has no CPU kernel"
             yield Outcome("layout", _words(case), "skipped", backend, implementation, reason)
             continue
-        answer = lab.ask(lab.request("probes:layout", implementation, case))
-        measured = _some(answer, "length_difference", "different", "numbers")
+        answer = lab.ask("probes:layout", implementation, case)
+        measured = answer.some("length_difference", "different", "numbers")
         wrong = [f"{k} is {v:.0f}" for k, v in measured.items() if v and k != "numbers"]
         reason = answer.why or ", ".join(wrong)
         yield judged("layout", _words(case), implementation, reason, measured, {"different": 0})
@@ -153,15 +148,13 @@ def refusals(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Check that impossible trials are refused with a reason, and never run on another device."""
     portable, cudnn = f"{backend}/portable", f"{backend}/cudnn"
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
-    (blind,) = lab.ask_fresh(
-        [lab.request("probes:presence", portable, device="gpu")], environ=hidden
-    )
+    blind = lab.ask("probes:presence", portable, device="gpu", environ=hidden)
     yield _refused("a GPU trial without a visible GPU", portable, blind, "not_possible")
     other: Device = "cpu" if lab.device == "gpu" else "gpu"
-    lab.ask(lab.request("probes:presence", portable))
-    moved = lab.ask(lab.request("probes:presence", portable, device=other))
+    lab.ask("probes:presence", portable)
+    moved = lab.ask("probes:presence", portable, device=other)
     yield _refused(f"a {other} trial in a {lab.device} process", portable, moved, "bad_request")
-    on_cpu = lab.ask(lab.request("synthetic", cudnn, _TINY, device="cpu"))
+    on_cpu = lab.ask("synthetic", cudnn, _TINY, device="cpu")
     yield _refused("cuDNN on a CPU", cudnn, on_cpu, "not_possible")
 
 
@@ -195,21 +188,30 @@ def parity(lab: Lab, backend: str) -> Iterator[Outcome]:
         yield judged("parity", cell, "", reason, measured, {"exit": 0})
 
 
+def eligible(lab: Lab, backend: str, *, layers: int = 1, bidirectional: bool = False) -> list[str]:
+    """Return the backend's implementations that can run LSTMs here, the portable one first."""
+    traits = LayerTraits(layers=layers, bidirectional=bidirectional)
+    names = [f"{backend}/{kernel}" for kernel in KERNELS]
+    return [
+        name
+        for name in names
+        if ineligibility_reason(parse_implementation(name), traits, lab.device) is None
+    ]
+
+
 def _proof(lab: Lab, name: str, implementation: str, settings: Mapping[str, Any]) -> Outcome:
     """Check that `synthetic` runs the requested kernel, or is refused for the predicted reason."""
     asked = parse_implementation(implementation).kernel_text
     predicted = ineligibility_reason(
         parse_implementation(implementation), _traits(settings), lab.device
     )
-    answer = lab.ask(lab.request("synthetic", implementation, {**_TINY, **settings}))
+    answer = lab.ask("synthetic", implementation, {**_TINY, **settings})
     if predicted is None:
-        measured = {**_proven(answer), **_some(answer, "step_ms")}
-        reason = answer.why or _wrong_kernel(measured, asked)
+        measured = {**answer.proof, **answer.some("step_ms")}
+        reason = answer.wrong_kernel(asked)
         return judged(name, _words(settings), implementation, reason, measured, {"ran": asked})
-    refused = answer.failure is not None and answer.failure.kind == "not_possible"
-    reason = (
-        "" if refused and predicted in answer.why else "it was not refused for the predicted reason"
-    )
+    refused = answer.why.startswith("not_possible: ") and predicted in answer.why
+    reason = "" if refused else "it was not refused for the predicted reason"
     expected, measured = {"refused": predicted}, {"refused": answer.why}
     return judged(name, _words(settings), implementation, reason, measured, expected)
 
@@ -221,16 +223,16 @@ def _compared(
     asked = parse_implementation(implementation)
     if ineligibility_reason(asked, _traits(case), lab.device) is not None:
         return
-    answer = lab.ask(lab.request("probes:numbers", implementation, case, seed=3))
+    answer = lab.ask("probes:numbers", implementation, case, seed=3)
     tolerance = TOLERANCES[asked.precision]
-    measured = _some(answer, *_ROLES)
+    measured = answer.some(*_ROLES)
     wrong = [role for role, difference in measured.items() if difference > tolerance]
     reason = answer.why or (f"beyond {tolerance:g}: {', '.join(wrong)}" if wrong else "")
     yield judged(name, _words(case), implementation, reason, measured, {"at_most": tolerance})
 
 
 def _refused(case: str, implementation: str, answer: Answer, kind: str) -> Outcome:
-    refused = answer.failure is not None and answer.failure.kind == kind
+    refused = answer.why.startswith(f"{kind}: ")
     reason = "" if refused else f"expected {kind}; received {answer.why or 'a result'}"
     return judged("refusals", case, implementation, reason, {"failure": answer.why}, {"kind": kind})
 
@@ -248,17 +250,3 @@ def _words(case: Mapping[str, Any]) -> str:
     both = ", both directions" if case.get("bidirectional") else ""
     padded = ", padded" if case.get("lengths") else ""
     return f"{case['cell']} × {case['layers']}{both}{padded}"
-
-
-def _proven(answer: Answer) -> dict[str, Any]:
-    kernel = answer.kernel
-    return {} if kernel is None else {"ran": kernel.ran, "evidence": kernel.evidence}
-
-
-def _some(answer: Answer, *names: str) -> dict[str, float]:
-    return {name: answer.metrics[name] for name in names if name in answer.metrics}
-
-
-def _wrong_kernel(measured: Mapping[str, Any], asked: str) -> str:
-    ran = measured.get("ran", "nothing")
-    return "" if ran == asked else f"{asked} was requested, {ran} ran"

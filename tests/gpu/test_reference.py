@@ -1,41 +1,38 @@
+"""The gradients of the reference. Its outputs are compared with each backend by `numbers`."""
+
 from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import numpy as np
+import pytest
 
-from tests.gpu.lab import Lab
+from tests.gpu.reference import run_stack
 from tests.gpu.sizes import CELLS
-from tests.workloads.shared_trainer import expect_package
-
-DOUBLE = 1e-12
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> dict[str, Any]:
-    steps, batch = draw(st.integers(1, 6)), draw(st.integers(1, 4))
-    lengths = st.lists(st.integers(1, steps), min_size=batch, max_size=batch)
-    return {
-        "cell": draw(st.sampled_from(CELLS)),
-        "inputs": draw(st.integers(1, 4)),
-        "units": draw(st.integers(1, 5)),
-        "layers": draw(st.integers(1, 3)),
-        "bidirectional": draw(st.booleans()),
-        "batch": batch,
-        "steps": steps,
-        "lengths": draw(st.none() | lengths),
-    }
+from workloads.eligibility import Cell
+from workloads.models.canonical_weights import StackShape, from_buffer
 
 
-@settings(deadline=None)
-@given(case=cases(), seed=st.integers(0, 2**31))
-def test_the_reference_equals_torch_in_double_precision(
-    cpu_lab: Lab, case: dict[str, Any], seed: int
-) -> None:
-    expect_package("torch")
-    request = cpu_lab.request("probes:against_torch", "torch/fused", case, seed=seed)
-    answer = cpu_lab.ask(request)
-    assert answer.why == ""
-    roles = ("outputs", "last", "by_inputs", "by_kernel", "by_recurrent_kernel", "by_bias")
-    assert {role: answer.metrics[role] for role in roles if answer.metrics[role] > DOUBLE} == {}
+@pytest.mark.parametrize("cell", CELLS)
+def test_its_gradients_equal_finite_differences(cell: Cell) -> None:
+    draw = np.random.default_rng(4)
+    shape = StackShape(cell, 3, 2, 2, True)
+    stack = from_buffer(draw.normal(size=sum(shape.sizes)), shape)
+    inputs, towards = draw.normal(size=(2, 4, 3)), draw.normal(size=(2, 4, 4))
+
+    def compute() -> Any:
+        return run_stack(cell, stack, inputs, towards, [4, 2], bidirectional=True)
+
+    answer = compute()
+    pairs = [(inputs, answer.by_inputs)]
+    for layer, by_layer in zip(stack, answer.by_stack, strict=True):
+        for role in ("kernel", "recurrent_kernel", "bias"):
+            pairs.append((getattr(layer, role), getattr(by_layer, role)))
+    for values, gradient in pairs:
+        for place in np.ndindex(values.shape):
+            original, sides = values[place], []
+            for step in (1e-5, -1e-5):
+                values[place] = original + step
+                sides.append(float((compute().outputs * towards).sum()))
+            values[place] = original
+            assert gradient[place] == pytest.approx((sides[0] - sides[1]) / 2e-5, abs=1e-7)

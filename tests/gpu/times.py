@@ -19,14 +19,12 @@ import numpy as np
 from orchestrator.diagnostics.peaks.measurement import WORKLOAD
 from orchestrator.execution.telemetry import Sampler, record
 from orchestrator.hardware import probe
-from tests.gpu.images import images
+from tests.benchmarks.contenders.pairs import ask, opened, write_question
 from tests.gpu.lab import Answer, Lab
 from tests.gpu.outcomes import Outcome, judged
+from tests.gpu.proofs import eligible
 from tests.gpu.sizes import Shape
-from workloads.cpus import usable_cpus
-from workloads.eligibility import LayerTraits, ineligibility_reason
-from workloads.implementations import KERNELS, parse_implementation
-from workloads.protocol import TrialRequest
+from workloads.implementations import parse_implementation
 
 _HAND_WRITTEN = 1.05
 _MEMORY_SHAPE = "char_rnn"
@@ -42,7 +40,7 @@ def speed(lab: Lab, backend: str) -> Iterator[Outcome]:
             **shape.settings,
             **{"arms": arms, "rounds": shape.rounds, "window_s": lab.sizes.window_s},
         }
-        answer = lab.ask(lab.request("racing:race", arms[0], settings))
+        answer = lab.ask("racing:race", arms[0], settings)
         race = answer.artifact()
         for arm in arms:
             yield _raced(shape, arm, race, answer.why)
@@ -52,21 +50,12 @@ def hand_written(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Compare `torch/fused` with a hand-written PyTorch loop that computes the same metrics."""
     if backend != "torch":
         return
-    from tests.benchmarks.contenders import question as ordinary  # noqa: PLC0415
-    from tests.benchmarks.contenders.pairs import ask, opened  # noqa: PLC0415 - need pytest
-    from tests.benchmarks.contenders.processes import Question  # noqa: PLC0415
-    from workloads.settings.tasks import CharRnnSettings  # noqa: PLC0415
-
     for case, changes in lab.sizes.hand_written.items():
         lab.expect_time()
         steps = lab.sizes.hand_written_steps
-        batch_size = changes.get("batch_size", ordinary.ask(1, 1)["batch_size"])
-        asked = {**ordinary.ask(steps, 2), **changes, "samples": steps * batch_size}
         data = lab.scratch / "question.npz"
-        ordinary.write(data, asked)
-        settings = CharRnnSettings(**asked).model_dump()
-        pair = opened("torch/fused", Question(settings, steps, data, lab.device, usable_cpus()))
-        with closing(pair.arm), closing(pair.reference):
+        question = write_question(data, lab.device, steps, **changes)
+        with closing(opened("torch/fused", question)) as pair:
             rounds = [ask(pair, random.Random(n)) for n in range(4)][1:]
         ratio = statistics.median(one_round.ratio for one_round in rounds)
         missed = lab.device == "gpu" and ratio > _HAND_WRITTEN
@@ -93,16 +82,15 @@ def hand_written(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 def predict(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Time training, evaluation and prediction in whole trials on images of MNIST's shape."""
-    settings = {**lab.sizes.image_rows, "dataset": "mnist", "data_path": str(images(lab))}
+    settings = {**lab.sizes.image_rows, "dataset": "mnist", "data_path": lab.images()}
     layers = settings["layers"]
     portable: Mapping[str, float] = {}
     for implementation in eligible(lab, backend, layers=layers):
-        answer = lab.ask(lab.request("image_rows", implementation, settings))
-        names = (
+        answer = lab.ask("image_rows", implementation, settings)
+        measured = answer.some(
             *("step_ms", "step_ms_median", "train_s", "evaluate_s", "predict_s"),
             *("predict_sample_ms", "load_s", "compile_s", "val_accuracy", "peak_gpu_mib"),
         )
-        measured = {name: answer.metrics[name] for name in names if name in answer.metrics}
         portable = portable or measured
         ratios = {
             f"portable/{parse_implementation(implementation).kernel} {name}": portable[name]
@@ -121,7 +109,7 @@ def roofline(lab: Lab, backend: str) -> Iterator[Outcome]:
     float32 = 0.0
     for option in options:
         arm = f"{backend}/portable{option}"
-        answer = lab.ask(TrialRequest(WORKLOAD, arm, device=lab.device))
+        answer = lab.ask(WORKLOAD, arm)
         ends = ("_flops_per_s", "_bytes_per_s", "_low", "_high")
         measured = {name: answer.metrics[name] for name in answer.metrics if name.endswith(ends)}
         product = measured.get("product_flops_per_s", 0.0)
@@ -139,11 +127,10 @@ def memory(lab: Lab, backend: str) -> Iterator[Outcome]:
     shape = next((s for s in lab.sizes.shapes if s.name == _MEMORY_SHAPE), lab.sizes.shapes[0])
     arms = eligible(lab, backend, layers=shape.layers, bidirectional=shape.bidirectional)
     settings = {**shape.settings, "timed_steps": 3}
-    answers = lab.ask_fresh([lab.request("synthetic", arm, settings) for arm in arms])
+    answers = [lab.ask("synthetic", arm, settings, environ=os.environ) for arm in arms]
     for arm, answer in zip(arms, answers, strict=True):
-        names = [name for name in ("peak_gpu_mib", "peak_rss_mib") if name in answer.metrics]
-        measured: dict[str, float] = {name: answer.metrics[name] for name in names}
-        for name in names:
+        measured = answer.some("peak_gpu_mib", "peak_rss_mib")
+        for name in list(measured):
             if base := answers[0].metrics.get(name):
                 measured[f"{name} / portable's"] = measured[name] / base
         is_missing = lab.device == "gpu" and "peak_gpu_mib" not in measured
@@ -156,7 +143,7 @@ def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Check that NVML's power, energy, temperature and memory are plausible during a trial."""
     arm, shape = eligible(lab, backend)[-1], lab.sizes.shapes[0]
     settings: dict[str, Any] = {**shape.settings, "layers": 1, "bidirectional": False}
-    first = lab.ask(lab.request("synthetic", arm, {**settings, "timed_steps": 20}))
+    first = lab.ask("synthetic", arm, {**settings, "timed_steps": 20})
     if first.why:
         yield _judged_trial("telemetry", shape.name, arm, first, {})
         return
@@ -168,7 +155,7 @@ def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
         return
     sampler = Sampler("gpu", lab.pid(backend), os.environ.get("CUDA_VISIBLE_DEVICES"))
     sampler.start()
-    answer = lab.ask(lab.request("synthetic", arm, settings), listen=sampler.take)
+    answer = lab.ask("synthetic", arm, settings, listen=sampler.take)
     recording = sampler.stop()
     measured: dict[str, Any] = {**record(recording, time.time(), {})[0]}
     inside = [gpu for sample in recording.inside() for gpu in sample.gpus[:1]]
@@ -203,17 +190,6 @@ def implausible(measured: Mapping[str, Any]) -> str:
     return "; ".join(wrong)
 
 
-def eligible(lab: Lab, backend: str, *, layers: int = 1, bidirectional: bool = False) -> list[str]:
-    """Return the backend's implementations that can run LSTMs here, the portable one first."""
-    traits = LayerTraits(layers=layers, bidirectional=bidirectional)
-    names = [f"{backend}/{kernel}" for kernel in KERNELS]
-    return [
-        name
-        for name in names
-        if ineligibility_reason(parse_implementation(name), traits, lab.device) is None
-    ]
-
-
 def _raced(shape: Shape, arm: str, race: Mapping[str, Any], why: str) -> Outcome:
     """Judge one arm by its medians over the rounds and its ratios to the portable arm."""
     asked, result = parse_implementation(arm), race.get(arm, {"failed": why})
@@ -229,7 +205,11 @@ def _raced(shape: Shape, arm: str, race: Mapping[str, Any], why: str) -> Outcome
         "ran": asked.kernel_text,
         "published": {"source": shape.source, **shape.published},
     }
-    reason = result.get("failed") or _wrong_kernel(asked.kernel_text, result["ran"])
+    reason = result.get("failed") or (
+        ""
+        if result["ran"] == asked.kernel_text
+        else f"{asked.kernel_text} was requested, {result['ran']} ran"
+    )
     outcome = judged("speed", shape.name, arm, reason, measured, expected)
     if arm != "tensorflow/cudnn" or shape.at_least is None:
         return outcome
@@ -251,12 +231,5 @@ def _judged_trial(
     wrong: str = "",
 ) -> Outcome:
     """Judge a trial, which must have run the requested kernel."""
-    ran = "nothing" if answer.kernel is None else answer.kernel.ran
-    reason = (
-        answer.why or wrong or _wrong_kernel(parse_implementation(implementation).kernel_text, ran)
-    )
+    reason = wrong or answer.wrong_kernel(parse_implementation(implementation).kernel_text)
     return judged(name, case, implementation, reason, measured)
-
-
-def _wrong_kernel(asked: str, ran: str) -> str:
-    return "" if ran == asked else f"{asked} was requested, {ran} ran"

@@ -11,6 +11,7 @@ returns the variables with which a child process (pynvml loads `libnvidia-ml.so.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import os
@@ -28,7 +29,6 @@ import pytest
 
 from tests.lacking import skip_here
 
-LIBRARY = "libnvidia-ml.so.1"
 _SOURCE = Path(__file__).with_name("simulated.c")
 _FILE = "RNNSWEEP_SIMULATED_NVML"
 _MIB = 2**20
@@ -166,12 +166,8 @@ class SimulatedGpu:
         }
         for name, (value, scale) in values.items():
             for trend in _trends(value):
-                numbers = (
-                    trend.from_s,
-                    trend.value * scale,
-                    trend.per_s * scale,
-                    trend.every_s,
-                )
+                start, per_s = trend.value * scale, trend.per_s * scale
+                numbers = (trend.from_s, start, per_s, trend.every_s)
                 yield f"value {name} {' '.join(f'{number:.6f}' for number in numbers)}"
         for pid, mib in self.processes.items():
             yield f"process {pid} {round(mib * _MIB)}"
@@ -204,8 +200,7 @@ class SimulatedNvml:
         It skips the test if there is no C compiler. A later call with the same folder changes the
         values, also for running processes.
         """
-        built = library()
-        path = [str(built.parent), *filter(None, [environ.get("LD_LIBRARY_PATH")])]
+        path = [str(library().parent), *filter(None, [environ.get("LD_LIBRARY_PATH")])]
         return {"LD_LIBRARY_PATH": os.pathsep.join(path), _FILE: str(self.write(folder))}
 
     def in_this_process(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -231,49 +226,19 @@ class SimulatedNvml:
         return path
 
 
-class CannotBuild(RuntimeError):
-    """The library cannot be built on this machine."""
-
-
+@functools.cache
 def library() -> Path:
     """Build the library once per process; skip the test if that is impossible here."""
-    try:
-        return _built()
-    except CannotBuild as error:
-        skip_here(f"{error}: apt-get install gcc libc6-dev, for the simulated NVML")
-
-
-def compiler() -> str | None:
-    """Return the C compiler's path, or None."""
-    return next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-
-
-def build(folder: Path) -> Path:
-    """Build the library in a folder.
-
-    Raises:
-        CannotBuild: there is no C compiler, or it lacks the C library's headers.
-    """
-    path = compiler()
-    if path is None:
-        raise CannotBuild("no C compiler here (cc, gcc or clang)")
-    built = folder / LIBRARY
-    options = ["-shared", "-fPIC", "-O1"]
-    command = [path, *options, "-o", str(built), str(_SOURCE), "-lpthread"]
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        skip_here("no C compiler for the simulated NVML (Debian: gcc, libc6-dev)")
+    built = Path(tempfile.mkdtemp(prefix="simulated-nvml-")) / "libnvidia-ml.so.1"
+    atexit.register(shutil.rmtree, built.parent, ignore_errors=True)
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(built), str(_SOURCE), "-lpthread"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise CannotBuild(f"{path} failed: {done.stderr.strip()[-300:]}")
+        skip_here(f"{compiler} failed (Debian: libc6-dev): {done.stderr.strip()[-300:]}")
     return built
-
-
-@functools.cache
-def _built() -> Path:
-    _FOLDERS.append(tempfile.TemporaryDirectory(prefix="simulated-nvml-"))
-    return build(Path(_FOLDERS[-1].name))
-
-
-_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
-"""Folders that are removed when the process ends."""
 
 
 def _trends(value: Value) -> Sequence[Trend]:
