@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from orchestrator.analysis.arms.arm_summary import KernelCount
+from orchestrator.analysis.measures import finite, scopes_of
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Kernel
-from orchestrator.report.document import Table
-from orchestrator.report.render import render, summarise
-from orchestrator.report.sections.arms import SIDE_BY_SIDE
-from orchestrator.report.sections.document import document
+from orchestrator.core.trial import EpochRecord, Kernel
+from orchestrator.report.render import summarise
 from tests.orchestrator.sample_records import (
-    CPU,
     PORTABLE,
     UNROLL,
     XLA,
@@ -114,45 +114,30 @@ def test_param_ranges_cover_the_compared_configs() -> None:
     assert (ranges["depth"].low, ranges["depth"].blocks) == (2, 1)
 
 
-def test_measures_are_shown_in_readable_units_and_fit_the_page() -> None:
-    others = ("step_ms_median", "step_ms_p95", "sample_us", "predict_sample_ms", "bits_per_char",
-             "val_bits_per_char", "peak_gpu_mib", "peak_rss_mib", "time_to_accuracy_s",
-              "model_flops_utilization_pct")  # fmt: skip
+EPOCHS = (EpochRecord(0, 1.0), EpochRecord(1, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("metric", "values"), [("step_ms", [3.0, 1.0]), ("epoch_s", [2.0]), ("fit_s", [9.0])]
+)
+def test_absent_and_non_finite_values_are_excluded(metric: str, values: list[float]) -> None:
     trials = [
-        trial(PORTABLE, block, trainer_trials=block,
-              metrics={**dict.fromkeys(others, 1.5), "model_flops_per_s": 5e11 + block * 1e10})
-        for block in range(3)
-    ]  # fmt: skip
-    summary = summarise(sweep(trials, (PORTABLE,)))
-    text = render(summary, "text", width=100)
-    assert "510 (505–515)" in text
-    heads = " ".join(text.split())
-    for title in (
-        "model rate (GFLOP/s)",
-        "sample (µs)",
-        "predict one (ms)",
-        "p95 step (ms)",
-        "of the device's peak (%)",
-    ):
-        assert title in heads
-    assert max(map(len, text.splitlines())) <= 100
-    measured = summary.arms[0].measures["model_flops_per_s"]
-    assert measured.median == 5.1e11
+        trial(PORTABLE, 0, step_ms=3.0, train_s=8.0, validate_s=1.0),
+        trial(PORTABLE, 1, step_ms=math.nan, train_s=math.inf),
+        trial(PORTABLE, 2, step_ms=None, epochs=EPOCHS),
+        trial(PORTABLE, 3, step_ms=1.0),
+    ]
+    assert finite(trials, metric) == values
 
 
-def arms_table(record: SweepRecord) -> Table:
-    sections = {section.title: section for section in document(summarise(record)).sections}
-    (table,) = sections["Arms"].tables
-    return table
-
-
-def test_few_arms_are_columns_and_many_are_rows() -> None:
-    arms = tuple(Arm(f"tensorflow/portable+kind{i}", CPU) for i in range(SIDE_BY_SIDE + 1))
-    trials = [trial(arm, block) for arm in arms for block in range(3)]
-    few = arms_table(sweep([t for t in trials if t.arm != arms[-1]], arms[:-1]))
-    many = arms_table(sweep(trials, arms))
-    assert few.headers == ("measure", *(arm.implementation for arm in arms[:-1]))
-    assert few.rows[0] == ("trials", *["3"] * SIDE_BY_SIDE)
-    assert many.headers[:2] == ("arm", "trials")
-    turned = tuple(zip(*(many.headers, *many.rows[:-1]), strict=True))
-    assert few.rows == turned[1:]
+def test_scopes_are_those_of_complete_trials_with_an_energy() -> None:
+    trials = [
+        trial(PORTABLE, 0, energy_j=1.0, mean_power_w=2.0, energy_scope="gpu"),
+        trial(PORTABLE, 1, energy_j=1.0, energy_scope="gpu+cpu_package"),
+        trial(PORTABLE, 2, energy_scope="cpu_package"),
+        trial(PORTABLE, 3, status="wrong_kernel", energy_j=1.0, energy_scope="another"),
+    ]
+    assert scopes_of(trials) == {"gpu", "gpu+cpu_package"}
+    assert scopes_of(trials, ("step_ms", "mean_power_w")) == {"gpu"}
+    assert scopes_of(trials, ("step_ms",)) == set()
+    assert scopes_of([trial(PORTABLE, 0, energy_j=1.0)]) == {""}  # as the workload reported it

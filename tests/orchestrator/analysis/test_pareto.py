@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.analysis.arms.best_configs import (
-    best_of_arm,
     non_dominated,
     pareto_front,
     trade_offs,
@@ -115,16 +114,3 @@ def test_repeats_with_energies_of_different_scopes_are_no_point() -> None:
     assert (front.tried, front.left_out) == (1, 1)
     fronts = [row.front for row in trade_offs(record.trials) if row.expense == "energy_j"]
     assert [point.block for front in fronts for point in front.points] == [1]
-
-
-def test_an_arm_has_a_best_for_each_kind_of_energy() -> None:
-    trials = [
-        energy_trial(XLA, 0, "gpu", 40.0),
-        energy_trial(XLA, 1, "gpu", 50.0),
-        energy_trial(XLA, 2, "gpu+cpu_package", 90.0),
-    ]
-    best_configs = best_of_arm({XLA: trials}, {"energy_j": "minimize"})
-    assert [(best.scope, best.block, best.tried) for best in best_configs] == [
-        ("gpu", 0, 2),
-        ("gpu+cpu_package", 2, 1),
-    ]

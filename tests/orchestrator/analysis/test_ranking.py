@@ -9,12 +9,11 @@ import pytest
 
 from orchestrator.analysis.comparisons.ranking import Ranking, rankings
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.statistics.formatting import ratio_interval
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config, FinishedTrial
-from orchestrator.report.render import render, summarise
-from orchestrator.report.sections.verdict import NAMED
+from orchestrator.report.render import summarise
+from tests.benchmarks.trusting.findings import most_by_chance
 from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
 from tests.orchestrator.report.large_sweep import large
 from tests.orchestrator.sample_hardware import in_slices
@@ -35,10 +34,6 @@ def step_rankings(record: SweepRecord, margin: float = 0.02) -> list[Ranking]:
     return list(rankings(match(record), "step_ms", margin))
 
 
-def report_text(record: SweepRecord) -> str:
-    return " ".join(render(summarise(record), "text").split())
-
-
 def test_the_fastest_is_first() -> None:
     record = timed_sweep((12, 10, 15))
     (ranking,) = step_rankings(record)
@@ -47,42 +42,21 @@ def test_the_fastest_is_first() -> None:
     ratio = ranking.behind[0].ratio
     assert ratio is not None
     assert ratio.low < 1.2 < ratio.high
-    assert f"on {CPU}: tensorflow/portable+xla is the fastest; the next is" in report_text(record)
     few = replace(record, trials=tuple(t for t in record.trials if t.block < 5), blocks=5)
     assert not step_rankings(few)[0].sole
 
 
-def test_a_pair_has_one_interval() -> None:
-    """A pair in two groups is reported once, and a pair with the baseline as a comparison."""
-    slow = Arm("tensorflow/portable", GPU)
-    times = {PORTABLE: 15.0, XLA: 10.0, UNROLL: 12.0, slow: 30.0}
-    laws = {arm: lambda _, ms=ms: ms for arm, ms in times.items()}
-    report = report_text(obeying(laws, CONFIGS, noise=0.01))
-    assert "is the fastest; the next, tensorflow/portable+unroll, takes 1.2" in report
-    assert f"of all arms: {XLA} is the fastest; the next is {UNROLL}, over 8 blocks" in report
-    rivals = timed_sweep((12, 10, 10.5), noise=0.2)
-    (ranking,) = step_rankings(rivals)
-    rival = next(row for row in ranking.behind if row.standing == "inconclusive")
-    label = f"{rival.arm.implementation} ({ratio_interval(rival.ratio)} × its time)"
-    assert label in report_text(rivals)
-
-
 def test_equal_arms_seldom_have_a_sole_leader() -> None:
-    """At most 5 % of sweeps of equal arms may name a leader, and three standard errors more."""
+    """At most 5 % of sweeps of equal arms may name a leader."""
     sweeps = draws(100, 400)
     records = (timed_sweep((10, 10, 10), 0.1, seed) for seed in range(sweeps))
     sole = sum(step_rankings(record, 0.0)[0].sole for record in records)
-    assert sole / sweeps <= 0.05 + 3 * (0.05 * 0.95 / sweeps) ** 0.5
+    assert sole <= most_by_chance(sweeps, 0.05)
 
 
 def test_arms_within_the_margin_are_equal() -> None:
     (ranking,) = step_rankings(timed_sweep((10, 10.02, 15), 0.001))
     assert [row.standing for row in ranking.behind] == ["same", "worse"]
-
-
-def test_two_arms_have_a_comparison_and_no_ranking() -> None:
-    record = obeying({PORTABLE: lambda _: 12.0, XLA: lambda _: 10.0}, CONFIGS)
-    assert "is the fastest" not in report_text(record)
 
 
 def test_each_question_has_its_group() -> None:
@@ -167,10 +141,3 @@ def disturbed_sweep(
         for t in trials
     ]
     return sweep(changed_trials, tuple(dict.fromkeys(t.arm for t in trials)))
-
-
-def test_many_groups_are_counted() -> None:
-    shown = report_text(large(blocks=8, kernels=6))
-    assert f"{GPU} is the fastest for 6 of 6 implementations" in shown
-    assert "of 11 arms compared with tensorflow/portable on" in shown
-    assert NAMED < 11

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.core.arms import Arm
 from orchestrator.core.trial import DatasetRecord, FinishedTrial
 from orchestrator.report.render import ReportSummary, summarise
-from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
+from tests.orchestrator.sample_records import PORTABLE, UNROLL, XLA, paired, sweep, trial
 
 
 def sole_comparison(summary: ReportSummary) -> Comparison:
@@ -182,23 +181,6 @@ def test_a_margin_narrower_than_one_validation_sample_is_widened_to_it(
     comparison = sole_comparison(summarise(sweep(trials, datasets=tuple(data)))).accuracy
     assert comparison is not None
     assert (comparison.step, comparison.margin) == (step, step or 0.005)
-
-
-def test_within_hardware_speedups() -> None:
-    gpu, gpu_xla = Arm(PORTABLE.implementation, GPU), Arm(XLA.implementation, GPU)
-    times = {PORTABLE: 10.0, XLA: 5.0, gpu: 1.0, gpu_xla: 2.0}
-    trials = [trial(arm, b, step_ms=time) for b in range(6) for arm, time in times.items()]
-    summary = summarise(sweep(trials, tuple(times)), "tensorflow/portable")
-    speedups = {c.arm: c.speedup.value if c.speedup else None for c in summary.comparisons}
-    assert speedups == {XLA: pytest.approx(2.0), gpu_xla: pytest.approx(0.5)}
-
-
-def test_an_arm_of_an_earlier_start_is_listed_but_not_compared() -> None:
-    summary = summarise(sweep([*paired(6).trials, trial(UNROLL, 0)]))
-    assert [arm.arm for arm in summary.arms] == [PORTABLE, XLA, UNROLL]
-    assert [arm.planned for arm in summary.arms] == [True, True, False]
-    assert sole_comparison(summary).arm == XLA
-    assert summary.complete_blocks == tuple(range(6))
 
 
 def test_rounds_and_blocks_of_several_configs_are_never_pooled() -> None:

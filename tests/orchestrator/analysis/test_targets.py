@@ -1,4 +1,4 @@
-"""Test time, energy and cost to reach an accuracy, including trials that never reach it."""
+"""Test time, energy and cost to reach an accuracy, and trainings that diverge."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from orchestrator.analysis.comparisons.accuracy import AccuracyComparison
 from orchestrator.analysis.comparisons.targets import (
     ExpenseToTarget,
     Goal,
@@ -18,7 +19,7 @@ from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.render import render, summarise
+from orchestrator.report.render import summarise
 from tests.orchestrator.analysis.known_sweeps import (
     FLAT,
     NAN,
@@ -240,10 +241,63 @@ def test_an_arm_without_complete_trials_does_not_affect_the_others() -> None:
     ]
 
 
-def test_the_report_shows_which_arm_reached_the_target() -> None:
-    endings: dict[int, tuple[Ending, Ending]] = {0: (FLAT, RISING), 1: (RISING, NAN)}
-    shown = " ".join(render(summarise(learning(endings, 9)), "text").split())
-    assert "over the 7 of 9 blocks in which both reach it (only tensorflow/portable+xla" in shown
-    assert "diverged" in shown
-    few = learning(dict.fromkeys(range(6), (RISING, FLAT)))
-    assert "2 of 8 never" in " ".join(render(summarise(few), "text").split())
+def accuracy(record: SweepRecord) -> AccuracyComparison:
+    (compared,) = (row.accuracy for row in summarise(record).comparisons)
+    assert compared is not None
+    return compared
+
+
+@pytest.mark.parametrize(
+    ("endings", "expected"),
+    [
+        ((RISING, NAN), ("inconclusive", 4, 0)),
+        ((NAN, RISING), ("inconclusive", 0, 4)),
+        ((NAN, NAN), ("equal", 0, 0)),
+        ((RISING, KILLED), ("equal", 0, 0)),
+    ],
+)
+def test_equal_accuracies_are_inconclusive_if_one_arm_diverged(
+    endings: tuple[Ending, Ending], expected: tuple[str, int, int]
+) -> None:
+    compared = accuracy(learning(dict.fromkeys(range(4), endings), 12))
+    assert (compared.verdict, compared.diverged, compared.baseline_diverged) == expected
+    assert compared.difference.n == 8
+    assert (compared.reason is None) == (compared.verdict == "equal")
+
+
+@pytest.mark.parametrize(
+    ("arm", "gain", "verdict"),
+    [
+        (XLA, 0.05, "inconclusive"),
+        (XLA, -0.05, "worse"),
+        (PORTABLE, 0.05, "better"),
+        (PORTABLE, -0.05, "inconclusive"),
+    ],
+)
+def test_divergence_never_favours_the_arm_that_diverged(
+    arm: Arm, gain: float, verdict: str
+) -> None:
+    """An arm that diverged is never more accurate, but the other arm may be."""
+    trials = [
+        trial(side, block, status="failed", failure=NAN, metrics={})
+        if side == arm and block == 8
+        else trial(side, block, val_accuracy=0.8 + (gain if side == XLA else 0.001 * block))
+        for block in range(9)
+        for side in (PORTABLE, XLA)
+    ]
+    assert accuracy(sweep(trials)).verdict == verdict
+
+
+def test_a_diverged_repeat_counts_even_if_another_repeat_completed() -> None:
+    trials = [
+        training(arm, block, NAN if (arm, repeat) == (XLA, 1) else RISING, repeat=repeat)
+        for block in range(8)
+        for repeat in (0, 1)
+        for arm in (PORTABLE, XLA)
+    ]
+    comparison = accuracy(sweep(trials))
+    assert (comparison.difference.n, comparison.verdict, comparison.diverged) == (
+        8,
+        "inconclusive",
+        8,
+    )

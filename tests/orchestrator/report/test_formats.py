@@ -167,16 +167,6 @@ def test_markdown_shows_any_text_as_it_is(raw: str) -> None:
         assert [text for text in shown if text] == [heading, "b", "c"]
 
 
-def test_hostile_names_add_no_markup_to_a_report() -> None:
-    arm = Arm(HOSTILE, CPU)
-    trials = [trial(arm, 0, config={HOSTILE: HOSTILE}), trial(PORTABLE, 0)]
-    record = sweep(trials, (PORTABLE, arm), name=HOSTILE, workload=HOSTILE, run_id=HOSTILE)
-    tokens = PARSER.parse(render(summarise(record), "markdown"))
-    kinds = {part.type for token in tokens for part in (token, *(token.children or []))}
-    assert "tr_open" in kinds
-    assert not {kind for kind in kinds if kind.startswith(("html", "code", "link", "image", "s_"))}
-
-
 # CSV
 
 
@@ -324,8 +314,3 @@ def test_numbers_are_finite_or_null_and_texts_come_back_as_they_were() -> None:
     assert second["metrics"]["loss"] is None
     assert content["sweep"]["name"] == first["arm"]["implementation"] == UNICODE
     assert render(summarise(sweep([], name=UNICODE)), "json").isascii()
-
-
-def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown format 'pdf'"):
-        render(summarise(sweep([])), "pdf")  # type: ignore[arg-type]
