@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
 
-from orchestrator.cli import exit_codes
-from orchestrator.cli.exit_codes import internal_error, interrupted_by
+from orchestrator.cli.exit_codes import internal_error
 from orchestrator.cli.main import main
-from orchestrator.cli.output import wants_colour
 from tests.orchestrator.cli.typed_commands import typed
 
 ARGUMENTS = {
@@ -79,39 +76,3 @@ def test_a_traceback_that_no_file_takes_is_printed(
     err = capfd.readouterr().err
     assert "Please report this bug, with this traceback:\n" in err
     assert err.endswith("ValueError: odd\n")
-
-
-def test_help_lists_the_exit_codes(capfd: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = typed(capfd, "--help")
-    assert code == 0
-    codes = {
-        value for name, value in vars(exit_codes).items() if name.isupper() and type(value) is int
-    }
-    listed = out.partition("Exit codes:")[2].split("\n")
-    assert {int(line.split()[0]) for line in listed if line.strip()} == codes
-
-
-def test_signals_are_handled_as_before_after_the_block() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), interrupted_by(signal.SIGTERM):
-        signal.raise_signal(signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
-@pytest.mark.parametrize(
-    ("is_terminal", "environ", "expected"),
-    [
-        (True, {}, True),
-        (False, {}, False),
-        (True, {"NO_COLOR": "1"}, False),
-        (True, {"NO_COLOR": ""}, True),
-        (True, {"TERM": "dumb"}, False),
-        (False, {"FORCE_COLOR": "1"}, True),
-        (True, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
-    ],
-)
-def test_colours_are_for_terminals(
-    monkeypatch: pytest.MonkeyPatch, is_terminal: bool, environ: dict[str, str], expected: bool
-) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal, raising=False)
-    assert wants_colour(environ) is expected

@@ -15,7 +15,6 @@ from orchestrator.cluster import connection
 from orchestrator.diagnostics.peaks import Peak, Rate
 from orchestrator.diagnostics.peaks.stored import store_peaks, versions
 from orchestrator.hardware import classify
-from tests.nvml.simulated import GPU_IS_LOST, SimulatedGpu, SimulatedNvml
 from tests.orchestrator.diagnostics.test_hardware_listing import SCHEMA
 
 
@@ -48,17 +47,6 @@ def test_peaks_that_are_kept_are_shown(home: Path) -> None:
     listing = json.loads(typed("--format", "json").stdout)
     assert listing["classes"][0]["peaks"][0]["flops_per_s"]["median"] == 2.12e11
     jsonschema.validate(listing, SCHEMA, jsonschema.Draft202012Validator)
-
-
-def test_a_lost_gpu_is_reported_and_ends_nothing(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lost = SimulatedGpu(errors={"*": GPU_IS_LOST})
-    SimulatedNvml([lost, SimulatedGpu()]).in_this_process(monkeypatch, home)
-    done = typed()
-    assert done.exit_code == 0
-    assert "GPU 0 does not answer: GPU is lost" in done.stdout
-    assert "NVIDIA T4, 15 GiB" in done.stdout
 
 
 def test_fresh_alone_is_refused(home: Path) -> None:

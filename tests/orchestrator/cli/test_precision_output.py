@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 from rich.console import Console
 
 from orchestrator.cli.progress import PlainLines
-from orchestrator.cli.status import describe_sweeps
 from orchestrator.core.trial import Block, Outcome, make_trial
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan, describe_plan, make_plan
-from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import (
-    BlocksEnough,
-    BlockSuggested,
-    Journal,
-    SessionStarted,
-    SweepOpened,
-    TrialFinished,
-)
 from tests.orchestrator.sample_plans import identity, node
 from tests.orchestrator.sample_specs import OWN, spec
-from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, finished
 
 SPEC = spec(
     OWN,
@@ -67,21 +55,3 @@ def test_the_progress_shows_the_end_of_blocks() -> None:
         "enough after 1 block: every speed-up is known to ± 0.5 %",
     ]
     assert (view.total, view.blocks_expected) == ("2", 1)
-
-
-def test_a_status_shows_when_and_why_blocks_ended(tmp_path: Path) -> None:
-    folder = SweepFolder(tmp_path, IDENTITY.name)
-    folder.make()
-    with Journal(folder.generation(1)) as journal:
-        journal.append(SweepOpened(IDENTITY, {}))
-        journal.append(SessionStarted(0.0, 1, "host", "1", 60, 1, [PORTABLE], least=6))
-        for block in range(7):
-            one = finished(block, arm=PORTABLE)
-            journal.append(BlockSuggested(block, one.trial.config, 0.0))
-            journal.append(TrialFinished(one))
-        assert "7 of at most 60 trials ended" in describe_sweeps(tmp_path, IDENTITY.name)
-        journal.append(BlocksEnough(1.0, 6, 0.004, "every speed-up is known to ± 0.5 %"))
-    text = describe_sweeps(tmp_path, IDENTITY.name)
-    assert "7 of 7 trials ended" in text
-    assert "7 of 7 blocks suggested" in text
-    assert "enough after 6 blocks: every speed-up is known to ± 0.5 %" in text

@@ -50,17 +50,6 @@ def test_a_pipe_gets_a_line_for_each_trial() -> None:
     assert "left)" in lines[1]
 
 
-def test_a_line_names_the_hardware_where_there_is_more_than_one_kind() -> None:
-    laid = plan(classify([node("a"), node("b", cpu_model="CPU B")]), implementations=1, blocks=1)
-    out = console()
-    blocks = blocks_of(laid)
-    issued = blocks.next()
-    assert issued is not None
-    trial = issued[0].trial
-    PlainLines(out, laid).trial_finished(trial, Outcome("complete", 0.0, 1.0))
-    assert f"tensorflow/kernel0 on {trial.arm.hardware}  units=" in printed(out)
-
-
 def test_a_failure_is_shown_with_its_reason_and_text_of_a_workload_is_no_markup() -> None:
     out = console()
     failure = FailureRecord("error", "broke [bold]here[/bold] [/]")
@@ -112,9 +101,3 @@ def test_trials_that_the_plan_has_no_more_do_not_count() -> None:
         view.trial_restored(assignment.trial, Outcome("failed", 0.0, 100.0, failure=failure))
     assert (view.ended.total(), view.blocks_ended, fewer.trials) == (2, 2, 2)
     assert view.failed.total() == 2
-
-
-def test_a_lost_attempt_is_shown() -> None:
-    out = console()
-    PlainLines(out, PLAN).attempt_lost(assignments()[0])
-    assert "attempt 1 was lost with its worker; retrying" in printed(out)

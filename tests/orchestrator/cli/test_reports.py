@@ -112,13 +112,6 @@ def test_an_unknown_file_name_is_refused_unless_the_format_is_given(
         assert (tmp_path / name).read_text().startswith("Sweep quickstart")
 
 
-def test_a_report_has_the_telemetry_of_a_trial_of_each_arm(run: Run) -> None:
-    code, out, _ = run("--format", "json")
-    assert code == 0
-    (curves,) = {tuple(arm["curves"]) for arm in json.loads(out)["curves"]}
-    assert curves == ("system/cpu_utilization_percentage",)
-
-
 def test_plots_are_drawn_with_the_report(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "plots"
     code, out, err = run("--plots", str(folder))

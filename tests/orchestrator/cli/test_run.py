@@ -119,14 +119,6 @@ def test_trials_that_mlflow_refuses_do_not_hold_up_the_report_of_the_others(run:
     assert "too long" in err
 
 
-def test_the_end_shows_how_to_read_it(run: Run) -> None:
-    _, _, err = run(RunResult(paired(6), None), BEGIN)
-    assert "the report as a page: rnnsweep report quickstart -o quickstart.html\n" in err
-    assert "its trials as rows: rnnsweep query quickstart --list\n" in err
-    _, _, err = run(RunResult(paired(6, generation=2), None), BEGIN)
-    assert "rnnsweep report 'quickstart#2' -o quickstart.html\n" in err
-
-
 def test_what_is_announced(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example")
     code, _, err = run(RunResult(paired(6), None), CONFIRM)

@@ -42,14 +42,6 @@ def test_only_trials_of_the_latest_plan_count(tmp_path: Path) -> None:
     assert "failed" not in text
 
 
-def test_blocks_that_a_list_passes_over_are_not_counted(tmp_path: Path) -> None:
-    """The config of the second block was replaced by one that is still to come."""
-    with Journal(started(tmp_path, "listed").parent) as journal:
-        journal.append(SessionStarted(2.0, 1, "here", "0", 4, 1, [PORTABLE], skipped_blocks=[1]))
-    text = describe_sweeps(tmp_path, "listed")
-    assert "2 of 3 trials ended (2 complete), 2 of 3 blocks suggested" in text
-
-
 def test_a_stray_file_and_a_corrupt_journal_hide_nothing(tmp_path: Path) -> None:
     started(tmp_path, "good")
     corrupt = started(tmp_path, "corrupt")

@@ -105,14 +105,6 @@ def test_credentials_travel_and_are_not_printed(
     assert "hush" not in job["entrypoint"]
 
 
-def test_a_wrong_spec_is_sent_nowhere(server: JobServer, run: Run, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(SPEC.replace("configs: 3", "configs: 0"))
-    code, out, err = run("submit", "mine.yaml")
-    assert (code, out) == (2, "")
-    assert ":5" in err
-    assert not server.jobs and not server.packages
-
-
 @pytest.mark.parametrize(
     ("end", "expected"),
     [

@@ -229,12 +229,6 @@ def test_a_token_for_a_cluster_without_tokens_is_refused(monkeypatch: pytest.Mon
     assert asked == ["a"], "nothing is tried where no token is shown"
 
 
-def test_our_code_goes_to_the_nodes(join: Join) -> None:
-    received = join()
-    assert received["files"] == ["orchestrator", "rnnsweep", "workloads"]
-    assert not Path(received["runtime_env"]["working_dir"]).exists()  # Ray has taken it by then
-
-
 def test_a_heads_name_is_resolved(join: Join) -> None:
     """Ray, given a name, waits for ever (2.60)."""
     with socket.create_server(("127.0.0.1", 0)) as head:

@@ -97,19 +97,6 @@ def test_text_fits(nodes: list[Node], width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
 
 
-def test_equal_nodes_share_a_table_and_a_machine_with_a_gpu_is_described_once(
-    nodes: list[Node],
-) -> None:
-    xeon = dataclasses.replace(nodes[0].profile, gpus=(), gpu_faults=())
-    hosts = ("a", "b", "c")
-    alike = [Node(f"{host}-id", dataclasses.replace(xeon, hostname=host), 8) for host in hosts]
-    (table,) = hardware_document(classify(alike)).sections[1].tables
-    assert table.headers == ("node", "a (a-id), b (b-id), c (c-id)")
-    cpu, gpu = (facts(hardware_document(classify(nodes[:1])), number) for number in (1, 2))
-    assert "processor" in cpu and "GPU 0" not in cpu
-    assert list(gpu) == ["for trials", "GPU 0", "GPU 1", "driver"]
-
-
 @pytest.mark.parametrize(
     ("rate", "shown", "is_disturbed"),
     [

@@ -15,7 +15,6 @@ from orchestrator.diagnostics.parity.parity_check import LIST, USUAL, ParityChec
 from orchestrator.diagnostics.parity.participants import Excluded, ParityPair, Participant
 from orchestrator.diagnostics.trainer_answers import Answer, ask
 from orchestrator.execution.trainer_process import Trainer
-from orchestrator.report.formats.text import to_text
 from orchestrator.spec import SpecError
 from workloads.eligibility import Cell
 from workloads.implementations import parse_implementation
@@ -81,14 +80,6 @@ def test_each_runs_on_every_device_that_it_can(
     assert lstm - gru == {"jax/cudnn on gpu", "jax/fused on gpu"}
     (refused, *_) = [one for one in result.excluded if one.cell == "gru"]
     assert refused.reason.startswith("JAX has no cuDNN GRU")  # the GPU's reason, not the CPU's
-
-
-def test_names_and_settings_choose(asked: list[Participant], tmp_path: Path) -> None:
-    names = ["torch/fused", "torch/fused"]
-    result = parity.check(names, [*GRU, "units=7"], str, into=tmp_path)
-    assert asked == [participant("torch/fused", cell="gru")]
-    settings = result.settings_of("gru")
-    assert (settings.cell, settings.units, settings.layers) == ("gru", 7, USUAL["layers"])
 
 
 @pytest.mark.parametrize(
@@ -198,16 +189,6 @@ def test_implementations_that_cannot_run_are_listed_once_per_reason() -> None:
         "cannot run here: jax/fused (gru): knows only the lstm cell",
         "failed ✗ torch/fused on cpu, lstm: it died",
     }
-
-
-@pytest.mark.parametrize("width", [60, 100])
-def test_the_tables_of_a_large_machine_fit(width: int) -> None:
-    names = [f"tensorflow/{k}+{o}" for k in ("portable", "cudnn") for o in ("bf16", "fp16")]
-    members = [participant(name, device) for name in names for device in ("cpu", "gpu")]
-    pairs = [ParityPair(one, other, 1.2e-3, True, 3e-2) for one in members for other in members]
-    text = to_text(parity.to_document(finished(*pairs)), width)
-    assert max(map(len, text.splitlines())) <= width
-    assert text.count("1.2e-03 ✓") == len(pairs)
 
 
 def test_the_object_has_every_pair() -> None:

@@ -93,19 +93,6 @@ def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: TrainerPool) -
     assert not {"train_s", "loss", "accuracy", "trainer_cpu_pct"} & set(first.metrics)
 
 
-def test_each_trial_has_a_trainer_that_stays_warm_for_the_next_round(trainers: TrainerPool) -> None:
-    names = ("none/one", "none/other", "none/one")
-    before = run_round(trainers, "steady", *names)
-    pids = {trainer.pid for trainer in trainers.values()}
-    after = run_round(trainers, "steady", *names)
-    assert [outcome.trainer_trials for outcome in before] == [0, 0, 0]
-    assert [outcome.trainer_trials for outcome in after] == [1, 1, 1]
-    assert len(pids) == 3 and pids == {trainer.pid for trainer in trainers.values()}
-    fresh = run_round(trainers, "steady", *names, fresh=True)
-    assert [outcome.trainer_trials for outcome in fresh] == [0, 0, 0]
-    assert not [pid for pid in pids if psutil.pid_exists(pid)]
-
-
 @pytest.mark.parametrize(
     ("name", "reason", "words"),
     [
@@ -133,13 +120,6 @@ def test_a_failing_trial_fails_alone(
     assert [outcome.status for outcome in outcomes.values()] == ["complete"] * 2
     assert [outcome.metrics["slices"] for outcome in outcomes.values()] == [6, 6]
     assert [outcome.status for outcome in run_round(trainers, "steady", *names)] == ["complete"] * 3
-
-
-def test_all_may_fail(trainers: TrainerPool) -> None:
-    outcomes = run_round(trainers, "forgets", "none/one", "none/two")
-    for outcome in outcomes:
-        assert outcome.failure is not None
-        assert "expected a loop over trial.slices(steps)" in outcome.failure.message
 
 
 def test_waiting_for_a_turn_is_no_hang_and_takes_no_time(trainers: TrainerPool) -> None:

@@ -73,18 +73,6 @@ def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
     assert len(trainers) == 1
 
 
-def test_each_backend_has_a_trainer_of_its_own(trainers: TrainerPool) -> None:
-    run(trainers, "noop", implementation="one/noop")
-    run(trainers, "noop", implementation="two/noop")
-    run(trainers, "noop", implementation="one/other+option")
-    run(trainers, "noop", implementation="one/noop+again")
-    assert {key[0]: trainer.trials for key, trainer in trainers.items()} == {
-        "one": 2,
-        "two": 1,
-        "one+again": 1,
-    }
-
-
 def test_idle_trainers_end_if_memory_is_short(
     trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,17 +125,6 @@ def test_a_trial_whose_cpus_are_taken_fails_with_the_reason(
     outcome = run(trainers, "usable_cpus", cpus=1, claims=free_claims())
     assert outcome.failure is not None
     assert "needs 1 CPU of its own" in outcome.failure.message
-
-
-def test_epochs_come_as_they_happen(trainers: TrainerPool) -> None:
-    request = TrialRequest(f"{HOSTILE}:nan_epoch", "python/noop")
-    job = Job(request, 1, time.time(), TrialLimits(60, 30), (str(ROOT),))
-    trial_run = TrialRun(job)
-    epochs = run_trial(job, trial_run, trainers)
-    assert next(epochs).index == 0
-    assert trial_run.failure is None
-    assert list(epochs) == []
-    assert trial_run.outcome().status == "failed"
 
 
 WARM, REPLACED = 1, 0
@@ -235,12 +212,6 @@ def test_the_node_is_kept_below_the_share_at_which_ray_kills_actors(
     assert "node" in outcome.failure.message
 
 
-def test_prints_do_not_disturb_the_protocol(trainers: TrainerPool) -> None:
-    outcome = run(trainers, "prints")
-    assert outcome.status == "complete"
-    assert "loss" not in outcome.metrics
-
-
 def test_another_kernel_than_asked_is_marked(trainers: TrainerPool) -> None:
     outcome = run(trainers, "other_kernel", implementation="tensorflow_like/cudnn")
     assert outcome.status == "wrong_kernel"
@@ -254,26 +225,6 @@ def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: TrainerPool) 
     )
     assert outcome.artifacts == {"a.txt": "3", "b.md": "2"}
     assert run(trainers, "noop").artifacts == {}
-
-
-def test_a_node_that_lacks_a_package_is_named_with_the_way_to_get_it(
-    trainers: TrainerPool, tmp_path: Path
-) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import importlib.util as found\n"
-        "real = found.find_spec\n"
-        "found.find_spec = lambda name, *more: None if name == 'jax' else real(name, *more)\n"
-    )
-    request = TrialRequest("image_rows", "jax/portable")
-    trial_run = TrialRun(Job(request, 1, time.time(), TrialLimits(60, 30), (str(tmp_path),)))
-    list(run_trial(trial_run.job, trial_run, trainers))
-    failure = trial_run.outcome().failure
-    assert failure is not None
-    assert failure.reason == "not_possible"
-    assert failure.message == (
-        f"node {platform.node()}: jax/portable on cpu: jax is not installed here: "
-        "pip install 'rnnsweep[jax]'"
-    )
 
 
 @pytest.mark.parametrize(

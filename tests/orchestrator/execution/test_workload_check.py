@@ -75,9 +75,3 @@ def test_an_import_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workload_check, "_LIMIT_S", 0.5)
     with pytest.raises(WorkloadUnusable, match="took more than"):
         expect_importable(sweep("slow:run"), on_cluster=False)
-
-
-def test_a_built_in_workload_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("subprocess.run", None)
-    spec = sweep("good:run").model_copy(update={"workload": "image_rows"})
-    expect_importable(spec, on_cluster=False)

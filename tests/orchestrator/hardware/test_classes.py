@@ -71,13 +71,6 @@ def test_equal_nodes_form_one_class_with_a_readable_name_and_a_stable_slug() -> 
     assert [node.id for node in large.nodes] == ["a", "b"]
 
 
-def test_a_gpu_class_names_its_host() -> None:
-    nodes = [Node("a", profile(gpus=(gpu(0), gpu(1))), 8)]
-    cpu, accelerated = classify(nodes)
-    assert accelerated.name == "NVIDIA H200 (AMD EPYC, 8 CPUs)"
-    assert [node.id for node in cpu.nodes] == ["a"]
-
-
 def test_ray_may_give_fewer_gpus_than_there_are() -> None:
     two = profile(gpus=(gpu(0), gpu(1)))
     assert [Node("a", two, 8, limit).gpus for limit in (None, 0, 1, 2, 3)] == [2, 0, 1, 2, 2]
@@ -124,8 +117,3 @@ def test_a_power_limit_of_one_gpu_node_is_reported() -> None:
     cpu, accelerated = classify([node("a", 700.0), node("b", 500.0)])
     assert accelerated.unlike == ("power limit: 500 W on b; 700 W on a",)
     assert cpu.unlike == ()
-
-
-def test_a_node_hashes_whatever_its_labels_and_packages() -> None:
-    node = Node("a", dataclasses.replace(profile(), packages={"jax": "1"}), 8, labels={"zone": "b"})
-    assert len({node, node}) == 1

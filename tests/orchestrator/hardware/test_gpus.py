@@ -13,7 +13,6 @@ from orchestrator import hardware
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify, no_gpu_class_reason
 from tests.nvml.simulated import (
     DRIVER_NOT_LOADED,
-    GPU_CALLS,
     GPU_IS_LOST,
     LIB_RM_VERSION_MISMATCH,
     NO_PERMISSION,
@@ -70,13 +69,6 @@ def failing(errors: Mapping[str, int], gpu: SimulatedGpu = H200) -> SimulatedGpu
     return dataclasses.replace(gpu, errors=errors)
 
 
-def test_all_facts_of_a_gpu_are_read(probe: Probe) -> None:
-    answers = probe(SimulatedNvml([H200], driver="580.95.05", cuda=13_000))
-    assert answers.gpus == (READ,)
-    assert (answers.driver, answers.cuda) == ("580.95.05", "13.0")
-    assert (answers.gpu_faults, answers.no_nvml) == ((), None)
-
-
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION, UNKNOWN])
 @pytest.mark.parametrize(
     ("calls", "fields"),
@@ -104,13 +96,6 @@ def test_a_gpu_without_a_name_is_a_fault(probe: Probe, call: str, code: int) -> 
     assert [(gpu.index, gpu.name) for gpu in answers.gpus] == [(1, "NVIDIA T4")]
     (fault,) = answers.gpu_faults
     assert fault.startswith("GPU 0 does not answer: ")
-
-
-@pytest.mark.parametrize("code", [GPU_IS_LOST, NO_PERMISSION, UNKNOWN])
-def test_no_call_of_a_gpu_ends_a_probe(probe: Probe, code: int) -> None:
-    for call in GPU_CALLS:
-        answers = probe(SimulatedNvml([failing({call: code}), T4]))
-        assert answers.gpus[-1].name == "NVIDIA T4"
 
 
 @pytest.mark.parametrize("call", ["*", *NODE_CALLS])

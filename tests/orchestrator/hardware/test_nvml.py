@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.hardware.nvml import Memory, Nvml, NvmlDevice, NvmlError
+from orchestrator.hardware.nvml import Memory, Nvml, NvmlDevice
 from tests.nvml.simulated import (
     FUNCTION_NOT_FOUND,
     GPU_CALLS,
-    GPU_IS_LOST,
-    LIB_RM_VERSION_MISMATCH,
     NOT_SUPPORTED,
     UNKNOWN,
-    Refusal,
     SimulatedGpu,
     SimulatedNvml,
 )
@@ -67,16 +64,6 @@ def readings(device: NvmlDevice) -> dict[str, object]:
     return facts | {"Ecc": device.mode("Ecc"), "Mig": device.mode("Mig")}
 
 
-def test_all_readings_of_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    SimulatedNvml([H200, SimulatedGpu()]).in_this_process(monkeypatch, tmp_path)
-    with Nvml() as nvml:
-        assert (nvml.count(), nvml.driver(), nvml.cuda()) == (2, "580.95.05", "13.0")
-        device = nvml.device(0)
-        assert readings(device) == {name: value for name, (value, _) in EVERY.items()}
-        assert device.errors == {}
-        assert nvml.device(1).compute_pids() == frozenset()
-
-
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, FUNCTION_NOT_FOUND, UNKNOWN, 4711])
 def test_a_call_that_is_refused_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int
@@ -96,31 +83,3 @@ def test_a_call_that_is_refused_leaves_the_others(
         SimulatedNvml([H200]).write(tmp_path)
         readings(device)
         assert device.errors == {}  # a later reading clears its error
-
-
-def test_a_gpu_that_falls_off_the_bus_has_no_readings(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    lost = SimulatedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=3)})
-    SimulatedNvml([lost, SimulatedGpu()]).in_this_process(monkeypatch, tmp_path)
-    with Nvml() as nvml:
-        device = nvml.device(0)
-        assert (device.name(), device.lost) == ("NVIDIA T4", False)
-        assert set(readings(device).values()) == {None}
-        assert device.lost
-        with pytest.raises(NvmlError) as refused:
-            nvml.device(0)
-        assert refused.value.lost
-        assert nvml.device(1).number("power_w") == 70.0
-
-
-def test_a_node_reports_that_nvml_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pretended = SimulatedNvml(errors={"nvmlInitWithFlags": LIB_RM_VERSION_MISMATCH})
-    pretended.in_this_process(monkeypatch, tmp_path)
-    with pytest.raises(NvmlError, match=r"^nvmlInit: .*version") as refused, Nvml():
-        pass
-    assert not refused.value.no_library
-    silent = {"nvmlSystemGetDriverVersion": UNKNOWN, "nvmlSystemGetCudaDriverVersion_v2": UNKNOWN}
-    SimulatedNvml(errors=silent).write(tmp_path)
-    with Nvml() as nvml:
-        assert (nvml.driver(), nvml.cuda(), nvml.count()) == (None, None, 0)

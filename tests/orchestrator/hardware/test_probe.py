@@ -10,8 +10,7 @@ import pynvml
 import pytest
 
 from orchestrator import hardware
-from orchestrator.hardware.cpu import read_fields, read_machine
-from orchestrator.hardware.profile import Cache, Cpu, Machine, NumaNode
+from orchestrator.hardware.profile import Cache, Cpu, Machine
 from tests.orchestrator.hardware.machines import SAMPLES, Sample
 
 
@@ -89,17 +88,6 @@ def test_machines_with_lscpu(
     assert (cpu.signature, cpu.caches, profile.machine) == facts
 
 
-def test_memory_of_numa_nodes_and_vector_extensions(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "arm").mkdir()
-    cpu = hardware.probe(root=SAMPLES["xeon"].present(monkeypatch, tmp_path)).cpu
-    assert cpu.numa == (NumaNode("0-30:2/31", 257726), NumaNode("1-31:2/31", 257726))
-    assert {"AVX2", "AVX-512", "AVX-512 BF16", "AMX", "AMX BF16"} <= set(cpu.vectors)
-    arm = hardware.probe(root=SAMPLES["graviton"].present(monkeypatch, tmp_path / "arm")).cpu
-    assert arm.vectors == ("NEON", "NEON BF16", "NEON I8MM", "SVE", "SVE BF16")
-
-
 def test_an_arm_class_keeps_its_id_without_lscpu(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -129,37 +117,6 @@ def test_what_cannot_be_read_is_absent(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert (profile.cpu, profile.machine) == (Cpu(), Machine())
     assert profile.cpu_model in (platform.processor(), platform.machine())
     assert profile.no_nvml == "no NVIDIA driver is installed (NVML's library is not there)"
-
-
-@pytest.mark.parametrize(
-    ("flags", "vendor", "product", "expected"),
-    [
-        ("fpu hypervisor", None, None, Machine(True)),
-        ("fpu", None, "a1.metal-24xl", Machine(False, None, "a1.metal-24xl")),
-        (None, "Amazon EC2", "c7g.metal", Machine(None, None, "Amazon EC2 c7g.metal")),
-        (
-            "fpu hypervisor",
-            "VMware, Inc.",
-            "VMware7,1",
-            Machine(True, "VMware", "VMware, Inc. VMware7,1"),
-        ),
-        (None, "To Be Filled By O.E.M.", None, Machine()),
-    ],
-)
-def test_hypervisors(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    flags: str | None,
-    vendor: str | None,
-    product: str | None,
-    expected: Machine,
-) -> None:
-    dmi = "sys/class/dmi/id"
-    texts = {"proc/cpuinfo": flags and f"flags\t: {flags}", f"{dmi}/sys_vendor": vendor}
-    texts[f"{dmi}/product_name"] = product
-    sample = Sample({name: text for name, text in texts.items() if text})
-    root = sample.present(monkeypatch, tmp_path)
-    assert read_machine(root, read_fields(root)) == expected
 
 
 @pytest.mark.parametrize("text", ["", "?", "-1", "0", "9" * 40, "a:b:c", "\udcff\x00", "\n\n:"])

@@ -79,20 +79,6 @@ def trials(events: Sequence[Block | FinishedTrial]) -> list[FinishedTrial]:
     return [event for event in events if isinstance(event, FinishedTrial)]
 
 
-def test_of_two_blocks_with_one_config_the_one_that_was_run_counts() -> None:
-    ran = [record for record in work(spec_of([5]), []) if isinstance(record, FinishedTrial)]
-    twice: list[Block | FinishedTrial] = [
-        Block(1, config(5)),
-        *(
-            FinishedTrial(replace(assignment.trial, block=3), assignment.outcome)
-            for assignment in ran
-        ),
-        Block(3, config(5)),
-    ]
-    laid = plan_of(spec_of([5, 6])).resumed_from(twice)
-    assert (laid.skipped_blocks, laid.blocks) == (frozenset({1, 2}), 2)
-
-
 @settings(deadline=None, max_examples=40)
 @given(
     lists=st.lists(st.lists(st.integers(0, 5), min_size=1, unique=True), min_size=1, max_size=4),

@@ -295,29 +295,6 @@ def test_a_block_in_which_an_arm_failed_is_reported_as_failed() -> None:
     assert source.reported == {0: None}
 
 
-def test_a_lost_attempt_is_the_next_trial_of_its_lane() -> None:
-    blocks = blocks_of(plan(classify([node("a")]), blocks=2))
-    first = blocks.next()
-    assert first is not None
-    blocks.give_back(first[0])
-    second = blocks.next()
-    assert second is not None
-    assert (second[0].trial, second[0].attempt) == (first[0].trial, 2)
-
-
-def test_a_trial_that_never_began_is_not_charged() -> None:
-    blocks = blocks_of(plan(classify([node("a")]), blocks=2))
-    out = [handed_out[0] for handed_out in (blocks.next(), blocks.next()) if handed_out is not None]
-    for assignment in reversed(out):
-        blocks.give_back(assignment, charged=False)
-    second = [
-        handed_out[0] for handed_out in (blocks.next(), blocks.next()) if handed_out is not None
-    ]
-    assert [(assignment.trial, assignment.attempt) for assignment in second] == [
-        (i.trial, 1) for i in out
-    ]
-
-
 @settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 10_000),

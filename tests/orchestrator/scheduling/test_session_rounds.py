@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,24 +59,6 @@ def races(held: Held) -> dict[int, set[str | None]]:
     for finished in held.state().finished.values():
         seen.setdefault(finished.trial.block, set()).add(finished.outcome.round_id)
     return seen
-
-
-def test_a_round_with_one_arm_more_is_timed_again_and_all_of_it_counts(tmp_path: Path) -> None:
-    held = Held(tmp_path, TIMED)
-    assignment = held.assign()
-    held.session.finish(assignment, *(on(assignment, step_ms=5.0) for _ in assignment.trials))
-    longer = held.killed(FOUR)
-    second = longer.assign()
-    assert {trial.arm.implementation[-1] for trial in second.trials} == set("abcd")
-    assert second.trial == assignment.trial
-    longer.session.finish(second, *(on(second, 100, step_ms=6.0) for _ in second.trials))
-    state = longer.state()
-    assert races(longer) == {0: {"110.000"}}
-    assert {finished.outcome.metrics["step_ms"] for finished in state.finished.values()} == {6.0}
-    assert len(longer.recorded) == len({finished.trial.key for finished in longer.recorded}) == 4
-    assert longer.assign().trial.block == 1
-    done = longer.killed(FOUR)
-    assert done.assign().trial.block == 1, "what was timed together is not timed again"
 
 
 @pytest.mark.parametrize("cut", range(5))
@@ -163,31 +144,6 @@ def test_blocks_come_until_it_is_enough_and_the_journal_shows_why(tmp_path: Path
     second = held.killed(text)
     assert second.session.assign() is None
     assert second.blocks.done
-
-
-@pytest.mark.parametrize("cut", [1, 10, 17, 18, 19, 24])
-def test_an_auto_sweep_that_was_killed_goes_on_alike(tmp_path: Path, cut: int) -> None:
-    text = AUTO + "blocks: {interval: 0.03, at_most: 40}\n"
-    whole = Held(tmp_path / "whole", text)
-    expected = run_until_enough(whole)
-    held = Held(tmp_path / "cut", text)
-    run_until_enough(held, cut)
-    second = held.killed(text)
-    run_until_enough(second)
-    assert second.blocks.done
-    assert len(second.state().finished) == expected
-    assert second.blocks.stop_decision == whole.blocks.stop_decision
-
-
-def test_blocks_are_added_until_enough_are_quiet(tmp_path: Path) -> None:
-    held = Held(tmp_path, AUTO + "blocks: {interval: 0.1, at_most: 40}\n")
-    while (assignment := held.session.assign()) is not None:
-        outcome = paced(assignment)
-        if assignment.trial.block < 5:
-            outcome = replace(outcome, metrics={**outcome.metrics, "others_cpu_pct": 43.0})
-        held.session.finish(assignment, outcome)
-    assert held.blocks.stop_decision is not None
-    assert 5 + 6 <= held.blocks.stop_decision.blocks < 40
 
 
 def job_of(text: str, tmp_path: Path) -> tuple[Held, BlockSearch, Job]:

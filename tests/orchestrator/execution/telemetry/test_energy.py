@@ -9,11 +9,9 @@ import pytest
 
 from orchestrator.execution.telemetry.energy import energy_of
 from orchestrator.execution.telemetry.readings import (
-    GpuProblem,
     GpuReading,
     Sample,
     TimeWindow,
-    merged,
 )
 from orchestrator.execution.telemetry.samples import SampleBuffer
 from tests.orchestrator.execution.telemetry.sample_recordings import (
@@ -48,18 +46,6 @@ def test_energy_covers_the_timed_epochs_and_nothing_else(
     assert (energy.method, energy.scope) == (method, "gpu")
 
 
-@pytest.mark.parametrize("at_s", [0.0, 12.0, 17.2])
-def test_a_counter_that_was_reset_is_replaced_by_power(at_s: float) -> None:
-    def reset(now_s: float, reading: GpuReading) -> GpuReading:
-        was_reset = replace(reading, energy_j=(reading.energy_j or 0.0) - 1e6)
-        return was_reset if now_s >= at_s else reading
-
-    energy = energy_of(recording(gpu_samples(reset)))
-    in_a_window = any(window.began_s < at_s <= window.ended_s for window in WINDOWS)
-    assert energy.method == ("nvml_power" if in_a_window else "nvml_counter")
-    assert energy.joules == pytest.approx(TRUTH_J, rel=0.5)
-
-
 def test_a_counter_that_does_not_move_is_no_energy_of_0() -> None:
     stuck = gpu_samples(lambda at_s, reading: replace(reading, energy_j=0.0))
     assert energy_of(recording(stuck)).method == "nvml_power"
@@ -71,20 +57,6 @@ def test_a_counter_that_does_not_move_is_no_energy_of_0() -> None:
         None,
         "GPU 0: the samples do not cover all of the timed epochs",
     )
-
-
-def test_the_reason_names_what_the_gpu_refuses() -> None:
-    samples = gpu_samples(lambda at_s, reading: replace(reading, energy_j=None, power_w=None))
-    refused = GpuProblem("No Permission", 0, "nvmlDeviceGetPowerUsage")
-    problems = (
-        GpuProblem("Not Supported", 0, "nvmlDeviceGetEccMode"),
-        refused,
-        replace(refused, gpu=1),
-    )
-    energy = energy_of(recording(samples, gpu_problems=problems))
-    assert (energy.joules, energy.reason) == (None, "GPU 0: No Permission")
-    none_at_all = energy_of(recording([], gpu_problems=[GpuProblem("no GPU can be read")]))
-    assert none_at_all.reason == "no GPU can be read"
 
 
 @pytest.mark.parametrize(("gap", "is_known"), [((11.0, 14.5), False), ((2.0, 9.0), True)])
@@ -188,15 +160,6 @@ def test_the_packages_are_of_no_trial_where_two_trainers_share_them(
     assert ("another trainer was at work" in (on_cpu.reason or "")) == shared
 
 
-def test_several_gpus_are_counted_together() -> None:
-    two = [replace(sample, gpus=sample.gpus * 2) for sample in gpu_samples()]
-    one = energy_of(recording(gpu_samples())).joules
-    assert one is not None
-    assert energy_of(recording(two)).joules == pytest.approx(2 * one)
-    lost = [replace(sample, gpus=(*sample.gpus, GpuReading())) for sample in gpu_samples()]
-    assert energy_of(recording(lost)).joules is None
-
-
 @pytest.mark.parametrize("counter", [True, False])
 def test_a_long_trial_is_thinned_and_its_energy_stays(counter: bool) -> None:
     samples = gpu_samples(
@@ -214,14 +177,3 @@ def test_a_long_trial_is_thinned_and_its_energy_stays(counter: bool) -> None:
     assert 300 < len(kept) < 600  # of 4,000
     few = replace(recording([]), samples=kept, windows=WINDOWS)
     assert energy_of(few).joules == pytest.approx(energy_of(recording(samples)).joules, rel=1e-9)
-
-
-def test_windows_that_overlap_are_counted_once() -> None:
-    windows = [
-        TimeWindow(5.0, 6.0),
-        TimeWindow(1.0, 3.0),
-        TimeWindow(2.0, 4.0),
-        TimeWindow(4.0, 5.0),
-        TimeWindow(9, 9),
-    ]
-    assert merged(windows) == [TimeWindow(1.0, 6.0)]

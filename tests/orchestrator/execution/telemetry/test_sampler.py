@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from orchestrator.execution.telemetry import Instruments, Recording, Sampler
-from orchestrator.execution.telemetry.curve_points import curves
 from orchestrator.execution.telemetry.summary import summarise
 from tests.nvml.simulated import (
     DRIVER_NOT_LOADED,
@@ -23,8 +22,6 @@ from tests.nvml.simulated import (
     Refusal,
     SimulatedGpu,
     SimulatedNvml,
-    Trend,
-    Value,
 )
 from workloads.protocol import Device, Epoch, PhaseBegan, PhaseEnded
 
@@ -83,36 +80,6 @@ def _await_samples(sampler: Sampler, count: int) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize(("counter", "method"), [(True, "nvml_counter"), (False, "nvml_power")])
-def test_energy_is_measured_by_the_counter_or_by_power(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, counter: bool, method: str
-) -> None:
-    energy: Value = Trend(100.0, per_s=200.0) if counter else None
-    gpu = SimulatedGpu(power_w=200.0, energy_j=energy, processes={pid: 900.0, 999_999: 1.0})
-    SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
-    recording = sample(pid)
-    assert [(problem.gpu, problem.call) for problem in recording.gpu_problems] == (
-        [] if counter else [(0, "nvmlDeviceGetTotalEnergyConsumption")]
-    )
-    (window,) = recording.windows
-    metrics, telemetry = summarise(recording)
-    assert metrics["energy_j"] == pytest.approx(200.0 * window.seconds, rel=0.02)
-    assert (telemetry.energy_method or "").split("+")[0] == method
-    assert metrics["max_temperature_c"] == 55.0
-    assert metrics["peak_gpu_used_mib"] == 1024.0
-    assert telemetry.other_gpu_processes == 1
-
-
-def test_a_gpu_s_highest_clock_is_kept_between_trials(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
-) -> None:
-    SimulatedNvml([SimulatedGpu(sm_clock_mhz=1_200.0)]).in_this_process(monkeypatch, tmp_path)
-    instruments = Instruments()
-    instruments.nvml.highest_mhz["GPU-00000000-0000-0000-0000-000000000000"] = 1_500.0
-    metrics, _ = summarise(sample(pid, instruments=instruments))
-    assert metrics["clock_drop_pct"] == pytest.approx(20.0)
-
-
 @pytest.mark.parametrize("rivals", [(), (999_998,)])
 def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, rivals: tuple[int, ...]
@@ -124,17 +91,6 @@ def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
     _await_samples(sampler, 1)
     _, telemetry = summarise(sampler.stop())
     assert telemetry.other_gpu_processes == (1 if rivals else 2)
-
-
-def test_a_cpus_trial_asks_no_gpu(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
-) -> None:
-    SimulatedNvml([SimulatedGpu()]).in_this_process(monkeypatch, tmp_path)
-    recording = sample(pid, "cpu")
-    assert {sample.gpus for sample in recording.samples} == {()}
-    assert not [name for name in curves(recording.samples)[1] if "gpu" in name]
-    metrics, _ = summarise(recording)
-    assert {"trainer_cpu_pct", "others_cpu_pct", "steal_pct"} <= set(metrics)
 
 
 LESS_WITHOUT = {

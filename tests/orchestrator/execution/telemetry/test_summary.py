@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.core.outcome_text import neighbours_text
 from orchestrator.core.trial import Telemetry
-from orchestrator.execution.telemetry.curve_points import POINTS, curves
+from orchestrator.execution.telemetry.curve_points import curves
 from orchestrator.execution.telemetry.readings import GpuProblem, GpuReading, Sample
 from orchestrator.execution.telemetry.summary import record, summarise
 from tests.orchestrator.execution.telemetry.sample_recordings import (
@@ -170,19 +170,6 @@ def test_curves_have_mlflows_names_and_truth_between_the_points() -> None:
             "system/gpu_0_pcie_transmit_megabytes_per_second": 1.048576,
         }
     )
-
-
-def test_long_curves_are_thinned_to_means() -> None:
-    samples = [
-        Sample(float(at_s), node=node(at_s, temperature_c=40.0 + at_s % 2)) for at_s in range(3001)
-    ]
-    at_s, values_by_name = curves(samples)
-    assert len(at_s) == POINTS
-    assert values_by_name["system/cpu_temperature_celsius"] == pytest.approx(
-        [40.5] * POINTS, abs=0.04
-    )
-    assert all(len(values) == POINTS for values in values_by_name.values())
-    assert at_s[-1] == 3000.0
 
 
 def test_a_trials_outcome_keeps_metrics_notes_and_short_curves() -> None:
