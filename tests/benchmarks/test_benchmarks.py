@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.spec import parse
 from orchestrator.storage.home import SweepFolder
-from tests.benchmarks.trusting import equal, hog, noise, slowdown, workload
+from tests.benchmarks.trusting import hog, real, synthetic, workload
 from tests.benchmarks.trusting.findings import Notebook, fewest_by_chance, most_by_chance
 
 
@@ -21,16 +21,16 @@ def test_limits_of_counts_by_chance() -> None:
 
 
 def test_drawn_noise_has_the_autocorrelation_of_the_recorded_one() -> None:
-    logs = noise.recorded()
-    drawn = noise.drawn(logs, 20_000, 0.1, np.random.default_rng(0))
-    assert noise.adjacent_sd(drawn) == pytest.approx(0.1, rel=0.15)
-    assert noise.autocorrelation(drawn, 1) == pytest.approx(
-        noise.autocorrelation(logs, 1) * (1 - 1 / noise.STRETCH), abs=0.1
+    logs = synthetic.recorded()
+    drawn = synthetic.drawn(logs, 20_000, 0.1, np.random.default_rng(0))
+    assert synthetic.adjacent_sd(drawn) == pytest.approx(0.1, rel=0.15)
+    assert synthetic.autocorrelation(drawn, 1) == pytest.approx(
+        synthetic.autocorrelation(logs, 1) * (1 - 1 / synthetic.STRETCH), abs=0.1
     )
 
 
 def test_every_sweep_has_a_valid_spec_and_a_name_of_its_own() -> None:
-    questions = [*equal.questions(2), *slowdown.questions(5, 2), *slowdown.questions(20, 2)]
+    questions = [*real.equal_arms(2), *real.slowed_arms(5, 2), *real.slowed_arms(20, 2)]
     names = {parse(question.spec(), source=question.name).name for question in questions}
     assert len(names) == len(questions)
 

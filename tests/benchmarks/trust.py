@@ -26,7 +26,7 @@ from pathlib import Path
 
 from orchestrator.cli.output import quiet
 from tests.benchmarks import rig
-from tests.benchmarks.trusting import adaptive, equal, hog, slowdown, synthetic
+from tests.benchmarks.trusting import hog, real, synthetic
 from tests.benchmarks.trusting.findings import Finding, Notebook
 from tests.benchmarks.trusting.sweeps import Interrupted
 
@@ -52,12 +52,13 @@ def main() -> None:
     home.mkdir(parents=True, exist_ok=True)
     run: dict[str, Callable[[], Sequence[Finding]]] = {
         "synthetic": lambda: synthetic.run(60 if asked.quick else 400),
-        "slowdown": lambda: slowdown.run(home, notebook, *((1, 1) if asked.quick else (5, 10))),
-        "equal": lambda: equal.run(home, notebook, 2 if asked.quick else 30),
+        "slowdown": lambda: real.slowdown(home, notebook, *((1, 1) if asked.quick else (5, 10))),
+        "equal": lambda: real.equal(home, notebook, 2 if asked.quick else 30),
         "hog": lambda: hog.run(home, notebook, 9 if asked.quick else 12),
-        "adaptive": lambda: adaptive.run(
-            home, notebook, *((40, 60) if asked.quick else (500, 400))
-        ),
+        "adaptive": lambda: [
+            *real.adaptive(home, notebook, 40 if asked.quick else 500),
+            *synthetic.stopping(60 if asked.quick else 400),
+        ],
     }
     try:
         with quiet(home / "proof.log") as console:

@@ -1,30 +1,45 @@
-"""Simulated sweeps of equal arms with the noise of real trials, judged by the report's code.
+"""Simulated sweeps of known truth with the noise of real trials, judged by the report's code.
+
+`recorded_noise.json` has the milliseconds per step of equal epochs of `image_rows` on torch/fused,
+one after another in ten trials of a warm trainer. A sweep's noise is drawn from it in stretches, so
+that consecutive trials stay as similar as consecutive epochs were: Politis and Romano, "The
+stationary bootstrap", Journal of the American Statistical Association 89(428), 1994.
 
 Blocks differ: their times by a factor of thirty, their noise by a factor of four, and their
-arms have a random order. Every arm is the same implementation.
+arms have a random order.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import statistics
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_ratio, planned_looks
+from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.arms import Arm
+from orchestrator.core.criteria import AutoBlocks, ReportCriteria, Timing
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import Finding, fewest_by_chance, most_by_chance
-from tests.benchmarks.trusting.noise import (
-    LEAST_SD,
-    MOST_SD,
-    Logs,
-    autocorrelation,
-    drawn,
-    recorded,
-)
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import sweep, trial
+
+Logs: TypeAlias = NDArray[np.float64]
+
+STRETCH = 20
+"""The mean number of trials in a stretch, longer than their correlation."""
+
+LEAST_SD, MOST_SD = 0.087, 0.20
+"""Standard deviations of the log-ratio of adjacent trials: on an idle machine, and at worst."""
 
 BLOCKS = (6, 12, 40)
 PROMISED = 0.05
@@ -32,6 +47,43 @@ PROMISED = 0.05
 
 _SPEEDS = 30.0
 _UNEVEN = 2.0
+_TRUTHS = (1.0, 1.05)
+_AUTO = AutoBlocks(interval=0.06, least=6, most=60)
+_TIMING = Timing(interval=0.06, least=12, most=96)
+_SURE = 2.58
+"""Standard errors of a mean that chance exceeds once in a hundred cases."""
+
+
+def recorded() -> Logs:
+    """Return logarithms of the recorded times, minus their mean."""
+    path = Path(__file__).with_name("recorded_noise.json")
+    times = np.asarray(json.loads(path.read_text(encoding="utf-8"))["step_ms"], dtype=np.float64)
+    logs = np.log(times)
+    return np.asarray(logs - logs.mean())
+
+
+def adjacent_sd(logs: Logs) -> float:
+    """Return the standard deviation of the log-ratios of adjacent trials."""
+    return float(np.std(np.diff(logs)))
+
+
+def drawn(logs: Logs, count: int, sd: float, random: np.random.Generator) -> Logs:
+    """Draw the noise of consecutive trials whose adjacent log-ratios have about this sd.
+
+    Stretches begin anywhere and wrap around; their lengths are geometric. The recording is
+    scaled, so its outliers and the dependence between trials remain.
+    """
+    places: list[int] = []
+    while len(places) < count:
+        start, length = random.integers(len(logs)), random.geometric(1 / STRETCH)
+        places += [int(start + step) % len(logs) for step in range(length)]
+    scale = sd / adjacent_sd(logs)
+    return np.asarray(logs[places[:count]] * scale)
+
+
+def autocorrelation(logs: Logs, lag: int) -> float:
+    """Return the correlation of trials with those `lag` later."""
+    return float(np.corrcoef(logs[:-lag], logs[lag:])[0, 1])
 
 
 def made(
@@ -102,3 +154,82 @@ def run(sweeps: int = 400, speeds: Sequence[float] = ()) -> list[Finding]:
             any_wrong <= most,
         ),
     ]
+
+
+def stopping(draws: int) -> list[Finding]:
+    """Simulate rounds of slices and sweeps with `blocks: auto`, up to the product's stop."""
+    logs, random, truth = recorded(), np.random.default_rng(8), math.log(_TRUTHS[-1])
+    rounds = [sliced_until_narrow(truth, logs, random) for _ in range(draws)]
+    findings = [
+        _unbiased(
+            "a round of slices that stops when its interval is narrow: a true ratio of"
+            f" {_TRUTHS[-1]:g}",
+            [result.log_ratio - truth for result in rounds],
+            sum(abs(result.log_ratio - truth) <= (result.half_width or 0) for result in rounds),
+            [result.turns for result in rounds],
+            "turns",
+        )
+    ]
+    for truth in _TRUTHS:
+        random = np.random.default_rng([7, round(100 * truth)])
+        comparisons = [drawn_until_enough(truth, logs, random) for _ in range(draws)]
+        speedups = [comparison.speedup for comparison in comparisons if comparison.speedup]
+        findings.append(
+            _unbiased(
+                f"a sweep that stops when its interval is narrow: a true speed-up of {truth:g}",
+                [math.log(speedup.value / truth) for speedup in speedups],
+                sum(speedup.low <= truth <= speedup.high for speedup in speedups),
+                [len(comparison.pairs) for comparison in comparisons],
+                "blocks",
+            )
+        )
+    return findings
+
+
+def _unbiased(
+    what: str, errors: Sequence[float], covering: int, lengths: Sequence[int], unit: str
+) -> Finding:
+    """Check that enough intervals cover the truth and that the mean error is negligible."""
+    draws, ordered = len(lengths), sorted(lengths)
+    least = fewest_by_chance(draws, 0.95)
+    bias, spread = statistics.fmean(errors), statistics.stdev(errors) / math.sqrt(len(errors))
+    return Finding(
+        f"{what} is in at least {least} of {draws} intervals, and the mean error is within chance",
+        f"in {covering}; mean error {100 * bias:+.2f} % ± {100 * _SURE * spread:.2f} %",
+        covering >= least and abs(bias) <= _SURE * spread,
+        (f"{ordered[0]} to {ordered[-1]} {unit}, {ordered[draws // 2]} in the middle",),
+    )
+
+
+def sliced_until_narrow(truth: float, logs: Logs, random: np.random.Generator) -> PairedRatio:
+    """Simulate one round of two arms that take turns in a random order, with recorded noise."""
+    looks = planned_looks(_TIMING.least, _TIMING.most)
+    noise = drawn(logs, 2 * _TIMING.most, random.uniform(LEAST_SD, MOST_SD), random)
+    signs = random.choice((-1.0, 1.0), _TIMING.most)
+    ratios = (truth + signs * (noise[1::2] - noise[::2])).tolist()
+    results = [paired_ratio(ratios[:look], len(looks)) for look in looks]
+    return next(
+        (result for result in results if (result.interval or 1) <= _TIMING.interval), results[-1]
+    )
+
+
+def drawn_until_enough(truth: float, logs: Logs, random: np.random.Generator) -> Comparison:
+    """Simulate one sweep of two arms, of which the second is `truth` times as fast."""
+    record = made(_AUTO.most, 2, random, logs, speeds=(1.0, truth))
+    stopping_rule = StoppingRule(_AUTO, record.arms, 1)
+    for finished in record.trials:
+        stopping_rule.take(finished)
+        if stopping_rule.stop_decision is not None:
+            break
+    assert stopping_rule.stop_decision is not None
+    blocks = stopping_rule.stop_decision.blocks
+    trials = tuple(finished for finished in record.trials if finished.block < blocks)
+    stopped = replace(
+        record,
+        trials=trials,
+        blocks=blocks,
+        expected_trials=len(trials),
+        criteria=ReportCriteria(auto_blocks=_AUTO),
+    )
+    (comparison,) = summarise(stopped).comparisons
+    return comparison
