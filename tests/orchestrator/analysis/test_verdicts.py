@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import DescrStatsW
 
 from orchestrator.analysis.statistics.verdicts import Judgement, blocks_for, judge
-from tests.benchmarks.trusting import adaptive, synthetic
+from tests.benchmarks.trusting import synthetic
 from tests.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
 from tests.orchestrator.analysis.random_draws import Draws, heavy, one_sided
 from tests.profiles import draws
@@ -247,5 +247,5 @@ def test_the_check_detects_arms_that_differ() -> None:
 
 
 def test_sweeps_that_stop_when_precise_are_unbiased() -> None:
-    for finding in adaptive.stopping(draws(60, 400)):
+    for finding in synthetic.stopping(draws(60, 400)):
         assert finding.kept, finding
