@@ -4,7 +4,9 @@
                                       [--output FOLDER]
 
 The store is made by the recorder itself, from a replayed journal: some minutes, once; with --store
-it is kept and used again. Then, in turns, each as a process of its own, wall time and peak memory
+it is kept and used again. Its trials are made up, by a law and a seeded noise; what they are made
+of (34 metrics, 5 epochs, telemetry with its curves) is what a trial of `sweeps/quickstart.yaml`
+has. Then, in turns, each as a process of its own, wall time and peak memory
 of
 
 * `rnnsweep report`, as text and as a page;
@@ -20,17 +22,32 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import (
+    Block,
+    EpochRecord,
+    FinishedTrial,
+    Outcome,
+    Telemetry,
+    make_trial,
+)
+from orchestrator.storage.journal import Journal, SweepOpened
+from orchestrator.storage.resume import rebuild, unrecorded_trials
 from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.address import tracking_uri
+from orchestrator.storage.tracking.recorder import Recorder
 from tests.benchmarks import rig
-from tests.benchmarks.recorded_sweep import ARMS, NAME, REPEATS, record
+from tests.orchestrator.sample_hardware import on_cpu, on_gpu
+from tests.orchestrator.sample_sweeps import IDENTITY, finished, opening
 
 _LIMITS_S = {"report, text": 5.0, "report, html": 15.0}
 _LIMIT_MIB = 1024.0
@@ -40,6 +57,35 @@ found = mlflow.search_runs(experiment_names=[{name!r}], max_results=50000)
 assert len(found) == {runs}, len(found)
 """
 _CLIENT = "from mlflow import MlflowClient; MlflowClient().search_experiments()"
+_NAME = "report-benchmark"
+_REPEATS = 2
+_EPOCHS = 5
+_SAMPLES = 6
+_PATIENCE_S = 3600.0
+_FACTORS = {
+    "tensorflow/portable": 1.0,
+    "tensorflow/portable+xla": 0.72,
+    "tensorflow/portable+unroll": 1.31,
+    "jax/portable": 0.64,
+    "torch/fused": 0.81,
+}
+_HARDWARE = {on_cpu("AMD EPYC 9354"): 1.0, on_gpu("NVIDIA H200", "AMD EPYC 9354"): 0.21}
+_ARMS = tuple(Arm(name, hardware) for hardware in _HARDWARE for name in _FACTORS)
+_IDENTITY = replace(IDENTITY, name=_NAME)
+_OTHER_METRICS = (
+    *("import_s", "load_s", "compile_s", "validate_s", "evaluate_s", "predict_s", "setup_s"),
+    *("trainer_cpu_pct", "others_cpu_pct", "steal_pct", "telemetry_cpu_pct", "cpu_over_wall"),
+    *("step_ms_median", "step_ms_p95", "sample_us", "samples_per_s", "predict_sample_ms"),
+    *("latency_s", "steps_s", "peak_rss_mib", "peak_flops_per_s", "model_flops_utilization_pct"),
+    *("queue_s", "mean_power_w", "cost_usd"),
+)
+_CURVES = (
+    "cpu_utilization_percentage",
+    "cpu_trainer_percentage",
+    "cpu_others_percentage",
+    "system_memory_usage_megabytes",
+    "trainer_memory_usage_megabytes",
+)
 
 
 def main() -> int:
@@ -53,9 +99,9 @@ def main() -> int:
     environment = rig.environment("mlflow", "pyarrow", "scipy")
     with tempfile.TemporaryDirectory(prefix="rnnsweep-report-") as scratch:
         home = (asked.store or Path(scratch) / "home").resolve()
-        trials = record(home, asked.trials // (len(ARMS) * REPEATS))
-        report = [sys.executable, "-m", "orchestrator", "report", NAME, "-o"]
-        search = _SEARCH.format(name=NAME, runs=trials + 1)  # including the parent run
+        trials = _record(home, asked.trials // (len(_ARMS) * _REPEATS))
+        report = [sys.executable, "-m", "orchestrator", "report", _NAME, "-o"]
+        search = _SEARCH.format(name=_NAME, runs=trials + 1)  # including the parent run
         commands = {
             "report, text": [*report, f"{scratch}/report.txt"],
             "report, html": [*report, f"{scratch}/report.html"],
@@ -69,7 +115,7 @@ def main() -> int:
                 runs[name].append(load | _run(command, _environ(home)))
         store_mib = (home / "mlflow.db").stat().st_size / 2**20
     lines = [
-        f"Reports of {trials} trials of {len(ARMS)} arms, from SQLite ({store_mib:.0f} MiB);"
+        f"Reports of {trials} trials of {len(_ARMS)} arms, from SQLite ({store_mib:.0f} MiB);"
         " each in a process of its own",
         rig.heading(environment),
         "",
@@ -114,6 +160,83 @@ def _run(command: list[str], environ: Mapping[str, str]) -> dict[str, float]:
         raise RuntimeError(f"{' '.join(command)}: exit code {os.waitstatus_to_exitcode(status)}")
     cpu_s = usage.ru_utime + usage.ru_stime
     return {"wall_s": wall_s, "cpu_s": cpu_s, "peak_mib": usage.ru_maxrss / 1024}
+
+
+def _record(home: Path, configs: int) -> int:
+    """Complete the sweep in the store of `home`; return the number of its trials."""
+    with Journal(home / "sweeps" / _NAME / "1") as journal:
+        if journal.state is None:
+            journal.append(SweepOpened(_IDENTITY, {}))
+            for entry in rebuild(_finished(configs)):
+                journal.append(entry)
+        state = journal.state
+    assert state is not None
+    sweep = opening(_IDENTITY, arms=_ARMS, impossible=(), blocks=configs, repeats=_REPEATS)
+    with Recorder(tracking_uri(home, {}), home, home / "recorder.log") as recorder:
+        for trial in unrecorded_trials(state, recorder.open(sweep)):
+            recorder.put(trial)
+        recorder.drain(_PATIENCE_S)
+        recorder.close("complete", {}, timeout_s=_PATIENCE_S)
+    return len(state.finished)
+
+
+def _finished(configs: int) -> Iterator[FinishedTrial]:
+    clock_s = 1.79e9
+    for index in range(configs):
+        chance = random.Random(index)
+        units, layers = round(16 * 16 ** chance.random()), chance.randint(1, 2)
+        block = Block(index, {"units": units, "layers": layers, "batch_size": 32})
+        for repeat in range(_REPEATS):
+            for arm in _ARMS:
+                trial = make_trial(_IDENTITY, block, arm, repeat)
+                outcome = _outcome(units, layers, arm, clock_s, random.Random(trial.key))
+                clock_s = outcome.ended_s
+                yield FinishedTrial(trial, outcome)
+
+
+def _outcome(units: int, layers: int, arm: Arm, began_s: float, chance: random.Random) -> Outcome:
+    factor = _FACTORS[arm.implementation] * _HARDWARE[arm.hardware]
+    work = units**1.2 * layers / 125
+    step_ms = (0.3 + work) * factor * math.exp(chance.gauss(0, 0.05))
+    took_s = _EPOCHS * 45 * step_ms / 1e3
+    accuracy = min(0.99, 0.7 + 0.05 * math.log(units) + chance.gauss(0, 0.01))
+    epochs = tuple(
+        EpochRecord(
+            index, took_s / _EPOCHS, took_s / 15, dict.fromkeys(names, accuracy / (index + 1))
+        )
+        for names in [("accuracy", "loss", "val_accuracy", "val_loss")]
+        for index in range(_EPOCHS)
+    )
+    metrics = {
+        **epochs[0].metrics,
+        "train_s": took_s,
+        "step_ms": step_ms,
+        "model_flops_per_step": 1e8 * work,
+        "model_flops_per_s": 1e11 * work / step_ms,
+        "energy_j": 40 * took_s,
+        **{name: chance.uniform(0.1, 5) for name in _OTHER_METRICS},
+    }
+    at_s = tuple(took_s * step / _SAMPLES for step in range(_SAMPLES))
+    curves = {
+        f"system/{name}": tuple(round(chance.uniform(0, 100), 3) for _ in at_s) for name in _CURVES
+    }
+    return replace(
+        finished().outcome,
+        started_s=began_s,
+        ended_s=began_s + took_s,
+        node="node-1" if arm.device == "cpu" else "node-2",
+        metrics=metrics,
+        epochs=epochs,
+        trainer_trials=chance.randrange(40),
+        telemetry=Telemetry(
+            energy_method="rapl",
+            energy_scope="cpu_package",
+            other_trainers=0,
+            at_s=at_s,
+            curves=curves,
+        ),
+        cost_basis="the node",
+    )
 
 
 if __name__ == "__main__":

@@ -31,18 +31,17 @@ def fallen_back(trial: Context) -> dict[str, float]:
         batch_size=4,
         recurrent_dropout=0.1 if reason == "recurrent dropout" else 0.0,
     )
+    asked = trial.implementation
+    is_dropout = reason == "recurrent dropout"
+    built = parse_implementation(f"{asked.backend}/portable") if is_dropout else asked
     with prepare_framework(trial), _reason(reason):
-        built = (
-            trial.implementation
-            if reason != "recurrent dropout"
-            else parse_implementation(f"{trial.implementation.backend}/portable")
-        )
         from workloads.models.built_in import passes_model
 
         model = passes_model(size, dataclasses.replace(trial, implementation=built))
-        if reason == "recurrent dropout":
+        if is_dropout:
             model.layers[0].use_cudnn = "auto"
-        _prove(trial, trial.implementation, model, size)
+        _, _, proof = _warm(trial, asked, model, size)
+        trial.kernel(asked.kernel_text, proof.ran, proof.evidence)
     return {}
 
 
@@ -95,9 +94,7 @@ def _runner(
     guesses_s = [_seconds(framework, step, batch, 1) for step, _ in steps]
 
     def run(window_s: float) -> None:
-        framework.configure(
-            implementation, trial.device
-        )  # the arms share the settings of the process
+        framework.configure(implementation, trial.device)  # arms share the process's settings
         for (step, kind), guess_s in zip(steps, guesses_s, strict=True):
             count = int(np.clip(window_s / guess_s, 1, 200))
             times[kind].append(1_000 * _seconds(framework, step, batch, count) / count)
@@ -112,13 +109,6 @@ def _seconds(framework: Any, step: Any, batch: Any, steps: int) -> float:
         outputs = step(batch)
     framework.synchronise(outputs)
     return time.monotonic() - began_s
-
-
-def _prove(
-    trial: Context, implementation: Implementation, model: Any, size: SyntheticSettings
-) -> None:
-    _, _, proof = _warm(trial, implementation, model, size)
-    trial.kernel(implementation.kernel_text, proof.ran, proof.evidence)
 
 
 def _warm(
@@ -140,13 +130,14 @@ def _warm(
 @contextlib.contextmanager
 def _reason(reason: str) -> Iterator[None]:
     """Let PyTorch's cuDNN call fail, or switch cuDNN off; layers handle the other causes."""
-    if reason == "an error in cuDNN":
-        with mock.patch("keras.src.backend.torch.rnn._cudnn_lstm", side_effect=RuntimeError):
-            yield
-    elif reason == "cuDNN switched off":
-        import torch
+    with contextlib.ExitStack() as stack:
+        if reason == "an error in cuDNN":
+            failing = mock.patch(
+                "keras.src.backend.torch.rnn._cudnn_lstm", side_effect=RuntimeError
+            )
+            stack.enter_context(failing)
+        elif reason == "cuDNN switched off":
+            import torch
 
-        with torch.backends.cudnn.flags(enabled=False):
-            yield
-    else:
+            stack.enter_context(torch.backends.cudnn.flags(enabled=False))
         yield

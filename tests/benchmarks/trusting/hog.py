@@ -69,17 +69,20 @@ def hogged(folder: SweepFolder, after: int, during: int) -> Iterator[threading.E
 
 def run(home: Path, notebook: Notebook, blocks: int = 12) -> list[Finding]:
     """Compare equal arms, and an arm a third slower: without the hog and with it."""
+    parts = {
+        "equal arms": (f"{FUSED}+again", ("same", "inconclusive")),
+        "an arm a third slower": (f"{FUSED}+slow_33", ("slower",)),
+    }
     return [
-        _part("equal arms", f"{FUSED}+again", ("same", "inconclusive"), home, notebook, blocks),
-        _part("an arm a third slower", f"{FUSED}+slow_33", ("slower",), home, notebook, blocks),
+        _judge(what, right, *(_answer(other, on, home, notebook, blocks) for on in (False, True)))
+        for what, (other, right) in parts.items()
     ]
 
 
-def _part(
-    what: str, other: str, right: tuple[str, ...], home: Path, notebook: Notebook, blocks: int
+def _judge(
+    what: str, right: tuple[str, ...], quiet: Mapping[str, Any], loud: Mapping[str, Any]
 ) -> Finding:
-    quiet, loud = (_answer(other, with_hog, home, notebook, blocks) for with_hog in (False, True))
-    after = during = 2 * (blocks // 3)
+    after = during = len(loud["disturbed"]) // 3
     # The first and last trial of the hog are only partly disturbed.
     marked = loud["disturbed"][after + 1 : after + during]
     others = sum(loud["disturbed"]) - sum(marked)
