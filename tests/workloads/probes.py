@@ -11,6 +11,8 @@ import gc
 import hashlib
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,9 +25,13 @@ from workloads.frameworks.feeding import reorder
 from workloads.implementations import Implementation, parse_implementation
 from workloads.protocol import Command, Finish, Slice
 from workloads.registry import find_workload
-from workloads.settings.tasks import ImageRowsSettings
+from workloads.settings.tasks import CharRnnSettings, ImageRowsSettings
 from workloads.slicing import Slicing
+from workloads.tasks import training
 from workloads.tasks.training import build, image_rows, load_image_rows
+
+_PASSED_ON = ("Identity", "IdentityN")  # TensorFlow's optimizer removes them
+_VOCABULARY = 16
 
 
 def configure(trial: Context) -> dict[str, float]:
@@ -184,7 +190,6 @@ def stateful(trial: Context) -> dict[str, float]:
     from workloads.models.built_in import compile_model
     from workloads.models.layers import recurrent_stack
     from workloads.models.run import TrainingRun
-    from workloads.settings.tasks import CharRnnSettings
 
     load_framework(trial.implementation.backend).configure(trial.implementation, trial.device)
     settings = CharRnnSettings(units=4, layers=1, batch_size=4)
@@ -210,6 +215,64 @@ def stateful(trial: Context) -> dict[str, float]:
         "again": losses[1],
         "continued": losses[2],
         "takes_one_sample": float(plan.takes_one_sample),
+    }
+
+
+def compared_with_bare_keras(trial: Context) -> dict[str, float]:
+    """Count the operations in TensorFlow's graphs of an arm's training step and of bare Keras.
+
+    `more` and `fewer` are the operations that only one of both has.
+    """
+    from tests.benchmarks.contenders import bare_keras
+    from workloads.models.built_in import text_model
+
+    settings = CharRnnSettings(**trial.settings)
+    plain = bare_keras.build(str(trial.implementation), settings.model_dump(), _VOCABULARY)
+    arm = _operations(text_model(settings, trial, _VOCABULARY), settings)
+    bare = _operations(plain, settings)
+    return {
+        "common": (arm & bare).total(),
+        "more": (arm - bare).total(),
+        "fewer": (bare - arm).total(),
+    }
+
+
+def compare_steps(trial: Context) -> dict[str, float]:
+    """Train two epochs with both steps from one start; return the differences of logs and weights.
+
+    The setting `workload` names the workload whose model and data are used.
+    """
+    from workloads.models.direct_torch_step import DirectStep
+    from workloads.models.model import WitnessedModel
+    from workloads.models.run import StartState, TrainingRun
+
+    own = {name: value for name, value in trial.settings.items() if name != "workload"}
+    workload = find_workload(str(trial.settings["workload"]))
+    assert workload.settings_model is not None
+    settings: Any = workload.settings_model(**own)
+    framework = load_framework(trial.implementation.backend)
+    framework.configure(trial.implementation, trial.device)
+    framework.seed(trial.seed)
+    data = getattr(training, f"load_{workload.name}")(settings)
+    model = training.build(settings, trial, data)
+    run = TrainingRun(model, settings, data.train, data.validation)
+    first = data.train.first(run.batch_size)
+    model.train_on_batch(first.inputs, first.targets)  # the model chooses its step
+    direct_step, start, runs = model.witness.direct_step, StartState(model), []
+    for step in (direct_step, lambda batch: WitnessedModel.train_step(model, batch)):
+        model.witness.direct_step = step
+        start.restore()
+        validation = run.validation_feed.for_validation()
+        history = run.fit(run.train_feed, epochs=2, **validation).history
+        weights = np.concatenate([np.ravel(array) for array in model.get_weights()])
+        runs.append((np.array([history[name] for name in sorted(history)]), weights))
+    (logs, weights), (expected_logs, expected_weights) = runs
+    return {
+        "direct": float(isinstance(direct_step, DirectStep)),
+        "names": len(logs),
+        "logs": float(np.abs(logs - expected_logs).max()),
+        "weights": float(np.abs(weights - expected_weights).max()),
+        "moved": float(np.abs(logs[:, 1] - logs[:, 0]).max()),
     }
 
 
@@ -261,3 +324,19 @@ def _digest(values: Any) -> float:
     """Return a number below 2**53 that depends on the exact bytes of arrays."""
     state = hashlib.sha256(b"".join(np.ascontiguousarray(value).tobytes() for value in values))
     return float(int.from_bytes(state.digest()[:6]))
+
+
+def _operations(model: Any, settings: CharRnnSettings) -> Counter[str]:
+    """Count the operations of a step by kind, including the bodies of its loops."""
+    import tensorflow as tf
+
+    tokens = tf.zeros((settings.batch_size, settings.sequence_length), tf.int32)
+    model.fit(tokens, tokens, batch_size=settings.batch_size, verbose=0)  # makes all variables
+    step = tf.function(model.train_step).get_concrete_function((tokens, tokens))
+    return Counter(kind for kind in _kinds(step.graph) if kind not in _PASSED_ON)
+
+
+def _kinds(graph: Any) -> Iterator[str]:
+    """Yield the kinds of operations of a graph, and of every function that it calls."""
+    for part in (graph, *(function.graph for function in graph._functions.values())):
+        yield from (operation.type for operation in part.get_operations())

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workloads.context import Context
+from workloads.implementations import parse_implementation
 from workloads.protocol import (
     Artifact,
     Command,
@@ -146,7 +148,34 @@ def test_a_line_without_a_command_is_no_command() -> None:
         decode_command("{}")
 
 
-@pytest.mark.parametrize(("steps", "seconds"), [(0, 1.0), (4, 0.0), (4, -1.0)])
-def test_a_slice_has_steps_that_took_time(steps: int, seconds: float) -> None:
-    with pytest.raises(ProtocolError, match=r"slice_done\.(steps|seconds): .* greater than"):
-        decode_event(f'{{"event": "slice_done", "steps": {steps}, "seconds": {seconds}}}')
+def context(sent: list[Event]) -> Context:
+    return Context({}, parse_implementation("tensorflow/portable"), "cpu", 0, sent.append)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b.txt", "/a", "../a", ".hidden", "a b", "ä.txt", "a\n", "x" * 101]
+)
+def test_an_artifact_needs_a_plain_file_name(name: str) -> None:
+    sent: list[Event] = []
+    with pytest.raises(ValueError, match=r"artifact: expected a plain file name .* received"):
+        context(sent).artifact(name, "text")
+    assert sent == []
+
+
+def test_artifacts_are_limited_in_number_and_size() -> None:
+    sent: list[Event] = []
+    trial = context(sent)
+    trial.artifact("large.txt", "ä" * 128 * 1024)  # 2 bytes each
+    trial.artifact("large.txt", "a" * 256 * 1024)  # in the place of the first
+    with pytest.raises(ValueError, match=r"at most 256 KiB of texts .* 257 KiB with 'more.txt'"):
+        trial.artifact("more.txt", "a" * 1024)
+    trial.artifact("large.txt", "small")
+    for index in range(15):
+        trial.artifact(f"{index}.txt", "")
+    with pytest.raises(ValueError, match=r"at most 16 texts of a trial; '15.txt' is one too many"):
+        trial.artifact("15.txt", "")
+    assert sent[:2] == [
+        Artifact("large.txt", "ä" * 128 * 1024),
+        Artifact("large.txt", "a" * 256 * 1024),
+    ]
+    assert len(sent) == 18

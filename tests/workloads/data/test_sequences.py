@@ -86,12 +86,6 @@ def test_a_row_of_a_stream_continues_that_of_the_previous_batch(
         assert len(part) - 1 - len(inputs) < batch_size * steps + batch_size
 
 
-def test_the_rows_of_a_batch_are_adjacent() -> None:
-    train, validation = cut_streams(counting(70), batch_size=2, sequence_length=3)
-    assert train.inputs[:4].tolist() == [[0, 1, 2], [31, 32, 33], [3, 4, 5], [34, 35, 36]]
-    assert validation.inputs.tolist() == [[63, 64, 65], [66, 67, 68]]
-
-
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
 from collections import Counter
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.workloads.data.test_images import install_keras
-from workloads.data import cache, text
+from workloads.data import text
 from workloads.data.samples import DataSet, Samples
 from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, data_digest, python_docs
 from workloads.data.text import load_text, read_text
@@ -69,15 +68,6 @@ def test_the_cache_key_has_all_that_decides_the_tokens(poem: Path) -> None:
     assert vocabulary(load("file", poem, "character", 3)) == (UNKNOWN, " ", "o")
     poem.write_text("or not", encoding="utf-8")
     assert vocabulary(load("file", poem)) == (UNKNOWN, "not", "or")
-
-
-def test_a_large_text_is_memory_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "MAPPED_BYTES", 100_000)
-    for _ in range(2):
-        docs = load("python-docs", kind="character", size=256)
-        assert isinstance(docs.train.inputs, np.memmap)
-    assert docs.encoded is not None
-    assert docs.encoded.decode(docs.train.inputs[:30]).startswith('The "assert" statement')
 
 
 def test_python_docs_are_prose_that_repeats_no_paragraph() -> None:
@@ -196,16 +186,6 @@ def test_a_longer_corpus_begins_as_a_shorter_one(length: int, more: int, size: i
     assert (short.tokens == long.tokens[:length]).all()
     assert len(short.vocabulary) == size
     assert ((short.tokens >= 1) & (short.tokens < size)).all()
-
-
-def test_the_synthetic_corpus_is_the_same_on_every_machine() -> None:
-    corpus = load("zipf", size=100)
-    assert corpus.train.inputs[:12].tolist() == [12, 10, 2, 1, 93, 86, 28, 23, 2, 1, 21, 3]
-    assert (len(corpus.train), corpus.classes) == (1234, 100)
-    parameters = (
-        b'{"exponent": 1.0, "restart": 0.25, "seed": 20180116, "turn": 0.381966, "version": 1}'
-    )
-    assert corpus.digest == hashlib.sha256(parameters).hexdigest()
 
 
 def entropy(values: NDArray[np.int64]) -> float:

@@ -174,3 +174,26 @@ def test_a_gpu_trial_never_runs_on_the_cpu(trainer_of: Trainer, backend: str) ->
     assert failed.kind == "not_possible"
     assert "device gpu: expected a GPU that " in failed.message
     assert "it sees none" in failed.message
+
+
+TEXT = {
+    "batches": "windows",
+    "sequence_length": 6,
+    "embedding_units": 4,
+    "units": 4,
+    "layers": 1,
+    "dropout": 0.0,
+    "batch_size": 8,
+    "samples": 8,
+}
+
+
+@pytest.mark.parametrize("kernel", ["portable", "portable+unroll"])
+def test_a_step_has_the_operations_of_bare_keras(trainer: Trainer, kernel: str) -> None:
+    """Measuring adds nothing to the program."""
+    events = trainer.ask(
+        f"{PROBES}:compared_with_bare_keras", f"tensorflow/{kernel}", settings=TEXT
+    )
+    counts = result(events)
+    assert counts["common"] > 100
+    assert (counts["more"], counts["fewer"]) == (0, 0)

@@ -21,7 +21,7 @@ REVIEWS: dict[str, Any] = {
     **{"workload": "sentiment", "dataset": "python-docs", "units": 4},
     **{"sequence_length": 12, "samples": 40, "validation_samples": 20},
 }
-PROBE = "tests.workloads.models.direct_step_probes:compare_steps"
+PROBE = "tests.workloads.probes:compare_steps"
 full = pytest.mark.full
 
 
