@@ -109,3 +109,12 @@ def paired(
         for arm in (PORTABLE, XLA)
     ]
     return sweep(trials, **changes)
+
+
+def disturb(record: SweepRecord, blocks: Mapping[Arm, Sequence[int]]) -> SweepRecord:
+    """Return the sweep with a slow canary in these blocks of each arm."""
+    trials = [
+        changed(t, disturbance={"slow_canary": 1.5}) if t.block in blocks.get(t.arm, ()) else t
+        for t in record.trials
+    ]
+    return replace(record, trials=tuple(trials))

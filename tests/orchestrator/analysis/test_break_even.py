@@ -19,7 +19,7 @@ from orchestrator.core.trial import Config
 from orchestrator.report.render import render, summarise
 from tests.benchmarks.trusting.findings import fewest_by_chance
 from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
-from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, changed
+from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, changed, disturb
 from tests.profiles import draws
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS * 2]
@@ -104,59 +104,33 @@ def test_an_inconclusive_break_even_has_a_reason(record: SweepRecord, reason: st
     assert reason in (pair.reason or "")
 
 
-def test_fresh_trainers_are_excluded_if_others_are_warm() -> None:
-    """A fresh trainer compiles a hundred times as long, because of its start."""
+@pytest.mark.parametrize(
+    ("fresh_blocks", "trainers", "blocks"), [(4, "warm", range(4, 16)), (16, "fresh", range(16))]
+)
+def test_fresh_trainers_are_excluded_unless_all_are_fresh(
+    fresh_blocks: int, trainers: str, blocks: range
+) -> None:
+    """The start of a fresh trainer adds the same seconds to the compilation on every arm."""
     record = compiling_sweep(3.0, 2.0)
-    fresh = [
-        changed(finished, trainer_trials=0, metrics={**finished.metrics, "compile_s": 100.0})
-        if finished.block < 4
-        else finished
-        for finished in record.trials
-    ]
-    pair = break_even_of(replace(record, trials=tuple(fresh)))
-    assert [costs.block for costs in pair.blocks] == list(range(4, 16))
-    assert pair.verdict == "pays"
-
-
-def test_fresh_trainers_count_if_all_are_fresh() -> None:
-    """If peak memory requires fresh trainers, the start adds the same seconds to every arm."""
-    warm = compiling_sweep(3.0, 2.0)
-    fresh = [
+    trials = [
         changed(
-            finished,
-            trainer_trials=0,
-            metrics={**finished.metrics, "compile_s": finished.metrics["compile_s"] + 20},
+            t, trainer_trials=0, metrics={**t.metrics, "compile_s": t.metrics["compile_s"] + 20}
         )
-        for finished in warm.trials
+        if t.block < fresh_blocks
+        else t
+        for t in record.trials
     ]
-    record = replace(warm, trials=tuple(fresh))
-    pair = break_even_of(record)
-    assert (pair.verdict, pair.trainers, break_even_of(warm).trainers) == ("pays", "fresh", "warm")
+    pair = break_even_of(replace(record, trials=tuple(trials)))
+    assert [costs.block for costs in pair.blocks] == list(blocks)
+    assert (pair.verdict, pair.trainers) == ("pays", trainers)
     assert pair.steps is not None
     assert pair.steps.low < 1500 < pair.steps.high
 
 
-def disturbed_sweep(record: SweepRecord, blocks: int) -> SweepRecord:
-    """Disturb the first blocks, in which XLA's steps take five times as long."""
-    trials = [
-        changed(
-            finished,
-            disturbance={"shared_gpu": 1.0},
-            metrics={
-                **finished.metrics,
-                "step_ms": finished.metrics["step_ms"] * (1 + 4 * (finished.arm == XLA)),
-            },
-        )
-        if finished.block < blocks
-        else finished
-        for finished in record.trials
-    ]
-    return replace(record, trials=tuple(trials))
-
-
 @pytest.mark.parametrize(("blocks", "noisy"), [(16, 10), (8, 4)])
 def test_disturbed_rounds_are_excluded_if_enough_are_quiet(blocks: int, noisy: int) -> None:
-    pair = break_even_of(disturbed_sweep(compiling_sweep(3.0, 2.0, blocks=blocks), noisy))
+    record = compiling_sweep(3.0, 2.0, blocks=blocks)
+    pair = break_even_of(disturb(record, {XLA: range(noisy)}))
     is_quiet = blocks - noisy >= 6
     assert pair.verdict == ("pays" if is_quiet else "inconclusive")
     assert len(pair.blocks) == (blocks - noisy if is_quiet else blocks)

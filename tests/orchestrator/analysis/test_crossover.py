@@ -26,7 +26,7 @@ from orchestrator.report.render import render, summarise
 from orchestrator.spec import load
 from tests.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
 from tests.orchestrator.analysis.known_sweeps import UNITS, StepTime, crossing_at, obeying
-from tests.orchestrator.sample_records import PORTABLE, XLA, changed, paired
+from tests.orchestrator.sample_records import PORTABLE, XLA, disturb, paired
 from tests.profiles import draws
 
 TWICE: list[Config] = [{"units": size, "batch_size": 32} for size in UNITS * 2]
@@ -254,8 +254,7 @@ def test_a_param_with_two_values_has_a_ratio_of_speedups() -> None:
 def test_disturbed_blocks_show_no_crossing() -> None:
     """A disturbance may slow one arm at some sizes only, and so imitate a crossing."""
     record = obeying(crossing_at(70), TWICE)
-    disturbed = tuple(changed(t, disturbance={"shared_gpu": 1.0}) for t in record.trials)
-    crossover = crossover_of(replace(record, trials=disturbed))
+    crossover = crossover_of(disturb(record, {XLA: range(16)}))
     assert (crossover.verdict, crossover.crossing) == ("inconclusive", None)
     assert "0 of 16 blocks were quiet" in (crossover.reason or "")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,13 +11,22 @@ from orchestrator.analysis.comparisons.ranking import Ranking, rankings
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Config, FinishedTrial
+from orchestrator.core.trial import Config
 from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import most_by_chance
 from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
 from tests.orchestrator.report.large_sweep import large
 from tests.orchestrator.sample_hardware import in_slices
-from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, changed, sweep
+from tests.orchestrator.sample_records import (
+    CPU,
+    GPU,
+    PORTABLE,
+    UNROLL,
+    XLA,
+    changed,
+    disturb,
+    sweep,
+)
 from tests.profiles import draws
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS]
@@ -113,7 +122,8 @@ def test_disturbed_rounds_are_excluded_if_enough_are_quiet(
     blocks: int, noisy: int, expected: tuple[bool, int, int]
 ) -> None:
     trials = timed_sweep((12, 10, 15)).trials[: 3 * blocks]
-    (ranking,) = step_rankings(disturbed_sweep(trials, {UNROLL: range(noisy)}))
+    record = sweep(trials, (PORTABLE, XLA, UNROLL))
+    (ranking,) = step_rankings(disturb(record, {UNROLL: range(noisy)}))
     assert (ranking.sole, ranking.blocks, ranking.disturbed) == expected
     assert (ranking.reason is None) == ranking.sole
     assert ranking.sole or {row.standing for row in ranking.behind} == {"inconclusive"}
@@ -124,20 +134,8 @@ def test_a_group_ignores_disturbances_of_other_arms() -> None:
     times = dict(zip((PORTABLE, XLA, *gpu), (12.0, 10.0, 6.0, 5.0), strict=True))
     laws = {arm: lambda _, ms=ms: ms for arm, ms in times.items()}
     quiet = obeying(laws, CONFIGS, noise=0.01)
-    record = disturbed_sweep(quiet.trials, dict.fromkeys((PORTABLE, XLA), range(4)))
+    record = disturb(quiet, dict.fromkeys((PORTABLE, XLA), range(4)))
     groups = {group.within: group for group in step_rankings(record)}
     on_cpus, on_gpus = groups[str(CPU)], groups[str(GPU)]
     assert (on_cpus.disturbed, on_cpus.sole, on_cpus.blocks) == (4, False, 8)
     assert (on_gpus.disturbed, on_gpus.sole, on_gpus.blocks) == (0, True, 8)
-
-
-def disturbed_sweep(
-    trials: Sequence[FinishedTrial], disturbed_blocks: Mapping[Arm, Sequence[int]]
-) -> SweepRecord:
-    """Return a sweep of these trials, disturbed in `disturbed_blocks` of each arm."""
-    noisy = {"slow_canary": 1.5}
-    changed_trials = [
-        changed(t, disturbance=noisy) if t.block in disturbed_blocks.get(t.arm, ()) else t
-        for t in trials
-    ]
-    return sweep(changed_trials, tuple(dict.fromkeys(t.arm for t in trials)))
