@@ -81,7 +81,7 @@ def _row(results: Sequence[Result]) -> dict[str, Any]:
         "slow_idle_share": statistics.fmean(use.idle_share for use in slow),
         "fast_done_s": statistics.fmean(use.done_s for use in fast),
         "makespan_s": statistics.fmean(result.makespan_s for result in results),
-        "stretch": statistics.fmean(result.stretch for result in results),
+        "stretch": statistics.fmean(result.makespan_s / result.bound_s for result in results),
         "best": statistics.fmean(best) if best else None,
         "runs": [asdict(result) for result in results] if len(results) == 1 else None,
     }

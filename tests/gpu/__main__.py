@@ -12,7 +12,6 @@ not a failure. A second run with the same file replaces the checks of `--only` a
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 import tempfile
 import time
@@ -62,9 +61,8 @@ def _conditions(node: NodeProfile, options: argparse.Namespace) -> dict[str, Any
         "gpus": [gpu.name for gpu in node.gpus],
         "gpu_memory_mib": [gpu.memory_mib for gpu in node.gpus],
         **{
-            name: value
-            for name, value in dataclasses.asdict(node).items()
-            if name in ("driver", "cpu_model", "cpus", "memory_mib", "system")
+            name: getattr(node, name)
+            for name in ("cpu_model", "cpus", "memory_mib", "driver", "system")
         },
     }
 

@@ -38,11 +38,6 @@ class Outcome:
     measured: Mapping[str, Any] = field(default_factory=dict)
     expected: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """The identity of the case across runs."""
-        return self.name, self.backend, self.implementation, self.case
-
 
 def judged(
     name: str,
@@ -73,20 +68,17 @@ class Record:
         self.versions: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         self._path, self._lock = path, threading.Lock()
-        self._outcomes: dict[tuple[str, str, str, str], Outcome] = {}
+        self.outcomes: list[Outcome] = []
+        """In the order of their arrival."""
+
         if path is not None and path.exists():
             self._read(path)
-
-    @property
-    def outcomes(self) -> list[Outcome]:
-        """All outcomes, in the order of their arrival."""
-        return list(self._outcomes.values())
 
     def add(self, outcome: Outcome) -> None:
         """Add an outcome, replacing one of the same case, and write the file."""
         with self._lock:
-            self._outcomes.pop(outcome.key, None)
-            self._outcomes[outcome.key] = outcome
+            self.outcomes = [one for one in self.outcomes if _case(one) != _case(outcome)]
+            self.outcomes.append(outcome)
             self._write()
 
     def took(self, check: str, backend: str, seconds: float) -> None:
@@ -110,8 +102,7 @@ class Record:
                 f" {content.get('format')} of {content.get('hardware')}: choose another --output"
             )
         self.versions, self.seconds = content["versions"], content["seconds"]
-        for outcome in (Outcome(**fields) for fields in content["checks"]):
-            self._outcomes[outcome.key] = outcome
+        self.outcomes = [Outcome(**fields) for fields in content["checks"]]
 
     def _write(self) -> None:
         if self._path is None:
@@ -129,6 +120,11 @@ class Record:
         unfinished = self._path.with_name(f".{self._path.name}.unfinished")
         unfinished.write_text(json.dumps(whole, indent=1, ensure_ascii=False, default=str) + "\n")
         unfinished.replace(self._path)
+
+
+def _case(outcome: Outcome) -> tuple[str, str, str, str]:
+    """Return the identity of a case across runs."""
+    return outcome.name, outcome.backend, outcome.implementation, outcome.case
 
 
 def line(outcome: Outcome) -> str:

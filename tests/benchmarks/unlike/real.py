@@ -76,9 +76,11 @@ def ours(question: Question, address: str) -> Result:
         )
         for trial in complete
     ]
-    configs = [{k: float(v) for k, v in trial.config.items()} for trial in complete]
-    best = max(map(sleeper.true_accuracy, configs))
-    return judge(question.name, spans, began_s, dict(question.devices), best)
+    best = max(
+        sleeper.true_accuracy({name: float(value) for name, value in trial.config.items()})
+        for trial in complete
+    )
+    return judge(question, spans, began_s, best)
 
 
 def plain_tune(question: Question, address: str) -> Result:
@@ -136,7 +138,7 @@ def plain_tune(question: Question, address: str) -> Result:
         ray.shutdown()
         os.environ.pop("RAY_ADDRESS", None)
     spans = [Span(row["hardware_used"], row["began_s"], row["ended_s"]) for row in results]
-    return judge(question.name, spans, began_s, dict(question.devices), None)
+    return judge(question, spans, began_s, None)
 
 
 def _by_speed() -> dict[str, list[str]]:

@@ -73,31 +73,20 @@ class Result:
     bound_s: float
     best: float | None = None
 
-    @property
-    def stretch(self) -> float:
-        """The makespan over its lower bound."""
-        return self.makespan_s / self.bound_s
 
-
-def judge(
-    name: str, spans: Sequence[Span], began_s: float, devices: dict[str, int], best: float | None
-) -> Result:
+def judge(question: Question, spans: Sequence[Span], began_s: float, best: float | None) -> Result:
     """Summarize a run whose first trial was assigned at `began_s`."""
-    uses = tuple(
-        _use(hardware, number, [span for span in spans if span.hardware == hardware], began_s)
-        for hardware, number in devices.items()
-    )
-    makespan_s = max(span.ended_s for span in spans) - began_s
+    uses = []
+    for hardware, devices in question.devices.items():
+        own = [span for span in spans if span.hardware == hardware]
+        first_s, last_s = min(span.began_s for span in own), max(span.ended_s for span in own)
+        work_s = math.fsum(span.ended_s - span.began_s for span in own)
+        idle = 1 - work_s / (devices * (last_s - first_s))
+        waited_s, done_s = first_s - began_s, last_s - began_s
+        uses.append(Use(hardware, devices, len(own), work_s, idle, waited_s, done_s))
     bound_s = max(use.work_s / use.devices for use in uses)
-    return Result(name, uses, makespan_s, bound_s, best)
-
-
-def _use(hardware: str, devices: int, spans: Sequence[Span], began_s: float) -> Use:
-    first_s = min(span.began_s for span in spans)
-    last_s = max(span.ended_s for span in spans)
-    work_s = math.fsum(span.ended_s - span.began_s for span in spans)
-    idle = 1 - work_s / (devices * (last_s - first_s))
-    return Use(hardware, devices, len(spans), work_s, idle, first_s - began_s, last_s - began_s)
+    makespan_s = max(use.done_s for use in uses)
+    return Result(question.name, tuple(uses), makespan_s, bound_s, best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,32 +163,30 @@ def simulated(question: Question) -> Result:
             while issues and at_work[node] < issues[0].lane.room(issues[0].device):
                 issue = issues.pop(0)
                 at_work[node] += 1
-                ends_s = now_s + _seconds(question, issue)
+                whole_s = question.fast_s if _class(issue) == "fast" else question.slow_s
+                ends_s = now_s + whole_s * _rounds(issue) / 10 * sleeper.relative_duration(
+                    _config(issue)
+                )
                 heapq.heappush(events, (ends_s, next(order), issue))
                 spans.append(Span(_class(issue), now_s, ends_s))
         now_s, _, issue = heapq.heappop(events)
         at_work[issue.lane.node.id] -= 1
-        config = {name: float(value) for name, value in issue.trial.config.items()}
-        rounds = _rounds(issue)
-        accuracy = sleeper.accuracy(config, issue.trial.seed, rounds)
-        best = max(best, sleeper.true_accuracy(config))
+        accuracy = sleeper.accuracy(_config(issue), issue.trial.seed, _rounds(issue))
+        best = max(best, sleeper.true_accuracy(_config(issue)))
         blocks.finish(issue, Outcome("complete", 0, 0, metrics={"val_accuracy": accuracy}))
-    return judge(question.name, spans, 0.0, dict(question.devices), best)
+    return judge(question, spans, 0.0, best)
 
 
 def _class(issue: Assignment) -> str:
-    cpus = issue.lane.node.profile.cpus
-    return "fast" if cpus == FAST_CPUS else "slow"
+    return "fast" if issue.lane.node.profile.cpus == FAST_CPUS else "slow"
+
+
+def _config(issue: Assignment) -> dict[str, float]:
+    return {name: float(value) for name, value in issue.trial.config.items()}
 
 
 def _rounds(issue: Assignment) -> int:
     return int(issue.trial.arm.usage.settings.get("rounds", 10))
-
-
-def _seconds(question: Question, issue: Assignment) -> float:
-    whole_s = question.fast_s if _class(issue) == "fast" else question.slow_s
-    config = {name: float(value) for name, value in issue.trial.config.items()}
-    return whole_s * _rounds(issue) / 10 * sleeper.relative_duration(config)
 
 
 def unlike_nodes(devices: Mapping[str, int]) -> list[Node]:
