@@ -76,7 +76,7 @@ def numbers(trial: Context) -> dict[str, float]:
         expected = run_stack(
             case.stack.cell, stack, inputs, towards, case.lengths, bidirectional=case.bidirectional
         )
-        outputs, by_inputs, by_weights = _differentiate(model, inputs, towards)
+        outputs, by_inputs, by_weights = differentiate(model, inputs, towards)
         last = _as_array(short(inputs))
         for variable, gradient in zip(model.trainable_variables, by_weights, strict=True):
             variable.assign(gradient)  # so that `read_canonical` can read them
@@ -193,7 +193,7 @@ def _difference(expected: Any, received: Any) -> float:
     return float(np.abs(expected - received).max() / max(np.abs(expected).max(), 1e-30))
 
 
-def _differentiate(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
+def differentiate(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
     """Return outputs, and the gradients of `(outputs * towards).sum()` by inputs and weights."""
     import keras
 

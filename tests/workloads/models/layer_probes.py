@@ -16,6 +16,7 @@ from unittest import mock
 import numpy as np
 from pydantic import BaseModel
 
+from tests.gpu.probes import differentiate
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
 from workloads.models.canonical_weights import CanonicalLayer, StackShape
@@ -276,7 +277,6 @@ def _pass(trial: Context, model: Any, inputs: Any, direction: Any) -> dict[str, 
     from workloads.models.fused.fused_stack import FusedStack
     from workloads.models.layers import read_canonical
 
-    differentiate = _torch_gradients if trial.implementation.backend == "torch" else _jax_gradients
     outputs, by_inputs, gradients = differentiate(model, inputs, direction)
     untrained = 0.0
     for layer in model.layers:
@@ -287,32 +287,6 @@ def _pass(trial: Context, model: Any, inputs: Any, direction: Any) -> dict[str, 
         variable.assign(gradient)  # so that they can be read like weights
     stack = read_canonical(model)
     return {"outputs": outputs, "inputs": by_inputs, "stack": stack, "untrained": untrained}
-
-
-def _torch_gradients(model: Any, inputs: Any, direction: Any) -> tuple[Any, Any, list[Any]]:
-    import torch
-
-    tensor = torch.tensor(inputs, requires_grad=True)
-    outputs = model(tensor, training=True)
-    (outputs * torch.tensor(direction)).sum().backward()
-    assert tensor.grad is not None
-    gradients = [variable.value.grad.numpy() for variable in model.trainable_variables]
-    return outputs.detach().numpy(), tensor.grad.numpy(), gradients
-
-
-def _jax_gradients(model: Any, inputs: Any, direction: Any) -> tuple[Any, Any, list[Any]]:
-    import jax
-
-    others = [variable.value for variable in model.non_trainable_variables]
-
-    def product(trainable: Any, batch: Any) -> Any:
-        outputs, _ = model.stateless_call(trainable, others, batch, training=True)
-        return (outputs * direction).sum(), outputs
-
-    trainable = [variable.value for variable in model.trainable_variables]
-    differentiate = jax.jit(jax.value_and_grad(product, (0, 1), has_aux=True))
-    (_, outputs), (by_weights, by_inputs) = differentiate(trainable, inputs)
-    return np.array(outputs), np.array(by_inputs), [np.array(gradient) for gradient in by_weights]
 
 
 @contextmanager
