@@ -80,11 +80,11 @@ def test_settings_are_filled_in_and_lead_to_traits() -> None:
 def test_wrong_settings_are_explained(
     workload: str, settings: dict[str, Any], message: str
 ) -> None:
-    known = registry.find_workload(workload)
-    assert not known.accepts(settings)
+    found_workload = registry.find_workload(workload)
+    assert not found_workload.accepts(settings)
     with pytest.raises(ValidationError) as caught:
-        known.resolve(settings)
-    assert message in registry.explain_invalid_settings(caught.value, known.settings_model)
+        found_workload.resolve(settings)
+    assert message in registry.explain_invalid_settings(caught.value, found_workload.settings_model)
 
 
 def test_all_faults_are_explained_at_once() -> None:

@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 
 from orchestrator.analysis.cost_model import (
-    TARGETS,
     Expectation,
     NotPredicted,
     Observation,
-    expect,
     fit,
     observe,
     predict_from,
@@ -132,14 +130,6 @@ def test_an_arm_without_trials_and_too_few_configs_are_refused() -> None:
     )
     with pytest.raises(NotPredicted, match="of at least 5 configs to learn from, received 4"):
         fit(drawn(4), "trial_s")
-
-
-def test_every_target_is_expected_or_has_a_reason() -> None:
-    config: Config = {"units": 64, "layers": 2}
-    expected = expect(drawn(8), [(config, arm) for arm in ARMS], {})
-    assert [(one.arm, one.target) for one in expected] == [(a, t) for a in ARMS for t in TARGETS]
-    assert all((one.value is None) is (one.target != "trial_s") for one in expected)
-    assert all((one.reason is None) is (one.target == "trial_s") for one in expected)
 
 
 def test_a_record_predicts_for_its_arms_only() -> None:

@@ -18,12 +18,8 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import (
-    Block,
     FinishedTrial,
-    Outcome,
     SliceRecord,
-    SweepIdentity,
-    make_trial,
 )
 from orchestrator.report.render import summarise
 from tests.orchestrator.sample_hardware import in_slices
@@ -32,7 +28,6 @@ from tests.orchestrator.sample_records import CPU, GPU, changed, sweep, trial
 BASE = Arm("tensorflow/portable", in_slices(CPU))
 XLA = Arm("tensorflow/portable+xla", in_slices(CPU))
 ON_GPU = Arm("tensorflow/portable", in_slices(GPU))
-IDENTITY = SweepIdentity("sure", 1, "image_rows", {}, {}, 0, "d")
 
 
 def interleaved_sweep(
@@ -88,15 +83,8 @@ def test_rankings_and_break_evens_use_the_same_rounds() -> None:
 
 
 def test_only_rounds_that_were_timed_together_count_for_stopping() -> None:
-    def finished_trial(block: int, arm: Arm, round_id: str) -> FinishedTrial:
-        ms = {"step_ms": 10.0 * (1 + 0.01 * (block % 2)) if arm == BASE else 8.0}
-        return FinishedTrial(
-            make_trial(IDENTITY, Block(block, {"units": block}), arm, 0),
-            Outcome("complete", 0.0, 1.0, metrics=ms, round_id=round_id),
-        )
-
-    together = [finished_trial(block, arm, str(block)) for block in range(6) for arm in (BASE, XLA)]
-    separated = [*together[:-1], finished_trial(5, XLA, "later")]
+    together = interleaved_sweep(blocks=6).trials
+    separated = (*together[:-1], changed(together[-1], round_id="later"))
     enough, too_few = (
         half_widths(trials, (BASE, XLA), AutoBlocks(0.01, 6, 12), None)[XLA]
         for trials in (together, separated)

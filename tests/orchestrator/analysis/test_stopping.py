@@ -13,24 +13,21 @@ from orchestrator.analysis.statistics.stopping_looks import LEVEL, confidence_fo
 from orchestrator.analysis.stopping import StopDecision, StoppingRule, half_widths
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
-from orchestrator.core.trial import Block, FinishedTrial, Outcome, SweepIdentity, make_trial
+from orchestrator.core.trial import FinishedTrial
 from tests.orchestrator.analysis.random_draws import stop_sweeps
 from tests.orchestrator.sample_hardware import on_cpu
-from tests.orchestrator.sample_records import changed
+from tests.orchestrator.sample_records import changed, trial
 
 BASE, FAST, RELU = (
     Arm(name, on_cpu("CPU", 2))
     for name in ("tensorflow/portable", "tensorflow/portable+xla", "tensorflow/portable+relu")
 )
 SLOW = Arm("tensorflow/portable+unroll", BASE.hardware)
-IDENTITY = SweepIdentity("sure", 1, "image_rows", {}, {}, 0, "d")
 
 
-def trial(block: int, arm: Arm, step_ms: float | None, repeat: int = 0) -> FinishedTrial:
-    made = make_trial(IDENTITY, Block(block, {"units": block}), arm, repeat)
-    if step_ms is None:
-        return FinishedTrial(made, Outcome("failed", 0.0, 1.0))
-    return FinishedTrial(made, Outcome("complete", 0.0, 1.0, metrics={"step_ms": step_ms}))
+def timed(block: int, arm: Arm, step_ms: float | None, repeat: int = 0) -> FinishedTrial:
+    status = "failed" if step_ms is None else "complete"
+    return trial(arm, block, repeat, step_ms=step_ms, status=status)
 
 
 def stopping_rule(
@@ -52,8 +49,8 @@ def run(rule: StoppingRule, ratios: Iterator[float], seed: int = 0) -> list[floa
     while rule.stop_decision is None:
         taken.append(next(ratios))
         base_ms = float(math.exp(rng.normal(3, 1)))
-        rule.take(trial(len(taken), BASE, base_ms))
-        rule.take(trial(len(taken), FAST, base_ms / math.exp(taken[-1])))
+        rule.take(timed(len(taken), BASE, base_ms))
+        rule.take(timed(len(taken), FAST, base_ms / math.exp(taken[-1])))
     return taken
 
 
@@ -96,7 +93,7 @@ def test_it_goes_on_while_too_many_blocks_are_disturbed_for_a_verdict() -> None:
     for block in range(13):
         assert rule.stop_decision is None
         for arm, step_ms in ((BASE, 10.0 + 0.001 * block), (FAST, 5.0)):
-            ended = trial(block, arm, step_ms)
+            ended = timed(block, arm, step_ms)
             disturbance = {"slow_canary": 1.5} if block % 2 else {}
             rule.take(changed(ended, disturbance=disturbance))
     assert rule.stop_decision is not None
@@ -109,11 +106,11 @@ def test_every_fair_comparison_counts_and_no_other() -> None:
     rng = np.random.default_rng(3)
     rule = stopping_rule(auto, (BASE, FAST, SLOW, RELU, dead))
     for block in range(6):
-        rule.take(trial(block, BASE, 10.0))
-        rule.take(trial(block, FAST, 5.0 + 0.001 * block))
-        rule.take(trial(block, RELU, float(rng.uniform(1, 100))))
-        rule.take(trial(block, dead, None))
-        rule.take(trial(block, SLOW, float(rng.uniform(5, 50))))
+        rule.take(timed(block, BASE, 10.0))
+        rule.take(timed(block, FAST, 5.0 + 0.001 * block))
+        rule.take(timed(block, RELU, float(rng.uniform(1, 100))))
+        rule.take(timed(block, dead, None))
+        rule.take(timed(block, SLOW, float(rng.uniform(5, 50))))
     assert rule.stop_decision is None, "one fair comparison is not narrow"
     finished = list(rule._outcomes.values())
     widths = half_widths(finished, rule.arms, auto, None)
@@ -127,7 +124,7 @@ def failing(most: int, arms: Sequence[Arm], silent: Arm, until: int) -> Stopping
     for block in range(most):
         for number, arm in enumerate(arms, 1):
             took_ms = None if arm == silent and block < until else number * (10 + 0.001 * block)
-            rule.take(trial(block, arm, took_ms))
+            rule.take(timed(block, arm, took_ms))
     return rule
 
 
@@ -165,12 +162,12 @@ def test_a_block_counts_once_all_of_its_rounds_are_in() -> None:
     rule = stopping_rule(AutoBlocks(0.9, 6, 60), repeats=2)
     for block in range(6):
         for repeat in range(2):
-            rule.take(trial(block, BASE, 10.0, repeat))
+            rule.take(timed(block, BASE, 10.0, repeat))
             if (block, repeat) != (5, 1):
-                rule.take(trial(block, FAST, 5.0, repeat))
+                rule.take(timed(block, FAST, 5.0, repeat))
     assert rule.stop_decision is None
-    rule.take(trial(9, Arm("tensorflow/gone", on_cpu("CPU", 1)), 1.0))  # of a removed arm
-    rule.take(trial(5, FAST, 5.0, 1))
+    rule.take(timed(9, Arm("tensorflow/gone", on_cpu("CPU", 1)), 1.0))  # of a removed arm
+    rule.take(timed(5, FAST, 5.0, 1))
     assert rule.stop_decision is not None
 
 

@@ -49,10 +49,10 @@ def test_the_arrays_are_the_published_ones(
     monkeypatch.setenv("RNNSWEEP_CACHE", str(tmp_path))
     if workload == "sentiment":
         settings = {"dataset": "python-docs", **settings}
-    known = find_workload(workload)
-    assert known.settings_model is not None
-    data = getattr(training, f"load_{workload}")(known.settings_model(**settings))
-    assert data.digest == known.data_digest(settings)
+    definition = find_workload(workload)
+    assert definition.settings_model is not None
+    data = getattr(training, f"load_{workload}")(definition.settings_model(**settings))
+    assert data.digest == definition.data_digest(settings)
     if digest == PYTHON_DOCS and not data.digest.startswith(digest):
         pytest.skip("this Python has another documentation")
     assert data.digest.startswith(digest)

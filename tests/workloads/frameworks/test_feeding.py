@@ -68,10 +68,3 @@ def test_views_of_mapped_arrays_are_mapped(tmp_path: Path) -> None:
 def test_views_that_would_be_large_are_not_copied(length: int, in_memory: bool) -> None:
     windows = views(np.zeros(length, np.int16))
     assert feeding.is_in_memory(Samples(windows, np.zeros(len(windows), np.int8))) == in_memory
-
-
-def test_fit_is_given_what_it_knows_by_name() -> None:
-    feed = feeding.Feed(samples().inputs, samples().targets, 2)
-    assert set(feed.with_targets()) == {"x", "y", "batch_size"}
-    assert set(feed.without_targets()) == {"x", "batch_size"}
-    assert feed.for_validation()["validation_batch_size"] == 2

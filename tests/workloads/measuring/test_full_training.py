@@ -46,8 +46,8 @@ def test_a_trial_is_whole_and_its_seed_decides_its_losses(
     # Warming up, clocks and callbacks change nothing about the training.
     assert metrics["loss"] == result(probe(trainer_of, "bare", f"{backend}/portable"))["loss"]
     assert metrics["loss"] != result(train(trainer_of, backend, seed=2**64, epochs=1))["loss"]
-    left = result(probe(trainer_of, "leftovers", f"{backend}/portable"))
-    assert (left["models"], left["graphs"], left["frameworks"]) == (0, 0, 0)
+    remaining = result(probe(trainer_of, "leftovers", f"{backend}/portable"))
+    assert (remaining["models"], remaining["graphs"], remaining["frameworks"]) == (0, 0, 0)
 
 
 def expect_every_phase_and_metric(events: list[Event]) -> None:

@@ -53,18 +53,18 @@ def test_a_trial_reports_its_metrics_its_data_and_its_kernel(
     trainer_of: Trainer, workload: str, backend: str
 ) -> None:
     events = ask(trainer_of, workload, f"{backend}/portable")
-    metrics, known = result(events), find_workload(workload)
+    metrics, definition = result(events), find_workload(workload)
     optional = {"time_to_accuracy_s", "peak_gpu_mib", "step_ms_p95", "import_s"}
     if workload == "char_rnn":  # a stateful model takes full batches only
         optional |= {"latency_s", "predict_sample_ms"}
-    assert set(metrics) - optional == set(known.metrics) - optional
+    assert set(metrics) - optional == set(definition.metrics) - optional
     assert single_event(events, KernelProof).ran == "portable"
     assert metrics["sample_us"] == pytest.approx(1e6 / metrics["samples_per_s"])
     if workload == "synthetic":
         assert metrics["step_ms"] == pytest.approx(1_000 * metrics["train_s"] / 3)
         return
     data = single_event(events, Dataset)
-    assert data.digest == known.data_digest(SMALL[workload])
+    assert data.digest == definition.data_digest(SMALL[workload])
     assert data.samples == SMALL[workload]["samples"]
     assert data.validation_samples == SMALL[workload].get("validation_samples", 359)
 
