@@ -1,13 +1,17 @@
-"""Exit codes of commands, reports of bugs, and colours."""
+"""Exit codes of commands, reports of bugs, and signals."""
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orchestrator.cli.exit_codes import internal_error
 from orchestrator.cli.main import main
+from orchestrator.core.errors import Refusal
 from tests.orchestrator.cli.typed_commands import typed
 
 ARGUMENTS = {
@@ -76,3 +80,32 @@ def test_a_traceback_that_no_file_takes_is_printed(
     err = capfd.readouterr().err
     assert "Please report this bug, with this traceback:\n" in err
     assert err.endswith("ValueError: odd\n")
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        ("orchestrator.diagnostics.peaks.measure", ["hardware", "--measure"]),
+        ("orchestrator.diagnostics.parity.check", ["parity"]),
+    ],
+)
+def test_sigterm_interrupts_a_command_only_while_it_has_trainers(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    function: str,
+    arguments: list[str],
+) -> None:
+    handlers: list[Any] = []
+
+    def refuse(*_: Any, **__: Any) -> None:
+        handlers.append(signal.getsignal(signal.SIGTERM))
+        raise Refusal("enough")
+
+    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path))
+    monkeypatch.setattr(function, refuse)
+    before = dict(os.environ), signal.getsignal(signal.SIGTERM)
+    code, _, err = typed(capfd, *arguments)
+    assert (code, handlers) == (2, [signal.default_int_handler])
+    assert "enough" in err
+    assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
 from orchestrator.cli.progress import LiveView, PlainLines, make_view
+from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.hardware import classify
 from orchestrator.scheduling.lane_queue import Assignment
@@ -57,6 +59,17 @@ def test_a_failure_is_shown_with_its_reason_and_text_of_a_workload_is_no_markup(
     outcome = Outcome("failed", 0.0, 1.0, failure=failure)
     PlainLines(out, PLAN).trial_finished(assignment.trial, outcome)
     assert "FAILED (error): broke [bold]here[/bold] [/]" in printed(out)
+
+
+def test_the_end_of_blocks_changes_the_total() -> None:
+    out = console()
+    view = PlainLines(out, replace(PLAN, auto=AutoBlocks(0.1, 6, 9)))
+    assert view.total == "at most 12"
+    for assignment in assignments()[:4]:
+        view.trial_finished(assignment.trial, Outcome("complete", 0.0, 1.0))
+    view.blocks_decided(1, "every speed-up is known to ± 0.5 %")
+    assert "enough after 1 block: every speed-up is known to ± 0.5 %" in printed(out)
+    assert (view.total, view.blocks_expected) == ("4", 1)
 
 
 def test_the_live_view_counts_blocks_arms_failures_and_shows_what_runs() -> None:

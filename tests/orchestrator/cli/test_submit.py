@@ -40,7 +40,8 @@ def run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(jobs, "_POLL_S", 0.01)
     monkeypatch.setattr("signal.signal", lambda *_: None)
-    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_PASSWORD", "RAY_ADDRESS"):
+    monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:9")  # --address comes before it
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "mine.yaml").write_text(SPEC)
 

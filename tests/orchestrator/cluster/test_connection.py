@@ -76,23 +76,15 @@ def nodes_at(address: str | None) -> tuple[Node, ...]:
         return nodes
 
 
-def test_a_head_without_cpus_takes_no_part(use: Callable[[Ray], Ray]) -> None:
-    use(Ray({"memory": 1.0}, {"CPU": 8.0, "GPU": 4.0}, {"CPU": 0.0}, {"CPU": 0.5}))
-    assert [(node.id, node.cpus, node.gpus) for node in nodes_at("auto")] == [("node-1", 8, 4)]
-
-
-def test_a_cluster_without_cpus_is_refused(use: Callable[[Ray], Ray]) -> None:
-    use(Ray({"memory": 1.0}))
-    with pytest.raises(connection.ClusterError, match=r"^no node of the Ray cluster has a CPU"):
-        nodes_at("auto")
-
-
-def test_ray_decides_how_many_gpus_a_node_gives(use: Callable[[Ray], Ray]) -> None:
-    use(Ray({"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0}))
+def test_ray_decides_which_nodes_take_part_with_how_many_gpus(use: Callable[[Ray], Ray]) -> None:
+    use(Ray({"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0}, {"memory": 1.0}, {"CPU": 0.5}))
     nodes = nodes_at("auto")
     assert [node.gpus for node in nodes] == [2, 0]
     cpu, gpu = classify(nodes)
     assert [[node.id for node in group.nodes] for group in (cpu, gpu)] == [["node-1"], ["node-0"]]
+    use(Ray({"memory": 1.0}))
+    with pytest.raises(connection.ClusterError, match=r"^no node of the Ray cluster has a CPU"):
+        nodes_at("auto")
 
 
 @pytest.mark.parametrize("address", ["auto", None])

@@ -110,14 +110,3 @@ def test_rates(nodes: list[Node], rate: Rate, shown: str, is_disturbed: bool) ->
     part = hardware_document([gpu], [peak(gpu.id, "bf16", rate=rate)]).sections[1]
     assert part.tables[-1].rows[0][1] == shown
     assert any("rounds differ" in text for _, text in part.bullets) is is_disturbed
-
-
-def test_missing_peaks_are_named(nodes: list[Node]) -> None:
-    cpu, gpu = classify(nodes[:1])
-    hint = "are not measured yet: run rnnsweep hardware --measure"
-    for classes, peaks, expected in (
-        ([cpu, gpu], [], (f"peak speeds {hint}",)),
-        ([cpu, gpu], [peak(gpu.id, "bf16")], (f"peak speeds of {cpu.name} {hint}",)),
-        ([gpu], [peak(gpu.id, "bf16")], ()),
-    ):
-        assert hardware_document(classes, peaks).sections[0].paragraphs == expected

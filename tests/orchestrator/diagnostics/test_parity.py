@@ -57,19 +57,6 @@ def on_devices(monkeypatch: pytest.MonkeyPatch, *devices: Device) -> None:
     monkeypatch.setattr("orchestrator.diagnostics.parity.parity_check.devices", lambda: devices)
 
 
-def test_by_default_all_that_can_run_here_takes_part(asked: list[Participant]) -> None:
-    result = parity.check((), (), str)
-    assert result.is_good
-    able = {"tensorflow/portable", "jax/portable", "torch/portable", "torch/fused"}
-    for cell in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
-        members = {str(one.implementation) for one in result.members if one.cell == cell}
-        assert members == {*able, "tensorflow/portable+xla"}
-    assert len(asked) == 2 * 5 * 4 and len(result.pairs) == 25 * 4
-    reasons = {str(one.implementation): one.reason for one in result.excluded}
-    assert reasons["torch/cudnn"] == "cuDNN kernels need an NVIDIA GPU"
-    assert len(reasons) == 5 and not result.failed
-
-
 def test_each_runs_on_every_device_that_it_can(
     asked: list[Participant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,9 +73,7 @@ def test_each_runs_on_every_device_that_it_can(
     ("names", "overrides", "words"),
     [
         (["torch/fuse"], [], "did you mean 'fused'?"),
-        (["torch"], [], "expected backend/kernel"),
         ([], ["unit=3"], "settings.unit: no such setting (did you mean 'units'?)"),
-        ([], ["units=0"], "settings.units: Input should be greater than or equal to 1"),
         ([], ["cell=lsm"], "settings.cell: Input should be 'lstm', 'gru'"),
         (["torch/fused", "torch/cudnn"], GRU, "received torch/fused on cpu\n  torch/cudnn: cuDNN"),
     ],
@@ -109,7 +94,6 @@ def test_what_cannot_be_asked_is_refused(
     [
         ("torch/fused", "jax/portable", 1e-5),
         ("torch/fused", "torch/fused+tf32", 2e-3),
-        ("torch/fused+fp16", "torch/fused+tf32", 5e-3),
         ("torch/fused+bf16", "torch/fused+fp16", 3e-2),
     ],
 )
@@ -155,10 +139,8 @@ def finished(*pairs: ParityPair, **changes: Any) -> ParityCheck:
         (finished(ITSELF), False, "slower", "nothing was compared: each cell has only one"),
         (finished(ITSELF, loaded=LISTED), True, "faster", "all 1 pair ✓"),
         (finished(GOOD, FAR), False, "slower", "1 pair of 2 ✗:"),
-        (finished(GOOD, INEXACT), False, "slower", "1 pair of 2 ✗:"),
         (finished(GOOD, NAN), False, "slower", "1 pair of 2 ✗:"),
         (finished(excluded=[DIED]), False, "slower", "nothing was compared: all failed"),
-        (finished(saved=(FUSED,), kept_in=Path("there")), True, "", "lstm: torch/fused on cpu"),
         (finished(kept_in=Path("there"), excluded=[DIED]), False, "slower", "failed ✗ torch/fused"),
     ],
 )
@@ -221,14 +203,11 @@ def test_saved_weights_are_loaded_elsewhere(asked: list[Participant], tmp_path: 
     ("edit", "words"),
     [
         (lambda body: {**body, "version": 1}, "version: Input should be 2. Save again"),
-        (lambda body: {**body, "more": 1}, "more: Extra inputs are not permitted"),
         (lambda body: {**body, "saved": []}, "expected saved weights; received none"),
-        (lambda body: {**body, "saved": [{**body["saved"][0], "cell": "lsm"}]}, "saved.0.cell: "),
         (
             lambda body: {**body, "saved": [{**body["saved"][0], "implementation": "torch/fuse"}]},
             "did you mean 'fused'?",
         ),
-        (lambda body: [], "the file: Input should be"),
     ],
 )
 def test_a_list_that_is_none_is_refused(

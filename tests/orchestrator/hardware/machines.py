@@ -99,17 +99,6 @@ SAMPLES = {
             "L3 cache": "33554432 (1 instance)",
         },
     ),
-    "power": Sample(
-        {"proc/cpuinfo": cpuinfo(8, cpu="POWER9, altivec supported", revision="2.2")},
-        {
-            "Model name": "POWER9, altivec supported",
-            "Model": "2.2 (pvr 004e 1202)",
-            "Core(s) per socket": "1",
-            "Socket(s)": "2",
-            "Hypervisor vendor": "pHyp",
-            "L1d cache": "-",
-        },
-    ),
     "cloud_container": Sample(  # with a quota, and a GPU that it was not given
         {
             "proc/cpuinfo": cpuinfo(

@@ -71,13 +71,6 @@ def test_equal_nodes_form_one_class_with_a_readable_name_and_a_stable_slug() -> 
     assert [node.id for node in large.nodes] == ["a", "b"]
 
 
-def test_ray_may_give_fewer_gpus_than_there_are() -> None:
-    two = profile(gpus=(gpu(0), gpu(1)))
-    assert [Node("a", two, 8, limit).gpus for limit in (None, 0, 1, 2, 3)] == [2, 0, 1, 2, 2]
-    (only,) = classify([Node("a", two, 8, 0)])
-    assert only.device == "cpu"
-
-
 def test_unlike_gpus_of_a_node_form_no_class() -> None:
     mixed = Node("a", profile(gpus=(gpu(0), gpu(1, "NVIDIA T4"))), 8)
     assert [hardware.name for hardware in classify([mixed])] == ["AMD EPYC, 8 CPUs"]

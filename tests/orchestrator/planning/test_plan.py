@@ -13,7 +13,7 @@ from orchestrator.planning.plan import Plan, describe_plan, make_plan
 from orchestrator.scheduling.preflight import NothingToRun, expect_runnable
 from orchestrator.spec import SweepSpec
 from tests.orchestrator.sample_plans import node
-from tests.orchestrator.sample_specs import spec
+from tests.orchestrator.sample_specs import OWN, spec
 
 FUSED = ["tensorflow/portable", "tensorflow/cudnn"]
 NO_CUDNN = "cuDNN kernels need an NVIDIA GPU"
@@ -328,3 +328,21 @@ def test_a_node_of_several_groups_has_one_lane() -> None:
     shared = {"CPU": 2, "GPU": 1}
     assert len(lanes_of(groups)) == 2
     assert all(lane.bundle("cpu") == lane.bundle("gpu") == shared for lane in lanes_of(groups))
+
+
+def test_a_plan_shows_the_stopping_rule_and_what_is_timed() -> None:
+    checked = spec(
+        OWN,
+        configs=None,
+        space={"layers": {"low": 1, "high": 99}},
+        implementations=["python/a", "python/b"],
+        measure={"mode": "timing", "interval": 0.02, "slices": [8, 40]},
+        blocks={"interval": 0.005, "at_least": 8, "at_most": 20},
+    )
+    laid = make_plan(checked, machine())
+    text = describe_plan(laid, "sure")
+    assert "sweep sure: 8 to 20 blocks × 2 arms = at most 40 trials" in text
+    assert "is within ± 0.5 %" in text
+    assert "8 to 40 slices of 0.25 s each, until each ratio of a round is known to ± 2 %" in text
+    plain = describe_plan(laid.with_block_count(9), "sure")
+    assert "sweep sure: 9 blocks × 2 arms = 18 trials" in plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -25,39 +25,29 @@ from tests.orchestrator.sample_plans import (
 )
 
 
-def test_the_cpu_and_the_gpu_arm_of_one_machine_take_turns_on_one_shape() -> None:
-    hardware = classify([node("both", cpus=8, gpus=1)])
-    assert [hardware_class.device for hardware_class in hardware] == ["cpu", "gpu"]
-    (group,) = make_lanes(plan(hardware))
-    (lane,) = group.lanes
-    assert lane.bundle("cpu") == lane.bundle("gpu") == {"CPU": 8, "GPU": 1}
-    assert (lane.slots, lane.takes_turns) == (1, False)
-    finished = drain(blocks_of(plan(hardware, blocks=6)))
-    devices = [assignment.device for assignment in finished]
-    assert devices != sorted(devices), "the arms of a round are mixed"
-
-
-def at_once(laid: Plan, blocks: Blocks) -> list[list[Assignment]]:
-    """Run everything as Ray would: what is at work after each trial that ends."""
+def at_work_until_done(
+    blocks: Blocks, duration_s: Callable[[], float]
+) -> Iterator[list[Assignment]]:
+    """Run everything as Ray would: what is at work before each end."""
     waiting: list[Assignment] = []
-    at_work: list[Assignment] = []
-    seen: list[list[Assignment]] = []
+    at_work: list[tuple[float, Assignment]] = []
+    now_s = 0.0
     while not blocks.done:
-        while (handed_out := blocks.next()) is not None:
-            waiting.append(handed_out[0])
+        waiting += [handed_out[0] for handed_out in iter(blocks.next, None)]
         for assignment in list(waiting):
-            neighbours = [other for other in at_work if other.lane.node == assignment.lane.node]
-            kinds = {other.device for other in neighbours}
-            free = len(neighbours) < assignment.lane.room(assignment.device)
-            if free and kinds <= {assignment.device}:
+            lane = assignment.lane
+            neighbours = [other for _, other in at_work if other.lane.node == lane.node]
+            alike = {other.device for other in neighbours} <= {assignment.device}
+            room = lane.room(assignment.device) if lane.takes_turns else lane.slots
+            if len(neighbours) < room and (alike or not lane.takes_turns):
                 waiting.remove(assignment)
-                at_work.append(assignment)
-        seen.append(list(at_work))
+                at_work.append((now_s + duration_s(), assignment))
         assert at_work, "nothing is at work, yet the sweep is not done"
-        ended = at_work.pop(0)
+        yield [assignment for _, assignment in at_work]
+        first = min(at_work, key=lambda end: end[0])
+        at_work.remove(first)
+        now_s, ended = first
         blocks.finish(ended, complete())
-    assert sum(len(trials) for trials in blocks._trials.values()) == laid.trials
-    return seen
 
 
 def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
@@ -66,7 +56,8 @@ def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
     assert lane.takes_turns
     assert (lane.bundle("cpu"), lane.room("cpu")) == ({"CPU": 8}, 1)
     assert (lane.bundle("gpu"), lane.room("gpu")) == ({"CPU": 2, "GPU": 1}, 4)
-    seen = at_once(laid, blocks_of(laid))
+    seen = list(at_work_until_done(blocks_of(laid), lambda: 1.0))
+    assert len(seen) == laid.trials
     devices = [{assignment.device for assignment in at_work} for at_work in seen]
     assert all(len(kinds) == 1 for kinds in devices), "a CPU arm has the node to itself"
     at_work_on = {
@@ -151,27 +142,8 @@ def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> 
         repeats=data.draw(sizes),
     )
     rng = random.Random(data.draw(st.integers(0, 1000)))
-    blocks = blocks_of(laid)
-    waiting: list[Assignment] = []
-    at_work: dict[str, tuple[float, Assignment]] = {}
-    seen: list[str] = []
-    while not blocks.done:
-        while (handed_out := blocks.next()) is not None:
-            waiting.append(handed_out[0])
-        for assignment in list(waiting):
-            neighbours = [
-                other for _, other in at_work.values() if other.lane.node == assignment.lane.node
-            ]
-            alike = {other.device for other in neighbours} <= {assignment.device}
-            takes_turns = assignment.lane.takes_turns
-            room = assignment.lane.room(assignment.device) if takes_turns else assignment.lane.slots
-            if len(neighbours) < room and (alike or not takes_turns):
-                waiting.remove(assignment)
-                at_work[assignment.trial.key] = (rng.expovariate(1.0), assignment)
-        assert not idle_with_work(laid, blocks, [assignment for _, assignment in at_work.values()])
-        key = min(at_work, key=lambda key: at_work[key][0])
-        now, ended = at_work.pop(key)
-        at_work = {other: (end - now, assignment) for other, (end, assignment) in at_work.items()}
-        seen.append(key)
-        blocks.finish(ended, complete())
-    assert len(seen) == len(set(seen)) == laid.trials
+    blocks, ended = blocks_of(laid), 0
+    for at_work in at_work_until_done(blocks, lambda: rng.expovariate(1.0)):
+        assert not idle_with_work(laid, blocks, at_work)
+        ended += 1
+    assert ended == len(blocks._outcomes) == laid.trials

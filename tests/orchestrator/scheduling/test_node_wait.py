@@ -78,35 +78,23 @@ def test_the_plan_is_laid_again_as_soon_as_the_node_is_there() -> None:
     assert (laid.awaited, laid.impossible) == ((), ())
 
 
-def test_after_its_time_the_arm_is_not_possible() -> None:
+def test_after_the_time_of_its_entry_an_arm_is_not_possible() -> None:
     clock = Clock(comes_s=None)
-    laid = waited(clock)
+    laid = waited(clock, f"{{class: '*L4*', wait_s: 5}}, {T4}")
     assert 60 <= clock.now_s < 62
-    (impossible,) = laid.impossible
+    _, impossible = laid.impossible
     assert impossible.arm.hardware == ON_T4
-    assert impossible.reason == (
-        "no node has the labels ray.io/accelerator-type=T4, market-type=spot; none has any; "
-        "none came within 60 s (wait_s)"
-    )
-
-
-def test_each_entry_has_a_time_of_its_own() -> None:
-    clock = Clock(comes_s=None)
-    laid = waited(clock, "{class: '*L4*', wait_s: 5}, {class: '*H200*', wait_s: 20}")
-    assert 20 <= clock.now_s < 22
-    assert len(laid.impossible) == 2
+    assert "none came within 60 s (wait_s)" in impossible.reason
 
 
 @pytest.mark.parametrize(
     ("entry", "resources"),
     [
         ("{class: '*H200*', SPOT}", {"CPU": 1.0, "GPU": 1.0}),
-        ("{class: 'nvidia h200 (AMD EPYC, 16 CPUs)', SPOT}", {"CPU": 1.0, "GPU": 1.0}),
         ("{class: GPU, SPOT}", {"CPU": 1.0, "GPU": 1.0}),
         ("{cpus: 4, SPOT}", {"CPU": 4.0, "GPU": 1.0}),
         ("{class: cpu, threads: 3, SPOT}", {"CPU": 3.0}),
         ("{class: cpu, labels: {ray.io/accelerator-type: T4}, wait_s: 900}", {"CPU": 1.0}),
-        ("{class: '*EPYC*', SPOT}", {"CPU": 1.0}),
         ("{class: 'Intel(R) Xeon(R)*', SPOT}", {"CPU": 1.0}),
         ("{labels: {ray.io/accelerator-type: 'in(T4, L4)'}, wait_s: 9}", {"CPU": 1.0, "GPU": 1.0}),
         ("{labels: {ray.io/accelerator-type: '!T4', zone: eu}, wait_s: 9}", {"CPU": 1.0}),
@@ -120,11 +108,6 @@ def test_an_autoscaler_is_asked_for_the_device_and_the_labels_of_an_entry(
     awaited = make_plan(wanted, classify([HERE]), "to come").awaited
     labels = dict(awaited[0].entry.labels)
     assert requests([*awaited, *awaited]) == [(resources, labels)]
-
-
-def test_nothing_is_asked_for_without_labels() -> None:
-    awaited = make_plan(spec("{class: '*H200*', wait_s: 1}"), classify([HERE]), "to come").awaited
-    assert awaited and requests(awaited) == []
 
 
 @pytest.mark.parametrize("gpus", [0, 1])

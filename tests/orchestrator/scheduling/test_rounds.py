@@ -81,21 +81,6 @@ def finish(blocks: Blocks, assignment: Assignment, outcome: Outcome) -> None:
     blocks.finish(assignment, *(outcome for _ in assignment.trials))
 
 
-def test_arms_that_are_timed_in_turns_go_out_together_and_the_baseline_first() -> None:
-    laid = timed(classify([node("a")]), full=1, blocks=8)
-    blocks = blocks_of(laid, baseline="tensorflow/kernel1")
-    firsts, sizes = [], []
-    while not blocks.done:
-        assignment = one(blocks)
-        sizes.append((assignment.trial.arm.measure, len(assignment.trials)))
-        if assignment.others:
-            firsts.append(assignment.trial.arm.implementation)
-            assert len({(t.block, t.repeat, t.seed) for t in assignment.trials}) == 1
-        finish(blocks, assignment, complete())
-    assert Counter(sizes) == {("timing", 2): 8, ("full", 1): 8}
-    assert set(firsts) == {"tensorflow/kernel1"}
-
-
 def test_where_devices_take_turns_a_round_stays_on_one_of_them() -> None:
     laid = timed(classify([node("big", cpus=8, gpus=4)]), blocks=3)
     blocks, seen = blocks_of(laid), []
@@ -271,18 +256,6 @@ def test_arms_of_a_round_share_their_seed_and_repeats_do_not() -> None:
         seeds[assignment.trial.block, assignment.trial.repeat].add(assignment.trial.seed)
     assert all(len(handed_out) == 1 for handed_out in seeds.values())
     assert len(set.union(*seeds.values())) == 4
-
-
-def test_an_objective_can_read_one_arm_and_is_then_reported_at_once() -> None:
-    source = ConfigLog()
-    named = Objective(direction="maximize", over="tensorflow/kernel1")
-    blocks = blocks_of(plan(classify([node("a")]), blocks=1), source, {"val_accuracy": named})
-    while (handed_out := blocks.next()) is not None:
-        trial = handed_out[0].trial
-        good = trial.arm.implementation == "tensorflow/kernel1"
-        blocks.finish(handed_out[0], complete(0.9) if good else failed())
-        assert (0 in source.reported) is good or source.reported == {0: [0.9]}
-    assert source.reported == {0: [0.9]}
 
 
 def test_a_block_in_which_an_arm_failed_is_reported_as_failed() -> None:

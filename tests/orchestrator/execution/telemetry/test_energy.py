@@ -132,16 +132,6 @@ def test_a_cpus_trial_has_the_energy_of_the_packages() -> None:
     assert (energy.joules, energy.reason) == (None, reason)
 
 
-def test_a_gpus_trial_adds_the_energy_of_the_packages() -> None:
-    energy = energy_of(recording(package(gpu_samples())))
-    assert (energy.method, energy.scope) == ("nvml_counter+rapl", "gpu+cpu_package")
-    assert energy.parts["cpu_package"] == pytest.approx(12 * 40.0)
-    assert energy.joules == energy.parts["gpu"] + energy.parts["cpu_package"]
-    blind = gpu_samples(lambda at_s, reading: GpuReading())
-    energy = energy_of(recording(package(blind)))
-    assert (energy.joules, list(energy.parts)) == (None, ["cpu_package"])
-
-
 @pytest.mark.parametrize(("at_s", "shared"), [(12.0, True), (15.0, False)])
 def test_the_packages_are_of_no_trial_where_two_trainers_share_them(
     at_s: float, shared: bool
@@ -154,6 +144,8 @@ def test_the_packages_are_of_no_trial_where_two_trainers_share_them(
 
     on_gpu = energy_of(recording([shared_at(sample) for sample in package(gpu_samples())]))
     assert on_gpu.scope == ("gpu" if shared else "gpu+cpu_package")
+    assert on_gpu.joules == sum(on_gpu.parts.values())
+    assert on_gpu.parts.get("cpu_package") == (None if shared else pytest.approx(12 * 40.0))
     whole = [Sample(float(sample), node=node(sample)) for sample in range(31)]
     on_cpu = energy_of(recording([shared_at(sample) for sample in package(whole)], device="cpu"))
     assert (on_cpu.joules is None) == shared

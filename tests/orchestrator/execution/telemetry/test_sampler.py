@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import time
 from collections.abc import Iterator
@@ -162,13 +161,6 @@ def test_a_driver_that_hangs_delays_no_trial(
     assert sampler.hangs
     assert str(recording.gpu_problems[-1]) == "NVML did not answer within 0.5 s"
     assert summarise(recording)[0] == {}
-
-
-def test_a_suspended_machine_is_noticed(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
-    naps = itertools.chain([0.0, 0.0, 0.0], itertools.repeat(30.0))
-    monkeypatch.setattr("orchestrator.execution.telemetry.sampler._slept_s", lambda: next(naps))
-    recording = sample(pid, "cpu")
-    assert [sample.slept for sample in recording.samples].count(True) == 1
 
 
 def test_a_fault_of_telemetry_ends_no_trial(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
