@@ -105,14 +105,14 @@ def find_workload(name: str) -> Workload:
     Raises:
         UnknownWorkload: the name is neither; the message suggests the nearest built-in name.
     """
-    known = {workload.name: workload for workload in _BUILT_IN}
-    if name in known:
-        return known[name]
+    built_in = {workload.name: workload for workload in _BUILT_IN}
+    if name in built_in:
+        return built_in[name]
     if _OWN.fullmatch(name):
         return Workload(name, entry=name, summary="a workload of your own")
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, built_in, n=1)
     raise UnknownWorkload(
-        f"workload: expected one of {', '.join(known)}, or package.module:function;"
+        f"workload: expected one of {', '.join(built_in)}, or package.module:function;"
         f" received {name!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
     )
 

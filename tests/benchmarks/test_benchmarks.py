@@ -1,4 +1,4 @@
-"""What the benchmarks' figures rest on, without a measurement."""
+"""The figures of benchmarks, without a measurement."""
 
 from __future__ import annotations
 

@@ -118,8 +118,8 @@ def _answer(
             return answer(question, home)
         folder = SweepFolder(home, question.name)
         with hogged(folder, 2 * (blocks // 3), 2 * (blocks // 3)) as begun:
-            found = answer(question, home)
+            loud = answer(question, home)
         assert begun.is_set(), f"{question.name}: the sweep was over before the hog began"
-        return found
+        return loud
 
     return notebook.once(question.name, question.spec(), find)

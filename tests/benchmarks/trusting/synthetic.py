@@ -112,7 +112,7 @@ def made(
 
 
 def run(sweeps: int = 400, speeds: Sequence[float] = ()) -> list[Finding]:
-    """Simulate sweeps of two and of four arms, which are equal unless `speeds` says otherwise."""
+    """Simulate sweeps of two and of four arms, equal ones without `speeds`."""
     logs, random = recorded(), np.random.default_rng(1)
     two = [
         summarise(made(BLOCKS[number % 3], 2, random, logs, speeds)).comparisons[0]
