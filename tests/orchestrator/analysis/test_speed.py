@@ -74,17 +74,6 @@ def test_a_block_that_one_arm_did_not_complete_is_excluded_for_all(status: str |
     assert (gap.block, gap.missing) == (3, ((UNROLL, status or "missing"),))
 
 
-def test_an_arm_without_a_complete_trial_does_not_affect_the_others() -> None:
-    trials = [trial(arm, block) for block in range(6) for arm in (PORTABLE, XLA)]
-    trials += [trial(UNROLL, block, status="failed") for block in range(6)]
-    summary = summarise(sweep(trials, (PORTABLE, XLA, UNROLL)))
-    assert summary.set_aside == (UNROLL,)
-    first, second = summary.comparisons
-    assert len(first.pairs) == 6
-    assert (second.arm, second.speedup, second.verdict) == (UNROLL, None, "inconclusive")
-    assert second.reason == f"no trial of {UNROLL} is complete"
-
-
 def test_with_unequal_repeats_only_rounds_complete_on_every_arm_count() -> None:
     trials = [trial(arm, block) for block in range(6) for arm in (PORTABLE, XLA)]
     trials.append(trial(PORTABLE, 0, 1, step_ms=1e6))  # XLA has no second repeat

@@ -10,7 +10,7 @@ from workloads.implementations import BACKENDS
 from workloads.protocol import Environment, PhaseBegan
 
 full = pytest.mark.full
-PROBES = "tests.workloads.measuring.node_probes"
+PROBES = "tests.workloads.probes"
 MEASURE = "workloads.tasks.peak_rates:measure"
 PASSES = {"features": 8, "sequence_length": 4, "units": 8, "batch_size": 4, "timed_steps": 2}
 
