@@ -1,4 +1,4 @@
-"""Nodes of a Ray cluster, with a double of Ray at its boundary."""
+"""Nodes of a Ray cluster, and those that join, with doubles of Ray at its boundary."""
 
 from __future__ import annotations
 
@@ -16,15 +16,24 @@ from typing import Any
 import pytest
 
 from orchestrator import hardware
-from orchestrator.cluster import connection
+from orchestrator.cluster import connection, membership
+from orchestrator.cluster.membership import Membership
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify
 from tests.orchestrator.sample_plans import node
 
 GPUS = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(4))
 
 
+class RayError(Exception):
+    """As `ray.exceptions` has it."""
+
+
 class Ray:
-    """As much of Ray as `connection` uses."""
+    """As much of Ray as `connection` uses; it may fail at `init` or at its first task."""
+
+    exceptions = SimpleNamespace(RayError=RayError)
+    at_init: Exception | None = None
+    at_task: Exception | None = None
 
     def __init__(self, *resources: dict[str, float]) -> None:
         self._nodes = [
@@ -41,10 +50,16 @@ class Ray:
 
     def init(self, **options: Any) -> None:
         self.started, self.environ = options, dict(os.environ)
+        folder = Path((options.get("runtime_env") or {}).get("working_dir", "."))
+        self.files = sorted(path.name for path in folder.iterdir())
+        if self.at_init is not None:
+            raise self.at_init
 
     def shutdown(self) -> None: ...
 
     def nodes(self) -> list[dict[str, Any]]:
+        if self.at_task is not None:
+            raise self.at_task
         return self._nodes
 
     def remote(self, function: Callable[..., Any]) -> SimpleNamespace:
@@ -141,57 +156,16 @@ def test_a_lost_gpu_is_hidden_from_ray(use: Callable[[Ray], Ray], with_a_lost_gp
 def test_ray_that_does_not_start_with_a_lost_gpu_is_refused(
     use: Callable[[Ray], Ray], with_a_lost_gpu: None
 ) -> None:
-    class Unprepared(Ray):
-        def init(self, **options: Any) -> None:
-            raise OSError("GPU is lost")  # its own NVML's error is of no class that it documents
-
-    use(Unprepared({"CPU": 8.0}))
+    ray = use(Ray({"CPU": 8.0}))
+    ray.at_init = OSError("GPU is lost")  # its own NVML's error is of no class that it documents
     with pytest.raises(connection.ClusterError, match=r"does not answer.* CUDA_VISIBLE_DEVICES=-1"):
         nodes_at(None)
 
 
-Join = Callable[..., dict[str, Any]]
-
-
-class RayError(Exception):
-    """As `ray.exceptions` has it."""
-
-
-@pytest.fixture
-def join(monkeypatch: pytest.MonkeyPatch) -> Join:
-    """Join a cluster whose Ray fails at `init` or at its first task; return its options."""
-
-    def join(
-        at_init: Exception | None = None,
-        at_task: Exception | None = None,
-        address: str = "auto",
-    ) -> dict[str, Any]:
-        received: dict[str, Any] = {}
-
-        def init(**options: Any) -> None:
-            env = options["runtime_env"] or {}
-            folder = Path(env.get("working_dir", "."))
-            received.update(options, files=sorted(path.name for path in folder.iterdir()))
-            if at_init is not None:
-                raise at_init
-
-        def nodes() -> list[dict[str, Any]]:
-            if at_task is not None:
-                raise at_task
-            return []
-
-        ray = SimpleNamespace(
-            init=init, nodes=nodes, shutdown=lambda: None, exceptions=SimpleNamespace()
-        )
-        ray.exceptions.RayError = RayError
-        monkeypatch.setitem(sys.modules, "ray", ray)
-        with pytest.raises(connection.ClusterError) as refused, connection.connect(address):
-            pass
-        return {**received, "error": str(refused.value)}
-
-    monkeypatch.setattr(connection, "token_settings", lambda: {})
-    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
-    return join
+def refusal() -> str:
+    with pytest.raises(connection.ClusterError) as refused:
+        nodes_at("auto")
+    return str(refused.value)
 
 
 def test_a_token_for_a_cluster_without_tokens_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,11 +195,15 @@ def test_a_token_for_a_cluster_without_tokens_is_refused(monkeypatch: pytest.Mon
     assert asked == ["a"], "nothing is tried where no token is shown"
 
 
-def test_a_heads_name_is_resolved(join: Join) -> None:
+def test_our_code_goes_to_a_head_whose_name_is_resolved(use: Callable[[Ray], Ray]) -> None:
     """Ray, given a name, waits for ever (2.60)."""
     with socket.create_server(("127.0.0.1", 0)) as head:
         port = head.getsockname()[1]
-        assert join(address=f"localhost:{port}")["address"] == f"127.0.0.1:{port}"
+        ray = use(Ray({"CPU": 1.0}))
+        nodes_at(f"localhost:{port}")
+    assert ray.started["address"] == f"127.0.0.1:{port}"
+    assert ray.files == ["orchestrator", "rnnsweep", "workloads"]
+    assert not Path(ray.started["runtime_env"]["working_dir"]).exists()  # Ray has taken it by then
 
 
 @pytest.mark.parametrize(
@@ -247,28 +225,71 @@ def test_an_address_that_is_no_heads_is_refused(address: str, hint: str) -> None
 
 
 def test_within_a_job_everything_has_come_already(
-    join: Join, monkeypatch: pytest.MonkeyPatch
+    use: Callable[[Ray], Ray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = {"runtime_env": {"working_dir": "gcs://_ray_pkg_1.zip"}, "metadata": {}}
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps(job))
-    assert join()["runtime_env"] is None
+    ray = use(Ray({"CPU": 1.0}))
+    nodes_at("auto")
+    assert ray.started["runtime_env"] is None
 
 
-def test_other_versions_are_no_missing_cluster(join: Join) -> None:
-    error = join(
-        RuntimeError(
-            "Version mismatch: The cluster was started with:\n    Ray: 2.60.0\n    Python: 3.12.4\n"
-            "This process on node 10.0.0.9 was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
-        )
-    )["error"]
+def test_other_versions_are_no_missing_cluster(use: Callable[[Ray], Ray]) -> None:
+    use(Ray()).at_init = RuntimeError(
+        "Version mismatch: The cluster was started with:\n    Ray: 2.60.0\n    Python: 3.12.4\n"
+        "This process on node 10.0.0.9 was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
+    )
+    error = refusal()
     assert "Python: 3.12.4" in error and "Python: 3.11.7" in error
     assert "no Ray cluster answers" not in error
 
 
-def test_a_node_without_dependencies_is_reported(join: Join) -> None:
+def test_a_node_without_dependencies_is_reported(use: Callable[[Ray], Ray]) -> None:
+    ray = use(Ray())
     trace = "ray::probe()\n  Traceback\nModuleNotFoundError: No module named 'pynvml'"
-    error = join(at_task=RayError(trace))["error"]
+    ray.at_task = RayError(trace)
+    error = refusal()
     assert "No module named 'pynvml'" in error and "Traceback" not in error
     assert "requirements.lock" in error
-    silent = join(at_task=RayError(""))["error"]
-    assert "cannot run rnnsweep's code: RayError. The code is copied" in silent
+    ray.at_task = RayError("")
+    assert "cannot run rnnsweep's code: RayError. The code is copied" in refusal()
+
+
+def alive(*ids: str) -> dict[str, Any]:
+    """Return nodes as Ray lists them."""
+    return {
+        id_: {"NodeID": id_, "NodeManagerHostname": f"{id_}-host", "Resources": {"CPU": 2.0}}
+        for id_ in ids
+    }
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The result of each node's probe, by its id; None while it runs."""
+    results: dict[str, Any] = {}
+    monkeypatch.setattr(membership, "begin_probe", lambda ray_node: ray_node["NodeID"])
+    monkeypatch.setattr(membership, "_result", results.get)
+    return results
+
+
+def test_a_node_that_joins_is_there_once_it_was_probed(answers: dict[str, Any]) -> None:
+    members = Membership([node("a")])
+    members._probe(alive("a", "late"))
+    assert [member.id for member in members.nodes] == ["a"]
+    answers["late"] = node("late").profile
+    members._probe(alive("a", "late"))
+    assert [member.id for member in members.nodes] == ["a", "late"]
+
+
+def test_a_node_that_cannot_be_probed_is_given_up(
+    answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = Membership([])
+    answers["bare"] = RuntimeError("Traceback:\n  somewhere\nNo module named 'psutil'\n")
+    members._probe(alive("bare"))
+    assert members.unusable == {}, "it is probed once more"
+    members._probe(alive("bare"))
+    members._probe(alive("bare"))
+    assert members.unusable == {"bare": "bare-host: No module named 'psutil'"}
+    monkeypatch.setattr(membership, "begin_probe", lambda _: pytest.fail("probed again"))
+    members._probe(alive("bare"))

@@ -70,15 +70,6 @@ def test_workloads_that_differ_are_listed_separately() -> None:
     assert "not sentiment: Keras' cuDNN path takes no mask on torch" in verdict
 
 
-def test_a_backend_that_is_not_installed_has_a_command_for_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("workloads.eligibility.is_installed", lambda package: package != "jax")
-    document = catalogue.to_document(catalogue.full_catalogue(machine()))
-    verdict = rows(document, "on CPU A")["jax/portable"]
-    assert verdict == "jax is not installed here: pip install 'rnnsweep[jax]'"
-
-
 def test_one_workload_is_listed_with_settings() -> None:
     overrides = ["cell=gru", "recurrent_dropout=0.2"]
     listing = catalogue.workload_catalogue("image_rows", overrides, machine(gpus=1))

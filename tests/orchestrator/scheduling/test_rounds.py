@@ -277,25 +277,14 @@ def test_a_block_in_which_an_arm_failed_is_reported_as_failed() -> None:
 def test_a_sweep_cut_anywhere_and_continued_runs_every_trial_once(
     seed: int, cut: int, open_limit: int | None
 ) -> None:
-    rng = random.Random(seed)
     hardware = classify([node("a"), node("b", cpu_model="CPU B"), node("c")])
     laid = plan(hardware, blocks=3, repeats=3, implementations=2)
     before = blocks_of(laid, open_limit=open_limit)
-    history: list[Block | FinishedTrial] = []
-    outcomes: dict[str, Outcome] = {}
-    out: list[Assignment] = []
-    while len(outcomes) < cut and not before.done:
-        while (handed_out := before.next()) is not None:
-            out.append(handed_out[0])
-            history += [handed_out[1]] if handed_out[1] else []
-        assignment = out.pop(rng.randrange(len(out)))
-        outcomes[assignment.trial.key] = complete()
-        history.append(FinishedTrial(assignment.trial, complete()))
-        before.finish(assignment, complete())
+    state = run_some(before, random.Random(seed), cut, failing=0.0)
     source = ConfigLog()
     after = blocks_of(laid, source, open_limit=open_limit)
-    after.restore(history)
+    after.restore(resume.events(state, retry_failed=False))
     rest = [assignment.trial.key for assignment in drain(after)]
-    assert not set(rest) & set(outcomes)
-    assert len(rest) == len(set(rest)) == laid.trials - len(outcomes)
+    assert not set(rest) & set(state.finished)
+    assert len(rest) == len(set(rest)) == laid.trials - len(state.finished)
     assert set(source.reported) == set(range(3))

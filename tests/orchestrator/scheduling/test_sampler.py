@@ -54,29 +54,17 @@ def test_configs_are_in_the_space_and_never_suggested_twice(sampler: Sampler) ->
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_stopped_search_goes_on_as_if_it_had_not_stopped(sampler: Sampler) -> None:
-    if sampler == "qmc":
-        flat = {"units": SPACE["units"], "batch_size": {"low": 8, "high": 64}}
-        wanted = search(sampler, space=flat)
-
-        def reported(config: Config) -> list[float]:
-            return [float(config["units"]), 1.0]
-    else:
-        wanted, reported = search(sampler), values
-    whole = Suggester(wanted, seed=1)
-    configs: list[Config] = []
-    for index in range(16):
-        config = whole.suggest(index)
-        assert config is not None
-        configs.append(config)
-        whole.report(index, reported(config))
+    flat = {"units": SPACE["units"], "layers": {"low": 1, "high": 64}}
+    wanted = search(sampler, space=flat) if sampler == "qmc" else search(sampler)
+    configs = run(Suggester(wanted, seed=1), 0, 16)
     second = Suggester(wanted, seed=1)
     for index, config in enumerate(configs[:14]):
         second.replay(index, config)
-        second.report(index, reported(config))
+        second.report(index, values(config))
     assert [second.suggest(14)] == configs[14:15]
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "random", "nsga2", "qmc"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_small_space_is_used_up_to_its_last_config(sampler: Sampler) -> None:
     small = search(sampler, configs=6, space={"units": [1, 2, 3], "layers": [1, 2]})
     suggester = Suggester(small, seed=0)

@@ -16,6 +16,7 @@ import pytest
 
 from orchestrator.execution.telemetry.cpu_sensors import CpuClocks, Rapl
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
+from orchestrator.execution.telemetry.readings import NodeReading
 
 SPIN = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
 REST = "import time; time.sleep(60)"
@@ -28,6 +29,12 @@ def running(*command: str) -> Iterator[int]:
             yield process.pid
         finally:
             process.kill()
+
+
+def read(gauge: NodeGauge) -> NodeReading:
+    reading = gauge.read()
+    assert reading is not None
+    return reading
 
 
 def test_clocks_are_measured_against_what_is_guaranteed(tmp_path: Path) -> None:
@@ -61,16 +68,14 @@ def test_what_the_trainer_started_is_the_trainers() -> None:
         gauge.look()
         assert gauge.family == {pid, *(child.pid for child in children)}
         time.sleep(0.3)
-        reading = gauge.read()
+        reading = read(gauge)
         for child in children:
             child.kill()
         psutil.wait_procs(children)
         psutil.Process(pid).wait(timeout=20)
-        after = gauge.read()
-    assert reading is not None
+        after = read(gauge)
     assert reading.trainer_s is not None
     assert reading.trainer_s > 0.02
-    assert after is not None
     assert after.trainer_s is None  # it has ended: nobody knows
 
 
@@ -87,12 +92,10 @@ def test_cpus_that_the_trainer_may_not_use_are_not_its_business(
     monkeypatch.setattr(psutil, "cpu_times", times)
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2})
-    part = NodeGauge(os.getpid(), Neighbours()).read()
-    assert part is not None
+    part = read(NodeGauge(os.getpid(), Neighbours()))
     assert (part.busy_s, part.steal_s, part.total_s) == (8.0, 1.0, 26.0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
-    whole = NodeGauge(os.getpid(), Neighbours()).read()
-    assert whole is not None
+    whole = read(NodeGauge(os.getpid(), Neighbours()))
     assert (whole.busy_s, whole.steal_s, whole.total_s) == (8.0, 0.5, 33.0)
 
 
@@ -100,9 +103,7 @@ def test_the_hottest_sensor_of_the_cpu_counts(monkeypatch: pytest.MonkeyPatch) -
     cores = [SimpleNamespace(current=reading) for reading in (51.0, None, 63.5, 0.0)]
     for sensors, expected in (({"coretemp": cores, "nvme": cores[:1]}, 63.5), ({}, None)):
         monkeypatch.setattr(psutil, "sensors_temperatures", lambda s=sensors: s, raising=False)
-        reading = NodeGauge(os.getpid(), Neighbours()).read()
-        assert reading is not None
-        assert reading.temperature_c == expected
+        assert read(NodeGauge(os.getpid(), Neighbours())).temperature_c == expected
 
 
 def test_other_trainers_count_while_they_are_at_work(tmp_path: Path) -> None:
