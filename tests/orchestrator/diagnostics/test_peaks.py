@@ -184,16 +184,6 @@ def test_a_backend_that_fails_leaves_the_others(
     assert failure in lines
 
 
-def test_a_home_that_cannot_be_written_stores_nothing(
-    tmp_path: Path, asked: list[PeakRequest]
-) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    measured, lines = measure(file / "home", classify([node()]))
-    assert len(measured.peaks) == 4
-    assert lines[-1].startswith(f"the peaks cannot be stored in {file / 'home'}: ")
-
-
 @pytest.mark.parametrize("text", ["", "[]", '{"version": 3}', '{"version": 2, "peaks": [{}]}'])
 def test_an_invalid_file_is_replaced(tmp_path: Path, text: str) -> None:
     classes = classify([node()])
