@@ -12,6 +12,9 @@ from typing import Any
 
 from scipy.stats import binom
 
+VERSION = 2
+"""Of a notebook's file; one of another version is not continued."""
+
 SURE = 0.99
 """The confidence with which a count must break a promise about a share."""
 
@@ -45,13 +48,15 @@ class Notebook:
     answers: dict[str, Any] = field(default_factory=dict)
     findings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    version: int = VERSION
 
     @classmethod
     def open(cls, path: Path, *, fresh: bool) -> Notebook:
         """Open a notebook file, or start a new notebook."""
-        if fresh or not path.exists():
+        kept = {} if fresh or not path.exists() else json.loads(path.read_text(encoding="utf-8"))
+        if kept.get("version") != VERSION:
             return cls(path, f"{path.stem}-{time.strftime('%Y%m%d-%H%M%S')}")
-        return cls(path, **json.loads(path.read_text(encoding="utf-8")))
+        return cls(path, **kept)
 
     def once(
         self, name: str, asked: str, find: Callable[[], Mapping[str, Any]]
