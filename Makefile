@@ -32,7 +32,7 @@ test-rest: $(VENV)/.dev
 	fi
 
 test-cluster: $(VENV)/.cluster ## run sweeps on a cluster of namespaces on this machine; needs root, iproute2, PostgreSQL
-	RNNSWEEP_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/cluster
+	$(BIN)/python -m pytest tests/cluster
 
 size: ## count the lines of Python, outside tests and of tests
 	@printf 'source %6d lines\n' "$$(git ls-files '*.py' ':!tests' | xargs cat | wc -l)"

@@ -12,13 +12,6 @@ from tests.cluster.lab import Lab, postgresql
 from tests.lacking import skip_here
 
 
-@pytest.fixture(scope="module", autouse=True)
-def require_request() -> None:
-    """Skip these tests unless they are requested."""
-    if os.environ.get("RNNSWEEP_TEST_CLUSTER") != "1":
-        pytest.skip("a cluster on one machine takes minutes: make test-cluster")
-
-
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """The running cluster."""
