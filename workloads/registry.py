@@ -15,12 +15,12 @@ from pydantic import BaseModel, ValidationError
 
 from workloads.data.sources import data_digest
 from workloads.eligibility import LayerTraits
-from workloads.settings.recurrent import StackSettings
-from workloads.settings.tasks import (
+from workloads.settings import (
     CharRnnSettings,
     ImageRowsSettings,
     NextTokenSettings,
     SentimentSettings,
+    StackSettings,
     SyntheticSettings,
 )
 

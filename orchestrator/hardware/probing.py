@@ -15,8 +15,7 @@ import psutil
 from orchestrator.hardware.cpu import cpu_model, cpu_part, read_cpu, read_fields, read_machine
 from orchestrator.hardware.gpus import probe_gpus, visible_gpus
 from orchestrator.hardware.profile import NodeProfile
-from workloads.cgroups import read_limits
-from workloads.cpus import usable_cpus
+from workloads.resources import read_limits, usable_cpus
 
 _ROOT = Path("/")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.core.arms import HardwareRef
 from orchestrator.core.text import counted
-from workloads.cgroups import CgroupLimits
+from workloads.resources import CgroupLimits
 
 
 @dataclass(frozen=True, slots=True)

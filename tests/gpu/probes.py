@@ -17,7 +17,7 @@ from tests.gpu.reference import run_stack
 from workloads.context import Context
 from workloads.measuring.measurement import prepare_framework
 from workloads.models.canonical_weights import CanonicalLayer, to_buffer
-from workloads.settings.recurrent import StackSettings
+from workloads.settings import StackSettings
 
 
 class Case(BaseModel):

@@ -16,7 +16,7 @@ import numpy as np
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
 from workloads.measuring.measurement import prepare_framework
-from workloads.settings.tasks import SyntheticSettings
+from workloads.settings import SyntheticSettings
 from workloads.tasks import synthetic
 
 

@@ -21,6 +21,7 @@ from unittest import mock
 import numpy as np
 
 from workloads.context import Context
+from workloads.data.images import load_image_rows
 from workloads.frameworks import feeding, load_framework
 from workloads.frameworks.feeding import reorder
 from workloads.implementations import Implementation, parse_implementation
@@ -28,10 +29,10 @@ from workloads.measuring import canary
 from workloads.measuring.measurement import prepare_framework
 from workloads.protocol import Command, Finish, Slice
 from workloads.registry import find_workload
-from workloads.settings.tasks import CharRnnSettings, ImageRowsSettings
+from workloads.settings import CharRnnSettings, ImageRowsSettings
 from workloads.slicing import Slicing
 from workloads.tasks import training
-from workloads.tasks.training import build, image_rows, load_image_rows
+from workloads.tasks.training import build, image_rows
 
 _PASSED_ON = ("Identity", "IdentityN")  # TensorFlow's optimizer removes them
 _VOCABULARY = 16

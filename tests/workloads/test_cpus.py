@@ -12,10 +12,10 @@ import pytest
 
 from orchestrator import hardware
 from tests.workloads.shared_trainer import expect_package
-from workloads import cpus
+from workloads import resources
 from workloads.backend import environment_for
-from workloads.cgroups import CgroupLimits, read_limits
 from workloads.implementations import BACKENDS, parse_implementation
+from workloads.resources import CgroupLimits, read_limits
 
 V1_NONE = "9223372036854771712\n"
 V1_PERIOD = {"cpu/cpu.cfs_period_us": "100000\n"}
@@ -104,10 +104,10 @@ def test_limits(
     ("quota", "expected"), [("max 100000", None), ("150000 100000", 1), ("50000 100000", 1)]
 )
 def test_a_cgroup_quota_limits_the_cpus(tmp_path: Path, quota: str, expected: int | None) -> None:
-    everything = cpus.usable_cpus(tmp_path / "absent")
+    everything = resources.usable_cpus(tmp_path / "absent")
     root = tree(tmp_path, "0::/\n", version_2(cpu_max=quota))
-    assert cpus.usable_cpus(root) == (expected or everything)
-    assert hardware.probe().cpus == cpus.usable_cpus(), "placement counts the same CPUs"
+    assert resources.usable_cpus(root) == (expected or everything)
+    assert hardware.probe().cpus == resources.usable_cpus(), "placement counts the same CPUs"
 
 
 @pytest.mark.full
@@ -115,8 +115,8 @@ def test_a_cgroup_quota_limits_the_cpus(tmp_path: Path, quota: str, expected: in
 def test_a_trainer_has_as_many_threads_as_the_quota_allows(backend: str, tmp_path: Path) -> None:
     expect_package(backend)
     code = (
-        "import pathlib, sys; from workloads import cpus;"
-        "cpus.usable_cpus.__defaults__ = (pathlib.Path(sys.argv[1]),);"
+        "import pathlib, sys; from workloads import resources;"
+        "resources.usable_cpus.__defaults__ = (pathlib.Path(sys.argv[1]),);"
         "from workloads import frameworks, implementations;"
         "framework = frameworks.load_framework(sys.argv[2]);"
         "parse = implementations.parse_implementation;"

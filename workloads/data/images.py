@@ -10,38 +10,31 @@ from numpy.typing import NDArray
 from workloads.data.samples import (
     DataSet,
     Samples,
+    labelled_data,
     load_by_keras,
     read_labelled,
     stratified_split,
 )
-from workloads.data.sources import ImageSet, data_digest, digits_file
+from workloads.data.sources import data_digest, digits_file
 from workloads.failures import DataError
+from workloads.settings import ImageRowsSettings
 
 
-def load_images(
-    name: ImageSet,
-    data_path: str | None = None,
-    *,
-    samples: int | None = None,
-    validation_samples: int | None = None,
-) -> DataSet:
-    """Load, scale and split a data set.
+def load_image_rows(settings: ImageRowsSettings) -> DataSet:
+    """Load, scale and split the images of these settings.
 
     Inputs have the shape (samples, rows, columns), targets (samples,).
 
     Raises:
         DataError: the data is missing, cannot be downloaded, or lacks an expected array.
     """
-    digest = data_digest(name, data_path)
-    if name == "digits":
-        source, (train, validation) = "scikit-learn digits.csv.gz", _digits()
-    elif data_path is not None:
-        source, (train, validation) = data_path, _images_of_file(data_path)
-    else:
-        source, (train, validation) = "keras.datasets.mnist", _mnist()
-    classes = int(max(train.targets.max(), validation.targets.max())) + 1
-    train, validation = train.first(samples), validation.first(validation_samples)
-    return DataSet(name, digest, source, train, validation, classes)
+    path = settings.data_path
+    digest = data_digest(settings.dataset, path)
+    if settings.dataset == "digits":
+        return labelled_data(settings, digest, "scikit-learn digits.csv.gz", _digits())
+    if path is not None:
+        return labelled_data(settings, digest, path, _images_of_file(path))
+    return labelled_data(settings, digest, "keras.datasets.mnist", _mnist())
 
 
 def scale_columns(images: NDArray[np.generic]) -> NDArray[np.float32]:

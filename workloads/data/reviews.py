@@ -18,14 +18,16 @@ from workloads.data.cache import Arrays, load_or_make
 from workloads.data.samples import (
     DataSet,
     Samples,
+    labelled_data,
     load_by_keras,
     read_labelled,
     stratified_split,
 )
-from workloads.data.sources import DOWNLOADS, ReviewSet, data_digest, python_docs
+from workloads.data.sources import DOWNLOADS, data_digest, python_docs
 from workloads.data.text import text_source
 from workloads.data.tokens import Tokens, rank_words, split_words
 from workloads.failures import DataError
+from workloads.settings import SentimentSettings
 
 Side: TypeAlias = Literal["left", "right"]
 START, UNKNOWN, FIRST_WORD = 1, 2, 3
@@ -37,45 +39,33 @@ _MIN_WORDS = 6
 """Minimum number of words in a sentence: shorter ones are headings, or pieces of code."""
 
 
-def load_reviews(
-    name: ReviewSet,
-    data_path: str | None = None,
-    *,
-    vocabulary: int,
-    sequence_length: int,
-    padding: Side,
-    samples: int | None = None,
-    validation_samples: int | None = None,
-) -> DataSet:
-    """Load, number, pad and shuffle a data set, always in the same order.
+def load_sentiment(settings: SentimentSettings) -> DataSet:
+    """Load, number, pad and shuffle the reviews of these settings, always in the same order.
 
     Inputs are tokens below the vocabulary's size, of shape (reviews, sequence_length). At least one
-    token of a row is not padding.
-
-    Args:
-        name: `imdb` from Keras' loader or a file; `python-docs` has two classes of sentences.
-        data_path: an .npz with x_train, y_train, x_test, y_test: rows of numbered tokens, with
-            zeros as padding on any side.
-        vocabulary: number of different tokens, at least 4; rarer words become the unknown token.
-        sequence_length: length of every review; of longer reviews the end remains.
-        padding: side of the zeros in shorter reviews.
-        samples: number of training reviews, the first ones; None for all.
-        validation_samples: number of validation reviews, the first ones; None for all.
+    token of a row is not padding. Words outside the vocabulary become the unknown token. The end of
+    a longer review remains. A file is an .npz with x_train, y_train, x_test, y_test: rows of
+    numbered tokens, with zeros as padding on any side.
 
     Raises:
-        DataError: the data is missing, cannot be downloaded, or has an unexpected layout.
+        DataError: the data is missing, cannot be downloaded, has an unexpected layout, or has
+            other classes than bad (0) and good (1).
     """
-    digest = data_digest(name, data_path)
-    if name == "python-docs":
-        source, parts = text_source(name), _python_docs(vocabulary, sequence_length, padding)
-    elif data_path is not None:
-        source, parts = data_path, _reviews_of_file(data_path, sequence_length, padding)
+    digest, path = data_digest(settings.dataset, settings.data_path), settings.data_path
+    if settings.dataset == "python-docs":
+        source, parts = text_source(settings.dataset), _python_docs(settings)
+    elif path is not None:
+        source, parts = path, _reviews_of_file(path, settings)
     else:
-        source, parts = "keras.datasets.imdb", _imdb(vocabulary, sequence_length, padding)
-    train, validation = (_shuffled(part, vocabulary) for part in parts)
-    classes = int(max(train.targets.max(), validation.targets.max())) + 1
-    train, validation = train.first(samples), validation.first(validation_samples)
-    return DataSet(name, digest, source, train, validation, classes)
+        source, parts = "keras.datasets.imdb", _imdb(settings)
+    train, validation = (_shuffled(part, settings.vocabulary) for part in parts)
+    reviews = labelled_data(settings, digest, source, (train, validation))
+    if reviews.classes != 2:
+        raise DataError(
+            f"{source}: expected the labels 0 and 1 in y_train and y_test; received labels up to"
+            f" {reviews.classes - 1}"
+        )
+    return reviews
 
 
 def pad_sequences(sequences: Iterable[Sequence[int]], length: int, side: Side) -> Tokens:
@@ -110,29 +100,33 @@ def labelled_sentences() -> tuple[list[list[str]], NDArray[np.int32]]:
     return [list(words) for words in topics], (first >= len(topics) / 2).astype(np.int32)
 
 
+def _padded(rows: Iterable[Sequence[int]], settings: SentimentSettings) -> Tokens:
+    return pad_sequences(rows, settings.sequence_length, settings.padding)
+
+
 def _shuffled(part: Samples, vocabulary: int) -> Samples:
     rows = np.where(part.inputs >= vocabulary, UNKNOWN, part.inputs).astype(np.int32)
     order = np.random.default_rng(_ORDER_SEED).permutation(len(rows))
     return Samples(rows, part.targets).take(order)
 
 
-def _python_docs(vocabulary: int, length: int, side: Side) -> tuple[Samples, Samples]:
+def _python_docs(settings: SentimentSettings) -> tuple[Samples, Samples]:
     sentences, labels = labelled_sentences()
     train, validation = stratified_split(labels)
     words = itertools.chain.from_iterable(sentences[index] for index in train)
-    ranked = rank_words(words, vocabulary - FIRST_WORD)
+    ranked = rank_words(words, settings.vocabulary - FIRST_WORD)
     numbers = {word: number for number, word in enumerate(ranked, FIRST_WORD)}
 
     def number(chosen: NDArray[np.intp]) -> Samples:
         rows = (
             [START, *(numbers.get(word, UNKNOWN) for word in sentences[index])] for index in chosen
         )
-        return Samples(pad_sequences(rows, length, side), labels[chosen])
+        return Samples(_padded(rows, settings), labels[chosen])
 
     return number(train), number(validation)
 
 
-def _reviews_of_file(path: str, length: int, side: Side) -> tuple[Samples, Samples]:
+def _reviews_of_file(path: str, settings: SentimentSettings) -> tuple[Samples, Samples]:
     try:
         parts = read_labelled(path, dimensions=2)
     except DataError as error:
@@ -153,34 +147,35 @@ def _reviews_of_file(path: str, length: int, side: Side) -> tuple[Samples, Sampl
                 f"{path}: expected at least one token in every review of x_{part}; received"
                 f" {empty.size:,} without any, the first at index {empty[0]}"
             )
-        tokens = pad_sequences([row[row != 0] for row in rows], length, side)
+        tokens = _padded((row[row != 0] for row in rows), settings)
         padded.append(Samples(tokens, samples.targets))
     return padded[0], padded[1]
 
 
-def _imdb(vocabulary: int, length: int, side: Side) -> tuple[Samples, Samples]:
+def _imdb(settings: SentimentSettings) -> tuple[Samples, Samples]:
     """Load IMDb by Keras, which takes seconds; the padded rows are kept in the cache."""
 
     def make() -> Arrays:
         parts = load_by_keras(
             "imdb",
-            lambda keras: keras.datasets.imdb.load_data(num_words=vocabulary),
+            lambda keras: keras.datasets.imdb.load_data(num_words=settings.vocabulary),
             "put imdb.npz into ~/.keras/datasets, or set settings.data_path to a file of reviews,"
             " or dataset to python-docs",
         )
         arrays = (
             array
             for rows, labels in parts
-            for array in (pad_sequences(rows, length, side), np.asarray(labels, np.int32))
+            for array in (_padded(rows, settings), np.asarray(labels, np.int32))
         )
         return dict(zip(_IMDB_ARRAYS, arrays, strict=True))
 
-    key: dict[str, str | int] = {
+    key = {
         "file": DOWNLOADS["imdb"],
-        "vocabulary": vocabulary,
-        "length": length,
-        "side": side,
+        "vocabulary": settings.vocabulary,
+        "length": settings.sequence_length,
+        "side": settings.padding,
+        "version": 2,
     }
-    arrays = load_or_make("imdb", {**key, "version": 2}, _IMDB_ARRAYS, make)
+    arrays = load_or_make("imdb", key, _IMDB_ARRAYS, make)
     train_inputs, train_labels, test_inputs, test_labels = (arrays[name] for name in _IMDB_ARRAYS)
     return Samples(train_inputs, train_labels), Samples(test_inputs, test_labels)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from workloads.data.tokens import EncodedText
 from workloads.failures import DataError
+from workloads.settings import ImageRowsSettings, SentimentSettings
 
 Order = NDArray[np.intp]
 LoadedType = TypeVar("LoadedType")
@@ -65,6 +66,19 @@ class DataSet:
     validation: Samples
     classes: int
     encoded: EncodedText | None = None
+
+
+def labelled_data(
+    settings: ImageRowsSettings | SentimentSettings,
+    digest: str,
+    source: str,
+    parts: tuple[Samples, Samples],
+) -> DataSet:
+    """Return as much of the training and the validation part as the settings request."""
+    train, validation = parts
+    classes = int(max(train.targets.max(), validation.targets.max())) + 1
+    train, validation = train.first(settings.samples), validation.first(settings.validation_samples)
+    return DataSet(settings.dataset, digest, source, train, validation, classes)
 
 
 def stratified_split(labels: NDArray[np.int32]) -> tuple[Order, Order]:

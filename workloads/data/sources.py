@@ -7,36 +7,30 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import itertools
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Literal, TypeAlias
 
 from workloads.failures import DataError
-
-ImageSet: TypeAlias = Literal["digits", "mnist"]
-CorpusName: TypeAlias = Literal["python-docs", "shakespeare", "file", "zipf"]
-ReviewSet: TypeAlias = Literal["imdb", "python-docs"]
 
 SHAKESPEARE_URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 )
 """The public address of char-rnn's corpus, a common benchmark: 1,115,394 characters."""
 
-DOWNLOADS: Mapping[str, str] = MappingProxyType(
-    {
-        "mnist": "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1",
-        "imdb": "69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f",
-        "shakespeare": "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
-    }
-)
+DOWNLOADS: Mapping[str, str] = {
+    "mnist": "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1",
+    "imdb": "69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f",
+    "shakespeare": "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+}
 """The SHA-256 that Keras checks a download against, by data set."""
 
-ZIPF: Mapping[str, float] = MappingProxyType(
-    {"version": 1, "seed": 20_180_116, "exponent": 1.0, "restart": 0.25, "turn": 0.381966}
-)
+ZIPF: Mapping[str, float] = {
+    **{"version": 1, "seed": 20_180_116},
+    **{"exponent": 1.0, "restart": 0.25, "turn": 0.381966},
+}
 """The parameters of the synthetic corpus; see `workloads.data.tokens.zipf_corpus`."""
 
 _BLANK_LINES = re.compile(r"\n\s*\n")
@@ -116,9 +110,7 @@ def python_docs() -> dict[str, list[str]]:
 
 def python_docs_text() -> str:
     """Return all paragraphs as one text, separated by blank lines."""
-    return "\n\n".join(
-        paragraph for paragraphs in python_docs().values() for paragraph in paragraphs
-    )
+    return "\n\n".join(itertools.chain.from_iterable(python_docs().values()))
 
 
 def _file_digest(path: Path) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,13 +15,8 @@ import numpy as np
 
 from workloads.data.cache import Arrays, cache_folder, load_or_make
 from workloads.data.samples import DataSet, Samples, load_by_keras
-from workloads.data.sources import (
-    DOWNLOADS,
-    SHAKESPEARE_URL,
-    CorpusName,
-    data_digest,
-    python_docs_text,
-)
+from workloads.data.sequences import cut_streams, cut_windows, tokens_needed
+from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, data_digest, python_docs_text
 from workloads.data.tokens import (
     ENCODING_VERSION,
     EncodedText,
@@ -30,39 +26,53 @@ from workloads.data.tokens import (
     zipf_corpus,
 )
 from workloads.failures import DataError
+from workloads.settings import CharRnnSettings, CorpusName, NextTokenSettings, TextSettings
 
 Cut: TypeAlias = Callable[[Tokens], tuple[Samples, Samples]]
 
 
-def load_text(
-    name: CorpusName,
-    data_path: str | None,
-    cut: Cut,
-    *,
-    kind: TokenKind,
-    vocabulary: int,
-    length: int,
-) -> DataSet:
+def load_next_token(settings: NextTokenSettings) -> DataSet:
+    """Load the number of windows in the settings, with the token after each window as target."""
+    sizes = settings.samples, settings.sequence_length, settings.validation_samples
+    cut = partial(_windows, settings, each_step=False)
+    return load_text(settings, cut, settings.tokens, tokens_needed(*sizes))
+
+
+def load_char_rnn(settings: CharRnnSettings) -> DataSet:
+    """Load streams of text that continue from batch to batch, or windows of the text."""
+    length, samples = settings.sequence_length, settings.samples or 1_000
+    min_tokens = tokens_needed(samples, length, settings.validation_samples or samples // 9)
+
+    def streams(tokens: Tokens) -> tuple[Samples, Samples]:
+        batch_size = settings.batch_size
+        train, held_out = cut_streams(tokens, batch_size=batch_size, sequence_length=length)
+        return train.first(settings.samples), held_out.first(settings.validation_samples)
+
+    cut = streams if settings.stateful else partial(_windows, settings, each_step=True)
+    corpus_tokens = length * max(min_tokens, 10 * settings.batch_size + 10)
+    return load_text(settings, cut, "character", corpus_tokens)
+
+
+def load_text(settings: TextSettings, cut: Cut, kind: TokenKind, length: int) -> DataSet:
     """Load the samples of a corpus; the tokens of a text are kept in the cache.
 
     Args:
-        name: name of the corpus.
-        data_path: the file of `file`, or a copy of `shakespeare`.
+        settings: its name, its file, and the maximum number of different tokens.
         cut: cuts tokens into training and validation samples.
         kind: characters or words; `zipf` always has words.
-        vocabulary: maximum number of different tokens, including the unknown one.
         length: number of tokens of `zipf`, which has no end; a text has its own length.
 
     Raises:
         DataError: as `read_text`, or the text is too short.
     """
+    name, path = settings.dataset, settings.data_path
     if name == "zipf":
         digest, source = data_digest(name), "synthetic"
-        encoded = zipf_corpus(length, vocabulary)
+        encoded = zipf_corpus(length, settings.vocabulary)
     else:
-        content, source = read_text(name, data_path), text_source(name, data_path)
+        content, source = read_text(name, path), text_source(name, path)
         digest = hashlib.sha256(content).hexdigest()
-        encoded = _encoded(content, source, digest, kind, vocabulary)
+        encoded = _encoded(content, source, digest, kind, settings.vocabulary)
     train, validation = cut(encoded.tokens)
     return DataSet(name, digest, source, train, validation, len(encoded.vocabulary), encoded)
 
@@ -102,6 +112,18 @@ def text_source(name: CorpusName, data_path: str | None = None) -> str:
     if name == "shakespeare":
         return SHAKESPEARE_URL
     return f"pydoc_data.topics of Python {platform.python_version()}"
+
+
+def _windows(
+    settings: NextTokenSettings | CharRnnSettings, tokens: Tokens, *, each_step: bool
+) -> tuple[Samples, Samples]:
+    return cut_windows(
+        tokens,
+        sequence_length=settings.sequence_length,
+        samples=settings.samples,
+        validation_samples=settings.validation_samples,
+        each_step=each_step,
+    )
 
 
 def _encoded(

@@ -18,12 +18,12 @@ import keras
 import numpy as np
 
 from workloads.context import Fact
-from workloads.cpus import usable_cpus
 from workloads.data.samples import Samples
 from workloads.failures import NotPossible
 from workloads.frameworks.feeding import Feed
 from workloads.implementations import Implementation
 from workloads.protocol import Device
+from workloads.resources import usable_cpus
 
 BYTES_PER_MIB = 2**20
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workloads.memory import peak_rss_mib
 from workloads.protocol import Device
+from workloads.resources import peak_rss_mib
 
 if TYPE_CHECKING:
     from workloads.frameworks.framework import Framework

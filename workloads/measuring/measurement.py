@@ -1,11 +1,6 @@
 """One trial of a workload that trains a Keras model: from its settings to its metrics.
 
-A workload provides the functions `load` and `build`; the rest is the same for all workloads:
-
-    def run(trial: Context) -> dict[str, float]:
-        settings = ImageRowsSettings(**trial.settings)
-        return measure(trial, settings, load=lambda: load(settings), build=...)
-
+A workload provides the functions `load` and `build`; the rest is the same for all workloads.
 Frameworks are imported inside `measure`, in the phase `import` of a process's first trial. A
 workload therefore imports Keras inside `build` only.
 """
@@ -15,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -24,20 +19,21 @@ from workloads.data.samples import DataSet, Samples
 from workloads.failures import DataError, NotPossible
 from workloads.frameworks import load_framework
 from workloads.frameworks.feeding import reorder
-from workloads.settings.recurrent import RecurrentSettings
+from workloads.settings import RecurrentSettings
 
 if TYPE_CHECKING:
     from workloads.frameworks.framework import Framework
     from workloads.models.model import WitnessedModel
     from workloads.models.run import TrainingRun
 
+SettingsType = TypeVar("SettingsType", bound=RecurrentSettings)
+
 
 def measure(
     trial: Context,
-    settings: RecurrentSettings,
-    *,
-    load: Callable[[], DataSet],
-    build: Callable[[DataSet], WitnessedModel],
+    settings: SettingsType,
+    load: Callable[[SettingsType], DataSet],
+    build: Callable[[SettingsType, Context, DataSet], WitnessedModel],
     after: Callable[[WitnessedModel, DataSet], None] | None = None,
 ) -> dict[str, float]:
     """Load, build, warm up, time, and prove the kernel; return the metrics.
@@ -64,8 +60,8 @@ def measure(
         from workloads.measuring.sliced_training import run_slices, warm_up_steps  # noqa: PLC0415
 
         with trial.phase("load"):
-            data = load()
-            run = make_run(trial, settings, data, build(data))
+            data = load(settings)
+            run = make_run(trial, settings, data, build(settings, trial, data))
         is_full = trial.measure == "full"
         with trial.phase("compile"):
             compile_s = warm_up(run) if is_full else warm_up_steps(run)

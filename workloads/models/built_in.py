@@ -16,7 +16,7 @@ from workloads.frameworks import load_framework
 from workloads.models.initial_weights import set_initial_weights
 from workloads.models.layers import recurrent_stack
 from workloads.models.model import WitnessedModel
-from workloads.settings.tasks import (
+from workloads.settings import (
     CharRnnSettings,
     ImageRowsSettings,
     NextTokenSettings,

@@ -33,7 +33,7 @@ from workloads.data.samples import read_npz
 from workloads.eligibility import Cell
 from workloads.failures import DataError
 from workloads.models.canonical_weights import GATES, CanonicalLayer, Weights
-from workloads.settings.recurrent import StackSettings
+from workloads.settings import StackSettings
 
 FORMAT, VERSION = "rnnsweep-weights", 1
 _ROLES = ("kernel", "recurrent_kernel", "bias")

@@ -12,7 +12,7 @@ import keras
 from workloads.implementations import Implementation
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.fused.fused_stack import FusedStack
-from workloads.settings.recurrent import StackSettings
+from workloads.settings import StackSettings
 
 _SEEDS = 2**31  # a seed of a Keras layer is a signed 32-bit integer
 _GATED = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}

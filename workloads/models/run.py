@@ -12,7 +12,7 @@ from workloads.data.samples import Samples
 from workloads.frameworks.feeding import Feed
 from workloads.models.model import WitnessedModel
 from workloads.protocol import Device
-from workloads.settings.recurrent import RecurrentSettings
+from workloads.settings import RecurrentSettings
 
 
 @dataclass(slots=True)

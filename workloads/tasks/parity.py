@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from workloads.context import Context
 from workloads.data.cache import atomic_write
+from workloads.data.images import load_image_rows
 from workloads.failures import DataError
 from workloads.measuring.measurement import make_run, prepare_framework, prove_kernel
 from workloads.models.checkpoint import (
@@ -22,16 +23,16 @@ from workloads.models.checkpoint import (
     read_checkpoint,
     save_checkpoint,
 )
-from workloads.settings.parity import (
+from workloads.settings import (
     ANSWER,
     OUTPUT_COMPARISONS,
+    ImageRowsSettings,
     LoadRequest,
     OutputComparison,
     SavedFiles,
     SaveRequest,
 )
-from workloads.settings.tasks import ImageRowsSettings
-from workloads.tasks.training import build, load_image_rows
+from workloads.tasks.training import build
 
 if TYPE_CHECKING:
     from workloads.models.run import TrainingRun

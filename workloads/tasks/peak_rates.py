@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from workloads.cgroups import read_limits
 from workloads.context import Context
-from workloads.cpus import usable_cpus
 from workloads.measuring.measurement import prepare_framework
 from workloads.measuring.roofline import (
     DTYPES,
@@ -16,6 +14,7 @@ from workloads.measuring.roofline import (
     measure_copy_rate,
     measure_product_rate,
 )
+from workloads.resources import read_limits, usable_cpus
 
 
 def measure(trial: Context) -> dict[str, float]:

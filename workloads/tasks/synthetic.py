@@ -16,7 +16,7 @@ import numpy as np
 from workloads.context import Context
 from workloads.measuring.canary import peak_memory, run_with_canary
 from workloads.measuring.measurement import measure_utilization, prepare_framework
-from workloads.settings.tasks import SyntheticSettings
+from workloads.settings import SyntheticSettings
 
 if TYPE_CHECKING:
     from workloads.frameworks.framework import Framework

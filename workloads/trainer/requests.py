@@ -15,7 +15,6 @@ from workloads.context import Context, expect_finite
 from workloads.eligibility import ineligibility_reason
 from workloads.failures import BadRequest, DataError, NotPossible, TrialError
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
-from workloads.memory import peak_rss_mib, reset_peak
 from workloads.protocol import (
     Event,
     Failure,
@@ -25,6 +24,7 @@ from workloads.protocol import (
     decode_request,
 )
 from workloads.registry import UnknownWorkload, Workload, explain_invalid_settings, find_workload
+from workloads.resources import peak_rss_mib, reset_peak
 from workloads.slicing import Slicing
 from workloads.trainer.channel import Lines
 

@@ -10,7 +10,7 @@ from orchestrator.analysis.statistics.formatting import count, joined
 from orchestrator.diagnostics.parity.parity_check import ParityCheck, machine
 from orchestrator.diagnostics.parity.participants import Excluded, ParityPair, Participant
 from orchestrator.report.document import Column, Document, Section, Table, make_table
-from workloads.settings.tasks import ImageRowsSettings
+from workloads.settings import ImageRowsSettings
 
 FORMAT, VERSION = "rnnsweep-parity", 1
 _MOST_LISTED = 5

@@ -23,7 +23,6 @@ from orchestrator.diagnostics.trainer_answers import Answer, ask
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.spec import yaml_locations
 from workloads import registry
-from workloads.cpus import usable_cpus
 from workloads.eligibility import Cell, ineligibility_reason
 from workloads.implementations import (
     BACKENDS,
@@ -33,14 +32,15 @@ from workloads.implementations import (
     parse_implementation,
 )
 from workloads.protocol import Device, TrialRequest
-from workloads.settings.parity import (
+from workloads.resources import usable_cpus
+from workloads.settings import (
     ANSWER,
     OUTPUT_COMPARISONS,
+    ImageRowsSettings,
     LoadRequest,
     SavedFiles,
     SaveRequest,
 )
-from workloads.settings.tasks import ImageRowsSettings
 
 LIST = "parity.json"
 USUAL: Mapping[str, Any] = {

@@ -66,7 +66,7 @@ class Excluded:
 
 @dataclass(frozen=True, slots=True)
 class ParityPair:
-    """Weights of one participant, loaded by another; see `workloads.settings.parity`."""
+    """Weights of one participant, loaded by another; see `workloads.settings`."""
 
     saved: Participant
     loaded: Participant

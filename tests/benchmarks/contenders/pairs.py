@@ -18,13 +18,13 @@ import psutil
 from tests.gpu.lab import Lab
 from tests.gpu.sizes import FULL
 from workloads.backend import environment_for
-from workloads.cpus import usable_cpus
+from workloads.data.text import load_char_rnn
 from workloads.implementations import parse_implementation
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.initial_weights import draw_layer, draw_variable
 from workloads.protocol import Device, Epoch
-from workloads.settings.tasks import CharRnnSettings
-from workloads.tasks.training import load_char_rnn
+from workloads.resources import usable_cpus
+from workloads.settings import CharRnnSettings
 
 _CPU = (
     *("tensorflow/portable", "tensorflow/portable+xla", "tensorflow/portable+unroll"),

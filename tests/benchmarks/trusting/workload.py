@@ -17,10 +17,11 @@ from functools import partial
 from typing import Any
 
 from workloads.context import Context
+from workloads.data.images import load_image_rows
+from workloads.data.samples import DataSet
 from workloads.measuring.measurement import measure
-from workloads.settings.tasks import ImageRowsSettings
+from workloads.settings import ImageRowsSettings
 from workloads.tasks.training import build as build_model
-from workloads.tasks.training import load_image_rows
 
 _SLOW = re.compile(r"slow_(\d+)")
 
@@ -40,14 +41,13 @@ def run(trial: Context) -> dict[str, float]:
         emit=partial(_renamed, trial),
     )
 
-    def build(data: Any) -> Any:
-        model: Any = build_model(settings, inner, data)
+    def build(settings: ImageRowsSettings, trial: Context, data: DataSet) -> Any:
+        model: Any = build_model(settings, trial, data)
         if share := slowdown(ours):
             model.train_step = Slowed(model.train_step, share)
         return model
 
-    load = partial(load_image_rows, settings)
-    return measure(inner, settings, load=load, build=build)
+    return measure(inner, settings, load_image_rows, build)
 
 
 def slowdown(options: tuple[str, ...]) -> float:

@@ -19,7 +19,7 @@ from orchestrator.spec import SpecError
 from workloads.eligibility import Cell
 from workloads.implementations import parse_implementation
 from workloads.protocol import Artifact, Dataset, Device, KernelProof, Result, TrialRequest
-from workloads.settings.parity import ANSWER
+from workloads.settings import ANSWER
 
 HOSTILE = "tests.workloads.examples.hostile"
 GRU = ("cell=gru",)

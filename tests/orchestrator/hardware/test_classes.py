@@ -17,7 +17,7 @@ from orchestrator.hardware import (
 )
 from orchestrator.hardware.gpus import GpuProbe
 from orchestrator.hardware.profile import Cpu
-from workloads.cgroups import CgroupLimits
+from workloads.resources import CgroupLimits
 
 
 def profile(cpu: str = "AMD EPYC", cpus: int = 8, gpus: tuple[Gpu, ...] = ()) -> NodeProfile:

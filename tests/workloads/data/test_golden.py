@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,10 +42,7 @@ def test_the_arrays_are_the_published_ones(
     digest: str,
     train: str,
     validation: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("RNNSWEEP_CACHE", str(tmp_path))
     if workload == "sentiment":
         settings = {"dataset": "python-docs", **settings}
     definition = find_workload(workload)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from tests.workloads.data.test_images import install_keras
 from workloads.data import text
 from workloads.data.samples import DataSet, Samples
 from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, data_digest, python_docs
 from workloads.data.text import load_text, read_text
-from workloads.data.tokens import UNKNOWN, TokenKind, Tokens, encode, split_words, zipf_corpus
+from workloads.data.tokens import UNKNOWN, TokenKind, encode, split_words, zipf_corpus
 from workloads.failures import DataError
+from workloads.settings import TextSettings
 
 KINDS: tuple[TokenKind, ...] = ("character", "word")
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RNNSWEEP_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -35,13 +29,9 @@ def poem(tmp_path: Path) -> Path:
     return path
 
 
-def whole(tokens: Tokens) -> tuple[Samples, Samples]:
-    return Samples(tokens, tokens), Samples(tokens, tokens)
-
-
-def load(name: Any, path: Path | None = None, kind: TokenKind = "word", size: int = 4) -> DataSet:
-    where = None if path is None else str(path)
-    return load_text(name, where, whole, kind=kind, vocabulary=size, length=1234)
+def load(path: Path, kind: TokenKind = "word", size: int = 4) -> DataSet:
+    settings = TextSettings(dataset="file", data_path=str(path), vocabulary=size)
+    return load_text(settings, lambda tokens: (Samples(tokens, tokens),) * 2, kind, 1234)
 
 
 def vocabulary(data: DataSet) -> tuple[str, ...]:
@@ -52,22 +42,22 @@ def vocabulary(data: DataSet) -> tuple[str, ...]:
 def test_a_file_becomes_tokens_and_is_encoded_once(
     poem: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = load("file", poem)
+    first = load(poem)
     assert vocabulary(first) == (UNKNOWN, "be", "to", ",")
     assert first.train.inputs.tolist() == [2, 1, 3, 0, 0, 2, 1]
     assert (first.digest, first.source) == (data_digest("file", str(poem)), str(poem))
     monkeypatch.delattr(text, "encode")  # another call would fail
-    second = load("file", poem)
+    second = load(poem)
     assert (second.train.inputs == first.train.inputs).all()
     assert vocabulary(second) == vocabulary(first)
 
 
 def test_the_cache_key_has_all_that_decides_the_tokens(poem: Path) -> None:
-    load("file", poem)
-    assert vocabulary(load("file", poem, size=3)) == (UNKNOWN, "be", "to")
-    assert vocabulary(load("file", poem, "character", 3)) == (UNKNOWN, " ", "o")
+    load(poem)
+    assert vocabulary(load(poem, size=3)) == (UNKNOWN, "be", "to")
+    assert vocabulary(load(poem, "character", 3)) == (UNKNOWN, " ", "o")
     poem.write_text("or not", encoding="utf-8")
-    assert vocabulary(load("file", poem)) == (UNKNOWN, "not", "or")
+    assert vocabulary(load(poem)) == (UNKNOWN, "not", "or")
 
 
 def test_python_docs_are_prose_that_repeats_no_paragraph() -> None:
@@ -85,7 +75,7 @@ def test_a_python_without_its_topics_is_explained(monkeypatch: pytest.MonkeyPatc
 
 
 def test_shakespeare_is_downloaded_by_keras_or_read_from_a_copy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, install_keras: Callable[..., None]
 ) -> None:
     path, asked = tmp_path / "input.txt", list[Any]()
     path.write_text("First Citizen:\n")
@@ -94,13 +84,13 @@ def test_shakespeare_is_downloaded_by_keras_or_read_from_a_copy(
         asked.append((*arguments, options["file_hash"]))
         return str(path)
 
-    install_keras(monkeypatch, get_file=get_file)
+    install_keras(get_file=get_file)
     assert read_text("shakespeare") == b"First Citizen:\n"
     assert asked == [("shakespeare.txt", SHAKESPEARE_URL, DOWNLOADS["shakespeare"])]
     assert data_digest("shakespeare") == DOWNLOADS["shakespeare"]
     with pytest.raises(DataError, match=r"expected the text of https.*dataset to 'file'"):
         read_text("shakespeare", str(path))
-    install_keras(monkeypatch)
+    install_keras()
     with pytest.raises(DataError, match=r"without network, set settings\.data_path to a copy"):
         read_text("shakespeare")
 
@@ -116,23 +106,14 @@ def test_shakespeare_is_downloaded_by_keras_or_read_from_a_copy(
 def test_a_file_that_is_no_text_is_refused(poem: Path, content: bytes, message: str) -> None:
     poem.write_bytes(content)
     with pytest.raises(DataError, match=message):
-        load("file", poem)
+        load(poem)
 
 
 def test_a_missing_file_is_explained(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"absent.*No such file.*settings\.data_path"):
-        load("file", tmp_path / "absent")
+        load(tmp_path / "absent")
     with pytest.raises(DataError, match="Is a directory"):
         data_digest("file", str(tmp_path))
-
-
-def test_digests_need_the_standard_library_only() -> None:
-    code = (
-        "import sys; from workloads.data.sources import data_digest\n"
-        "data_digest('python-docs'), data_digest('zipf'), data_digest('digits')\n"
-        "assert 'numpy' not in sys.modules and 'sklearn' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @given(st.text(), st.sampled_from(KINDS))
@@ -168,26 +149,9 @@ def test_words_are_lower_case_and_signs_are_words() -> None:
     assert encode(f"a{UNKNOWN}a", "character", 9).tokens.tolist() == [1, 0, 1]
 
 
-def test_the_synthetic_corpus_follows_zipfs_law_and_can_be_predicted() -> None:
-    tokens = zipf_corpus(400_000, 33).tokens.astype(np.int64)
-    shares, law = np.bincount(tokens, minlength=33) / 400_000, 1 / np.arange(1, 33)
-    assert shares[0] == 0  # nothing is unknown
-    assert shares[1:] == pytest.approx(law / law.sum(), rel=0.06)
-    alone = entropy(tokens)
-    after_one = entropy(tokens[1:] * 33 + tokens[:-1]) - alone
-    after_two = entropy(tokens[2:] * 33**2 + tokens[1:-1] * 33 + tokens[:-2]) - alone - after_one
-    assert after_one < 0.65 * alone
-    assert after_two < 0.92 * after_one
-
-
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(2, 50))
 def test_a_longer_corpus_begins_as_a_shorter_one(length: int, more: int, size: int) -> None:
     short, long = zipf_corpus(length, size), zipf_corpus(length + more, size)
     assert (short.tokens == long.tokens[:length]).all()
     assert len(short.vocabulary) == size
     assert ((short.tokens >= 1) & (short.tokens < size)).all()
-
-
-def entropy(values: NDArray[np.int64]) -> float:
-    shares = np.unique(values, return_counts=True)[1] / len(values)
-    return float(-(shares * np.log(shares)).sum())

@@ -20,7 +20,7 @@ from tests.gpu.probes import differentiate
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
 from workloads.models.canonical_weights import CanonicalLayer, StackShape
-from workloads.settings.recurrent import StackSettings
+from workloads.settings import StackSettings
 
 
 class StatefulSettings(StackSettings):

@@ -14,7 +14,7 @@ from tests.workloads.shared_trainer import Trainer, failure, result, single_even
 from workloads.models.canonical_weights import GATES
 from workloads.models.checkpoint import load_checkpoint
 from workloads.protocol import Artifact, Dataset, Event, KernelProof
-from workloads.settings.parity import OUTPUT_COMPARISONS, OutputComparison
+from workloads.settings import OUTPUT_COMPARISONS, OutputComparison
 from workloads.tasks.parity import largest_difference
 
 full = pytest.mark.full

@@ -9,7 +9,7 @@ import keras
 
 from workloads.models.canonical_weights import CanonicalLayer, StackShape, from_buffer, to_buffer
 from workloads.models.fused import LibraryCall
-from workloads.settings.recurrent import StackSettings
+from workloads.settings import StackSettings
 
 library = importlib.import_module(f"workloads.models.fused.{keras.backend.backend()}")
 

@@ -1,27 +1,113 @@
-"""Settings of the built-in workloads."""
+"""The settings of the built-in workloads: names, bounds, defaults, and what each one means.
+
+Imports no framework: a spec is checked against these models before anything runs.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from workloads.data.sources import CorpusName, ImageSet, ReviewSet
-from workloads.eligibility import Mask
-from workloads.settings.recurrent import (
-    BatchSize,
-    Bidirectional,
-    Count,
-    Layers,
-    Length,
-    Rate,
-    RecurrentSettings,
-    StackSettings,
-    Units,
-    UpTo10,
-    Width,
-    expect_data_path,
-)
+from workloads.eligibility import SIMPLE_CELLS, Cell, LayerTraits, Mask
+
+ImageSet: TypeAlias = Literal["digits", "mnist"]
+CorpusName: TypeAlias = Literal["python-docs", "shakespeare", "file", "zipf"]
+ReviewSet: TypeAlias = Literal["imdb", "python-docs"]
+Activation: TypeAlias = Literal["tanh", "sigmoid", "relu", "hard_sigmoid", "linear"]
+Units: TypeAlias = Annotated[
+    int, Field(ge=1, le=16_384, description="width of each recurrent layer")
+]
+Layers: TypeAlias = Annotated[int, Field(ge=1, le=32, description="number of recurrent layers")]
+BatchSize: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000, description="samples per step")]
+Rate: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+UpTo10: TypeAlias = Annotated[float, Field(gt=0, le=10)]
+Width: TypeAlias = Annotated[int, Field(ge=1, le=16_384)]
+Length: TypeAlias = Annotated[int, Field(ge=1, le=100_000)]
+Count: TypeAlias = Annotated[int | None, Field(ge=1)]
+Bidirectional: TypeAlias = Annotated[
+    bool, Field(description="every layer in both directions, concatenated")
+]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class StackSettings(_Settings):
+    """A stack of equal recurrent layers, and the batch size."""
+
+    cell: Cell = Field("lstm", description="the recurrent cell")
+    units: Units = 128
+    layers: Layers = 1
+    bidirectional: Bidirectional = False
+    activation: Activation = Field(
+        "tanh", description="activation of lstm and gru; cuDNN has tanh only; rnn_relu has its own"
+    )
+    recurrent_activation: Activation = Field(
+        "sigmoid", description="activation of the gates of lstm and gru; cuDNN has sigmoid only"
+    )
+    recurrent_dropout: Rate = Field(
+        0.0, description="dropout on the recurrent state; cuDNN has none"
+    )
+    use_bias: bool = Field(True, description="bias in the recurrent layers; cuDNN needs it")
+    dropout: Rate = Field(0.0, description="dropout after every recurrent layer")
+    batch_size: BatchSize = 32
+
+    @model_validator(mode="after")
+    def _simple_cells_are_named_by_their_activation(self) -> Self:
+        usual = ("tanh", "sigmoid")
+        if self.cell in SIMPLE_CELLS and (self.activation, self.recurrent_activation) != usual:
+            raise ValueError(
+                f"cell {self.cell!r} has a fixed activation: remove activation and"
+                " recurrent_activation"
+            )
+        return self
+
+    @property
+    def directions(self) -> int:
+        """1 or 2."""
+        return 2 if self.bidirectional else 1
+
+    @property
+    def mask(self) -> Mask:
+        """The side of the sequences' padding."""
+        return "none"
+
+    @property
+    def stateful(self) -> bool:
+        """True if a batch starts from the final states of the previous one."""
+        return False
+
+    def traits(self) -> LayerTraits:
+        """Return the traits that decide which kernel may run these layers."""
+        names = LayerTraits.__dataclass_fields__
+        return LayerTraits(**{name: getattr(self, name) for name in names})
+
+
+class RecurrentSettings(StackSettings):
+    """A stack that is trained; the settings of a workload add its data and its head."""
+
+    learning_rate: UpTo10 = Field(1e-3, description="the optimizer's learning rate")
+    epochs: int = Field(1, ge=1, le=100_000, description="timed epochs")
+    timed_steps: int = Field(
+        30,
+        ge=0,
+        le=10_000,
+        description="synchronised steps after the epochs, for step_ms_median and step_ms_p95",
+    )
+    target_accuracy: float | None = Field(
+        None, gt=0, le=1, description="report the training seconds until val_accuracy reaches this"
+    )
+
+
+def _expect_data_path(settings: Any, dataset: str, *others: str) -> None:
+    """Refuse a path of data for any other data set."""
+    if settings.data_path is not None and settings.dataset not in (dataset, *others):
+        raise ValueError(
+            f"data_path is read for dataset {' or '.join((dataset, *others))} only, but dataset is"
+            f" {settings.dataset!r}: remove data_path or set dataset to {dataset}"
+        )
 
 
 class ImageRowsSettings(RecurrentSettings):
@@ -52,7 +138,7 @@ class ImageRowsSettings(RecurrentSettings):
 
     @model_validator(mode="after")
     def _data_path_is_for_mnist(self) -> Self:
-        expect_data_path(self, "mnist")
+        _expect_data_path(self, "mnist")
         return self
 
 
@@ -88,7 +174,7 @@ class SentimentSettings(RecurrentSettings):
 
     @model_validator(mode="after")
     def _data_path_is_for_imdb(self) -> Self:
-        expect_data_path(self, "imdb")
+        _expect_data_path(self, "imdb")
         return self
 
     @property
@@ -118,7 +204,7 @@ class TextSettings(RecurrentSettings):
     def _data_path_goes_with_the_dataset(self) -> Self:
         if self.dataset == "file" and self.data_path is None:
             raise ValueError("dataset file: expected data_path, the path of a UTF-8 text")
-        expect_data_path(self, "file", "shakespeare")
+        _expect_data_path(self, "file", "shakespeare")
         return self
 
 
@@ -203,3 +289,45 @@ class SyntheticSettings(StackSettings):
         le=1_000_000,
         description="number of timed passes, forward and then with backward",
     )
+
+
+class SavedFiles(_Settings):
+    """Paths of the files that an implementation saved: a checkpoint, and its outputs (`.npy`)."""
+
+    weights: str
+    outputs: str
+
+
+class SaveRequest(_Settings):
+    """Settings of `workloads.tasks.parity:save`: train, and save into these files."""
+
+    settings: ImageRowsSettings
+    into: SavedFiles
+
+
+class LoadRequest(_Settings):
+    """Settings of `workloads.tasks.parity:compare`: load these files and compare outputs.
+
+    `digest` is that of the training data.
+    """
+
+    settings: ImageRowsSettings
+    digest: str
+    saved: list[SavedFiles]
+
+
+class OutputComparison(_Settings):
+    """The comparison of a checkpoint that another implementation saved.
+
+    `difference` is the largest difference between an output and the saved one, divided by the
+    largest saved output; None if an output is not finite. `exact` is True if the loaded weights
+    read back bit by bit as they were saved.
+    """
+
+    difference: float | None
+    exact: bool
+
+
+OUTPUT_COMPARISONS = TypeAdapter(tuple[OutputComparison, ...])
+ANSWER = "compared.json"
+"""The artifact that answers a `LoadRequest`: one `OutputComparison` for each entry of `saved`."""

@@ -1,17 +1,21 @@
-"""CPU and memory limits from the control group of this process (its container, job or service).
+"""The CPUs and the memory that this process may use, and the memory that it did use.
 
-Standard library only, so that every process can use it. Reads cgroups of versions 1 and 2. A
-nested group has the tightest limit of all groups around it.
+Limits come from the control group of the process (its container, job or service), of version 1 or
+2. A nested group has the tightest limit of all groups around it. Standard library only, so that
+every process can use it: placement, thread pools and records get the same numbers.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 _MIB = 2**20
+_KIB_PER_MIB = 1024
 _NO_LIMIT_BYTES = 2**60
 """Version 1 writes "no limit" as the largest number of whole pages."""
 
@@ -30,11 +34,7 @@ class CgroupLimits:
 
 
 def read_limits(root: Path = Path("/")) -> CgroupLimits:
-    """Return the limits of this process.
-
-    Args:
-        root: folder that contains `proc` and `sys`.
-    """
+    """Return the limits of this process; `root` is the folder that contains `proc` and `sys`."""
     mounts, paths = root / "sys/fs/cgroup", _paths(root / "proc/self/cgroup")
     if (mounts / "cgroup.controllers").exists():
         version: Literal[1, 2] = 2
@@ -53,17 +53,39 @@ def read_limits(root: Path = Path("/")) -> CgroupLimits:
     return CgroupLimits(min(cpus, default=None), min(sizes, default=None), version)
 
 
+def usable_cpus(root: Path = Path("/")) -> int:
+    """Return how many CPUs this process may use: its affinity, limited by the cgroup's quota."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    available = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    quota = read_limits(root).cpus
+    return available if quota is None else max(1, min(available, int(quota)))
+
+
+def reset_peak() -> None:
+    """Reset the peak of this process's memory, if the kernel lets a process do that."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_rss_mib() -> float | None:
+    """Return the peak memory of the process since `reset_peak`; None if the kernel has no count.
+
+    Memory that the process held before is included: compare peaks of fresh processes only.
+    """
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / _KIB_PER_MIB
+    return None
+
+
 def _paths(file: Path) -> dict[str, str]:
     """Return the path of the process's group by controller; version 2 has the controller ""."""
     paths: dict[str, str] = {}
-    try:
-        lines = file.read_text(errors="surrogateescape").splitlines()
-    except OSError:
-        return paths
-    for line in lines:
-        _, names, path = [*line.split(":", 2), "", ""][:3]
-        for name in {names, *names.split(",")}:
-            paths[name] = path
+    with contextlib.suppress(OSError):
+        for line in file.read_text(errors="surrogateescape").splitlines():
+            _, names, path = [*line.split(":", 2), "", ""][:3]
+            paths |= dict.fromkeys([names, *names.split(",")], path)
     return paths
 
 

@@ -1,0 +1,185 @@
+"""Images and reviews: from files, from Keras' loaders, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
+
+from tests.workloads.models.test_checkpoint import damage
+from workloads.data.images import load_image_rows, scale_columns
+from workloads.data.reviews import Side, load_sentiment, pad_sequences
+from workloads.data.samples import DataSet, Samples
+from workloads.data.sources import DOWNLOADS, data_digest
+from workloads.failures import DataError
+from workloads.settings import ImageRowsSettings, SentimentSettings
+
+Install = Callable[..., None]
+IMAGES: dict[str, Any] = {
+    "x_train": np.arange(18).reshape(2, 3, 3),
+    "y_train": np.array([0, 2]),
+    "x_test": np.zeros((2, 3, 3)),
+    "y_test": np.array([1, 1]),
+}
+TRAIN = [[1, 5, 9], [1, 7], [1, 5, 5, 8, 6]]
+TEST = [[1, 9], [1, 4, 6]]
+LABELS = {"y_train": np.array([0, 1, 1]), "y_test": np.array([1, 0])}
+REVIEWS: dict[str, Any] = {
+    "x_train": np.array([[1, 5, 9, 0, 0], [0, 0, 0, 1, 7], [1, 5, 5, 8, 6]]),
+    "x_test": np.array([[1, 9, 0], [1, 4, 6]], np.uint16),
+    **LABELS,
+}
+
+
+def mnist(path: Path | None = None) -> DataSet:
+    where = None if path is None else str(path)
+    return load_image_rows(ImageRowsSettings(dataset="mnist", data_path=where))
+
+
+def imdb(path: Path | None = None, **own: Any) -> DataSet:
+    where = None if path is None else str(path)
+    sizes = {"vocabulary": 9, "sequence_length": 4, **own}
+    return load_sentiment(SentimentSettings(dataset="imdb", data_path=where, **sizes))
+
+
+def rows(samples: Samples) -> list[tuple[list[int], int]]:
+    """Return inputs with their classes, sorted."""
+    return sorted(zip(samples.inputs.tolist(), samples.targets.tolist(), strict=True))
+
+
+@given(arrays.arrays(np.uint8, st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(1, 5))))
+def test_every_column_of_every_image_is_scaled_separately(pixels: NDArray[np.uint8]) -> None:
+    scaled = scale_columns(pixels)
+    assert scaled.dtype == np.float32
+    for image, original in zip(scaled, pixels, strict=True):
+        for column, before in zip(image.T, original.T, strict=True):
+            if before.max() == before.min():
+                assert (column == 0).all()
+            else:
+                assert (column.min(), column.max()) == (0.0, 1.0)
+                assert (np.argsort(column, stable=True) == np.argsort(before, stable=True)).all()
+
+
+def test_mnist_comes_from_a_file_or_from_keras(tmp_path: Path, install_keras: Install) -> None:
+    path = tmp_path / "images.npz"
+    np.savez(path, **IMAGES)
+    of_file = mnist(path)
+    parts = ((IMAGES["x_train"], IMAGES["y_train"]), (IMAGES["x_test"], IMAGES["y_test"]))
+    install_keras(mnist=lambda: parts)
+    of_keras = mnist()
+    assert (of_file.train.inputs == of_keras.train.inputs).all()
+    assert of_file.classes == of_keras.classes == 3
+
+
+def test_reviews_of_a_file_are_padded_and_limited_to_the_vocabulary(tmp_path: Path) -> None:
+    path = tmp_path / "reviews.npz"
+    np.savez_compressed(path, **REVIEWS)
+    reviews = imdb(path)
+    assert rows(reviews.train) == [
+        ([1, 5, 2, 0], 0),  # word 9 is outside the vocabulary
+        ([1, 7, 0, 0], 1),
+        ([5, 5, 8, 6], 1),  # the end remains
+    ]
+    assert rows(reviews.validation) == [([1, 2, 0, 0], 1), ([1, 4, 6, 0], 0)]
+    assert (reviews.classes, reviews.source) == (2, str(path))
+    assert reviews.digest == data_digest("imdb", str(path))
+    few = imdb(path, samples=2, validation_samples=1)
+    assert (few.train.inputs == reviews.train.inputs[:2]).all()
+    assert len(few.validation) == 1
+
+
+def test_imdb_is_loaded_from_keras_once(install_keras: Install) -> None:
+    asked: list[Any] = []
+
+    def load_data(num_words: int) -> Any:
+        asked.append(num_words)
+        limited = (
+            [[word if word < num_words else 2 for word in row] for row in lists]
+            for lists in (TRAIN, TEST)
+        )
+        return tuple(
+            (np.array(lists, dtype=object), labels)
+            for lists, labels in zip(limited, LABELS.values(), strict=True)
+        )
+
+    install_keras(imdb=load_data)
+    first, second = imdb(), imdb()
+    assert asked == [9]
+    assert rows(first.train) == rows(second.train)
+    assert rows(first.train)[0] == ([1, 5, 2, 0], 0)
+    assert rows(imdb(padding="left").train)[0] == ([0, 0, 1, 7], 1)
+    assert first.digest == DOWNLOADS["imdb"]
+
+
+@pytest.mark.parametrize("load", [mnist, imdb])
+def test_a_failed_download_is_explained(load: Callable[[], Any], install_keras: Install) -> None:
+    install_keras()
+    with pytest.raises(DataError, match=rf"{load.__name__}: .*no network.* settings\.data_path to"):
+        load()
+
+
+@pytest.mark.parametrize(
+    ("load", "change", "message"),
+    [
+        (mnist, {"y_test": None}, "x_train, .*; received x_train, y_train, x_test$"),
+        (mnist, {"x_train": np.zeros((2, 9))}, r"3 dimensions.*received \(2, 9\) and \(2,\)"),
+        (mnist, {"y_train": np.zeros(3, int)}, r"a label in .*received \(2, 3, 3\) and \(3,\)"),
+        (mnist, {"y_train": np.zeros(2)}, "expected y_train of integers from 0; received float64"),
+        (mnist, {"y_test": np.array([-1, 0])}, "y_test of integers from 0; received int64 from"),
+        (mnist, {"x_test": np.full((2, 3, 3), np.nan)}, "expected finite pixels in x_test"),
+        (mnist, {"x_test": np.zeros((2, 3, 3), object)}, "expected arrays in an .npz file; Object"),
+        (imdb, {"x_test": REVIEWS["x_test"] / 2}, "expected x_test of integers from 0 to"),
+        (imdb, {"x_test": -TEST[1][1] * np.ones((2, 2), int)}, "from -4 to -4"),
+        (imdb, {"x_train": np.array([[1, 2], [1, 2], [0, 0]])}, "any, the first at index 2"),
+        (imdb, {"x_train": np.array([1, 2, 3])}, r"x_train in 2 dimensions"),
+        (imdb, {"y_train": np.array([0, 1, 2])}, "the labels 0 and 1 in .* labels up to 2"),
+        (
+            imdb,  # the file of Keras' own cache
+            {"x_train": np.array([[1], [1, 2]], dtype=object)},
+            r"Object arrays .*: for Keras' own imdb\.npz, put it into",
+        ),
+    ],
+)
+def test_a_file_of_other_arrays_is_refused(
+    tmp_path: Path, load: Callable[[Path], Any], change: dict[str, Any], message: str
+) -> None:
+    path, content = tmp_path / "own.npz", {**(IMAGES if load is mnist else REVIEWS), **change}
+    np.savez(path, **{name: value for name, value in content.items() if value is not None})
+    with pytest.raises(DataError, match=rf"own\.npz: .*{message}"):
+        load(path)
+
+
+def test_a_file_that_is_no_npz_is_refused(tmp_path: Path) -> None:
+    for number, content in enumerate((b"", b"not a zip file", b"PK\x03\x04 broken")):
+        (tmp_path / f"{number}.npz").write_bytes(content)
+    np.save(tmp_path / "bare.npy", np.zeros((2, 3)))
+    damage(tmp_path / "damaged.npz")
+    assert len(list(tmp_path.iterdir())) == 5
+    for path in tmp_path.iterdir():
+        with pytest.raises(DataError, match=rf"{path.name}: expected arrays in an \.npz file"):
+            mnist(path)
+    with pytest.raises(DataError, match=r"absent\.npz.*No such file.*settings\.data_path"):
+        mnist(tmp_path / "absent.npz")
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 2**31 - 1), min_size=1, max_size=12), min_size=1, max_size=8),
+    st.integers(1, 12),
+    st.sampled_from(["left", "right"]),
+)
+def test_a_row_has_the_end_of_its_sequence(
+    sequences: list[list[int]], length: int, side: Side
+) -> None:
+    padded = pad_sequences(sequences, length, side)
+    assert padded.dtype == np.int32
+    for row, sequence in zip(padded.tolist(), sequences, strict=True):
+        zeros = [0] * (length - len(sequence))
+        kept = sequence[-length:]
+        assert row == (kept + zeros if side == "right" else zeros + kept)
