@@ -27,33 +27,25 @@ _MANY = 10_000
 """Above what lanes ever have pending, those of nodes that join included."""
 
 
-class _Check(tune.Callback):
-    """A callback that leaves Tune's loop if a check raises; called ten times a second or so."""
+class _Recall(FIFOScheduler):
+    """First in, first out; what still waits for a node that is not used any more is taken back.
 
-    def __init__(self, check: Callable[[], None]) -> None:
+    A trial is pinned to its node for good: Tune would wait for the node's return, for ever.
+
+    A check, called ten times a second or so, leaves Tune's loop if it raises. It is no callback of
+    Tune, which imports MLflow and more to count callbacks: 1.5 s.
+    """
+
+    def __init__(self, is_in_use: Callable[[str], bool], check: Callable[[], None]) -> None:
+        super().__init__()
+        self._is_in_use = is_in_use
         self._check = check
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # as in BlockSearch
 
-    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        self._check()  # raises no `Exception`: Tune would wait for the trials that run
-
-
-class _Recall(FIFOScheduler):
-    """First in, first out; what still waits for a node that is not used any more is taken back.
-
-    A trial is pinned to its node for good: Tune would wait for the node's return, for ever.
-    """
-
-    def __init__(self, is_in_use: Callable[[str], bool]) -> None:
-        super().__init__()
-        self._is_in_use = is_in_use
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}  # as in BlockSearch
-
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        self._check()  # raises no `Exception`: Tune would wait for the trials that run
         for trial in list(tune_controller.get_live_trials()):
             if trial.status == Trial.PENDING and not self._is_in_use(trial.config["node_id"]):
                 tune_controller.stop_trial(trial)
@@ -141,7 +133,7 @@ def _tuner(
         tune.with_resources(TrialActor, resources),
         tune_config=tune.TuneConfig(
             search_alg=search,
-            scheduler=_Recall(recovery.is_in_use),
+            scheduler=_Recall(recovery.is_in_use, check),
             num_samples=-1,  # until the searcher returns FINISHED
             reuse_actors=True,
             trial_name_creator=str,
@@ -150,7 +142,6 @@ def _tuner(
         run_config=tune.RunConfig(
             name="tune",
             storage_path=str(folder.resolve()),
-            callbacks=[_Check(check)],
             verbose=0,
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=0),
