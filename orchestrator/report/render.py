@@ -1,7 +1,5 @@
 """Rendering of a summary as text, Markdown, JSON, CSV or an HTML page."""
 
-# ruff: noqa: PLC0415
-
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
@@ -10,6 +8,7 @@ from orchestrator.analysis.pairing.baseline import BaselineError
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.report.brief import in_brief
 from orchestrator.report.formats.csv_rows import to_csv
+from orchestrator.report.formats.html import to_html
 from orchestrator.report.formats.json_format import to_json
 from orchestrator.report.formats.markdown import to_markdown
 from orchestrator.report.formats.text import to_text
@@ -52,7 +51,5 @@ def render(
     if format == "csv":
         return to_csv(summary.trials, summary.matched_runs)
     if format == "html":
-        from orchestrator.report.formats.html import to_html  # its plots take long to import
-
         return to_html(summary).rstrip() + "\n"
     raise ValueError(f"unknown format {format!r}: expected text, markdown, json, csv or html")

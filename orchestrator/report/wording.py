@@ -17,6 +17,7 @@ from orchestrator.core.trial import Config
 from orchestrator.report.prose import sentence
 
 Key = TypeVar("Key")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,12 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
     return sentence("sections/comparison.j2", c=comparison, name=name, needed=text)
 
 
-def grouped(pairs: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
-    """Return the texts by their keys, in their order."""
-    texts: dict[Key, list[str]] = {}
-    for key, text in pairs:
-        texts.setdefault(key, []).append(text)
-    return texts
+def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """Return the items by their keys, in their order."""
+    groups: dict[Key, list[Item]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, []).append(item)
+    return groups
 
 
 def energy_kinds(summary: ReportSummary) -> list[str]:
@@ -88,6 +89,11 @@ def _range_text(param: ParamRange) -> str:
     if param.low == param.high:
         return number(param.low)
     return f"{number(param.low)}–{number(param.high)}"
+
+
+def deciding_interval(comparison: Comparison) -> Estimate | None:
+    """Return the interval that decides the verdict: the corrected one, if there is one."""
+    return comparison.corrected or comparison.speedup
 
 
 def accuracy_of(comparison: Comparison | Contrast) -> Estimate | None:

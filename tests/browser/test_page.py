@@ -20,7 +20,7 @@ def test_a_page_draws_every_point_without_messages_or_requests(open_page: Open) 
     record = samples.rich()
     charts = charts_of(samples.summary(record))
     assert {chart.part for chart in charts} >= {
-        "speed", "fronts", "crossovers", "learning", "phases", "telemetry",
+        "Speed-up over", "Pareto fronts", "Crossovers", "Learning", "Time by phase", "Telemetry",
     }  # fmt: skip
     opened = open_page(record)
     assert opened.messages == []

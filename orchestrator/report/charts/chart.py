@@ -1,4 +1,4 @@
-"""A chart: a Vega-Lite definition by Altair, which the page and image files draw alike.
+"""A chart: a definition in Vega-Lite, which the page and image files draw alike.
 
 Colours are tokens (`var(--ink)`): CSS variables on the page, the light theme's colours in files.
 All texts are data, which Vega draws as they are, without markup.
@@ -9,15 +9,11 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import altair as alt
+from typing import Any, TypeAlias
 
 from orchestrator.analysis.measures import MEASURES
-from orchestrator.analysis.statistics.formatting import number
-from orchestrator.core.trial import Config
 from orchestrator.report.document import Table, visible
 
 LIGHT = (
@@ -66,13 +62,18 @@ _WILD = 100.0  # an interval is cut off if it is this many times the range of al
 _TITLES = {measure.metric: measure.title for measure in MEASURES}
 
 
+Layer: TypeAlias = dict[str, Any]
+Rows: TypeAlias = Iterable[Mapping[str, Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A chart of one part of the report.
 
-    `key` names its file. `description` is the chart in words, `table` has its numbers, and `notes`
-    explain its lines and areas. `names` are the entries that a reader can hide: rows of the data
-    have them in the field `name`, and the name of an arm, if it is another, in `arm`.
+    `key` names its file, and `part` begins the title of its section. `description` is the chart in
+    words, `table` has its numbers, and `notes` explain its lines and areas. `layers` are drawn on
+    rows of `data`. `names` are the entries that a reader can hide: rows of the data have them in
+    the field `name`, and the name of an arm, if it is another, in `arm`.
     """
 
     key: str
@@ -80,81 +81,94 @@ class Chart:
     title: str
     description: str
     table: Table
-    drawing: Any
-    names: tuple[str, ...] = ()
+    layers: Sequence[Layer]
+    data: Mapping[str, Rows]
+    height: int
+    names: Sequence[str] = ()
     notes: tuple[str, ...] = ()
 
     def specification(self, width: int | str) -> dict[str, Any]:
-        """Return the chart in Vega-Lite, with its data."""
-        specification: dict[str, Any] = self.drawing.properties(width=width).to_dict()
-        del specification["$schema"]  # an address
-        fit = {"type": "fit-x", "contains": "padding"}
-        return {**specification, "config": _CONFIG, "autosize": fit}
+        """Return the chart in Vega-Lite, with its data, without their missing values."""
+        return {
+            "layer": self.layers,
+            "datasets": {name: [_shown(row) for row in rows] for name, rows in self.data.items()},
+            "width": width,
+            "height": self.height,
+            "autosize": {"type": "fit-x", "contains": "padding"},
+            "config": _CONFIG,
+        }
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """An axis: its title, all values to show, and the ends of intervals to show within reason."""
+def layer(data: str | None, mark: str, look: Mapping[str, Any], **channels: Any) -> Layer:
+    """Return a layer of marks, one for each row of the data; of one mark, if `data` is None.
 
-    title: str
-    values: Iterable[float | None]
-    ends: Iterable[float] = ()
-    log: bool = False
-
-    def on(self, channel: Any) -> Any:
-        """Return the channel with this title and scale.
-
-        An interval may be infinite, or so wide that it would leave no room for the values.
-        """
-        core = [v for v in self.values if v is not None and math.isfinite(v)]
-        core = [v for v in core if v > 0 or not self.log] or [0.5, 2.0]
-        low, high = min(core), max(core)
-        ends = [end for end in self.ends if not math.isnan(end)]
-        if self.log:
-            room = max(high / low, 2.0) * 4
-            core += [min(max(end, low / room), high * room) for end in ends]
-            pad = max((max(core) / min(core)) ** 0.06, 1.03)
-            scale = alt.Scale(type="log", domain=[min(core) / pad, max(core) * pad], nice=False)
-        else:
-            room = (high - low or abs(high) or 1.0) * _WILD
-            core += [end for end in ends if low - room <= end <= high + room]
-            pad = (max(core) - min(core) or abs(high) or 1.0) * 0.06
-            scale = alt.Scale(domain=[min(core) - pad, max(core) + pad], nice=False, zero=False)
-        suffix = " (logarithmic)" if self.log else ""
-        return channel.scale(scale).title(f"{short(self.title, 80)}{suffix}")
+    A channel is a definition in Vega-Lite, or the name of a field: of numbers for axes, else of
+    texts.
+    """
+    return {
+        "data": {"name": data} if data else {"values": [{}]},
+        "mark": {"type": mark, **look},
+        "encoding": {
+            channel: _channel(channel, given) if isinstance(given, str) else given
+            for channel, given in channels.items()
+        },
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The names of a chart's entries with their styles: numbers for colour, symbol and dashes."""
-
-    styles: Mapping[str, int]
-
-    def colour(self, **options: Any) -> alt.Color:
-        """Return the colours by name."""
-        return alt.Color("name:N", scale=self._scale(_COLOURS), **self._legend(options))
-
-    def shape(self, **options: Any) -> alt.Shape:
-        """Return the symbols by name."""
-        return alt.Shape("name:N", scale=self._scale(SYMBOLS), **self._legend(options))
-
-    def dash(self) -> alt.StrokeDash:
-        """Return the dashes by name."""
-        return alt.StrokeDash("name:N", scale=self._scale(DASHES), **self._legend({}))
-
-    def _legend(self, options: dict[str, Any]) -> dict[str, Any]:
-        return options if len(self.styles) > 1 else {"legend": None}
-
-    def _scale(self, looks: Any) -> alt.Scale:
-        chosen = [looks[style % len(looks)] for style in self.styles.values()]
-        return alt.Scale(domain=[short(name) for name in self.styles], range=chosen)
+def _channel(channel: str, field: str) -> dict[str, Any]:
+    if channel in ("x2", "y2"):
+        return {"field": field}
+    return {"field": field, "type": "quantitative" if channel in ("x", "y", "order") else "nominal"}
 
 
-def rows(data: Iterable[Mapping[str, Any]]) -> alt.Chart:
-    """Begin a layer on rows of data, without their missing values."""
-    cells = ([(key, _cell(key, value)) for key, value in row.items()] for row in data)
-    values = [{key: cell for key, cell in row if cell is not None} for row in cells]
-    return alt.Chart(alt.InlineData(values=values))
+def axis(
+    field: str,
+    title: str,
+    values: Iterable[float | None],
+    ends: Iterable[float] = (),
+    *,
+    log: bool = False,
+) -> dict[str, Any]:
+    """Return the channel of a field on an axis with this title, with room for all values.
+
+    The ends of intervals are shown within reason: an interval may be infinite, or so wide that it
+    would leave no room for the values.
+    """
+    core = [v for v in values if v is not None and math.isfinite(v)]
+    core = [v for v in core if v > 0 or not log] or [0.5, 2.0]
+    low, high = min(core), max(core)
+    ends = [end for end in ends if not math.isnan(end)]
+    scale: dict[str, Any] = {"nice": False}
+    if log:
+        room = max(high / low, 2.0) * 4
+        core += [min(max(end, low / room), high * room) for end in ends]
+        pad = max((max(core) / min(core)) ** 0.06, 1.03)
+        scale |= {"type": "log", "domain": [min(core) / pad, max(core) * pad]}
+        title = f"{short(title, 80)} (logarithmic)"
+    else:
+        room = (high - low or abs(high) or 1.0) * _WILD
+        core += [end for end in ends if low - room <= end <= high + room]
+        pad = (max(core) - min(core) or abs(high) or 1.0) * 0.06
+        scale |= {"zero": False, "domain": [min(core) - pad, max(core) + pad]}
+    return {"field": field, "type": "quantitative", "title": short(title, 100), "scale": scale}
+
+
+def looks(styles: Mapping[str, int], **options: Any) -> dict[str, Any]:
+    """Return the channels `color`, `shape` and `strokeDash` of named entries with their styles."""
+    options = {"field": "name", "type": "nominal", **options}
+    if len(styles) == 1:
+        options["legend"] = None
+    scales = {"color": _COLOURS, "shape": SYMBOLS, "strokeDash": DASHES}
+    return {
+        channel: {**options, "scale": {"domain": [*map(short, styles)], "range": chosen}}
+        for channel, all_looks in scales.items()
+        for chosen in [[all_looks[style % len(all_looks)] for style in styles.values()]]
+    }
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    cells = ((key, _cell(key, value)) for key, value in row.items())
+    return {key: cell for key, cell in cells if cell is not None}
 
 
 def _cell(key: str, value: Any) -> Any:
@@ -163,12 +177,18 @@ def _cell(key: str, value: Any) -> Any:
     return short(value, _LONGEST if key == "name" else 300) if isinstance(value, str) else value
 
 
-def row_names(places: alt.Chart) -> Any:
+ROW = {"field": "row", "type": "nominal", "sort": None, "axis": None}
+"""The place of a row, without an axis: `row_names` names it."""
+
+
+def row_names(data: str) -> list[Layer]:
     """Return the name and the label of each row above it: long names need no margin."""
-    text = places.encode(alt.Y("row:N", sort=None, axis=None), x=alt.value(0))
-    upper = text.mark_text(align="left", dy=-26, fontWeight="bold", color="var(--ink)", limit=900)
-    lower = text.mark_text(align="left", dy=-12, color="var(--ink)", limit=900)
-    return alt.layer(upper.encode(text="row:N"), lower.encode(text="label:N"))
+    look = {"align": "left", "color": "var(--ink)", "limit": 900}
+    place = {"x": {"value": 0}, "y": ROW}
+    return [
+        layer(data, "text", {**look, "dy": -26, "fontWeight": "bold"}, text="row", **place),
+        layer(data, "text", {**look, "dy": -12}, text="label", **place),
+    ]
 
 
 def in_light(specification: str) -> str:
@@ -187,12 +207,6 @@ def short(text: str, longest: int = _LONGEST) -> str:
 def metric_title(metric: str) -> str:
     """Return `step (ms)` for a measure of reports, and the name of any other metric."""
     return _TITLES.get(metric, metric)
-
-
-def config_text(config: Config) -> str:
-    """Write a config: `batch_size 32, units 96`."""
-    values = ((key, config[key]) for key in sorted(config))
-    return ", ".join(f"{k} {number(v) if isinstance(v, float) else v}" for k, v in values)
 
 
 def slug(text: str) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import altair as alt
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from orchestrator.analysis.arms.over_time import LearningCurve, TelemetryCurves
 from orchestrator.analysis.comparisons.crossover import Crossover
@@ -14,10 +12,10 @@ from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import number, quartiles, ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.report.charts.chart import Axis, Chart, Names, metric_title, rows, slug
-from orchestrator.report.crossover_wording import sides
+from orchestrator.report.charts.chart import Chart, axis, layer, looks, metric_title, slug
 from orchestrator.report.document import Column, make_table
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.sections.crossovers import crossover_sentence
+from orchestrator.report.wording import ArmNames, grouped
 
 MOST_POINTS = 400
 """The most points of a curve: more look the same, and make the page slower."""
@@ -35,17 +33,14 @@ _UNITS = {
     "percentage": "%", "megabytes": "MB", "watts": "W", "celsius": "°C", "megahertz": "MHz",
 }  # fmt: skip
 
+_Line: TypeAlias = Sequence[Mapping[str, Any]]
+"""The points of a line: `name`, `at`, `value`, the ends `low` and `high` of a band, and `text`."""
+
 
 def curves(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
     """Make a chart for each param of crossovers, each metric by epoch, and each telemetry curve."""
-    by_param: dict[str, list[Crossover]] = {}
-    for crossover in summary.crossovers:
-        if crossover.curve:
-            by_param.setdefault(crossover.param, []).append(crossover)
-    by_metric: dict[str, list[LearningCurve]] = {}
-    for curve in summary.learning:
-        if curve.points:
-            by_metric.setdefault(curve.metric, []).append(curve)
+    by_param = grouped((curve.param, curve) for curve in summary.crossovers if curve.curve)
+    by_metric = grouped((curve.metric, curve) for curve in summary.learning if curve.points)
     recorded = dict.fromkeys(curve for trial in summary.curves for curve in trial.curves)
     telemetry = (
         _telemetry(curve, summary.curves, name, styles)
@@ -64,30 +59,48 @@ def curves(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) ->
 
 
 def _drawing(
-    lines: Sequence[Sequence[dict[str, Any]]],
-    points: Iterable[dict[str, Any]],
-    looks: Names,
-    axes: tuple[Axis, Axis],
+    lines: Sequence[_Line],
+    points: _Line,
+    names: Mapping[str, int],
+    titles: tuple[str, str],
     *,
-    extra: Sequence[alt.Chart] = (),
-) -> Any:
-    """Draw lines with bands around them, and points; rows have name, at, value, low and high."""
-    across, up = axes
-    drawn = ((i, row) for i, own in enumerate(lines) for row in own)
-    line = rows({**row, "line": i, "text": None} for i, row in drawn).encode(
-        looks.colour(), detail="line:N", x="at:Q"
+    log: bool = False,
+) -> dict[str, Any]:
+    """Draw lines with bands around them, and points; `log` is for ratios, with a line at 1."""
+    drawn = [{**row, "line": i, "text": None} for i, line in enumerate(lines) for row in line]
+    ends = [row[end] for row in drawn for end in ("low", "high") if row.get(end) is not None]
+    at = [row["at"] for row in drawn]
+    across = axis("at", titles[0], at, log=log and min(at) > 0)
+    up = axis("value", titles[1], [row["value"] for row in [*drawn, *points]], ends, log=log)
+    look = looks(names)
+    line = {"color": look["color"], "detail": "line"}
+    mark = {"color": look["color"], "shape": look["shape"], "tooltip": "text"}
+    baseline = {"color": "var(--quiet)", "strokeDash": [2, 3]}
+    band = layer(
+        "lines", "area", {"opacity": 0.16, "clip": True}, x="at", y="low", y2="high", **line
     )
-    marks = rows(points).encode(looks.colour(), looks.shape(), x="at:Q", y="value:Q")
-    is_banded = any(row.get("low") is not None for own in lines for row in own)
-    bands = [line.mark_area(opacity=0.16, clip=True).encode(y="low:Q", y2="high:Q")]
-    return alt.layer(
-        *extra,
-        *(bands if is_banded else []),
-        line.mark_line(strokeWidth=2, clip=True).encode(
-            looks.dash(), across.on(alt.X("at:Q")), up.on(alt.Y("value:Q"))
+    layers = [
+        *([layer(None, "rule", baseline, y={"datum": 1})] if log else []),
+        *([band] if ends else []),
+        layer(
+            "lines",
+            "line",
+            {"strokeWidth": 2, "clip": True},
+            **{**line, "strokeDash": look["strokeDash"], "x": across, "y": up},
         ),
-        marks.mark_point(size=45, filled=True, opacity=1, clip=True).encode(tooltip="text:N"),
-    ).properties(height=360)
+        layer(
+            "points",
+            "point",
+            {"size": 45, "filled": True, "opacity": 1, "clip": True},
+            **{**mark, "x": "at", "y": "value"},
+        ),
+    ]
+    return {
+        "layers": layers,
+        "data": {"lines": drawn, "points": points},
+        "height": 360,
+        "names": tuple(names),
+    }
 
 
 def _crossover(
@@ -103,67 +116,33 @@ def _crossover(
             show=ratio,
         ),
     ]
-    names = {name(crossover.arm): styles[crossover.arm] for crossover in fitted}
-    lines: list[list[dict[str, Any]]] = [
+    lines = [
         [
-            {
-                "name": name(crossover.arm),
-                "at": point.at,
-                "value": point.speedup,
-                "low": point.low,
-                "high": point.high,
-            }
-            for point in crossover.curve
+            {"name": name(c.arm), "at": p.at, "value": p.speedup, "low": p.low, "high": p.high}
+            for p in c.curve
         ]
-        for crossover in fitted
+        for c in fitted
     ]
     points: list[dict[str, Any]] = [
         {
-            "name": name(crossover.arm),
-            "at": point.at,
-            "value": point.adjusted,
-            "text": f"{name(crossover.arm)}, block {point.block}: {number(point.speedup)} × at "
-            f"{number(point.at)}",
+            "name": name(c.arm),
+            "at": p.at,
+            "value": p.adjusted,
+            "text": f"{name(c.arm)}, block {p.block}: {number(p.speedup)} × at {number(p.at)}",
         }
-        for crossover in fitted
-        for point in crossover.points
+        for c in fitted
+        for p in c.points
     ]
-    drawn = [row for line in lines for row in line]
-    ends = [row[end] for row in drawn for end in ("low", "high")]
-    axes = (
-        Axis(param, [row["at"] for row in drawn], log=min(row["at"] for row in drawn) > 0),
-        Axis(
-            "speed-up over the baseline (×)",
-            [row["value"] for row in [*drawn, *points]],
-            ends,
-            log=True,
-        ),
-    )
-    baseline = rows([{}]).mark_rule(color="var(--quiet)", strokeDash=[2, 3])
+    names = {name(crossover.arm): styles[crossover.arm] for crossover in fitted}
     return Chart(
         key=f"crossover-{slug(param)}",
-        part="crossovers",
+        part="Crossovers",
         title=f"Speed-up by {param}",
-        description=" ".join(_crossover_text(crossover, name) for crossover in fitted),
+        description=". ".join(crossover_sentence(crossover, name) for crossover in fitted),
         table=make_table(columns, [(c, point) for c in fitted for point in c.curve]),
-        drawing=_drawing(
-            lines, points, Names(names), axes, extra=[baseline.encode(y=alt.datum(1))]
-        ),
-        names=tuple(names),
+        **_drawing(lines, points, names, (param, "speed-up over the baseline (×)"), log=True),
         notes=("Dotted line: as fast as the baseline",),
     )
-
-
-def _crossover_text(crossover: Crossover, name: ArmNames) -> str:
-    pair = f"{name(crossover.arm)} over {name(crossover.baseline)}"
-    ends = (number(crossover.curve[i].speedup) for i in (0, -1))
-    sizes = f"between {number(crossover.low)} and {number(crossover.high)}"
-    text = f"{pair}: from {' × to '.join(ends)} × {sizes}"
-    if crossover.crossing is None:
-        reason = f" ({crossover.reason})" if crossover.reason else ""
-        return f"{text}; {crossover.verdict}{reason}."
-    where, beyond = sides(crossover, crossover.crossing)
-    return f"{text}; faster {where}, slower {beyond}."
 
 
 def _learning(
@@ -180,8 +159,7 @@ def _learning(
         Column("training", lambda row: row[1].seconds, "s"),
         Column(f"{metric}: median (quartiles)", lambda row: row[1].value, show=quartiles),
     ]
-    names = {name(curve.arm): styles[curve.arm] for curve in shown}
-    lines: list[list[dict[str, Any]]] = [
+    lines = [
         [
             {
                 "name": name(curve.arm),
@@ -196,15 +174,8 @@ def _learning(
         ]
         for curve in shown
     ]
-    drawn = [row for line in lines for row in line]
-    ends = [row[end] for row in drawn for end in ("low", "high") if row[end] is not None]
-    axes = (
-        Axis(
-            "epochs" if against == "epochs" else "seconds of training (median)",
-            [row["at"] for row in drawn],
-        ),
-        Axis(f"{title}: median and quartiles", [row["value"] for row in drawn], ends),
-    )
+    names = {name(curve.arm): styles[curve.arm] for curve in shown}
+    across = "epochs" if against == "epochs" else "seconds of training (median)"
     texts = (
         f"{name(curve.arm)}: {metric} from {number(first.value.median)} after epoch {first.epoch} "
         f"to {number(last.value.median)} after epoch {last.epoch} ({number(last.seconds)} s)."
@@ -213,12 +184,11 @@ def _learning(
     )
     return Chart(
         key=f"learning-{slug(metric)}-{against}",
-        part="learning",
+        part="Learning",
         title=f"{title} against {against}",
         description=" ".join(texts),
         table=make_table(columns, [(curve, point) for curve in shown for point in curve.points]),
-        drawing=_drawing(lines, _marked(lines), Names(names), axes),
-        names=tuple(names),
+        **_drawing(lines, _marked(lines), names, (across, f"{title}: median and quartiles")),
     )
 
 
@@ -247,38 +217,38 @@ def _telemetry(
     ]
     table = make_table(columns, recorded)
     title = title_of(curve)
-    names = {name(trial.arm): styles[trial.arm] for trial, _ in recorded}
-    lines: list[list[dict[str, Any]]] = [
-        [
-            {
-                "name": name(trial.arm),
-                "at": at,
-                "value": value,
-                "text": f"{name(trial.arm)}: {number(value)} at {number(at)} s"
-                if value is not None
-                else "",
-            }
-            for at, value in zip(trial.at_s, trial.curves[curve], strict=True)
-        ][:: -(-len(trial.at_s) // MOST_POINTS) or 1]  # rounded up
+    lines = [
+        _thinned(
+            [
+                {
+                    "name": name(trial.arm),
+                    "at": at,
+                    "value": value,
+                    "text": None
+                    if value is None
+                    else f"{name(trial.arm)}: {number(value)} at {number(at)} s",
+                }
+                for at, value in zip(trial.at_s, trial.curves[curve], strict=True)
+            ],
+            MOST_POINTS,
+        )
         for trial, _ in recorded
     ]
-    drawn = [row for line in lines for row in line]
-    axes = (
-        Axis("seconds since the trial began", [row["at"] for row in drawn]),
-        Axis(title, [row["value"] for row in drawn]),
-    )
+    names = {name(trial.arm): styles[trial.arm] for trial, _ in recorded}
     return Chart(
         key=f"telemetry-{slug(curve.removeprefix('system/'))}",
-        part="telemetry",
+        part="Telemetry",
         title=f"{title[:1].upper()}{title[1:]} over time",
         description=" ".join(f"{r[0]}: from {r[2]} to {r[4]}, mean {r[3]}." for r in table.rows),
         table=table,
-        drawing=_drawing(lines, _marked(lines), Names(names), axes),
-        names=tuple(names),
+        **_drawing(lines, _marked(lines), names, ("seconds since the trial began", title)),
     )
 
 
-def _marked(lines: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+def _marked(lines: Sequence[_Line]) -> _Line:
     """Return the points of lines that get a symbol."""
-    steps = [-(-len(line) // _MOST_MARKS) or 1 for line in lines]
-    return [row for line, step in zip(lines, steps, strict=True) for row in line[::step]]
+    return [row for line in lines for row in _thinned(line, _MOST_MARKS)]
+
+
+def _thinned(line: _Line, most: int) -> _Line:
+    return line[:: -(-len(line) // most) or 1]  # rounded up

@@ -6,17 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import altair as alt
-
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.report.charts.chart import Axis, Chart, Names, row_names, rows, short
+from orchestrator.report.charts.chart import ROW, Chart, axis, layer, looks, row_names, short
 from orchestrator.report.document import Column, make_table
-from orchestrator.report.wording import ArmNames, verdict_sentence
+from orchestrator.report.wording import ArmNames, deciding_interval, verdict_sentence
 
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""
@@ -41,35 +38,36 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     low, high = 1 / (1 + compared[0].margin), 1 + compared[0].margin
     corrected = any(deciding_interval(c) != c.speedup for c in compared)
     title = "speed-up over the baseline (×)" + ("; thin: corrected" if corrected else "")
-    axis = Axis(title, [low, high, *(row["value"] for row in data)], ends, log=True)
-    looks = Names({name(comparison.arm): styles[comparison.arm] for comparison in compared})
-    colour = looks.colour(legend=None)
-    layer = rows(data).encode(alt.Y("row:N", sort=None, axis=None))
-    drawing = alt.layer(
-        rows([{}])
-        .mark_rect(color="var(--rule)", opacity=0.7)
-        .encode(x=alt.datum(low), x2=alt.datum(high)),
-        rows([{}]).mark_rule(color="var(--quiet)", strokeDash=[2, 3]).encode(x=alt.datum(1)),
-        layer.mark_rule(strokeWidth=1.5, clip=True).encode(
-            colour, axis.on(alt.X("outer_low:Q")), x2="outer_high:Q"
-        ),
-        layer.mark_rule(strokeWidth=4, clip=True).encode(colour, x="low:Q", x2="high:Q"),
-        layer.mark_point(size=110, fill="var(--paper)", opacity=1).encode(
-            colour, looks.shape(legend=None), x="value:Q", tooltip="text:N"
-        ),
-        layer.transform_filter("!datum.hollow")
-        .mark_point(size=110, filled=True, opacity=1)
-        .encode(colour, looks.shape(legend=None), x="value:Q", tooltip="text:N"),
-        row_names(layer),
-    ).properties(height=70 * len(data))
+    across = axis("outer_low", title, [low, high, *(row["value"] for row in data)], ends, log=True)
+    names = {name(comparison.arm): styles[comparison.arm] for comparison in compared}
+    look = looks(names, legend=None)
+    line = {"y": ROW, "color": look["color"]}
+    point = {**line, "shape": look["shape"], "x": "value", "tooltip": "text"}
+    band, baseline = {"color": "var(--rule)", "opacity": 0.7}, {"color": "var(--quiet)"}
+    thin, thick = ({"strokeWidth": width, "clip": True} for width in (1.5, 4))
+    hollow, filled = {"fill": "var(--paper)"}, {"filled": True}
+    layers = [
+        layer(None, "rect", band, x={"datum": low}, x2={"datum": high}),
+        layer(None, "rule", {**baseline, "strokeDash": [2, 3]}, x={"datum": 1}),
+        layer("rows", "rule", thin, **line, x=across, x2="outer_high"),
+        layer("rows", "rule", thick, **line, x="low", x2="high"),
+        layer("rows", "point", {"size": 110, "opacity": 1, **hollow}, **point),
+        {
+            **layer("rows", "point", {"size": 110, "opacity": 1, **filled}, **point),
+            "transform": [{"filter": "!datum.hollow"}],
+        },
+        *row_names("rows"),
+    ]
     return [
         Chart(
             key="speedups",
-            part="speed",
+            part="Speed-up over",
             title="Speed-up with its 95 % interval",
             description="; ".join(_description(comparison, name) for comparison in compared) + ".",
             table=make_table(columns, compared),
-            drawing=drawing,
+            layers=layers,
+            data={"rows": data},
+            height=70 * len(data),
             notes=(
                 f"Grey band: same within {100 * compared[0].margin:g} %",
                 "Dotted line: as fast as the baseline",
@@ -77,11 +75,6 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
             ),
         )
     ]
-
-
-def deciding_interval(comparison: Comparison) -> Estimate | None:
-    """Return the interval that decides the verdict: the corrected one, if there is one."""
-    return comparison.corrected or comparison.speedup
 
 
 def _description(comparison: Comparison, name: ArmNames) -> str:
@@ -133,30 +126,36 @@ def matrix(summary: ReportSummary) -> list[Chart]:
         }
         for cell in cells
     ]
-    layer = rows(data).encode(
-        alt.X("hardware:N", sort=None, title=None).axis(orient="top", labelAngle=0, labelLimit=220),
-        alt.Y("implementation:N", sort=None, title=None).axis(labelLimit=220),
-    )
-    text = layer.mark_text(color="var(--ink)")
-    drawing = alt.layer(
-        layer.mark_rect(stroke="var(--rule)").encode(
-            fill=alt.Fill("colour:N", scale=None),
-            fillOpacity=alt.FillOpacity("shade:Q", scale=None),
-        ),
-        text.encode(text="figure:N", yOffset=alt.value(18)),
-        text.encode(text="verdict:N", yOffset=alt.value(36)),
-    ).properties(height=54 * len({row["implementation"] for row in data}))
+    is_section = len({cell.arm.hardware for cell in cells}) > 1
+    hardware = {"orient": "top", "labelAngle": 0, "labelLimit": 220}
+    nominal = {"type": "nominal", "sort": None, "title": None}
+    place = {
+        "x": {"field": "hardware", **nominal, "axis": hardware},
+        "y": {"field": "implementation", **nominal, "axis": {"labelLimit": 220}},
+    }
+    fill = {
+        "fill": {"field": "colour", "type": "nominal", "scale": None},
+        "fillOpacity": {"field": "shade", "type": "quantitative", "scale": None},
+    }
+    ink = {"color": "var(--ink)"}
+    layers = [
+        layer("cells", "rect", {"stroke": "var(--rule)"}, **place, **fill),
+        layer("cells", "text", ink, **place, text="figure", yOffset={"value": 18}),
+        layer("cells", "text", ink, **place, text="verdict", yOffset={"value": 36}),
+    ]
     return [
         Chart(
             key="matrix",
-            part="matrix",
+            part="Hardware × implementation" if is_section else "Speed-up over",
             title="Speed-up by implementation and hardware",
             description="; ".join(
                 f"{cell.arm}: {' '.join(filter(None, (figure(cell), _verdict(cell))))}"
                 for cell in cells
             ),
             table=make_table(columns, cells),
-            drawing=drawing,
+            layers=layers,
+            data={"cells": data},
+            height=54 * len({row["implementation"] for row in data}),
             notes=(
                 "Green cells are faster than the baseline, and orange cells slower; darker cells"
                 " differ more",

@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import altair as alt
-
 from orchestrator.analysis.arms.best_configs import ParetoPoint, TradeOff
 from orchestrator.analysis.arms.over_time import PHASES
 from orchestrator.analysis.measures import FRESH_ONLY
@@ -16,18 +14,18 @@ from orchestrator.analysis.statistics.formatting import count, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import (
-    Axis,
+    ROW,
     Chart,
-    Names,
-    config_text,
+    axis,
+    layer,
+    looks,
     metric_title,
     row_names,
-    rows,
     short,
     slug,
 )
 from orchestrator.report.document import Column, make_table
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.wording import ArmNames, config_text
 
 MOST_POINTS = 1500
 """The most configs drawn: more look the same, and make the page slower. Fronts are complete."""
@@ -75,24 +73,22 @@ def _trade_off(
     ]
     drawn = f" {len(shown)} of {len(tried)} other configs are drawn." if shown != tried else ""
     both = [*shown, *front]
-    looks = Names(
-        {
-            name(arm): style
-            for arm, style in styles.items()
-            if any(r["name"] == name(arm) for r in both)
-        }
-    )
-    across = Axis(expense, [r["x"] for r in both], log=True)
-    up = Axis(accuracy, [r["y"] for r in both])
-    points = {"color": looks.colour(), "shape": looks.shape(), "tooltip": "text:N"}
-    cloud, line = rows(shown), rows({"x": r["x"], "y": r["y"]} for r in front)
-    drawing = alt.layer(
-        line.mark_line(interpolate="step-after", color="var(--quiet)", strokeWidth=2).encode(
-            across.on(alt.X("x:Q")), up.on(alt.Y("y:Q"))
+    drawn_names = {r["name"] for r in both}
+    names = {name(arm): style for arm, style in styles.items() if name(arm) in drawn_names}
+    look = looks(names)
+    point = {"color": look["color"], "shape": look["shape"], "tooltip": "text", "x": "x", "y": "y"}
+    layers = [
+        layer(
+            "line",
+            "line",
+            {"interpolate": "step-after", "color": "var(--quiet)", "strokeWidth": 2},
+            x=axis("x", expense, [r["x"] for r in both], log=True),
+            y=axis("y", accuracy, [r["y"] for r in both]),
         ),
-        cloud.mark_point(size=40, filled=True, opacity=0.45).encode(x="x:Q", y="y:Q", **points),
-        rows(front).mark_point(size=110, filled=True, opacity=1).encode(x="x:Q", y="y:Q", **points),
-    ).properties(height=360)
+        layer("tried", "point", {"size": 40, "filled": True, "opacity": 0.45}, **point),
+        layer("front", "point", {"size": 110, "filled": True, "opacity": 1}, **point),
+    ]
+    line = [{"x": r["x"], "y": r["y"]} for r in front]
     ends = [
         f"{accuracy} {number(r['y'])}, {metric_title(trade_off.expense)} {number(r['x'])}"
         for r in (front[0], front[-1])
@@ -101,7 +97,7 @@ def _trade_off(
         key="-".join(
             filter(None, ("pareto", *map(slug, (trade_off.expense, trade_off.scope, where))))
         ),
-        part="fronts",
+        part="Pareto fronts",
         title=f"{accuracy} against {expense}: {where}",
         description=(
             f"{len(best)} of {count(trade_off.front.tried, 'config')} on the Pareto front, with "
@@ -109,8 +105,10 @@ def _trade_off(
             f"{drawn}"
         ),
         table=make_table(columns, best),
-        drawing=drawing,
-        names=tuple(looks.styles),
+        layers=layers,
+        data={"line": line, "tried": shown, "front": front},
+        height=360,
+        names=tuple(names),
         notes=("Line and large points: the Pareto front",),
     )
 
@@ -163,26 +161,31 @@ def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
         for split in splits
         for phase in measured
     ]
-    looks = Names({phase.removesuffix("_s"): PHASES.index(phase) for phase in measured})
-    layer = rows(data).encode(alt.Y("row:N", sort=None, axis=None))
-    bars = layer.mark_bar(size=22, stroke="var(--paper)", yOffset=6).encode(
-        alt.X("seconds:Q", title="mean seconds per trial", stack="zero"),
-        looks.colour(legend=alt.Legend(columns=5)),
-        order="order:Q",
-        tooltip="text:N",
+    names = {phase.removesuffix("_s"): PHASES.index(phase) for phase in measured}
+    legend = looks(names, legend={"columns": 5})
+    seconds = {"type": "quantitative", "title": "mean seconds per trial", "stack": "zero"}
+    bars = layer(
+        "bars",
+        "bar",
+        {"size": 22, "stroke": "var(--paper)", "yOffset": 6},
+        x={"field": "seconds", **seconds},
+        y=ROW,
+        color=legend["color"],
+        order="order",
+        tooltip="text",
     )
-    names = rows(
-        {"arm": row["arm"], "row": row["row"], "label": ""} for row in data[:: len(measured)]
-    )
+    arms = [{"arm": row["arm"], "row": row["row"], "label": ""} for row in data[:: len(measured)]]
     return [
         Chart(
             key="phases",
-            part="phases",
+            part="Time by phase",
             title="Seconds per trial by phase",
             description=" ".join(_longest(name(split.arm), split.seconds) for split in splits),
             table=make_table(columns, splits),
-            drawing=alt.layer(bars, row_names(names)).properties(height=56 * len(splits)),
-            names=tuple(looks.styles),
+            layers=[bars, *row_names("arms")],
+            data={"bars": data, "arms": arms},
+            height=56 * len(splits),
+            names=tuple(names),
             notes=("From left to right in the order of the legend",),
         )
     ]

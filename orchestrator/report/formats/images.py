@@ -8,6 +8,8 @@ from html import escape
 from pathlib import Path
 
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.report.charts import charts_of
+from orchestrator.report.charts.chart import in_light, short
 from orchestrator.report.document import visible
 
 _WIDTH = 860
@@ -24,10 +26,7 @@ def draw(summary: ReportSummary, folder: Path) -> tuple[Path, ...]:
     Returns:
         The files written, a PNG and an SVG for each chart.
     """
-    import vl_convert  # noqa: PLC0415  (with Altair, a second)
-
-    from orchestrator.report.charts import charts_of  # noqa: PLC0415
-    from orchestrator.report.charts.chart import in_light, short  # noqa: PLC0415
+    import vl_convert  # noqa: PLC0415  (100 ms)
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = []

@@ -11,9 +11,9 @@ from orchestrator.analysis.comparisons.ranking import Ranking
 from orchestrator.analysis.statistics.formatting import ABSENT, count, joined, ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.report.crossover_wording import break_even_sentence, crossover_sentence
 from orchestrator.report.document import Section
 from orchestrator.report.prose import Bullet, paragraphs, sentence
+from orchestrator.report.sections.crossovers import break_even_sentence, crossover_sentence
 from orchestrator.report.sections.targets import target_verdicts
 from orchestrator.report.wording import (
     ArmNames,

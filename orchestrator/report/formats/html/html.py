@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
+from importlib.metadata import version
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from orchestrator import __version__
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts import Chart, charts_of
-from orchestrator.report.charts.chart import DARK, LIGHT, short
-from orchestrator.report.document import visible
-from orchestrator.report.formats.html.parts import parts_of
+from orchestrator.report.charts.chart import DARK, LIGHT, short, slug
+from orchestrator.report.charts.speedups import SIGNS
+from orchestrator.report.document import Document, Section, visible
 from orchestrator.report.formats.html.rows import trial_columns
 from orchestrator.report.sections.document import document
 from orchestrator.report.wording import ArmNames, arm_names
+from workloads.data.cache import atomic_write, cache_folder
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -27,6 +30,12 @@ MOST_ROWS = 300
 """The most rows of a table; the JSON format has all."""
 
 _HERE = files("orchestrator.report.formats.html")
+_MARKS = SIGNS | {
+    "equal": "=", "better": "▲", "worse": "▼", "best": "★", "pays": "▲", "never": "▼",
+}  # fmt: skip
+
+PagePart: TypeAlias = tuple[str, Section, list[Chart]]
+"""A part of the page: its id, its section and its plots."""
 
 
 def to_html(summary: ReportSummary) -> str:
@@ -38,31 +47,61 @@ def to_html(summary: ReportSummary) -> str:
     name = arm_names(summary)
     report = document(summary)
     plots = charts_of(summary)
-    scripts = [_vega(), _file("plots.js"), _file("trials.js")]
+    arms = [entry.arm for entry in summary.arms]
+    hardware = list(dict.fromkeys(str(arm.hardware) for arm in arms))
+    choices = {
+        "hardware": hardware,
+        "implementation": list(dict.fromkeys(arm.implementation for arm in arms)),
+    }
+    filters = {key: texts for key, texts in choices.items() if len(texts) > 1}
+    outcomes = dict.fromkeys(trial.status.replace("_", " ") for trial in summary.trials)
+    scripts = [vega(), _file("plots.js"), _file("trials.js")]
     return _template().render(
         title=report.title,
         version=__version__,
         policy=_policy(scripts),
         css=_file("page.css"),
         colours=list(zip(LIGHT, DARK, strict=True)),
-        facts=_facts(summary, name),
-        arm_filters=_arm_filters(summary, "plot") if plots else [],
-        trial_filters=_trial_filters(summary, name),
+        head=summary.sweep,
+        arms=len(arms),
+        hardware=name.hardware or f"{len(hardware)} classes",
+        plot_filters=filters if plots else {},
+        trial_filters={"arm": [name(arm) for arm in arms], **filters, "outcome": list(outcomes)},
         parts=parts_of(report, plots),
+        marks=_MARKS,
         trials=bool(summary.trials),
         most_rows=MOST_ROWS,
-        run_id=summary.sweep.run_id,
         figures_json=script_json(_figures(summary, plots, name)),
         trials_json=script_json(trial_columns(summary, name)),
         scripts=scripts,
     )
 
 
+def parts_of(report: Document, plots: Sequence[Chart]) -> list[PagePart]:
+    """Return the sections in their order; plots without one precede the sections on validity."""
+    sections = list(report.sections)
+    missing = [
+        Section(part)
+        for part in dict.fromkeys(plot.part for plot in plots)
+        if not any(section.title.startswith(part) for section in sections)
+    ]
+    validity = (i for i, s in enumerate(sections) if s.title in ("Excluded", "Validity"))
+    end = next(validity, len(sections))
+    return [
+        (
+            f"part-{i}-{slug(section.title) or 'part'}",
+            section,
+            [plot for plot in plots if section.title.startswith(plot.part)],
+        )
+        for i, section in enumerate([*sections[:end], *missing, *sections[end:]], 1)
+    ]
+
+
 def _template() -> Template:
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
 
     engine = Environment(autoescape=True, undefined=StrictUndefined)
-    engine.filters.update(visible=visible, short=short)
+    engine.filters.update(visible=visible, short=short, slug=slug)
     return engine.from_string(_file("page.html.jinja"))
 
 
@@ -71,11 +110,20 @@ def _file(name: str) -> str:
 
 
 @cache
-def _vega() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script, from the installed vl-convert."""
+def vega() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script, from the installed vl-convert.
+
+    vl-convert takes two seconds to make it, so the script is kept in the cache.
+    """
+    kept = cache_folder() / f"vega-of-vl-convert-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        return kept.read_text(encoding="utf-8")
     import vl_convert  # noqa: PLC0415
 
-    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+    script = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+    with suppress(OSError), atomic_write(kept) as file:  # a full disk, or a home that is read-only
+        file.write(script.encode())
+    return script
 
 
 def _policy(scripts: Iterable[str]) -> str:
@@ -108,43 +156,3 @@ def _figures(summary: ReportSummary, plots: Sequence[Chart], name: ArmNames) -> 
         for entry in summary.arms
     }
     return {"arms": arms, "plots": {p.key: p.specification("container") for p in plots}}
-
-
-def _facts(summary: ReportSummary, name: ArmNames) -> list[tuple[str, str]]:
-    head, trials = summary.sweep, summary.sweep.trials
-    hardware = {entry.arm.hardware for entry in summary.arms}
-    return [
-        ("state", head.state),
-        ("trials", f"{trials.complete} complete of {trials.expected}"),
-        ("failed", str(trials.failed)),
-        ("blocks", str(head.blocks)),
-        ("arms", str(len(summary.arms))),
-        ("hardware", name.hardware or f"{len(hardware)} classes"),
-    ]
-
-
-def _arm_filters(summary: ReportSummary, page: str) -> list[tuple[str, str, list[str]]]:
-    """Return the choices of hardware and implementation that have more than one option."""
-    arms = [entry.arm for entry in summary.arms]
-    return [
-        (f"{page}-{key.lower()}", key, choices)
-        for key, choices in (
-            ("Hardware", _unlike(str(arm.hardware) for arm in arms)),
-            ("Implementation", _unlike(arm.implementation for arm in arms)),
-        )
-        if len(choices) > 1
-    ]
-
-
-def _trial_filters(summary: ReportSummary, name: ArmNames) -> list[tuple[str, str, list[str]]]:
-    arms = _unlike(name(entry.arm) for entry in summary.arms)
-    outcomes = _unlike(trial.status.replace("_", " ") for trial in summary.trials)
-    return [
-        ("trial-arm", "Arm", arms),
-        *_arm_filters(summary, "trial"),
-        ("trial-outcome", "Outcome", outcomes),
-    ]
-
-
-def _unlike(texts: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(texts))

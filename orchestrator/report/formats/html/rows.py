@@ -15,25 +15,7 @@ from orchestrator.report.wording import ArmNames, kernel_text
 MOST_SHOWN = 3
 """The most metrics with a column of the table; the details of a trial have all metrics."""
 
-_NUMBERS = ("block", "repeat", "attempt")
-_TEXTS = ("node", "failure")
 _FIRST = ("step_ms", "train_s", "val_accuracy", "val_loss", "val_bits_per_char")
-
-
-class _Texts:
-    """Texts by number, as most are the same for many trials."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {"": 0}
-
-    def number(self, raw: str) -> int:
-        return self._numbers.setdefault(visible(raw), len(self._numbers))
-
-    def numbers(self, cells: Iterable[object]) -> list[int]:
-        return [self.number("" if cell is None else str(cell)) for cell in cells]
-
-    def all(self) -> list[str]:
-        return list(self._numbers)
 
 
 def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
@@ -41,44 +23,43 @@ def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
 
     `arms` are in the order of the summary, which also decides the colours of plots.
     """
-    texts = _Texts()
+    texts = {"": 0}
+
+    def numbered(cells: Iterable[Any]) -> list[int]:
+        return [texts.setdefault(visible(cell or ""), len(texts)) for cell in cells]
+
     trials = summary.trials
-    place = {arm_summary.arm: i for i, arm_summary in enumerate(summary.arms)}
-    params, metrics = config_names(trials), metric_names(trials)
+    place = {entry.arm: i for i, entry in enumerate(summary.arms)}
+    metrics = metric_names(trials)
     cells = {column.name: [column.get(trial) for trial in trials] for column in COLUMNS}
     shown = [m for m in (*summary.sweep.objectives, *_FIRST) if m in metrics]
     return {
         "arms": [
             {
-                "name": visible(name(arm_summary.arm)),
-                "implementation": visible(arm_summary.arm.implementation),
-                "hardware": visible(str(arm_summary.arm.hardware)),
+                "name": visible(name(entry.arm)),
+                "implementation": visible(entry.arm.implementation),
+                "hardware": visible(str(entry.arm.hardware)),
             }
-            for arm_summary in summary.arms
+            for entry in summary.arms
         ],
         "shown": list(dict.fromkeys(shown))[:MOST_SHOWN],
         "arm": [place[trial.arm] for trial in trials],
-        **{name: cells[name] for name in _NUMBERS},
-        **{name: texts.numbers(cells[name]) for name in _TEXTS},
-        "outcome": [texts.number(trial.status.replace("_", " ")) for trial in trials],
+        **{field: cells[field] for field in ("block", "repeat", "attempt")},
+        **{field: numbered(cells[field]) for field in ("node", "failure")},
+        "outcome": numbered(trial.status.replace("_", " ") for trial in trials),
         "run": [visible(trial.run_id) for trial in trials],
-        "kernel": [texts.number(_kernel(trial)) for trial in trials],
-        "params": _columns(params, (trial.config for trial in trials)),
-        "metrics": _columns(metrics, (trial.metrics for trial in trials)),
-        "notes": {
-            column.name: texts.numbers(cells[column.name])
-            for column in QUALIFIERS
-            if any(cells[column.name])
-        },
-        "texts": texts.all(),
+        "kernel": numbered(map(_kernel, trials)),
+        "params": _columns(config_names(trials), [trial.config for trial in trials]),
+        "metrics": _columns(metrics, [trial.metrics for trial in trials]),
+        "notes": {c.name: numbered(cells[c.name]) for c in QUALIFIERS if any(cells[c.name])},
+        "texts": list(texts),
     }
 
 
 def _columns(
-    names: Iterable[str], rows: Iterable[Mapping[str, bool | float | str]]
+    names: Iterable[str], rows: list[Mapping[str, bool | float | str]]
 ) -> dict[str, list[Any]]:
-    every = list(rows)
-    return {visible(name): [_short(row.get(name)) for row in every] for name in names}
+    return {visible(name): [_short(row.get(name)) for row in rows] for name in names}
 
 
 def _short(value: bool | float | str | None) -> bool | float | str | None:
