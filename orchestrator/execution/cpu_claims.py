@@ -11,10 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
-_PATIENCE_S = 10.0
-"""How long to wait for claims of actors that are about to end."""
+from dataclasses import dataclass, field
 
 
 class CpusTaken(RuntimeError):
@@ -23,11 +20,15 @@ class CpusTaken(RuntimeError):
 
 @dataclass(slots=True)
 class CpuClaims:
-    """The CPUs that this process has claimed. `prefix` begins the sockets' names."""
+    """The CPUs that this process has claimed.
+
+    `prefix` begins the sockets' names. `patience_s` is how long to wait for claims of actors that
+    are about to end.
+    """
 
     prefix: str = "rnnsweep-cpu"
-    patience_s: float = _PATIENCE_S
-    _held: dict[int, socket.socket] | None = None
+    patience_s: float = 10.0
+    _held: dict[int, socket.socket] = field(default_factory=dict)
 
     def take(self, number: int) -> tuple[int, ...]:
         """Claim so many CPUs that no other process has; reuse those already held if enough.
@@ -38,18 +39,16 @@ class CpuClaims:
         Raises:
             CpusTaken: too few are free, and stay so.
         """
-        held = self._held or {}
-        if len(held) >= number:
-            return tuple(sorted(held)[:number])
+        if len(self._held) >= number:
+            return tuple(sorted(self._held)[:number])
         self.release()
         usable = sorted(os.sched_getaffinity(0))
         until_s = time.monotonic() + self.patience_s
         while len(usable) >= number:
             starts = range(0, len(usable) - number + 1, number)
             for wanted in (*(usable[start : start + number] for start in starts), usable):
-                if (claims := self._claimed(wanted, number)) is not None:
-                    self._held = claims
-                    return tuple(sorted(claims))
+                if self._claim(wanted, number):
+                    return tuple(sorted(self._held))
             if time.monotonic() >= until_s:
                 break
             time.sleep(0.1)
@@ -60,13 +59,12 @@ class CpuClaims:
 
     def release(self) -> None:
         """Give all of them back."""
-        for claim in (self._held or {}).values():
+        for claim in self._held.values():
             claim.close()
-        self._held = None
+        self._held.clear()
 
-    def _claimed(self, wanted: Sequence[int], number: int) -> dict[int, socket.socket] | None:
-        """Claim `number` of the wanted CPUs; claim nothing and return None if fewer are free."""
-        claims: dict[int, socket.socket] = {}
+    def _claim(self, wanted: Sequence[int], number: int) -> bool:
+        """Claim `number` of the wanted CPUs; return False, with no claim, if fewer are free."""
         for cpu in wanted:
             claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             try:
@@ -74,12 +72,11 @@ class CpuClaims:
             except OSError:
                 claim.close()
                 continue
-            claims[cpu] = claim
-            if len(claims) == number:
-                return claims
-        for claim in claims.values():
-            claim.close()
-        return None
+            self._held[cpu] = claim
+            if len(self._held) == number:
+                return True
+        self.release()
+        return False
 
 
 @contextlib.contextmanager

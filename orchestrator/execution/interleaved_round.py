@@ -12,23 +12,25 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import random
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_ratio, planned_looks
 from orchestrator.core.criteria import Timing
-from orchestrator.core.trial import FailureRecord, Outcome
+from orchestrator.core.trial import FailureRecord
 from orchestrator.execution import telemetry
-from orchestrator.execution.cpu_claims import CpuClaims, CpusTaken
+from orchestrator.execution.cpu_claims import CpusTaken
 from orchestrator.execution.job import Job, Rival, TrialRun
-from orchestrator.execution.trainer_pool import TrainerKey, TrainerPool, make_room, trainer_for
+from orchestrator.execution.trainer_pool import TrainerKey, TrainerPool
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
 from workloads import protocol
+
+E = TypeVar("E", bound=protocol.Event)
 
 _REST_S = 0.02
 """The pause between two slices: threads of the last one may still spin, waiting for work."""
@@ -56,18 +58,9 @@ class InterleavedTrial:
     """The logarithm of the seconds per step of its slice, by turn."""
     windows: list[telemetry.TimeWindow] = field(default_factory=list)
 
-    @property
-    def runs(self) -> bool:
-        """Return whether it can take another slice."""
-        return self.watchdog is not None
-
     def prepare(self, trainer: Trainer) -> None:
         """Load, build and warm up, until the trial waits for its first slice."""
-        trial_run = self.trial_run
-        trial_run.trainer_trials, trial_run.cpus = trainer.trials, trainer.cpus
-        trial_run.setup_s = time.time() - trial_run.started_s
-        trainer.trials += 1
-        trainer.request(self.trial_run.job.request)
+        self.trial_run.begin(trainer)
         self.watchdog = Watchdog(trainer, self.trial_run.job.limits)
         self._until(protocol.Ready)
 
@@ -75,7 +68,6 @@ class InterleavedTrial:
         """Train one slice."""
         self._ask(protocol.Slice())
         done = self._until(protocol.SliceDone)
-        assert isinstance(done, protocol.SliceDone)
         self.logs[turn] = math.log(done.seconds / done.steps)
 
     def finish(self, ratio: PairedRatio | None) -> None:
@@ -88,11 +80,8 @@ class InterleavedTrial:
 
     def end(self, failure: FailureRecord | None = None) -> None:
         """End the trial, with a failure if there is one."""
-        if failure is not None:
-            self.trial_run.failure = failure
-        elif self.watchdog is not None:
-            self.trial_run.keep_output(self.watchdog.trainer.output_tail())
-        self.trial_run.ended, self.trial_run.ended_s = True, time.time()
+        output = self.watchdog.trainer.output_tail() if self.watchdog and not failure else ""
+        self.trial_run.end(failure, output=output)
         self.watchdog = None
 
     def _ask(self, command: protocol.Command) -> None:
@@ -100,7 +89,7 @@ class InterleavedTrial:
         self.watchdog.wake()
         self.watchdog.trainer.send(command)
 
-    def _until(self, kind: type[protocol.Event]) -> protocol.Event:
+    def _until(self, kind: type[E]) -> E:
         """Take events up to the next one of that kind, and return that.
 
         Raises:
@@ -108,21 +97,17 @@ class InterleavedTrial:
             ProtocolError: it ended in another way.
         """
         assert self.watchdog is not None
-        while True:
-            event = self.watchdog.next_event()
-            if event is None:
-                continue
+        for event in self.watchdog.events():
             self.trial_run.take(event)
             match event:
                 case protocol.PhaseEnded("train", at_s, seconds) if kind is protocol.SliceDone:
                     self.windows.append(telemetry.TimeWindow(at_s - seconds, at_s))
-                case protocol.Failure():
-                    raise TrialReportedFailure
-                case protocol.Result() if kind is not protocol.Result:
-                    raise protocol.ProtocolError(f"expected {kind.event}; received a result")
             if isinstance(event, kind):
                 self.watchdog.rest()
                 return event
+        if self.trial_run.failure is not None:
+            raise TrialReportedFailure
+        raise protocol.ProtocolError(f"expected {kind.event}; received a result")
 
 
 class InterleavedRound:
@@ -133,48 +118,43 @@ class InterleavedRound:
         job: Job,
         timing: Timing,
         trainers: TrainerPool,
-        claims: CpuClaims,
         instruments: telemetry.Instruments,
     ) -> None:
-        self._timing, self._trainers, self._claims = timing, trainers, claims
-        self._instruments = instruments
-        jobs = _jobs_of(job, timing)
-        self._trials = [
-            InterleavedTrial(TrialRun(trial_job), key)
-            for trial_job, key in zip(jobs, _keys(jobs), strict=True)
-        ]
+        self._timing, self._trainers, self._instruments = timing, trainers, instruments
+        self._trials: list[InterleavedTrial] = []
+        seen: Counter[TrainerKey] = Counter()
+        for rival in (Rival(job.request, job.cpus), *job.rivals):
+            request = replace(rival.request, measure="timing", slice_s=timing.slice_s)
+            trial_job = replace(job, request=request, cpus=rival.cpus, rivals=())
+            # a trainer of this implementation only, and the same one in the next round
+            key: TrainerKey = f"{request.implementation} [timing]", request.device, rival.cpus
+            seen[key] += 1
+            if seen[key] > 1:  # arms that differ in their settings alone
+                key = f"{key[0]} {seen[key]}", request.device, rival.cpus
+            self._trials.append(InterleavedTrial(TrialRun(trial_job), key))
         self._looks = planned_looks(timing.least, timing.most)
         self._draw = random.Random(job.request.seed)
         self._killed = oom_kills()
-        self._sampler: telemetry.Sampler | None = None
-        self.ended = False
 
     @property
-    def sampler_hangs(self) -> bool:
-        """Return whether the sampler did not end in time: its instruments are in use."""
-        return self._sampler is not None and self._sampler.hangs
-
-    def outcomes(self) -> list[Outcome]:
-        """Return the outcome of each trial, once the round is over."""
-        return [trial.trial_run.outcome() for trial in self._trials]
+    def trial_runs(self) -> list[TrialRun]:
+        """The facts about each trial, which are complete once the round is over."""
+        return [trial.trial_run for trial in self._trials]
 
     def run(self) -> Generator[protocol.Epoch, None, None]:
         """Run the round, yielding a sign of life with the turn now and then."""
         self._make_room()
+        keys = [trial.key for trial in self._trials]
         for trial in self._drawn(self._trials):
             trial.trial_run.started_s = time.time()
             with self._isolated(trial):
-                trial.prepare(self._trainer(trial))
+                trial.prepare(self._trainers.trainer_for(trial.trial_run.job, trial.key, keys))
             yield protocol.Epoch(0, 0.0)
-        self._start_sampler()
-        try:
+        with self._sampled():
             yield from self._turns()
-        finally:
-            self._stop_sampler()
         for trial, ratio in self._ratios():
             with self._isolated(trial):
                 trial.finish(ratio)
-        self.ended = True
 
     def _turns(self) -> Generator[protocol.Epoch, None, None]:
         signed_s = time.monotonic()
@@ -209,7 +189,7 @@ class InterleavedRound:
         return paired_ratio(logs, len(self._looks))
 
     def _running(self) -> list[InterleavedTrial]:
-        return [trial for trial in self._trials if trial.runs]
+        return [trial for trial in self._trials if trial.watchdog is not None]
 
     def _drawn(self, trials: Sequence[InterleavedTrial]) -> list[InterleavedTrial]:
         return self._draw.sample(list(trials), len(trials))
@@ -222,70 +202,33 @@ class InterleavedRound:
         except TrialReportedFailure:
             trial.end()
         except FAILURES as error:
-            reason, message = failure_of(error, self._killed)
-            dead = self._trainers.pop(trial.key, None)
-            trial.end(FailureRecord(reason, message, dead.output_tail() if dead else ""))
-            if dead:
-                dead.close()
-
-    def _trainer(self, trial: InterleavedTrial) -> Trainer:
-        keys = [other.key for other in self._trials]
-        return trainer_for(trial.trial_run.job, self._trainers, trial.key, self._claims, keys)
+            output = self._trainers.end(trial.key)
+            trial.end(FailureRecord(*failure_of(error, self._killed), output))
 
     def _make_room(self) -> None:
         """End other trainers if a fresh one is wanted or memory is short."""
         jobs = [trial.trial_run.job for trial in self._trials]
         wanted = set() if jobs[0].fresh else {trial.key for trial in self._trials}
-        make_room(self._trainers, wanted, 0.0 if jobs[0].fresh else _ROOMY)
+        self._trainers.make_room(wanted, 0.0 if jobs[0].fresh else _ROOMY)
         with contextlib.suppress(CpusTaken):  # the largest number first: the others take from it
             if cpus := [job.cpus for job in jobs if job.cpus is not None]:
-                self._claims.take(max(cpus))
+                self._trainers.claims.take(max(cpus))
 
-    def _start_sampler(self) -> None:
-        """Begin to sample, with one sampler for all, since each rests in the others' slices."""
-        running = self._running()
-        if not running:
+    @contextlib.contextmanager
+    def _sampled(self) -> Iterator[None]:
+        """Sample in the block, with one sampler for all, since each rests in the others' slices."""
+        devices = [trial.trial_run.job.request.device for trial in self._running()]
+        pids = [trial.watchdog.trainer.pid for trial in self._trials if trial.watchdog is not None]
+        if not pids:
+            yield
             return
-        devices = {trial.trial_run.job.request.device for trial in running}
-        pids = [trial.watchdog.trainer.pid for trial in running if trial.watchdog is not None]
-        self._sampler = telemetry.Sampler(
-            "gpu" if "gpu" in devices else "cpu",
-            pids[0],
-            os.environ.get("CUDA_VISIBLE_DEVICES"),
-            self._instruments,
-            pids[1:],
-        )
-        self._sampler.start()
-
-    def _stop_sampler(self) -> None:
-        if self._sampler is None:
-            return
-        recording = self._sampler.stop()
-        for trial in self._trials:
-            device = trial.trial_run.job.request.device
-            trial.trial_run.recording = recording.of(device, trial.windows)
-
-
-def _jobs_of(job: Job, timing: Timing) -> list[Job]:
-    """Return the job of each trial of a round."""
-    members = [Rival(job.request, job.cpus), *job.rivals]
-    return [
-        replace(
-            job,
-            request=replace(member.request, measure="timing", slice_s=timing.slice_s),
-            cpus=member.cpus,
-            rivals=(),
-        )
-        for member in members
-    ]
-
-
-def _keys(jobs: Sequence[Job]) -> list[TrainerKey]:
-    """Return a trainer for each job, of its implementation only and the same in the next round."""
-    seen: Counter[TrainerKey] = Counter()
-    keys = []
-    for job in jobs:
-        key = f"{job.request.implementation} [timing]", job.request.device, job.cpus
-        seen[key] += 1
-        keys.append((f"{key[0]} {seen[key]}" if seen[key] > 1 else key[0], *key[1:]))
-    return keys
+        device: protocol.Device = "gpu" if "gpu" in devices else "cpu"
+        sampler = telemetry.Sampler(device, pids[0], self._instruments, pids[1:])
+        sampler.start()
+        try:
+            yield
+        finally:
+            recording = sampler.stop()
+            for trial in self._trials:
+                device = trial.trial_run.job.request.device
+                trial.trial_run.recording = recording.of(device, trial.windows)

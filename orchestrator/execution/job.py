@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import os
 import platform
 import time
 from collections.abc import Mapping
@@ -113,30 +112,21 @@ class TrialRun:
     artifacts: dict[str, str] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     failure: FailureRecord | None = None
-    ended: bool = False
-    ended_s: float | None = None
+    ended_s: float = 0.0
     cpus: tuple[int, ...] | None = None
-    instruments: telemetry.Instruments = field(default_factory=telemetry.Instruments)
-    _sampler: telemetry.Sampler | None = None
     recording: telemetry.Recording | None = None
 
-    def start_sampler(self, trainer: Trainer) -> None:
-        """Begin to sample the trainer and its node."""
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        self._sampler = telemetry.Sampler(
-            self.job.request.device, trainer.pid, visible, self.instruments
-        )
-        self._sampler.start()
-
-    def stop_sampler(self) -> None:
-        """End the sampling; the outcome then has its telemetry."""
-        if self._sampler is not None:
-            self.recording = self._sampler.stop()
-
     @property
-    def sampler_hangs(self) -> bool:
-        """Return whether the sampler did not end in time: its instruments are in use."""
-        return self._sampler is not None and self._sampler.hangs
+    def ended(self) -> bool:
+        """Return whether the trial is over."""
+        return self.ended_s > 0
+
+    def begin(self, trainer: Trainer) -> None:
+        """Send the request to the trainer: the trial's own setup is over."""
+        self.trainer_trials, self.cpus = trainer.trials, trainer.cpus
+        self.setup_s = time.time() - self.started_s
+        trainer.trials += 1
+        trainer.request(self.job.request)
 
     def take(self, event: protocol.Event) -> None:
         """Note an event of the trainer.
@@ -144,8 +134,6 @@ class TrialRun:
         Raises:
             ProtocolError: it is an artifact that no trial may keep.
         """
-        if self._sampler is not None:
-            self._sampler.take(event)
         match event:
             case protocol.Epoch(index, seconds, validate_s, metrics):
                 self.epochs.append(EpochRecord(index, seconds, validate_s, metrics))
@@ -168,10 +156,16 @@ class TrialRun:
                     message = f"node {platform.node()}: {message}"
                 self.failure = FailureRecord(kind, message, detail)
 
-    def keep_output(self, tail: str) -> None:
-        """Add the trainer's last output to a failure that it reported itself."""
-        if self.failure is not None and tail not in self.failure.output_tail:
-            output = f"{self.failure.output_tail.strip()}\n{tail}".strip()
+    def end(self, failure: FailureRecord | None = None, *, output: str = "") -> None:
+        """End the trial, with a failure if there is one.
+
+        The trainer's last `output` is added to a failure that it reported itself.
+        """
+        self.ended_s = time.time()
+        if failure is not None:
+            self.failure = failure
+        elif self.failure is not None and output not in self.failure.output_tail:
+            output = f"{self.failure.output_tail.strip()}\n{output}".strip()
             self.failure = replace(self.failure, output_tail=output)
 
     def outcome(self) -> Outcome:
@@ -182,10 +176,20 @@ class TrialRun:
             sampled, record = telemetry.record(self.recording, self.started_s, self.metrics)
         if self.job.timing is not None:
             sampled = {k: v for k, v in sampled.items() if k not in _OF_ALL_RIVALS}
+        company: dict[str, str | int] = {}
+        if self.job.neighbours:
+            company["neighbours_at_most"] = self.job.neighbours
+        if self.cpus is not None:
+            company["trainer_cpus"] = shown(self.cpus)
+        status: OutcomeStatus = "complete"
+        if self.failure is not None:
+            status = "failed"
+        elif self.kernel is not None and self.kernel.ran != self.kernel.asked:
+            status = "wrong_kernel"
         return Outcome(
-            status=self._status(),
+            status=status,
             started_s=self.started_s,
-            ended_s=time.time() if self.ended_s is None else self.ended_s,
+            ended_s=self.ended_s,
             attempt=self.job.attempt,
             node=platform.node(),
             metrics={**sampled, **self.metrics, "queue_s": queue_s, "setup_s": self.setup_s},
@@ -193,25 +197,9 @@ class TrialRun:
             slices=tuple(self.slices),
             kernel=self.kernel,
             dataset=self.dataset,
-            environment={**recorded_environment(), **self._company(), **self.environment},
+            environment={**recorded_environment(), **company, **self.environment},
             failure=self.failure,
             trainer_trials=self.trainer_trials,
             artifacts=self.artifacts,
             telemetry=record,
         )
-
-    def _company(self) -> Mapping[str, str | int]:
-        """Return who else may be at work on the node, and which CPUs are this trainer's alone."""
-        facts: dict[str, str | int] = {}
-        if self.job.neighbours:
-            facts["neighbours_at_most"] = self.job.neighbours
-        if self.cpus is not None:
-            facts["trainer_cpus"] = shown(self.cpus)
-        return facts
-
-    def _status(self) -> OutcomeStatus:
-        if self.failure is not None:
-            return "failed"
-        if self.kernel is not None and self.kernel.ran != self.kernel.asked:
-            return "wrong_kernel"
-        return "complete"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -59,21 +60,24 @@ class Watchdog:
         """Stop the clock: the trainer has answered, and waits."""
         self._spent_s += time.monotonic() - self._began
 
-    def next_event(self) -> Event | None:
-        """Return the trainer's next event, or None after a moment without one.
+    def events(self) -> Iterator[Event]:
+        """Yield the trainer's events as they come, up to its result or failure.
 
         Raises:
             TrialFailed: a limit was exceeded.
             TrainerGone: the process ended.
             ProtocolError: it wrote something else than events.
         """
-        event = self.trainer.next_event(_WATCH_S)
-        now = time.monotonic()
-        if event is not None:
-            self._active = now
-        if now - self._looked >= _WATCH_S and not isinstance(event, Result | Failure):
-            self._look(now)
-        return event
+        event = None
+        while not isinstance(event, Result | Failure):
+            event = self.trainer.next_event(_WATCH_S)
+            now = time.monotonic()
+            if event is not None:
+                self._active = now
+            if now - self._looked >= _WATCH_S and not isinstance(event, Result | Failure):
+                self._look(now)
+            if event is not None:
+                yield event
 
     def _look(self, now: float) -> None:
         self._looked = now
@@ -86,15 +90,11 @@ class Watchdog:
             self._cpu_s = max(self._cpu_s, used_s)
         _check_memory(max(self.trainer.memory_mib(), self._family_mib), limits)
         if self._spent_s + now - self._began > limits.trial_s:
-            raise TrialFailed(
-                "time_limit",
-                f"took longer than limits.trial_s allows ({limits.trial_s:g} s)",
-            )
+            message = f"took longer than limits.trial_s allows ({limits.trial_s:g} s)"
+            raise TrialFailed("time_limit", message)
         if now - self._active > limits.idle_s:
-            raise TrialFailed(
-                "hung",
-                f"neither an event nor CPU time for {limits.idle_s:g} s (limits.idle_s)",
-            )
+            message = f"neither an event nor CPU time for {limits.idle_s:g} s (limits.idle_s)"
+            raise TrialFailed("hung", message)
 
 
 def failure_of(error: BaseException, oom_kills_before: int | None) -> tuple[FailureReason, str]:
@@ -109,10 +109,7 @@ def failure_of(error: BaseException, oom_kills_before: int | None) -> tuple[Fail
             return "protocol", f"the trainer wrote a line that is no event: {error}"
         case TrainerGone():
             if error.returncode == -signal.SIGKILL and oom_kills() != oom_kills_before:
-                return (
-                    "out_of_memory",
-                    f"{error}: the kernel's out-of-memory killer was at work",
-                )
+                return "out_of_memory", f"{error}: the kernel's out-of-memory killer was at work"
             return "crash", str(error)
     return "crash", f"the trainer process could not be started: {error}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def probe_gpus(root: Path) -> GpuProbe:
         root: the folder that holds `sys`, where GPUs without a driver are seen.
     """
     try:
-        with Nvml() as nvml:
+        with contextlib.closing(Nvml()) as nvml:
             return _ask(nvml)
     except NvmlError as error:
         if error.no_library:

@@ -165,18 +165,17 @@ class NvmlDevice:
 
 
 class Nvml:
-    """NVML, opened. A context manager; threads may share it, and several may be open at once."""
+    """NVML, opened. Threads may share it, and several may be open at once.
 
-    def __enter__(self) -> Nvml:
-        """Open NVML.
+    Raises:
+        NvmlError: there is none, its driver is not loaded or of another version, ….
+    """
 
-        Raises:
-            NvmlError: there is none, its driver is not loaded or of another version, ….
-        """
+    def __init__(self) -> None:
         _call("nvmlInit")
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close it; never raise."""
         with contextlib.suppress(NvmlError):
             _call("nvmlShutdown")
 

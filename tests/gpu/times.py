@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from orchestrator.diagnostics.peaks.measurement import WORKLOAD
-from orchestrator.execution.telemetry import Sampler, record
+from orchestrator.execution.telemetry import Instruments, Sampler, record
 from orchestrator.hardware import probe
 from tests.benchmarks.contenders.pairs import ask, opened, write_question
 from tests.gpu.lab import Answer, Lab
@@ -153,7 +153,7 @@ def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
     if not probe().gpus:
         yield Outcome("telemetry", shape.name, "skipped", backend, arm, "NVML sees no GPU")
         return
-    sampler = Sampler("gpu", lab.pid(backend), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    sampler = Sampler("gpu", lab.pid(backend), Instruments())
     sampler.start()
     answer = lab.ask("synthetic", arm, settings, listen=sampler.take)
     recording = sampler.stop()
@@ -161,7 +161,8 @@ def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
     inside = [gpu for sample in recording.inside() for gpu in sample.gpus[:1]]
     watts = [gpu.power_w for gpu in inside if gpu.power_w is not None]
     measured |= {"samples": len(inside), "window_s": recording.timed_s}
-    measured["not reported"] = "; ".join(map(str, recording.gpu_problems))
+    errors = [str(error) for gpu in recording.gpu_errors for error in gpu.values()]
+    measured["not reported"] = recording.gpu_reason or "; ".join(errors)
     if watts:
         measured["energy_j by power"] = statistics.fmean(watts) * recording.timed_s
     yield _judged_trial("telemetry", shape.name, arm, answer, measured, implausible(measured))

@@ -1,4 +1,4 @@
-"""TrainerPool of real processes, for tests of whoever keeps them."""
+"""A pool of real trainers, for tests of whoever keeps them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from orchestrator.execution.trainer_pool import TrainerPool
 @pytest.fixture
 def trainers() -> Iterator[TrainerPool]:
     """None at first; those that a test starts end with it."""
-    held: TrainerPool = {}
-    yield held
-    for trainer in held.values():
-        trainer.close()
+    pool = TrainerPool()
+    yield pool
+    pool.close()

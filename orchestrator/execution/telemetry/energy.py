@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
-from orchestrator.execution.telemetry.readings import Recording
-from orchestrator.execution.telemetry.samples import growth
+from orchestrator.core.trial import Telemetry
+from orchestrator.execution.telemetry.readings import Recording, growth
 
 LEAST_S = 10.0
 """The least length of all timed epochs together: the counters move about every 100 ms."""
@@ -18,58 +15,38 @@ _DENSE = 0.95
 """Shorter epochs are measured if they make at least this share of the time from the first to the
 last: next to nothing runs between them."""
 
-_CALLS = ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage")
+_CALLS = ("nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption")
 """The calls of NVML that energy is measured by."""
 
 _NOT_COVERED = "the samples do not cover all of the timed epochs"
+_SHARED = "another trainer was at work on the node, and the energy of its CPUs includes both"
 
 
-@dataclass(frozen=True, slots=True)
-class Energy:
-    """Joules of the timed epochs, or the reason why they are unknown.
+def energy_of(recording: Recording) -> tuple[dict[str, float], Telemetry]:
+    """Return joules of the timed epochs by scope, and the telemetry with what qualifies their sum.
 
-    `method` is `nvml_counter`, `nvml_power` or `rapl`, or two of them joined by `+`; `scope` is
-    `gpu`, `gpu+cpu_package` or `cpu_package`. `parts` are joules by scope.
+    A trial on a GPU counts its GPUs (scope `gpu`, method `nvml_counter` or `nvml_power`), and the
+    CPU packages if they can be read (`cpu_package`, `rapl`). A trial on the CPU counts the CPU
+    packages. These are the node's: they include whatever else ran there. If another trainer was at
+    work there, they do not count.
     """
-
-    joules: float | None = None
-    method: str = ""
-    scope: str = ""
-    parts: Mapping[str, float] = field(default_factory=dict)
-    reason: str | None = None
-
-
-def energy_of(recording: Recording) -> Energy:
-    """Return the energy of the timed epochs.
-
-    A trial on a GPU counts its GPUs, and the CPU packages if they can be read. A trial on the CPU
-    counts the CPU packages. These are the node's: they include whatever else ran there. If another
-    trainer was at work there, they do not count.
-    """
-    samples = recording.samples
-    if recording.device == "cpu" and all(sample.package_j is None for sample in samples):
-        return Energy(reason=recording.package_reason or _NOT_COVERED)
-    reason = _too_short(recording)
-    if reason is not None:
-        return Energy(reason=reason)
+    samples, on_cpu = recording.samples, recording.device == "cpu"
+    if on_cpu and all(sample.package_j is None for sample in samples):
+        return {}, Telemetry(energy_absent=recording.package_reason or _NOT_COVERED)
+    if reason := _too_short(recording):
+        return {}, Telemetry(energy_absent=reason)
+    gpu_j, method, reason = (None, "", None) if on_cpu else _gpus(recording)
+    parts = {} if gpu_j is None else {"gpu": gpu_j}
     is_shared = any(s.node.other_trainers for s in recording.inside() if s.node)
-    package_j = None
-    if not is_shared:  # a counter that does not move does not count
-        counts = ((sample, sample.package_j) for sample in samples)
-        package_j = growth(counts, recording.windows) or None
-    parts = {} if package_j is None else {"cpu_package": package_j}
-    if recording.device == "cpu" and package_j is not None:
-        return Energy(package_j, "rapl", "cpu_package", parts)
-    if recording.device == "cpu":
-        reason = "another trainer was at work on the node, and the energy of its CPUs includes both"
-        return Energy(reason=reason if is_shared else _not_covered(recording))
-    gpu_j, method, reason = _gpus(recording)
-    if gpu_j is None:
-        return Energy(parts=parts, reason=reason)
-    parts = {"gpu": gpu_j, **parts}
-    if package_j is None:
-        return Energy(gpu_j, method, "gpu", parts)
-    return Energy(gpu_j + package_j, f"{method}+rapl", "gpu+cpu_package", parts)
+    package_j = growth(((sample, sample.package_j) for sample in samples), recording.windows)
+    if package_j and not is_shared:  # a counter that does not move does not count
+        parts["cpu_package"] = package_j
+        method = f"{method}+rapl" if method else "rapl"
+    elif on_cpu:
+        reason = _SHARED if is_shared else _not_covered(recording)
+    if reason:
+        return parts, Telemetry(energy_absent=reason)
+    return parts, Telemetry(energy_method=method, energy_scope="+".join(parts))
 
 
 def _too_short(recording: Recording) -> str | None:
@@ -94,10 +71,9 @@ def _not_covered(recording: Recording) -> str:
 
 def _gpus(recording: Recording) -> tuple[float | None, str, str | None]:
     """Return the joules of all GPUs of the trial, the method, and why there are none."""
-    problems = recording.gpu_problems
     count = max((len(sample.gpus) for sample in recording.samples), default=0)
     if not count:
-        return None, "", "; ".join(map(str, problems)) or "no GPU could be read"
+        return None, "", recording.gpu_reason or "no GPU could be read"
     total_j, method = 0.0, "nvml_counter"
     for index in range(count):
         readings = [(s, s.gpus[index]) for s in recording.samples if index < len(s.gpus)]
@@ -106,7 +82,9 @@ def _gpus(recording: Recording) -> tuple[float | None, str, str | None]:
             joules = growth(((s, gpu.integrated_j) for s, gpu in readings), recording.windows)
             method = "nvml_power"
         if not joules:
-            refused = [str(p) for p in problems if p.gpu == index and p.call in _CALLS]
-            return None, "", "; ".join(refused) or f"GPU {index}: {_not_covered(recording)}"
+            errors = recording.gpu_errors[index] if recording.gpu_errors else {}
+            reasons = [str(errors[call]) for call in _CALLS if call in errors]
+            reasons = reasons or [recording.gpu_reason or _not_covered(recording)]
+            return None, "", "; ".join(f"GPU {index}: {reason}" for reason in reasons)
         total_j += joules
     return total_j, method, None

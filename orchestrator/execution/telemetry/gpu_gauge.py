@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
-from orchestrator.execution.telemetry.paced import Paced
-from orchestrator.execution.telemetry.readings import GpuProblem, GpuReading
+from orchestrator.execution.telemetry.readings import GpuReading
+from orchestrator.execution.telemetry.sensors import Paced
 from orchestrator.hardware import Gpu, visible_gpus
 from orchestrator.hardware.nvml import Nvml, NvmlDevice, NvmlError
 
@@ -15,46 +17,15 @@ _PCIE_S = 2.0
 _PROCESSES_S = 5.0
 """How often the processes that compute there are listed."""
 
-_SHARE = 0.001
-"""The most of a core that each of these may take: some drivers spin where others wait."""
-
-
-class KeptNvml:
-    """NVML, opened at the first use and kept open between trials: opening takes long.
-
-    `highest_mhz` is the highest clock of each GPU so far, by its UUID.
-    """
-
-    def __init__(self) -> None:
-        self._nvml: Nvml | None = None
-        self.highest_mhz: dict[str, float] = {}
-
-    def get(self) -> Nvml:
-        """Return NVML, open.
-
-        Raises:
-            NvmlError: it cannot be opened.
-        """
-        if self._nvml is None:
-            self._nvml = Nvml().__enter__()
-        return self._nvml
-
-    def close(self) -> None:
-        """Close it; the next use opens it again."""
-        if self._nvml is not None:
-            self._nvml.__exit__(None, None, None)
-            self._nvml = None
-
 
 class _VisibleGpu:
     """One GPU that the trainer sees."""
 
-    def __init__(self, device: NvmlDevice, highest_mhz: dict[str, float]) -> None:
-        self.device = device
+    def __init__(self, uuid: str, device: NvmlDevice) -> None:
+        self.uuid, self.device = uuid, device
         self.has_counter = device.number("energy_j") is not None
-        self._highest_mhz = highest_mhz
-        self._pcie = Paced(self._read_pcie, _PCIE_S, _SHARE)
-        self._others = Paced(self._count_others, _PROCESSES_S, _SHARE)
+        self._pcie = Paced(self._read_pcie, _PCIE_S)
+        self._others = Paced(self._count_others, _PROCESSES_S)
 
     def quick(self) -> GpuReading:
         """Read the energy counter, or else the power."""
@@ -65,24 +36,21 @@ class _VisibleGpu:
     def whole(self, quick: GpuReading, family: Collection[int], trainers: int) -> GpuReading:
         """Read the rest."""
         device = self.device
-        power_w = device.number("power_w") if self.has_counter else quick.power_w
-        pcie = self._pcie.value() or (None, None)
-        others = self._others.value(family, trainers)
-        memory, reasons = device.memory(), device.clock_reasons()
-        clock_mhz = device.number("sm_clock_mhz")
-        return GpuReading(
-            quick.energy_j,
-            power_w,
-            device.utilization_pct(),
-            memory.used_mib if memory else None,
-            memory.total_mib if memory else None,
-            device.number("temperature_c"),
-            clock_mhz,
-            device.number("memory_clock_mhz"),
-            None if reasons is None else tuple(sorted(reasons)),
-            *pcie,
-            others,
-            highest_sm_clock_mhz=self._highest(clock_mhz),
+        memory = device.memory()
+        pcie_rx_mib_s, pcie_tx_mib_s = self._pcie.value() or (None, None)
+        return replace(
+            quick,
+            power_w=device.number("power_w") if self.has_counter else quick.power_w,
+            utilization_pct=device.utilization_pct(),
+            memory_used_mib=memory.used_mib if memory else None,
+            memory_total_mib=memory.total_mib if memory else None,
+            temperature_c=device.number("temperature_c"),
+            sm_clock_mhz=device.number("sm_clock_mhz"),
+            memory_clock_mhz=device.number("memory_clock_mhz"),
+            clock_reasons=device.clock_reasons(),
+            pcie_rx_mib_s=pcie_rx_mib_s,
+            pcie_tx_mib_s=pcie_tx_mib_s,
+            other_processes=self._others.value(family, trainers),
         )
 
     def _read_pcie(self) -> tuple[float | None, float | None]:
@@ -99,37 +67,35 @@ class _VisibleGpu:
         strangers = pids.difference(family)
         return len(strangers) if len(strangers) < len(pids) else max(0, len(pids) - trainers)
 
-    def _highest(self, clock_mhz: float | None) -> float | None:
-        uuid = self.device.uuid()
-        if uuid is not None and clock_mhz is not None:
-            clock_mhz = max(clock_mhz, self._highest_mhz.get(uuid, 0.0))
-            self._highest_mhz[uuid] = clock_mhz
-        return clock_mhz
-
 
 class GpuGauge:
-    """A reader of the GPUs that a trainer sees, made for each trial: GPUs come and go.
+    """A reader of the GPUs that a trainer sees, kept between trials: opening NVML takes long.
 
     `reason` is why none can be read.
     """
 
-    def __init__(self, nvml: KeptNvml, visible: str | None) -> None:
-        """Look the GPUs up; never raise. `visible` is the trainer's `CUDA_VISIBLE_DEVICES`."""
-        self._nvml = nvml
+    def __init__(self) -> None:
+        self._nvml: Nvml | None = None
         self._gpus: list[_VisibleGpu] = []
+        self._highest_mhz: dict[str, float] = {}
         self.reason: str | None = None
+
+    def find(self) -> None:
+        """Find the GPUs of a trial; never raise. GPUs come and go between trials."""
+        self._gpus, self.reason = [], None
         try:
-            devices = _visible(nvml.get(), visible)
-            self._gpus = [_VisibleGpu(device, nvml.highest_mhz) for device in devices]
+            self._nvml = self._nvml or Nvml()
+            self._gpus = list(_visible(self._nvml))
             if not self._gpus:
                 self.reason = "NVML shows none of the GPUs that the trainer sees"
         except NvmlError as error:
             self.reason = f"no GPU can be read: {error}"
 
-    def close(self) -> None:
-        """Release the GPUs. If one was lost, close NVML too, which does not know it any more."""
-        if self.reason or any(gpu.device.lost for gpu in self._gpus):
+    def release(self) -> None:
+        """End a trial. If a GPU was lost, close NVML, which does not know it any more."""
+        if self._nvml and (self.reason or any(gpu.device.lost for gpu in self._gpus)):
             self._nvml.close()
+            self._nvml = None
 
     @property
     def counts_energy(self) -> bool:
@@ -137,15 +103,9 @@ class GpuGauge:
         return all(gpu.has_counter for gpu in self._gpus)
 
     @property
-    def problems(self) -> tuple[GpuProblem, ...]:
-        """Return why no GPU can be read, and the calls that GPUs refuse."""
-        if self.reason is not None:
-            return (GpuProblem(self.reason),)
-        return tuple(
-            GpuProblem(str(error), index, call)
-            for index, gpu in enumerate(self._gpus)
-            for call, error in sorted(gpu.device.errors.items())
-        )
+    def errors(self) -> list[Mapping[str, NvmlError]]:
+        """The last error of each call, for each GPU."""
+        return [dict(gpu.device.errors) for gpu in self._gpus]
 
     def read(self, *, family: Collection[int] | None, trainers: int = 1) -> tuple[GpuReading, ...]:
         """Return a reading of each GPU.
@@ -158,11 +118,21 @@ class GpuGauge:
         if family is None:
             return readings
         pairs = zip(self._gpus, readings, strict=True)
-        return tuple(gpu.whole(quick, family, trainers) for gpu, quick in pairs)
+        return tuple(
+            self._with_highest_clock(gpu.uuid, gpu.whole(quick, family, trainers))
+            for gpu, quick in pairs
+        )
+
+    def _with_highest_clock(self, uuid: str, reading: GpuReading) -> GpuReading:
+        if reading.sm_clock_mhz is None:
+            return reading
+        highest_mhz = max(reading.sm_clock_mhz, self._highest_mhz.get(uuid, 0.0))
+        self._highest_mhz[uuid] = highest_mhz
+        return replace(reading, highest_sm_clock_mhz=highest_mhz)
 
 
-def _visible(nvml: Nvml, visible: str | None) -> list[NvmlDevice]:
-    """Return the GPUs that the trainer sees, in its order."""
+def _visible(nvml: Nvml) -> Iterator[_VisibleGpu]:
+    """Yield the GPUs that a trainer of this process sees, in its order."""
     devices: dict[str, NvmlDevice] = {}
     gpus: list[Gpu] = []
     for index in range(nvml.count()):
@@ -173,5 +143,6 @@ def _visible(nvml: Nvml, visible: str | None) -> list[NvmlDevice]:
         uuid = device.uuid()
         if uuid is not None:
             devices[uuid] = device
-            gpus.append(Gpu(index, device.name() or "", uuid, 0))
-    return [devices[gpu.uuid] for gpu in visible_gpus(tuple(gpus), visible)]
+            gpus.append(Gpu(index, "", uuid, None))
+    for gpu in visible_gpus(tuple(gpus), os.environ.get("CUDA_VISIBLE_DEVICES")):
+        yield _VisibleGpu(gpu.uuid, devices[gpu.uuid])

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from orchestrator.execution.telemetry.cpu_sensors import CpuClocks
-from orchestrator.execution.telemetry.paced import Paced
 from orchestrator.execution.telemetry.readings import NodeReading
+from orchestrator.execution.telemetry.sensors import CpuClocks, Paced
 
-_LOOK_S, _LOOK_SHARE = 10.0, 0.002
-"""How often all processes are listed, and the most of a core that this may take."""
+_LOOK_S = 10.0
+"""How often all processes are listed."""
 
 _SENSORS_S = 2.0
 """How often temperature and clocks are read."""
@@ -90,7 +89,7 @@ class NodeGauge:
         clocks = CpuClocks(self._cpus or range(os.cpu_count() or 1))
         self._clocks = Paced(lambda: (clocks.share(), clocks.throttled_s()), _SENSORS_S)
         self._temperature = Paced(_cpu_temperature, _SENSORS_S)
-        self._look = Paced(self._look_now, _LOOK_S, _LOOK_SHARE)
+        self._look = Paced(self._look_now, _LOOK_S)
         self._cpu_s = 0.0, 0.0, 0.0
         self._used_s: dict[int, float] = {}
         self._most_s = 0.0

@@ -1,4 +1,4 @@
-"""Readings of a node and its GPUs as plain data, up to the recording of a whole trial.
+"""Readings of a node and its GPUs as plain data, up to the bounded recording of a whole trial.
 
 Absent values are None, never 0.
 """
@@ -6,16 +6,29 @@ Absent values are None, never 0.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.hardware.nvml import THROTTLING
+from orchestrator.hardware.nvml import THROTTLING, NvmlError
 from workloads.protocol import Device
 
 _INTENDED = frozenset(
     {"gpu_idle", "sw_power_cap", "applications_clocks_setting", "display_clock_setting"}
 )
 """Reasons for a low clock that are the GPU's own load, or the user's wish: as in every trial."""
+
+_LATE_S = 2.5
+"""Power is not integrated between samples further apart than this: nobody knows what was drawn."""
+
+_EDGE_S = 1.0
+"""Samples this close to an edge of a window stay, since energy is read off them."""
+
+_EDGES = 1_000
+"""The most edges that are kept: more would be of windows too short to count."""
+
+_BEYOND_S = 0.5
+"""How far beyond the first and last sample a total is extrapolated, for an edge between samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +47,7 @@ class GpuReading:
     temperature_c: float | None = None
     sm_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
-    clock_reasons: tuple[str, ...] | None = None
+    clock_reasons: frozenset[str] | None = None
     pcie_rx_mib_s: float | None = None
     pcie_tx_mib_s: float | None = None
     other_processes: int | None = None
@@ -45,14 +58,14 @@ class GpuReading:
     def throttled_pct(self) -> float | None:
         """100 if the GPU was slowed down against the user's wish, else 0."""
         reasons = self.clock_reasons
-        return None if reasons is None else 100.0 * bool(THROTTLING.intersection(reasons))
+        return None if reasons is None else 100.0 * bool(THROTTLING & reasons)
 
     @property
     def clock_drop_pct(self) -> float | None:
         """How far the clock is below the highest one seen; 0 if the GPU's own load is why."""
         if self.sm_clock_mhz is None or not self.highest_sm_clock_mhz:
             return None
-        if _INTENDED.intersection(self.clock_reasons or ()):
+        if self.clock_reasons and _INTENDED & self.clock_reasons:
             return 0.0
         return max(0.0, 100 * (1 - self.sm_clock_mhz / self.highest_sm_clock_mhz))
 
@@ -109,29 +122,19 @@ class TimeWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuProblem:
-    """A reason why readings are absent: of one GPU and one call of NVML, or of all GPUs."""
-
-    text: str
-    gpu: int | None = None
-    call: str | None = None
-
-    def __str__(self) -> str:
-        return self.text if self.gpu is None else f"GPU {self.gpu}: {self.text}"
-
-
-@dataclass(frozen=True, slots=True)
 class Recording:
     """A trial's samples and the windows of its timed epochs, which do not overlap.
 
-    `gpu_problems` are reasons why readings of its GPUs are absent; `package_reason` is the reason
-    why the energy of the CPU is. `cost_pct` is what the sampling took, in percent of one core.
+    `gpu_reason` is why none of its GPUs could be read, and `gpu_errors` has the last error of each
+    call of NVML for each of them. `package_reason` is why the energy of the CPU is absent.
+    `cost_pct` is what the sampling took, in percent of one core.
     """
 
     device: Device
     samples: Sequence[Sample]
     windows: Sequence[TimeWindow]
-    gpu_problems: Sequence[GpuProblem] = ()
+    gpu_reason: str | None = None
+    gpu_errors: Sequence[Mapping[str, NvmlError]] = ()
     package_reason: str | None = None
     cost_pct: float | None = None
 
@@ -143,7 +146,7 @@ class Recording:
         if device == "gpu":
             return replace(self, windows=windows)
         samples = [replace(sample, gpus=()) for sample in self.samples]
-        return replace(self, device=device, samples=samples, windows=windows, gpu_problems=())
+        return replace(self, device=device, samples=samples, windows=windows)
 
     @property
     def timed_s(self) -> float:
@@ -161,6 +164,64 @@ class Recording:
         return [sample for sample in self.samples if holds(sample)]
 
 
+class SampleBuffer:
+    """Samples in the order of time.
+
+    Samples of energy alone stay next to the edges of windows only. Every other one is dropped when
+    there are too many.
+    """
+
+    def __init__(self, limit: int = 8_192) -> None:
+        self._limit = limit
+        self._kept: list[Sample] = []
+        self._recent: deque[Sample] = deque()
+        self._edges: list[float] = []
+        self._power: dict[int, tuple[float, float, float]] = {}
+
+    def add(self, sample: Sample) -> None:
+        """Keep a sample; drop one that is not later than the previous one."""
+        if self._recent and sample.at_s <= self._recent[-1].at_s:
+            return
+        gpus = tuple(self._integrated(index, sample) for index in range(len(sample.gpus)))
+        self._recent.append(replace(sample, gpus=gpus))
+        while sample.at_s - self._recent[0].at_s > 2 * _EDGE_S:
+            oldest = self._recent.popleft()
+            if oldest.node is not None or self._must_stay(oldest):
+                self._kept.append(oldest)
+        if len(self._kept) > self._limit:
+            numbered = enumerate(self._kept)
+            self._kept = [s for number, s in numbered if number % 2 or self._must_stay(s)]
+            self._limit = max(self._limit, 2 * len(self._kept))
+
+    def edge(self, at_s: float) -> None:
+        """Note that a window begins or ends then."""
+        bisect.insort(self._edges, at_s)
+        del self._edges[:-_EDGES]
+
+    def all(self) -> Sequence[Sample]:
+        """Return the samples."""
+        return (*self._kept, *self._recent)
+
+    def _integrated(self, index: int, sample: Sample) -> GpuReading:
+        """Integrate power as it comes, so that dropped samples have been counted."""
+        reading = sample.gpus[index]
+        if reading.power_w is None:
+            return reading
+        before_s, before_w, total_j = self._power.get(index, (sample.at_s, 0.0, 0.0))
+        since_s = sample.at_s - before_s
+        if sample.slept or since_s > _LATE_S:
+            total_j = 0.0
+        else:
+            total_j += since_s * (before_w + reading.power_w) / 2
+        self._power[index] = sample.at_s, reading.power_w, total_j
+        return replace(reading, integrated_j=total_j)
+
+    def _must_stay(self, sample: Sample) -> bool:
+        at = bisect.bisect_left(self._edges, sample.at_s)
+        near = self._edges[max(0, at - 1) : at + 1]
+        return sample.slept or any(abs(edge_s - sample.at_s) <= _EDGE_S for edge_s in near)
+
+
 def merged(windows: Iterable[TimeWindow]) -> list[TimeWindow]:
     """Return the windows in order, those that touch or overlap as one: nothing counts twice."""
     result: list[TimeWindow] = []
@@ -172,3 +233,42 @@ def merged(windows: Iterable[TimeWindow]) -> list[TimeWindow]:
         else:
             result.append(window)
     return result
+
+
+def growth(
+    points: Iterable[tuple[Sample, float | None]], windows: Sequence[TimeWindow]
+) -> float | None:
+    """Return how much a counter grew in the windows together; None if that is unknown.
+
+    It is unknown around a moment where the count falls, since the counter was reset, or where the
+    machine was suspended. Samples that are far apart are no hole: the counter kept counting.
+    """
+    at_s, total, holes = list[float](), list[float](), list[int]()
+    slept = False
+    for sample, count in points:
+        slept = slept or sample.slept
+        if count is None:
+            continue
+        if total and (slept or count < total[-1]):
+            holes.append(len(total))
+        slept = False
+        at_s.append(sample.at_s)
+        total.append(count)
+    if len(at_s) < 2 or not windows:
+        return None
+
+    def interpolated(edge_s: float) -> tuple[int, float]:
+        """Return the place of an edge, as the index of the point before it, and the count then."""
+        index = min(max(bisect.bisect_right(at_s, edge_s) - 1, 0), len(at_s) - 2)
+        share = (edge_s - at_s[index]) / (at_s[index + 1] - at_s[index])
+        return index, total[index] + share * (total[index + 1] - total[index])
+
+    grown = 0.0
+    for window in windows:
+        if window.began_s < at_s[0] - _BEYOND_S or window.ended_s > at_s[-1] + _BEYOND_S:
+            return None
+        (first, before), (last, after) = interpolated(window.began_s), interpolated(window.ended_s)
+        if any(first < hole <= last + 1 for hole in holes):
+            return None
+        grown += after - before
+    return grown

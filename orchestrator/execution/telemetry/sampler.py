@@ -9,27 +9,24 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import psutil
 
-from orchestrator.execution.telemetry.cpu_sensors import Rapl
-from orchestrator.execution.telemetry.gpu_gauge import GpuGauge, KeptNvml
+from orchestrator.execution.telemetry.gpu_gauge import GpuGauge
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
 from orchestrator.execution.telemetry.readings import (
-    GpuProblem,
     GpuReading,
     Recording,
     Sample,
+    SampleBuffer,
     TimeWindow,
     merged,
 )
-from orchestrator.execution.telemetry.samples import SampleBuffer
+from orchestrator.execution.telemetry.sensors import Rapl
+from orchestrator.hardware.nvml import NvmlError
 from workloads import protocol
-
-_TRAINING = "train"
-"""The phase of the timed epochs."""
 
 _SETTLE_S = 0.05
 """A trial that is over before this is not sampled: it is too short for any figure."""
@@ -61,12 +58,16 @@ _SUSPENSION_S = 0.5
 class Instruments:
     """Instruments that are kept from trial to trial: opening NVML or listing processes takes long.
 
-    One sampler uses it at a time.
+    One sampler uses them at a time.
     """
 
-    nvml: KeptNvml = field(default_factory=KeptNvml)
+    gpus: GpuGauge = field(default_factory=GpuGauge)
     neighbours: Neighbours = field(default_factory=Neighbours)
     rapl: Rapl = field(default_factory=Rapl)
+
+    def renew(self) -> None:
+        """Replace all of them: a sampler that hangs keeps the old ones."""
+        self.gpus, self.neighbours, self.rapl = GpuGauge(), Neighbours(), Rapl()
 
 
 class Sampler:
@@ -76,8 +77,7 @@ class Sampler:
         self,
         device: protocol.Device,
         pid: int,
-        visible: str | None,
-        instruments: Instruments | None = None,
+        instruments: Instruments,
         rivals: Collection[int] = (),
     ) -> None:
         """Prepare to sample a trainer.
@@ -85,29 +85,22 @@ class Sampler:
         Args:
             device: the trial's device; a trial on the CPU has no GPU.
             pid: the trainer's process.
-            visible: the trainer's `CUDA_VISIBLE_DEVICES`.
             instruments: from the previous trial, whose sampler must have been stopped.
             rivals: the processes of other trainers that are timed in turns with this one. They
                 are no disturbance, since each rests in the others' slices.
         """
-        self._device, self._pid, self._visible = device, pid, visible
-        self._rivals = tuple(rivals)
-        self._instruments = instruments or Instruments()
+        self._device, self._pid, self._rivals = device, pid, tuple(rivals)
+        self._instruments, self._rapl = instruments, instruments.rapl
+        self._neighbours = instruments.neighbours
+        self._gpus = instruments.gpus if device == "gpu" else None
         self._lock = threading.Lock()
         self._samples = SampleBuffer()
         self._windows: list[TimeWindow] = []
-        self._gpu_problems: tuple[GpuProblem, ...] = ()
-        self._package_reason: str | None = None
         self._failure: str | None = None
         self._cost_pct: float | None = None
         self._slept_s = _slept_s()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="telemetry")
-
-    @property
-    def hangs(self) -> bool:
-        """Return whether it was stopped and still waits for its GPU: its instruments are in use."""
-        return self._ending.is_set() and self._thread.is_alive()
 
     def start(self) -> None:
         """Begin to sample. If no thread can be started, the trial continues without telemetry."""
@@ -116,14 +109,11 @@ class Sampler:
 
     def take(self, event: protocol.Event) -> None:
         """Note where the training of a timed epoch begins and ends."""
-        if not isinstance(event, protocol.PhaseBegan | protocol.PhaseEnded):
-            return
-        if event.phase != _TRAINING:
-            return
-        with self._lock:
-            self._samples.edge(event.at_s)
-        if isinstance(event, protocol.PhaseEnded):
-            self._windows.append(TimeWindow(event.at_s - event.seconds, event.at_s))
+        if isinstance(event, protocol.PhaseBegan | protocol.PhaseEnded) and event.phase == "train":
+            with self._lock:
+                self._samples.edge(event.at_s)
+            if isinstance(event, protocol.PhaseEnded):
+                self._windows.append(TimeWindow(event.at_s - event.seconds, event.at_s))
 
     def stop(self) -> Recording:
         """End the sampling and return everything that was recorded."""
@@ -132,17 +122,19 @@ class Sampler:
             self._thread.join(timeout=_LAST_SAMPLE_S)
         with self._lock:
             samples = self._samples.all()
-        problems = self._gpu_problems
-        if self._failure is not None:
-            problems = (*problems, GpuProblem(self._failure))
-        if self._thread.is_alive() and self._device == "gpu":
-            problems = (*problems, GpuProblem(f"NVML did not answer within {_LAST_SAMPLE_S:g} s"))
+        gpu_reason, gpu_errors = self._failure, list[Mapping[str, NvmlError]]()
+        if self._thread.is_alive():  # it waits for its GPU, and has its instruments in use
+            self._instruments.renew()
+            gpu_reason = f"NVML did not answer within {_LAST_SAMPLE_S:g} s"
+        elif self._gpus is not None:
+            gpu_reason, gpu_errors = gpu_reason or self._gpus.reason, self._gpus.errors
         return Recording(
             self._device,
             samples,
             merged(self._windows),
-            problems,
-            self._failure or self._package_reason,
+            gpu_reason,
+            gpu_errors,
+            self._failure or self._rapl.reason,
             self._cost_pct,
         )
 
@@ -152,12 +144,11 @@ class Sampler:
         if self._ending.wait(_SETTLE_S):
             return
         began_s, began_cpu_s = time.monotonic(), time.thread_time()
-        gpus = None
         try:
-            node = NodeGauge(self._pid, self._instruments.neighbours, self._rivals)
-            if self._device == "gpu":
-                gpus = GpuGauge(self._instruments.nvml, self._visible)
-            self._loop(gpus, node, self._instruments.rapl)
+            node = NodeGauge(self._pid, self._neighbours, self._rivals)
+            if self._gpus is not None:
+                self._gpus.find()
+            self._loop(node)
         except psutil.Error:
             pass  # the trainer has ended; what was sampled so far stays
         except Exception as error:  # noqa: BLE001  (a trial must outlive its telemetry)
@@ -166,13 +157,13 @@ class Sampler:
             sampled_s = time.monotonic() - began_s
             if sampled_s > _WHOLE_S:
                 self._cost_pct = 100 * (time.thread_time() - began_cpu_s) / sampled_s
-            if gpus is not None:
-                gpus.close()
+            if self._gpus is not None:
+                self._gpus.release()
 
-    def _loop(self, gpus: GpuGauge | None, node: NodeGauge, rapl: Rapl) -> None:
+    def _loop(self, node: NodeGauge) -> None:
         whole_at_s = 0.0
-        every_s = _COUNTER_S if gpus is None or gpus.counts_energy else _POWER_S
-        counts = gpus is not None or rapl.read_j() is not None
+        every_s = _COUNTER_S if self._gpus is None or self._gpus.counts_energy else _POWER_S
+        counts = self._gpus is not None or self._rapl.read_j() is not None
         while True:
             last = self._ending.is_set()
             began_cpu_s = time.thread_time()
@@ -180,7 +171,7 @@ class Sampler:
             if whole:
                 whole_at_s = time.monotonic() + _WHOLE_S
             if whole or counts:
-                self._sample(gpus, node, rapl, whole=whole)
+                self._sample(node, whole=whole)
             if last:
                 return
             spent_s = time.thread_time() - began_cpu_s
@@ -188,21 +179,17 @@ class Sampler:
             if not self._ending.wait(rest_s):
                 node.look()  # takes its own rest
 
-    def _sample(self, gpus: GpuGauge | None, node: NodeGauge, rapl: Rapl, *, whole: bool) -> None:
+    def _sample(self, node: NodeGauge, *, whole: bool) -> None:
         at_s, slept_s = time.monotonic(), _slept_s()
         slept, self._slept_s = slept_s - self._slept_s > _SUSPENSION_S, slept_s
-        package_j = rapl.read_j()
+        package_j = self._rapl.read_j()
         readings: tuple[GpuReading, ...] = ()
-        if gpus is not None:
+        if self._gpus is not None:
             family = node.family if whole else None
-            readings = gpus.read(family=family, trainers=1 + len(self._rivals))
+            readings = self._gpus.read(family=family, trainers=1 + len(self._rivals))
         sample = Sample(at_s, readings, node.read() if whole else None, package_j, slept=slept)
         with self._lock:
             self._samples.add(sample)
-        if gpus is not None:
-            self._gpu_problems = gpus.problems
-        if package_j is None:
-            self._package_reason = rapl.reason
 
 
 def _slept_s() -> float:

@@ -1,31 +1,68 @@
 """A trial's telemetry as its outcome keeps it: metrics, their qualifiers, and short curves.
 
-All but the peak memory is of the timed epochs alone, without validation, loading and compiling.
-Figures that were not measured are absent.
+All metrics but the peak memory are of the timed epochs alone, without validation, loading and
+compiling. Figures that were not measured are absent. Curves are of the whole trial. They are named
+like MLflow's own system metrics where these exist. Their GPUs are numbered from 0 within the trial,
+so that the UI overlays runs on different GPUs of a node.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from statistics import fmean
 
 from orchestrator.core.trial import Telemetry
-from orchestrator.execution.telemetry.curve_points import curves
 from orchestrator.execution.telemetry.energy import energy_of
-from orchestrator.execution.telemetry.readings import GpuReading, NodeReading, Recording, Sample
-from orchestrator.execution.telemetry.samples import growth
+from orchestrator.execution.telemetry.readings import (
+    GpuReading,
+    NodeReading,
+    Recording,
+    Sample,
+    growth,
+)
 from orchestrator.hardware.nvml import THROTTLING
 
-_GAUGES: tuple[tuple[str, Callable[[GpuReading], float | None], Callable[..., float]], ...] = (
-    ("mean_gpu_utilization_pct", lambda gpu: gpu.utilization_pct, fmean),
-    ("sm_clock_mhz", lambda gpu: gpu.sm_clock_mhz, fmean),
-    ("throttled_pct", lambda gpu: gpu.throttled_pct, fmean),
-    ("clock_drop_pct", lambda gpu: gpu.clock_drop_pct, fmean),
-    ("max_temperature_c", lambda gpu: gpu.temperature_c, max),
-)
+POINTS = 200
+"""The most points of a curve."""
+
+_MB = 2**20 / 1e6
+"""MLflow's megabytes are decimal."""
+
+GpuValue = Callable[[GpuReading], float | None]
+
+_GAUGES: Mapping[str, tuple[GpuValue, Callable[..., float]]] = {
+    "mean_gpu_utilization_pct": (lambda gpu: gpu.utilization_pct, fmean),
+    "sm_clock_mhz": (lambda gpu: gpu.sm_clock_mhz, fmean),
+    "throttled_pct": (lambda gpu: gpu.throttled_pct, fmean),
+    "clock_drop_pct": (lambda gpu: gpu.clock_drop_pct, fmean),
+    "max_temperature_c": (lambda gpu: gpu.temperature_c, max),
+}
+
+_GPU_CURVES: Mapping[str, GpuValue] = {
+    "utilization_percentage": lambda gpu: gpu.utilization_pct,
+    "memory_usage_megabytes": lambda gpu: _scaled(gpu.memory_used_mib, _MB),
+    "memory_usage_percentage": lambda gpu: _percent(gpu.memory_used_mib, gpu.memory_total_mib),
+    "power_usage_watts": lambda gpu: gpu.power_w,
+    "temperature_celsius": lambda gpu: gpu.temperature_c,
+    "sm_clock_megahertz": lambda gpu: gpu.sm_clock_mhz,
+    "memory_clock_megahertz": lambda gpu: gpu.memory_clock_mhz,
+    "throttled_percentage": lambda gpu: gpu.throttled_pct,
+    "pcie_receive_megabytes_per_second": lambda gpu: _scaled(gpu.pcie_rx_mib_s, _MB),
+    "pcie_transmit_megabytes_per_second": lambda gpu: _scaled(gpu.pcie_tx_mib_s, _MB),
+}
+
+_NODE_CURVES: Mapping[str, Callable[[NodeReading], float | None]] = {
+    "system_memory_usage_megabytes": lambda node: node.memory_used_mib * _MB,
+    "system_memory_usage_percentage": lambda node: _percent(
+        node.memory_used_mib, node.memory_total_mib
+    ),
+    "trainer_memory_usage_megabytes": lambda node: _scaled(node.trainer_mib, _MB),
+    "cpu_temperature_celsius": lambda node: node.temperature_c,
+}
 
 
 def record(
@@ -44,8 +81,10 @@ def record(
             telemetry = replace(
                 telemetry, energy_method="workload", energy_scope=None, energy_absent=None
             )
-        elif "energy_j" in metrics and (samples := _trained_samples(reported)):
-            metrics["energy_per_sample_j"] = metrics["energy_j"] / samples
+        elif "energy_j" in metrics and {"samples_per_s", "train_s"} <= set(reported):
+            samples = reported["samples_per_s"] * reported["train_s"]
+            if samples:
+                metrics["energy_per_sample_j"] = metrics["energy_j"] / samples
         at_s, values = curves(recording.samples)
         begin_s = started_s - (time.time() - time.monotonic())  # on the clock of the samples
         return {name: value for name, value in metrics.items() if name not in reported}, replace(
@@ -61,47 +100,51 @@ def record(
 def summarise(recording: Recording) -> tuple[dict[str, float], Telemetry]:
     """Return the metrics by name, with units in the name, and the telemetry without its curves."""
     metrics = dict(_metrics(recording))
-    energy = energy_of(recording)
-    if energy.joules is not None:
-        mean_w = energy.joules / recording.timed_s
-        metrics |= {"energy_j": energy.joules, "mean_power_w": mean_w}
+    parts, telemetry = energy_of(recording)
+    if telemetry.energy_absent is None:
+        joules = sum(parts.values())
+        metrics |= {"energy_j": joules, "mean_power_w": joules / recording.timed_s}
     if recording.device == "gpu":  # where not all trials of an arm have the node to themselves
-        metrics |= {f"energy_{part}_j": joules for part, joules in energy.parts.items()}
+        metrics |= {f"energy_{part}_j": joules for part, joules in parts.items()}
     samples = recording.samples
     gpus = [gpu for sample in samples for gpu in sample.gpus]
-    return metrics, Telemetry(
-        energy_method=energy.method or None,
-        energy_scope=energy.scope or None,
-        energy_absent=energy.reason,
+    return metrics, replace(
+        telemetry,
         throttle_reasons=_throttle_reasons(recording.inside()),
-        other_trainers=_most([sample.node.other_trainers for sample in samples if sample.node]),
-        other_gpu_processes=_most([gpu.other_processes for gpu in gpus]),
+        other_trainers=_most(sample.node.other_trainers for sample in samples if sample.node),
+        other_gpu_processes=_most(gpu.other_processes for gpu in gpus),
     )
 
 
-def _trained_samples(reported: Mapping[str, float]) -> float | None:
-    """Return how many samples were trained on."""
-    rate, seconds = reported.get("samples_per_s"), reported.get("train_s")
-    return rate * seconds if rate and seconds else None
+def curves(samples: Sequence[Sample]) -> tuple[list[float], dict[str, list[float | None]]]:
+    """Return times (of the samples' clock) and, by name, a value for each of them or None.
 
-
-def _rounded(value: float | None) -> float | None:
-    """Round to four digits: curves are only drawn, and the journal keeps every one."""
-    return None if value is None else float(f"{value:.4g}")
+    A value is the mean since the previous time. A share of CPU time is of all CPU time since then.
+    """
+    whole = [sample for sample in samples if sample.node is not None]
+    if len(whole) < 2:
+        return [], {}
+    size = -(-(len(whole) - 1) // POINTS)
+    groups = [whole[0:1], *(whole[at : at + size] for at in range(1, len(whole), size))]
+    measured = {
+        f"system/{name}": values
+        for name, values in _all_curves(groups)
+        if any(value is not None for value in values)
+    }
+    return [group[-1].at_s for group in groups[1:]], measured
 
 
 def _metrics(recording: Recording) -> Iterator[tuple[str, float]]:
     """Yield the metrics other than energy."""
     inside = recording.inside()
-    for name, value_of, fold in _GAUGES:
-        values = [value_of(gpu) for sample in inside for gpu in sample.gpus]
-        if measured := [value for value in values if value is not None]:
+    for name, (value_of, fold) in _GAUGES.items():
+        if measured := _measured(value_of(gpu) for sample in inside for gpu in sample.gpus):
             yield name, fold(measured)
     if recording.device == "cpu":
         nodes = [sample.node for sample in inside if sample.node]
-        if heat := [node.temperature_c for node in nodes if node.temperature_c is not None]:
+        if heat := _measured(node.temperature_c for node in nodes):
             yield "max_temperature_c", max(heat)
-        if shares := [node.clock_share for node in nodes if node.clock_share is not None]:
+        if shares := _measured(node.clock_share for node in nodes):
             yield "clock_drop_pct", fmean(100 * max(0.0, 1 - share) for share in shares)
         throttled_s = _grown(recording, lambda node: node.throttled_s)
         if throttled_s is not None:
@@ -139,9 +182,67 @@ def _throttle_reasons(inside: Sequence[Sample]) -> dict[str, float] | None:
     readings = [gpu.clock_reasons for gpu in gpus if gpu.clock_reasons is not None]
     if not readings:
         return None
-    seen = Counter(reason for reasons in readings for reason in THROTTLING.intersection(reasons))
+    seen = Counter(reason for reasons in readings for reason in THROTTLING & reasons)
     return {reason: 100 * count / len(readings) for reason, count in seen.most_common()}
 
 
-def _most(counts: Sequence[int | None]) -> int | None:
+def _all_curves(
+    groups: Sequence[Sequence[Sample]],
+) -> Iterator[tuple[str, list[float | None]]]:
+    grown = [_growth(before[-1], after[-1]) for before, after in pairwise(groups)]
+    for name in dict.fromkeys(name for shares in grown for name in shares):
+        yield name, [shares.get(name) for shares in grown]
+    for name, value_of in _NODE_CURVES.items():
+        nodes = [[sample.node for sample in group if sample.node] for group in groups[1:]]
+        yield name, [_mean(map(value_of, readings)) for readings in nodes]
+    for index in range(max(len(sample.gpus) for group in groups for sample in group)):
+        gpus = [[s.gpus[index] for s in group if index < len(s.gpus)] for group in groups[1:]]
+        for name, gpu_value in _GPU_CURVES.items():
+            yield f"gpu_{index}_{name}", [_mean(map(gpu_value, readings)) for readings in gpus]
+
+
+def _growth(before: Sample, after: Sample) -> dict[str, float]:
+    """Return percentages of the CPU time between two samples, and the power of the CPUs."""
+    first, last = before.node, after.node
+    assert first is not None
+    assert last is not None
+    seconds = {"utilization": last.busy_s - first.busy_s, "steal": last.steal_s - first.steal_s}
+    if first.trainer_s is not None and last.trainer_s is not None:
+        seconds["trainer"] = last.trainer_s - first.trainer_s
+        seconds["others"] = seconds["utilization"] - seconds["trainer"]
+    total_s = last.total_s - first.total_s
+    grown = {
+        f"cpu_{name}_percentage": min(100.0, max(0.0, 100 * part / total_s))
+        for name, part in seconds.items()
+        if total_s > 0
+    }
+    if before.package_j is not None and after.package_j is not None:
+        watts = (after.package_j - before.package_j) / (after.at_s - before.at_s)
+        grown["cpu_package_power_watts"] = watts
+    return grown
+
+
+def _measured(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    measured = _measured(values)
+    return fmean(measured) if measured else None
+
+
+def _most(counts: Iterable[int | None]) -> int | None:
     return max((count for count in counts if count is not None), default=None)
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _percent(value: float | None, whole: float | None) -> float | None:
+    return None if value is None or not whole else 100 * value / whole
+
+
+def _rounded(value: float | None) -> float | None:
+    """Round to four digits: curves are only drawn, and the journal keeps every one."""
+    return None if value is None else float(f"{value:.4g}")

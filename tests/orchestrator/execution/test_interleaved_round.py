@@ -6,7 +6,7 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,42 +26,35 @@ from workloads.protocol import TrialRequest
 ROOT = Path(__file__).resolve().parents[3]
 SLICING = "tests.workloads.examples.slicing"
 QUICK = Timing(interval=0.05, least=6, most=6, slice_s=0.01)
+LIMITS = TrialLimits(60, 30)
 
 
 def job_of(
     name: str,
-    implementations: Sequence[str],
-    *,
+    *implementations: str,
     timing: Timing = QUICK,
-    limits: TrialLimits | None = None,
+    limits: TrialLimits = LIMITS,
     fresh: bool = False,
+    cpus: int | None = None,
     **settings: Any,
 ) -> Job:
     first, *others = (
         TrialRequest(f"{SLICING}:{name}", implementation, settings, seed=3)
         for implementation in implementations
     )
-    return Job(
-        first,
-        1,
-        time.time(),
-        limits or TrialLimits(60, 30),
-        (str(ROOT),),
-        fresh,
-        rivals=tuple(map(Rival, others)),
-        timing=timing,
-    )
+    job = Job(first, 1, time.time(), limits, (str(ROOT),), fresh, cpus, timing=timing)
+    return replace(job, rivals=tuple(Rival(other, cpus) for other in others))
 
 
-def run_round(
-    trainers: TrainerPool, name: str, *implementations: str, **options: Any
-) -> list[Outcome]:
-    job = job_of(name, implementations, **options)
+def round_of(trainers: TrainerPool, job: Job) -> InterleavedRound:
     assert job.timing is not None
-    running = InterleavedRound(job, job.timing, trainers, CpuClaims(), telemetry.Instruments())
+    return InterleavedRound(job, job.timing, trainers, telemetry.Instruments())
+
+
+def run_round(trainers: TrainerPool, *arguments: str, **options: Any) -> list[Outcome]:
+    running = round_of(trainers, job_of(*arguments, **options))
     list(running.run())
-    assert running.ended
-    return running.outcomes()
+    return [trial_run.outcome() for trial_run in running.trial_runs]
 
 
 def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: TrainerPool) -> None:
@@ -100,21 +93,40 @@ def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: TrainerPool) -
 def test_a_failing_trial_fails_alone(
     trainers: TrainerPool, name: str, reason: str, words: str
 ) -> None:
-    of, names = "none/one", ("none/one", "none/two", "none/three")
-    outcomes = dict(
-        zip(
-            names,
-            run_round(trainers, name, *names, of=of, limits=TrialLimits(60, 1.5)),
-            strict=True,
-        )
-    )
-    failure = outcomes.pop(of).failure
-    assert failure is not None
-    assert failure.reason == reason
-    assert words in failure.message
-    assert [outcome.status for outcome in outcomes.values()] == ["complete"] * 2
-    assert [outcome.metrics["slices"] for outcome in outcomes.values()] == [6, 6]
+    names, limits = ("none/one", "none/two", "none/three"), TrialLimits(60, 1.5)
+    failed, *others = run_round(trainers, name, *names, of="none/one", limits=limits)
+    assert failed.failure is not None
+    assert failed.failure.reason == reason
+    assert words in failed.failure.message
+    assert [outcome.status for outcome in others] == ["complete"] * 2
+    assert [outcome.metrics["slices"] for outcome in others] == [6, 6]
     assert [outcome.status for outcome in run_round(trainers, "steady", *names)] == ["complete"] * 3
+
+
+def test_a_round_in_which_all_trials_fail_ends(trainers: TrainerPool) -> None:
+    for outcome in run_round(trainers, "forgets", "none/one", "none/two"):
+        assert outcome.failure is not None
+        assert outcome.failure.reason == "error"
+
+
+def test_fresh_trainers_of_a_round_replace_all_others(trainers: TrainerPool) -> None:
+    names = ("none/one", "none/two", "none/two")  # two arms of one implementation
+    before = run_round(trainers, "steady", "none/other") + run_round(trainers, "steady", *names)
+    assert len(trainers.warm) == 4
+    fresh = run_round(trainers, "steady", *names, fresh=True)
+    warm = run_round(trainers, "steady", *names)
+    assert [[one.trainer_trials for one in part] for part in (before, fresh, warm)] == [
+        [0, 0, 0, 0],
+        [0, 0, 0],
+        [1, 1, 1],
+    ]
+    assert len(trainers.warm) == 3
+
+
+def test_the_trainers_of_a_round_share_claimed_cpus(trainers: TrainerPool) -> None:
+    trainers.claims = CpuClaims(f"rnnsweep-test-{os.getpid()}", patience_s=0.0)
+    outcomes = run_round(trainers, "steady", "none/one", "none/two", cpus=1)
+    assert len({outcome.environment["trainer_cpus"] for outcome in outcomes}) == 1
 
 
 def test_waiting_for_a_turn_is_no_hang_and_takes_no_time(trainers: TrainerPool) -> None:
@@ -138,7 +150,7 @@ def actor_of(job: Job) -> TrialActor:
 
 def test_an_actor_runs_a_round_and_gives_signs_of_life() -> None:
     timing = Timing(interval=0.001, least=8, most=8, slice_s=0.2)
-    actor = actor_of(job_of("steady", ("none/one", "none/two"), timing=timing))
+    actor = actor_of(job_of("steady", "none/one", "none/two", timing=timing))
     try:
         results = [actor.step()]
         while not results[-1]["done"]:
@@ -146,7 +158,7 @@ def test_an_actor_runs_a_round_and_gives_signs_of_life() -> None:
         assert len(results) > 2
         outcomes = [outcome_adapter.validate_json(text) for text in results[-1]["outcomes"]]
         assert [outcome.status for outcome in outcomes] == ["complete", "complete"]
-        next_job = job_of("steady", ("none/one", "none/two"))
+        next_job = job_of("steady", "none/one", "none/two")
         assert actor.reset_config({"job": job_adapter.dump_json(next_job).decode()})
         while not (result := actor.step())["done"]:
             pass
@@ -159,12 +171,12 @@ def test_an_actor_runs_a_round_and_gives_signs_of_life() -> None:
 def test_a_round_that_is_taken_away_leaves_no_trainer() -> None:
     others = psutil.Process().children()
     timing = Timing(interval=0.001, least=90, most=90, slice_s=0.2)
-    actor = actor_of(job_of("steady", ("none/one", "none/two"), timing=timing))
+    actor = actor_of(job_of("steady", "none/one", "none/two", timing=timing))
     for _ in range(3):  # each of them is warm, and turns have been taken
         assert not actor.step()["done"]
     children = [child for child in psutil.Process().children() if child not in others]
     assert len([child for child in children if "workloads" in child.cmdline()]) == 2
-    actor.reset_config({"job": job_adapter.dump_json(job_of("steady", ("none/three",))).decode()})
+    actor.reset_config({"job": job_adapter.dump_json(job_of("steady", "none/three")).decode()})
     actor.cleanup()
     remaining = [child for child in psutil.Process().children() if child in children]
     running = [child for child in remaining if child.is_running()]
@@ -173,14 +185,13 @@ def test_a_round_that_is_taken_away_leaves_no_trainer() -> None:
 
 def test_a_trainer_that_dies_while_it_waits_fails_alone(trainers: TrainerPool) -> None:
     timing = Timing(interval=0.001, least=12, most=12, slice_s=0.3)
-    job = job_of("steady", ("none/one", "none/two"), timing=timing)
-    running = InterleavedRound(job, timing, trainers, CpuClaims(), telemetry.Instruments())
+    running = round_of(trainers, job_of("steady", "none/one", "none/two", timing=timing))
     signs = running.run()
     for _ in range(3):
         next(signs)  # between two turns all of them wait
-    os.kill(trainers["none/two [timing]", "cpu", None].pid, signal.SIGKILL)
+    os.kill(trainers.warm["none/two [timing]", "cpu", None].pid, signal.SIGKILL)
     list(signs)
-    one, two = running.outcomes()
+    one, two = (trial_run.outcome() for trial_run in running.trial_runs)
     assert (one.status, one.metrics["slices"]) == ("complete", 12)
     assert two.failure is not None
     assert two.failure.reason == "crash"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
 
@@ -173,7 +174,7 @@ def test_a_call_that_is_refused_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int
 ) -> None:
     SimulatedNvml([READABLE]).in_this_process(monkeypatch, tmp_path)
-    with Nvml() as nvml:
+    with closing(Nvml()) as nvml:
         device = nvml.device(0)
         for call in GPU_CALLS[1:]:
             expected = {name: None if of == call else value for name, (value, of) in EVERY.items()}

@@ -11,9 +11,9 @@ from orchestrator.execution.telemetry.readings import (
     NodeReading,
     Recording,
     Sample,
+    SampleBuffer,
     TimeWindow,
 )
-from orchestrator.execution.telemetry.samples import SampleBuffer
 
 GPU = GpuReading(
     utilization_pct=90.0,
@@ -22,7 +22,7 @@ GPU = GpuReading(
     temperature_c=60.0,
     sm_clock_mhz=1500.0,
     memory_clock_mhz=5000.0,
-    clock_reasons=(),
+    clock_reasons=frozenset(),
     pcie_rx_mib_s=2.0,
     pcie_tx_mib_s=1.0,
     other_processes=0,
@@ -80,10 +80,13 @@ def node(at_s: float, **changes: float | None) -> NodeReading:
 
 
 def recording(
-    samples: Sequence[Sample], windows: Sequence[TimeWindow] = WINDOWS, **changes: object
+    samples: Sequence[Sample],
+    windows: Sequence[TimeWindow] = WINDOWS,
+    limit: int = 8_192,
+    **changes: object,
 ) -> Recording:
     """Of a GPU's trial, its samples stored as a sampler stores them."""
-    store = SampleBuffer()
+    store = SampleBuffer(limit)
     for window in windows:
         store.edge(window.began_s)
         store.edge(window.ended_s)

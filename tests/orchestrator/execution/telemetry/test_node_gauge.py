@@ -6,76 +6,67 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from orchestrator.execution.telemetry.cpu_sensors import CpuClocks, Rapl
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
 from orchestrator.execution.telemetry.readings import NodeReading
+from orchestrator.execution.telemetry.sensors import CpuClocks, Rapl
 
 SPIN = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
 REST = "import time; time.sleep(60)"
 
 
-@contextmanager
-def running(*command: str) -> Iterator[int]:
-    with subprocess.Popen([sys.executable, *command]) as process:
-        try:
-            yield process.pid
-        finally:
-            process.kill()
-
-
-def read(gauge: NodeGauge) -> NodeReading:
-    reading = gauge.read()
+def read(pid: int) -> NodeReading:
+    reading = NodeGauge(pid, Neighbours()).read()
     assert reading is not None
     return reading
 
 
-def test_clocks_are_measured_against_what_is_guaranteed(tmp_path: Path) -> None:
-    def write_value(file: str, value: str) -> None:
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / file).write_text(f"{value}\n")
+def write(folder: Path, **values: str | int) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in values.items():
+        (folder / name).write_text(f"{value}\n")
+    return folder
 
+
+def test_clocks_are_measured_against_what_is_guaranteed(tmp_path: Path) -> None:
     assert CpuClocks([0, 1], tmp_path).share() is None
     assert CpuClocks([0, 1], tmp_path).throttled_s() is None
-    write_value("cpu0/cpufreq/base_frequency", "2000000")
-    write_value("cpu0/cpufreq/scaling_cur_freq", "800000")
-    write_value("cpu1/acpi_cppc/nominal_freq", "2000")
-    write_value("cpu1/cpufreq/scaling_cur_freq", "1500000")
-    write_value("cpu1/thermal_throttle/package_throttle_total_time_ms", "1250")
+    write(tmp_path / "cpu0/cpufreq", base_frequency=2_000_000, scaling_cur_freq=800_000)
+    write(tmp_path / "cpu1/acpi_cppc", nominal_freq=2000)
+    write(tmp_path / "cpu1/cpufreq", scaling_cur_freq=1_500_000)
+    write(tmp_path / "cpu1/thermal_throttle", package_throttle_total_time_ms=1250)
     clocks = CpuClocks([0, 1], tmp_path)
     assert clocks.share() == 0.75, "an idle CPU's clock does not count"
     assert clocks.throttled_s() == 1.25
-    write_value("cpu1/cpufreq/scaling_cur_freq", "<unknown>")
+    write(tmp_path / "cpu1/cpufreq", scaling_cur_freq="<unknown>")
     assert clocks.share() == 0.4
     assert CpuClocks([0], tmp_path).throttled_s() is None
 
 
 def test_what_the_trainer_started_is_the_trainers() -> None:
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SPIN!r}])"
-    with running("-c", parent) as pid:
-        gauge = NodeGauge(pid, Neighbours())
+    with subprocess.Popen([sys.executable, "-c", parent]) as trainer:
+        gauge = NodeGauge(trainer.pid, Neighbours())
         children: list[psutil.Process] = []
         deadline_s = time.monotonic() + 20
         while not children and time.monotonic() < deadline_s:
-            children = psutil.Process(pid).children()
+            children = psutil.Process(trainer.pid).children()
         gauge.look()
-        assert gauge.family == {pid, *(child.pid for child in children)}
+        assert gauge.family == {trainer.pid, *(child.pid for child in children)}
         time.sleep(0.3)
-        reading = read(gauge)
+        reading = gauge.read()
         for child in children:
             child.kill()
-        psutil.wait_procs(children)
-        psutil.Process(pid).wait(timeout=20)
-        after = read(gauge)
-    assert reading.trainer_s is not None
-    assert reading.trainer_s > 0.02
+        trainer.wait()
+        after = gauge.read()
+    assert reading is not None
+    assert after is not None
+    assert (reading.trainer_s or 0.0) > 0.02
     assert after.trainer_s is None  # it has ended: nobody knows
 
 
@@ -91,19 +82,17 @@ def test_cpus_that_the_trainer_may_not_use_are_not_its_business(
 
     monkeypatch.setattr(psutil, "cpu_times", times)
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2})
-    part = read(NodeGauge(os.getpid(), Neighbours()))
-    assert (part.busy_s, part.steal_s, part.total_s) == (8.0, 1.0, 26.0)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
-    whole = read(NodeGauge(os.getpid(), Neighbours()))
-    assert (whole.busy_s, whole.steal_s, whole.total_s) == (8.0, 0.5, 33.0)
+    for cpus, seconds in (({0, 2}, (8.0, 1.0, 26.0)), ({0, 1, 2}, (8.0, 0.5, 33.0))):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cpus=cpus: cpus)
+        reading = read(os.getpid())
+        assert (reading.busy_s, reading.steal_s, reading.total_s) == seconds
 
 
 def test_the_hottest_sensor_of_the_cpu_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = [SimpleNamespace(current=reading) for reading in (51.0, None, 63.5, 0.0)]
     for sensors, expected in (({"coretemp": cores, "nvme": cores[:1]}, 63.5), ({}, None)):
         monkeypatch.setattr(psutil, "sensors_temperatures", lambda s=sensors: s, raising=False)
-        assert read(NodeGauge(os.getpid(), Neighbours())).temperature_c == expected
+        assert read(os.getpid()).temperature_c == expected
 
 
 def test_other_trainers_count_while_they_are_at_work(tmp_path: Path) -> None:
@@ -133,27 +122,22 @@ def test_other_trainers_count_while_they_are_at_work(tmp_path: Path) -> None:
             process.wait()
 
 
-def zone(powercap: Path, name: str, energy_uj: int, range_uj: int = 1_000_000) -> Path:
-    folder = powercap / name
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "energy_uj").write_text(f"{energy_uj}\n")
-    (folder / "max_energy_range_uj").write_text(f"{range_uj}\n")
-    return folder
+def zone(folder: Path, name: str, energy_uj: int) -> Path:
+    return write(folder, name=name, energy_uj=energy_uj, max_energy_range_uj=1_000_000)
 
 
 def test_the_packages_of_a_node_are_counted_together(tmp_path: Path) -> None:
-    first, second = zone(tmp_path, "intel-rapl:0", 900_000), zone(tmp_path, "intel-rapl:1", 5)
+    first = zone(tmp_path / "intel-rapl:0", "package-0", 900_000)
+    second = zone(tmp_path / "intel-rapl:1", "package-1", 5)
     parts = {"intel-rapl:0:0": "core", "intel-rapl:2": "psys", "intel-rapl-mmio:0": "package-0"}
     for name, part in parts.items():
-        (zone(tmp_path, name, 77) / "name").write_text(f"{part}\n")
-    (first / "name").write_text("package-0\n")
-    (second / "name").write_text("package-1\n")
+        zone(tmp_path / name, part, 77)
     rapl = Rapl(tmp_path)
     assert rapl.read_j() == 0.0
-    (first / "energy_uj").write_text("100000")  # it has started again at 0
-    (second / "energy_uj").write_text("500005")
+    write(first, energy_uj=100_000)  # it has started again at 0
+    write(second, energy_uj=500_005)
     for name in parts:
-        (tmp_path / name / "energy_uj").write_text("999999")
+        write(tmp_path / name, energy_uj=999_999)
     assert rapl.read_j() == pytest.approx(0.200001 + 0.5)
     (second / "energy_uj").unlink()
     assert rapl.read_j() is None
@@ -166,11 +150,12 @@ def test_a_counter_that_may_not_be_read_has_a_reason(
 ) -> None:
     assert Rapl(tmp_path / "nowhere").read_j() is None
     assert "no energy counter" in (Rapl(tmp_path / "nowhere").reason or "")
-    (zone(tmp_path, "intel-rapl:0", 1) / "name").write_text("package-0")
+    (zone(tmp_path / "intel-rapl:0", "package-0", 1) / "max_energy_range_uj").unlink()
+    assert "no energy counter" in (Rapl(tmp_path).reason or "")
     read_text = Path.read_text
 
     def guarded(path: Path, *arguments: object) -> str:
-        if path.name == "energy_uj":
+        if path.name == "max_energy_range_uj":
             raise PermissionError(path)
         return read_text(path)
 

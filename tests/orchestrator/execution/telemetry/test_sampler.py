@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import subprocess
 import time
 from collections.abc import Iterator
@@ -10,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestrator.execution.telemetry import Instruments, Recording, Sampler
+from orchestrator.execution.telemetry import Instruments, Recording, Sampler, TimeWindow
+from orchestrator.execution.telemetry.gpu_gauge import GpuGauge
 from orchestrator.execution.telemetry.summary import summarise
 from tests.nvml.simulated import (
     DRIVER_NOT_LOADED,
@@ -23,6 +26,8 @@ from tests.nvml.simulated import (
     SimulatedNvml,
 )
 from workloads.protocol import Device, Epoch, PhaseBegan, PhaseEnded
+
+SAMPLER = "orchestrator.execution.telemetry.sampler"
 
 
 @pytest.fixture
@@ -38,22 +43,20 @@ def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows that a test can wait for."""
     monkeypatch.setattr("orchestrator.execution.telemetry.energy.LEAST_S", 0.2)
     monkeypatch.setattr("orchestrator.execution.telemetry.energy.LEAST_WINDOW_S", 0.1)
-    monkeypatch.setattr("orchestrator.execution.telemetry.sampler._WHOLE_S", 0.1)
-    monkeypatch.setattr("orchestrator.execution.telemetry.sampler._COUNTER_S", 0.05)
-    monkeypatch.setattr("orchestrator.execution.telemetry.sampler._POWER_S", 0.05)
-    monkeypatch.setattr("orchestrator.execution.telemetry.sampler._REST", 1.0)
+    for name, value in (("WHOLE_S", 0.1), ("COUNTER_S", 0.05), ("POWER_S", 0.05), ("REST", 1.0)):
+        monkeypatch.setattr(f"{SAMPLER}._{name}", value)
 
 
 def sample(
     pid: int,
     device: Device = "gpu",
     *,
-    visible: str | None = None,
     seconds: float = 0.25,
     instruments: Instruments | None = None,
+    rivals: tuple[int, ...] = (),
 ) -> Recording:
     """Sample a process through one window of so many seconds, with a margin on both sides."""
-    sampler = Sampler(device, pid, visible, instruments)
+    sampler = Sampler(device, pid, instruments or Instruments(), rivals)
     sampler.start()
     _await_samples(sampler, 1)
     began_s = time.monotonic()
@@ -85,19 +88,44 @@ def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
 ) -> None:
     gpu = SimulatedGpu(processes={7: 900.0, 8: 900.0, 9: 1.0})  # numbers of another namespace
     SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
-    sampler = Sampler("gpu", pid, None, rivals=rivals)
-    sampler.start()
-    _await_samples(sampler, 1)
-    _, telemetry = summarise(sampler.stop())
+    _, telemetry = summarise(sample(pid, rivals=rivals))
     assert telemetry.other_gpu_processes == (1 if rivals else 2)
+
+
+def test_the_highest_clock_is_kept_between_trials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gauge, highest_mhz = GpuGauge(), []
+    fast, slow = SimulatedGpu(uuid="GPU-a", sm_clock_mhz=1_900.0), SimulatedGpu(uuid="GPU-b")
+    same = dataclasses.replace(fast, sm_clock_mhz=1_000.0)
+    SimulatedNvml([fast]).in_this_process(monkeypatch, tmp_path)
+    for gpu in (fast, same, slow):
+        SimulatedNvml([gpu]).write(tmp_path)
+        gauge.find()
+        (reading,) = gauge.read(family=())
+        gauge.release()
+        highest_mhz.append(reading.highest_sm_clock_mhz)
+    assert highest_mhz == [1_900.0, 1_900.0, 1_500.0]
+
+
+def test_a_suspension_of_the_machine_is_noticed(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
+    slept_s = itertools.chain([0.0, 0.0, 0.0, 3600.0], itertools.repeat(3600.1))
+    monkeypatch.setattr(f"{SAMPLER}._slept_s", slept_s.__next__)
+    recording = sample(pid, "cpu")
+    assert [sample.slept for sample in recording.samples[:4]] == [False, False, True, False]
+
+
+def test_windows_that_overlap_count_once(pid: int) -> None:
+    sampler = Sampler("cpu", pid, Instruments())
+    for ended_s, seconds in ((3.0, 2.0), (4.0, 2.0), (9.0, 0.0), (8.0, 1.0), (4.5, 0.5)):
+        sampler.take(PhaseEnded("train", ended_s, seconds))
+    assert sampler.stop().windows == [TimeWindow(1.0, 4.5), TimeWindow(7.0, 8.0)]
 
 
 LESS_WITHOUT = {
     "nvmlDeviceGetUtilizationRates": {"mean_gpu_utilization_pct"},
     "nvmlDeviceGetTemperature": {"max_temperature_c"},
     "nvmlDeviceGetClockInfo": {"sm_clock_mhz"},
-    "nvmlDeviceGetPowerUsage": set[str](),
-    "nvmlDeviceGetTotalEnergyConsumption": set[str](),
 }
 OF_A_GPU = {
     "energy_j",
@@ -128,7 +156,7 @@ def test_whatever_call_fails_the_rest_is_recorded(
     assert set(metrics) & OF_A_GPU == OF_A_GPU - missing
     assert {"trainer_cpu_pct", "others_cpu_pct"} <= set(metrics)
     if call in TO_FIND_IT:
-        assert telemetry.energy_absent == "; ".join(map(str, recording.gpu_problems)) != ""
+        assert telemetry.energy_absent == recording.gpu_reason != ""
 
 
 def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(
@@ -139,8 +167,9 @@ def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(
     instruments = Instruments()
     metrics, telemetry = summarise(sample(pid, seconds=0.8, instruments=instruments))
     assert "energy_j" not in metrics
-    assert (telemetry.energy_absent or "").startswith(
-        "GPU 0: nvmlDeviceGetPowerUsage: GPU is lost; GPU 0: nvmlDeviceGetTotalEnergyConsumption"
+    assert telemetry.energy_absent == "; ".join(
+        f"GPU 0: nvmlDeviceGet{call}: GPU is lost"
+        for call in ("PowerUsage", "TotalEnergyConsumption")
     )
     SimulatedNvml([SimulatedGpu()]).write(tmp_path)  # after a reset, the next trial has it again
     metrics, telemetry = summarise(sample(pid, instruments=instruments))
@@ -152,14 +181,16 @@ def test_a_driver_that_hangs_delays_no_trial(
 ) -> None:
     hanging = SimulatedGpu(errors={"nvmlDeviceGetTemperature": Refusal(-3_000)})
     SimulatedNvml([hanging]).in_this_process(monkeypatch, tmp_path)
-    sampler = Sampler("gpu", pid, None)
+    instruments = Instruments()
+    in_use = instruments.gpus
+    sampler = Sampler("gpu", pid, instruments)
     sampler.start()
     time.sleep(0.3)
     began_s = time.monotonic()
     recording = sampler.stop()
     assert time.monotonic() - began_s < 2.0
-    assert sampler.hangs
-    assert str(recording.gpu_problems[-1]) == "NVML did not answer within 0.5 s"
+    assert instruments.gpus is not in_use
+    assert recording.gpu_reason == "NVML did not answer within 0.5 s"
     assert summarise(recording)[0] == {}
 
 

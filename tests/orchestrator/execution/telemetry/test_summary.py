@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from orchestrator.core.trial import Telemetry
-from orchestrator.execution.telemetry.curve_points import curves
-from orchestrator.execution.telemetry.readings import GpuProblem, GpuReading, Sample
-from orchestrator.execution.telemetry.summary import record, summarise
+from orchestrator.execution.telemetry.readings import GpuReading, Sample
+from orchestrator.execution.telemetry.summary import POINTS, curves, record, summarise
 from tests.orchestrator.execution.telemetry.sample_recordings import (
     GPU,
     gpu_samples,
@@ -30,7 +29,7 @@ def test_a_summary_is_of_the_timed_epochs() -> None:
             temperature_c=99.0,
             utilization_pct=5.0,
             sm_clock_mhz=300.0,
-            clock_reasons=("hw_slowdown",),
+            clock_reasons=frozenset({"hw_slowdown"}),
             memory_used_mib=3000.0,
         )
 
@@ -57,7 +56,7 @@ def test_a_summary_is_of_the_timed_epochs() -> None:
 
 
 def test_of_trials_that_took_turns_the_cpus_has_no_gpu() -> None:
-    both = recording(gpu_samples(), gpu_problems=[GpuProblem("no clocks")])
+    both = recording(gpu_samples())
     on_cpu, on_gpu = (summarise(both.of(device, both.windows)) for device in ("cpu", "gpu"))
     assert on_gpu == summarise(both)
     of_gpus = {"mean_gpu_utilization_pct", "sm_clock_mhz", "throttled_pct", "peak_gpu_used_mib"}
@@ -71,8 +70,8 @@ def test_what_slowed_a_gpu_down_is_noted_with_its_share() -> None:
     def capped(at_s: float, reading: GpuReading) -> GpuReading:
         if reading.clock_reasons is None:
             return reading
-        first = ("gpu_idle", "sw_power_cap") if at_s < 21 else ("gpu_idle",)
-        return replace(reading, clock_reasons=first)
+        reasons = {"gpu_idle", "sw_power_cap"} if at_s < 21 else {"gpu_idle"}
+        return replace(reading, clock_reasons=frozenset(reasons))
 
     metrics, telemetry = summarise(recording(gpu_samples(capped)))
     assert metrics["throttled_pct"] == pytest.approx(100 * 8 / 12)
@@ -84,10 +83,12 @@ def test_a_gpu_s_clock_is_set_against_the_highest_seen_unless_its_own_load_is_wh
     def slower(at_s: float, reading: GpuReading) -> GpuReading:
         if reading.sm_clock_mhz is None:
             return reading
-        why = ("sw_power_cap",) if at_s < 15 else ("hw_slowdown",) if at_s < 21 else ()
-        clock_mhz = 1000.0 if at_s < 21 else 2000.0
-        changes = {"sm_clock_mhz": clock_mhz, "highest_sm_clock_mhz": 2000.0}
-        return replace(reading, clock_reasons=why, **changes)  # type: ignore[arg-type]
+        return replace(
+            reading,
+            clock_reasons=frozenset({"sw_power_cap" if at_s < 15 else "hw_slowdown"}),
+            sm_clock_mhz=1000.0 if at_s < 21 else 2000.0,
+            highest_sm_clock_mhz=2000.0,
+        )
 
     metrics, _ = summarise(recording(gpu_samples(slower)))
     assert metrics["clock_drop_pct"] == pytest.approx(50 * 4 / 12)
@@ -157,6 +158,17 @@ def test_curves_have_mlflows_names_and_truth_between_the_points() -> None:
             "system/gpu_0_pcie_transmit_megabytes_per_second": 1.048576,
         }
     )
+
+
+def test_a_long_curve_has_few_points_and_keeps_its_mean() -> None:
+    at_s, values_by_name = curves(
+        [
+            replace(sample, gpus=(replace(GPU, power_w=sample.at_s % 2),))
+            for sample in (Sample(float(at_s), node=node(at_s)) for at_s in range(10 * POINTS + 1))
+        ]
+    )
+    assert at_s == pytest.approx(list(range(10, 10 * POINTS + 1, 10)))
+    assert values_by_name["system/gpu_0_power_usage_watts"] == [0.5] * POINTS
 
 
 def test_a_trials_outcome_keeps_metrics_notes_and_short_curves() -> None:

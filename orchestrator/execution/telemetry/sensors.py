@@ -1,20 +1,44 @@
-"""The clocks and the energy of a node's CPUs, where Linux reports them.
+"""Sensors of a node's CPUs, where Linux reports them, and values that are read now and then.
 
-Most virtual machines report neither.
+Most virtual machines report neither clocks nor energy.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, ParamSpec, TypeVar
 
-CPUS = Path("/sys/devices/system/cpu")
-POWERCAP = Path("/sys/class/powercap")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_SHARE = 0.002
+"""The most of a core that a paced value may take: some drivers spin where others wait."""
 
 _MOST = 16
 """How many CPUs are read: each costs a moment, and a trainer's busy ones are among them."""
+
+
+class Paced(Generic[P, T]):
+    """A value that is read at most every `every_s` seconds, and less often if reading it costs."""
+
+    def __init__(self, read: Callable[P, T], every_s: float) -> None:
+        self._read, self._every_s = read, every_s
+        self._next_s = 0.0
+        self._value: T | None = None
+
+    def value(self, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Return the value, read again if it is time."""
+        now_s = time.monotonic()
+        if now_s >= self._next_s:
+            began_s = time.thread_time()
+            self._value = self._read(*args, **kwargs)
+            spent_s = time.thread_time() - began_s
+            self._next_s = now_s + max(self._every_s, spent_s / _SHARE)
+        return self._value
 
 
 class CpuClocks:
@@ -25,9 +49,12 @@ class CpuClocks:
     and on what ran before.
     """
 
-    def __init__(self, cpus: Sequence[int], root: Path = CPUS) -> None:
-        self._folders = [root / f"cpu{cpu}" for cpu in cpus[:_MOST]]
-        self._guaranteed = {folder: _guaranteed_khz(folder) for folder in self._folders}
+    def __init__(self, cpus: Sequence[int], root: Path = Path("/sys/devices/system/cpu")) -> None:
+        self._guaranteed: dict[Path, float | None] = {}
+        for folder in (root / f"cpu{cpu}" for cpu in cpus[:_MOST]):
+            base_khz = _number(folder / "cpufreq/base_frequency")
+            nominal_mhz = _number(folder / "acpi_cppc/nominal_freq")
+            self._guaranteed[folder] = base_khz or (nominal_mhz and nominal_mhz * 1000)
 
     def share(self) -> float | None:
         """Return the fastest CPU's clock as a share of its guaranteed one.
@@ -43,19 +70,9 @@ class CpuClocks:
 
     def throttled_s(self) -> float | None:
         """Return for how long any of their packages has been too hot for its clock (it grows)."""
-        times_ms = (
-            _number(folder / "thermal_throttle/package_throttle_total_time_ms")
-            for folder in self._folders
-        )
+        file = "thermal_throttle/package_throttle_total_time_ms"
+        times_ms = (_number(folder / file) for folder in self._guaranteed)
         return max((ms / 1000 for ms in times_ms if ms is not None), default=None)
-
-
-def _guaranteed_khz(folder: Path) -> float | None:
-    base_khz = _number(folder / "cpufreq/base_frequency")
-    if base_khz is not None:
-        return base_khz
-    nominal_mhz = _number(folder / "acpi_cppc/nominal_freq")
-    return nominal_mhz and nominal_mhz * 1000
 
 
 def _number(file: Path) -> float | None:
@@ -69,7 +86,6 @@ class _Package:
     counter: Path
     range_uj: int
     last_uj: int
-    total_uj: int = 0
 
 
 class Rapl:
@@ -78,8 +94,9 @@ class Rapl:
     It includes everything that runs on the node. `reason` is why there is none.
     """
 
-    def __init__(self, powercap: Path = POWERCAP) -> None:
+    def __init__(self, powercap: Path = Path("/sys/class/powercap")) -> None:
         self._packages: list[_Package] = []
+        self._total_uj = 0
         self.reason: str | None = f"no energy counter of the CPU in {powercap}"
         # An AMD's packages are listed under intel-rapl as well; `intel-rapl-mmio` would double them
         for zone in sorted(powercap.glob("intel-rapl:*")):
@@ -95,6 +112,7 @@ class Rapl:
                 return
             except (OSError, ValueError):
                 continue
+            self.reason = None
 
     def read_j(self) -> float | None:
         """Return the joules so far; None if a package cannot be read.
@@ -107,10 +125,10 @@ class Rapl:
         try:
             for package in self._packages:
                 now_uj = int(package.counter.read_text())
-                package.total_uj += (now_uj - package.last_uj) % (package.range_uj + 1)
+                self._total_uj += (now_uj - package.last_uj) % (package.range_uj + 1)
                 package.last_uj = now_uj
         except (OSError, ValueError) as error:
             self.reason = f"the energy counter of the CPU went away: {error}"
             self._packages.clear()
             return None
-        return sum(package.total_uj for package in self._packages) / 1e6
+        return self._total_uj / 1e6
