@@ -50,8 +50,7 @@ from orchestrator.analysis.pairing.complete_rounds import (
     ranges,
 )
 from orchestrator.analysis.pairing.pairs import time_metric
-from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.stopping_looks import confidence_for
+from orchestrator.analysis.statistics.estimates import Estimate, confidence_for
 from orchestrator.core.arms import Arm
 from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import SweepRecord

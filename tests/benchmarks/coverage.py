@@ -19,8 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.analysis.statistics.estimates import CONFIDENCE
-from orchestrator.analysis.statistics.stopping_looks import LEVEL
+from orchestrator.analysis.statistics.estimates import CONFIDENCE, LEVEL
 from orchestrator.analysis.statistics.verdicts import judge
 from tests.benchmarks import rig
 from tests.orchestrator.analysis.random_draws import (

@@ -11,11 +11,11 @@ one sample in every third block loses a third of a step, and six such blocks oft
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestrator.analysis.measures import finite
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, ended_rounds
 from orchestrator.analysis.pairing.pairs import PairedArms
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
@@ -52,31 +52,22 @@ class AccuracyComparison:
     verdict: AccuracyVerdict
     margin: float
     blocks_needed: BlocksNeeded | None
-    step: float | None = None
-    diverged: int = 0
-    baseline_diverged: int = 0
-    reason: str | None = None
+    step: float | None
+    diverged: int
+    baseline_diverged: int
+    reason: str | None
 
 
 def compare_accuracies(
     record: SweepRecord,
     matched: CompleteRounds,
     sides: Sequence[tuple[Arm, Arm | None]],
-    paired: Sequence[PairedArms | None],
+    paired: Sequence[PairedArms],
 ) -> list[AccuracyComparison | None]:
     """Compare each arm's accuracy with its baseline's, as one family; None if it is unknown."""
-    accuracies = (
-        trial.metrics["val_accuracy"]
-        for rounds in matched.trials.values()
-        for trials in rounds.values()
-        for trial in trials
-        if "val_accuracy" in trial.metrics
-    )
-    samples = (data.validation_samples for data in record.datasets)
-    margin = record.criteria.margins.accuracy
-    step = _coarse_step(samples, accuracies, margin)
-    margin = step or margin
-    judged = judge([pair.differences if pair else [] for pair in paired], margin)
+    step = _coarse_step(record, matched)
+    margin = step or record.criteria.margins.accuracy
+    judged = judge([pair.differences for pair in paired], margin)
     complete, broken = ended_rounds(record)
 
     def lost_blocks(arm: Arm, other: Arm) -> int:
@@ -86,7 +77,7 @@ def compare_accuracies(
 
     comparisons: list[AccuracyComparison | None] = []
     for (arm, base), pair, judgement in zip(sides, paired, judged, strict=True):
-        if pair is None or base is None or pair.difference is None:
+        if base is None or pair.difference is None:
             comparisons.append(None)
             continue
         diverged = lost_blocks(arm, base), lost_blocks(base, arm)
@@ -108,21 +99,20 @@ def compare_accuracies(
     return comparisons
 
 
-def _coarse_step(
-    samples: Iterable[int], accuracies: Iterable[float], margin: float
-) -> float | None:
-    """Return the step of accuracies over so many samples (the smallest number counts).
+def _coarse_step(record: SweepRecord, matched: CompleteRounds) -> float | None:
+    """Return the change of accuracy by one validation sample (the smallest number counts).
 
-    Return None if the step is unknown or not wider than the margin. None also if an accuracy is not
-    a whole number of steps: it then counts more than one item a sample, such as tokens of a text.
+    Return None if it is unknown or not wider than the margin. None also if an accuracy is not a
+    whole number of steps: it then counts more than one item a sample, such as tokens of a text.
     """
-    sizes = {size for size in samples if size > 0}
-    if not sizes or min(sizes) * margin >= 1:
+    sizes = {data.validation_samples for data in record.datasets if data.validation_samples > 0}
+    if not sizes or min(sizes) * record.criteria.margins.accuracy >= 1:
         return None
-    counts = (
-        [accuracy * size for size in sizes] for accuracy in accuracies if math.isfinite(accuracy)
+    every = (trial for arm in matched.trials for trial in matched.all_trials(arm))
+    is_whole = all(
+        any(abs(accuracy * size - round(accuracy * size)) < _WHOLE for size in sizes)
+        for accuracy in finite(every, "val_accuracy")
     )
-    is_whole = all(any(abs(n - round(n)) < _WHOLE for n in of_sizes) for of_sizes in counts)
     return 1 / min(sizes) if is_whole else None
 
 

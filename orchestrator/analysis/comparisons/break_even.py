@@ -13,7 +13,6 @@ from scipy.special import stdtrit
 
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
-from orchestrator.analysis.pairing.pairs import select_rounds
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
 from orchestrator.analysis.statistics.formatting import count
 from orchestrator.core.arms import Arm
@@ -105,8 +104,7 @@ def _expenses(
     Also return why too many of the rounds are disturbed for a verdict, as for speed-ups.
     """
     ours, theirs = _paid(matched, arm, trainers), _paid(matched, base, trainers)
-    shared = (ours.keys() & theirs.keys()) - matched.not_interleaved((arm, base))
-    selection = select_rounds(shared, [matched.disturbances.get(side, {}) for side in (arm, base)])
+    selection = matched.select(ours.keys() & theirs.keys(), (arm, base))
     expenses = (
         BlockExpense(
             block,

@@ -12,7 +12,7 @@ All lines of a report are one family: their bands have the level 1 - error / num
 (Bonferroni). A line gets a verdict of a difference only if its simultaneous band (Scheffé) excludes
 1 somewhere. So if no arm differs, a wrong region occurs in at most 5 % of sweeps, however many arms
 and params there are. In a sweep that may have ended by the width of its intervals the error is that
-of its speed-ups (see `stopping_looks`).
+of its speed-ups (see `stopping`).
 """
 
 from __future__ import annotations

@@ -16,17 +16,17 @@ from typing import Literal
 
 import numpy as np
 
-from orchestrator.analysis.measures import SCOPED, finite, scopes_of
+from orchestrator.analysis.measures import SCOPED, scopes_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
-from orchestrator.analysis.pairing.pairs import select_rounds
+from orchestrator.analysis.pairing.pairs import positive_values
 from orchestrator.analysis.statistics.estimates import (
     CONFIDENCE,
     MIN_BLOCKS,
     Estimate,
     exponential,
-    geometric_mean,
+    t_interval,
 )
-from orchestrator.analysis.statistics.verdicts import judge
+from orchestrator.analysis.statistics.verdicts import Finding, judge
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.names import mathematics_of
 
@@ -36,6 +36,7 @@ Standing = Literal["same", "worse", "inconclusive"]
 RANKED = ("energy_per_sample_j", "train_cost_usd")
 """Metrics of rankings in addition to time, if they were measured; small is good."""
 
+_STANDINGS: Mapping[Finding, Standing] = {"same": "same", "more": "worse"}
 _BY_THE_HOUR = ("train_cost_usd",)
 """On one hardware class these costs are proportional to time, and so not ranked."""
 
@@ -71,9 +72,9 @@ class Ranking:
     behind: tuple[Behind, ...]
     blocks: int
     sole: bool
-    disturbed: int = 0
-    reason: str | None = None
-    left_out: tuple[Arm, ...] = ()
+    disturbed: int
+    reason: str | None
+    left_out: tuple[Arm, ...]
 
 
 def rankings(
@@ -92,7 +93,12 @@ def rankings(
     """
     results = []
     for ranked_by in filter(None, (metric, *RANKED)):
-        logs = {arm: own for arm in matched.trials if (own := _round_logs(matched, arm, ranked_by))}
+        times = {arm: positive_values(own, ranked_by) for arm, own in matched.trials.items()}
+        logs = {
+            arm: {place: math.log(item.value) for place, item in own.items()}
+            for arm, own in times.items()
+            if own
+        }
         for among, within, arms in _groups(matched, ranked_by, list(logs)):
             values = {arm: logs[arm] for arm in arms}
             ranking = _rank(matched, ranked_by, among, within, values, margin, error)
@@ -143,16 +149,14 @@ def _rank(
     """
     whole = [arm for arm in logs_of if len(matched.trials[arm]) == len(matched.rounds)]
     ranked = whole if len(whole) > 1 else list(logs_of)
-    values = {arm: logs_of[arm] for arm in ranked}
-    rounds = set.intersection(*(set(own) for own in values.values()))
-    rounds -= matched.not_interleaved(ranked)
-    if len(ranked) < 2 or not rounds:
-        return None
-    selection = select_rounds(rounds, [matched.disturbances.get(arm, {}) for arm in ranked])
+    shared = set.intersection(*(set(logs_of[arm]) for arm in ranked))
+    selection = matched.select(shared, ranked)
     blocks = selection.by_block.values()
+    if len(ranked) < 2 or not blocks:
+        return None
     logs = {
-        arm: np.array([fmean(own[place] for place in places) for places in blocks])
-        for arm, own in values.items()
+        arm: np.array([fmean(logs_of[arm][place] for place in places) for places in blocks])
+        for arm in ranked
     }
     reason = selection.reason
     if len(blocks) < MIN_BLOCKS:
@@ -162,12 +166,8 @@ def _rank(
     judged = judge([[] if reason else own for own in differences], math.log1p(margin), error)
     behind = []  # the first pairs are those of the leader
     for arm, own, judgement in zip(order[1:], differences, judged, strict=False):
-        plain = None if judgement.corrected else geometric_mean([math.exp(log) for log in own])
-        ratio = exponential(judgement.corrected) if judgement.corrected else plain
-        standing: Standing = "inconclusive"
-        if judgement.finding in ("same", "more"):
-            standing = "same" if judgement.finding == "same" else "worse"
-        behind.append(Behind(arm, standing, ratio))
+        ratio = exponential(judgement.corrected or t_interval(own))
+        behind.append(Behind(arm, _STANDINGS.get(judgement.finding, "inconclusive"), ratio))
     return Ranking(
         metric,
         among,
@@ -180,12 +180,3 @@ def _rank(
         reason=reason,
         left_out=tuple(arm for arm in logs_of if arm not in ranked),
     )
-
-
-def _round_logs(matched: CompleteRounds, arm: Arm, metric: str) -> dict[Round, float]:
-    """Return the mean log of an arm's values, for each round with a positive one."""
-    logs = {
-        place: [math.log(value) for value in finite(trials, metric) if value > 0]
-        for place, trials in matched.trials[arm].items()
-    }
-    return {place: fmean(own) for place, own in logs.items() if own}

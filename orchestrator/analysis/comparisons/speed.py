@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.analysis.comparisons.accuracy import AccuracyComparison, compare_accuracies
 from orchestrator.analysis.measures import TIMES
-from orchestrator.analysis.pairing.baseline import Baseline
+from orchestrator.analysis.pairing.baseline import Baseline, difference_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
-from orchestrator.analysis.pairing.pairs import Pair, PairedTimes, arm_values
-from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, exponential
+from orchestrator.analysis.pairing.pairs import Pair, PairedArms, PairedTimes, arm_values
+from orchestrator.analysis.statistics.estimates import (
+    MIN_BLOCKS,
+    Estimate,
+    confidence_for,
+    exponential,
+)
 from orchestrator.analysis.statistics.formatting import count
-from orchestrator.analysis.statistics.stopping_looks import confidence_for
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, judge
 from orchestrator.core.arms import Arm
-from orchestrator.core.criteria import Margins, MeasureMode
-from orchestrator.core.names import mathematics_of
+from orchestrator.core.criteria import MeasureMode
 from orchestrator.core.records import SweepRecord
 
 Verdict = Literal["same", "faster", "slower", "inconclusive"]
@@ -59,18 +62,18 @@ class Comparison:
     speedup: Estimate | None
     verdict: Verdict
     reason: str | None
-    corrected: Estimate | None = None
-    confidence: float | None = None
-    p_value: float | None = None
-    plain_confidence: float = CONFIDENCE
-    margin: float = Margins().speed
-    blocks_needed: BlocksNeeded | None = None
-    accuracy: AccuracyComparison | None = None
-    measures: tuple[MeasureMode, MeasureMode] = ("full", "full")
-    quiet_only: bool = True
-    disturbed_blocks: tuple[int, ...] = ()
-    disturbance: Mapping[str, float] = field(default_factory=dict)
-    not_interleaved_rounds: int = 0
+    corrected: Estimate | None
+    confidence: float | None
+    p_value: float | None
+    plain_confidence: float
+    margin: float
+    blocks_needed: BlocksNeeded | None
+    accuracy: AccuracyComparison | None
+    measures: tuple[MeasureMode, MeasureMode]
+    quiet_only: bool
+    disturbed_blocks: tuple[int, ...]
+    disturbance: Mapping[str, float]
+    not_interleaved_rounds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,29 +104,19 @@ def compare(
     values = arm_values(matched, metric)
     sides = [
         (arm, base)
-        for arm, base in _sides(record, baseline)
-        if base is None or not difference_of(arm, base)
+        for arm in record.arms
+        if (base := baseline.of.get(arm)) != arm and (base is None or not difference_of(arm, base))
     ]
-    paired = [values.pair(arm, base) if base else None for arm, base in sides]
-    margins = record.criteria.margins
-    # The sweep may have ended by the widths of these intervals.
-    error = 1 - confidence_for(record.criteria.auto_blocks)
-    log_ratios = [pair.times.verdict_log_ratios if pair else [] for pair in paired]
-    speeds = judge(log_ratios, math.log1p(margins.speed), error)
+    paired = [values.pair(arm, base) if base else PairedArms() for arm, base in sides]
+    margin = record.criteria.margins.speed
+    plain = confidence_for(record.criteria.auto_blocks)  # their widths may have ended the sweep
+    log_ratios = [pair.times.verdict_log_ratios for pair in paired]
+    speeds = judge(log_ratios, math.log1p(margin), 1 - plain)
     accuracies = compare_accuracies(record, matched, sides, paired)
-    plain = confidence_for(record.criteria.auto_blocks)
     comparisons = []
     for (arm, base), pair, speed, accuracy in zip(sides, paired, speeds, accuracies, strict=True):
-        if base is None or pair is None:
-            reason = "the baseline cannot run on this hardware"
-            comparisons.append(
-                Comparison(
-                    arm, None, values.metric, (), None, "inconclusive", reason,
-                    margin=margins.speed, measures=(arm.measure, arm.measure),
-                )
-            )  # fmt: skip
-            continue
         times, disturbed = pair.times, pair.times.selection.disturbed
+        verdict = _SPEED.get(speed.finding, "inconclusive")
         comparisons.append(
             Comparison(
                 arm=arm,
@@ -131,22 +124,22 @@ def compare(
                 metric=values.metric,
                 pairs=times.pairs,
                 speedup=times.ratio(plain),
-                verdict=_SPEED.get(speed.finding, "inconclusive"),
+                verdict=verdict,
                 reason=_reason(matched, (arm, base), values.metric, times)
-                if speed.finding == "inconclusive"
+                if verdict == "inconclusive"
                 else None,
-                corrected=exponential(speed.corrected) if speed.corrected else None,
+                corrected=exponential(speed.corrected),
                 confidence=speed.confidence,
                 p_value=speed.p_value,
                 plain_confidence=plain,
-                margin=margins.speed,
+                margin=margin,
                 blocks_needed=speed.blocks_needed,
                 accuracy=accuracy,
-                measures=(arm.measure, base.measure),
+                measures=(arm.measure, (base or arm).measure),
                 quiet_only=times.selection.quiet_only,
                 disturbed_blocks=tuple(sorted(disturbed)),
                 disturbance=disturbed[min(disturbed)] if disturbed else {},
-                not_interleaved_rounds=pair.not_interleaved,
+                not_interleaved_rounds=len(matched.not_interleaved((arm, base or arm))),
             )
         )
     return tuple(comparisons)
@@ -159,8 +152,9 @@ def contrast(
     values = arm_values(matched)
     confidence = confidence_for(record.criteria.auto_blocks)
     contrasts = []
-    for arm, base in _sides(record, baseline):
-        if base is not None and (mathematics := difference_of(arm, base)):
+    for arm in record.arms:
+        base = baseline.of.get(arm, arm)
+        if mathematics := difference_of(arm, base):
             pair = values.pair(arm, base)
             times = pair.times.pairs, pair.times.ratio(confidence)
             contrasts.append(
@@ -169,21 +163,12 @@ def contrast(
     return tuple(contrasts)
 
 
-def difference_of(arm: Arm, other: Arm) -> str:
-    """Return what only one of the two computes (`activation relu`); empty for a fair pair."""
-    one, two = mathematics_of(arm), mathematics_of(other)
-    return "" if one == two else " and ".join(filter(None, (one, two)))
-
-
-def _sides(record: SweepRecord, baseline: Baseline) -> list[tuple[Arm, Arm | None]]:
-    sides = [(arm, baseline.of.get(arm)) for arm in record.arms]
-    return [(arm, base) for arm, base in sides if arm != base]
-
-
 def _reason(
-    matched: CompleteRounds, sides: tuple[Arm, Arm], metric: str | None, times: PairedTimes
+    matched: CompleteRounds, sides: tuple[Arm, Arm | None], metric: str | None, times: PairedTimes
 ) -> str:
     """Return why there is no verdict."""
+    if None in sides:
+        return "the baseline cannot run on this hardware"
     if times.selection.reason:
         return times.selection.reason
     for side in sides:

@@ -24,11 +24,11 @@ from the other blocks, by sign tests that are uncorrected, at 5 %, because they 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.analysis.comparisons.speed import difference_of
 from orchestrator.analysis.measures import scopes_of
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import (
@@ -37,20 +37,15 @@ from orchestrator.analysis.pairing.complete_rounds import (
     diverged,
     with_diverged,
 )
-from orchestrator.analysis.pairing.pairs import (
-    Pair,
-    geometric,
-    pair_times,
-    round_values,
-)
+from orchestrator.analysis.pairing.pairs import Pair, geometric, pair_times, round_values
 from orchestrator.analysis.statistics.estimates import (
     CONFIDENCE,
     MIN_BLOCKS,
     Estimate,
+    confidence_for,
     exponential,
     sign_test,
 )
-from orchestrator.analysis.statistics.stopping_looks import confidence_for
 from orchestrator.analysis.statistics.verdicts import Finding, judge
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import ReportCriteria
@@ -61,8 +56,6 @@ TargetVerdict = Literal["same", "less", "more", "inconclusive"]
 
 _VERDICTS: Mapping[Finding, TargetVerdict] = {"same": "same", "more": "less", "less": "more"}
 _ERROR = 1 - CONFIDENCE
-
-_Rounds = Mapping[Round, Sequence[FinishedTrial]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,28 +179,17 @@ def _target(
     record: SweepRecord, ended: CompleteRounds, baseline: Baseline | None, goal: Goal
 ) -> Target:
     arms = [arm for arm in record.arms if arm.measure == "full"]
-    trials = {
-        arm: [trial for own in rounds.values() for trial in own]
-        if (rounds := ended.trials.get(arm))
-        else _unmatched(record, arm)
-        for arm in arms
-    }
-    if not any(
-        goal.seconds(trial) is not None and not diverged(trial)
-        for own in trials.values()
-        for trial in own
-    ):
+    trials = {arm: ended.all_trials(arm) or _unmatched(record, arm) for arm in arms}
+    every = (trial for own in trials.values() for trial in own if not diverged(trial))
+    if all(goal.seconds(trial) is None for trial in every):
         return Target(goal.accuracy, (), ())
     rows = [_arm(arm, trials[arm], goal) for arm in arms]
-    sides = [
+    pairs = [
         (arm, base)
-        for arm in arms
-        if baseline is not None
-        and (base := baseline.of.get(arm)) is not None
-        and base in arms and base != arm
-        and not difference_of(arm, base) and arm.work == base.work
-    ]  # fmt: skip
-    comparisons = _compare(record.criteria, ended, sides, goal)
+        for arm, base in (baseline.fair_pairs(arms) if baseline else ())
+        if base in arms and arm.work == base.work
+    ]
+    comparisons = _compare(record.criteria, ended, pairs, goal)
     return Target(goal.accuracy, tuple(row for row in rows if row), comparisons)
 
 
@@ -227,8 +209,8 @@ def _arm(arm: Arm, trials: Sequence[FinishedTrial], goal: Goal) -> TargetArm | N
         expense_to_target([_share(trial, metric, seconds) for trial, seconds in timed])
         for metric in ("energy_j", "train_cost_usd")
     )
-    scopes = sorted(scopes_of(trial for trial, _ in timed) - {""})
-    scope = scopes[0] if len(scopes) == 1 else ""
+    scopes = scopes_of(trial for trial, _ in timed) - {""}
+    scope = min(scopes) if len(scopes) == 1 else ""
     broken = sum(diverged(trial) for trial, _ in timed)
     spent = cost_usd if broken < len(timed) else None
     return TargetArm(arm, time_s, energy_j if scope else None, scope, spent, broken)
@@ -266,7 +248,7 @@ def _quantile(values: Sequence[float], share: float) -> float | None:
 def _compare(
     criteria: ReportCriteria,
     ended: CompleteRounds,
-    sides: Sequence[tuple[Arm, Arm]],
+    pairs: Sequence[tuple[Arm, Arm]],
     goal: Goal,
 ) -> tuple[TargetComparison, ...]:
     """Compare the times of these pairs of arms, as one family."""
@@ -275,49 +257,41 @@ def _compare(
         seconds = goal.seconds(trial)
         return seconds if seconds is not None and 0 < seconds < math.inf else None
 
-    values = {arm: round_values(own, time_of, geometric) for arm, own in ended.trials.items()}
-    is_reached = {arm: _blocks_reached(rounds, goal) for arm, rounds in ended.trials.items()}
-    compared = []
-    for arm, base in sides:
-        ours, theirs = is_reached.get(arm, {}), is_reached.get(base, {})
-        shared = ours.keys() & theirs.keys()
-        common = {block for block in shared if ours[block] and theirs[block]}
-        reached = [
-            {place: value for place, value in values.get(side, {}).items() if place[0] in common}
-            for side in (arm, base)
-        ]
-        disturbances = [ended.disturbances.get(side, {}) for side in (base, arm)]
-        times = pair_times(reached[0], reached[1], disturbances)
-        counts = tuple(
-            sum((ours[block], theirs[block]) == sides_reached for block in shared)
-            for sides_reached in ((True, True), (True, False), (False, True), (False, False))
+    counts, paired = [], []
+    for pair in pairs:
+        rounds = [ended.trials.get(side, {}) for side in pair]
+        ours, theirs = (_blocks_reached(own, goal) for own in rounds)
+        reached = Counter((ours[block], theirs[block]) for block in ours.keys() & theirs.keys())
+        both = {block for block in ours.keys() & theirs.keys() if ours[block] and theirs[block]}
+        values = (
+            round_values({r: own[r] for r in own if r[0] in both}, time_of, geometric)
+            for own in rounds
         )
-        compared.append((arm, base, times, counts))
-    judged = judge(
-        [times.verdict_log_ratios for _, _, times, _ in compared],
-        math.log1p(criteria.margins.speed),
-        1 - confidence_for(criteria.auto_blocks),
-    )
+        counts.append(reached)
+        paired.append(pair_times(ended, pair, (next(values), next(values))))
+    confidence = confidence_for(criteria.auto_blocks)
+    log_ratios = [times.verdict_log_ratios for times in paired]
+    judged = judge(log_ratios, math.log1p(criteria.margins.speed), 1 - confidence)
     comparisons = []
-    for (arm, base, times, counts), judgement in zip(compared, judged, strict=True):
-        both, only_arm, only_baseline, neither = counts
+    for (arm, base), times, reached, judgement in zip(pairs, paired, counts, judged, strict=True):
+        only_arm, only_baseline = reached[True, False], reached[False, True]
         verdict, reason = _verdict(judgement.finding, times.log_ratios, only_arm, only_baseline)
         comparisons.append(
             TargetComparison(
                 arm,
                 base,
                 pairs=times.pairs,
-                ratio=times.ratio(confidence_for(criteria.auto_blocks)),
-                corrected=exponential(judgement.corrected) if judgement.corrected else None,
+                ratio=times.ratio(confidence),
+                corrected=exponential(judgement.corrected),
                 confidence=judgement.confidence,
                 p_value=judgement.p_value,
                 verdict=verdict,
                 reason=times.selection.reason or reason,
                 margin=criteria.margins.speed,
-                both=both,
+                both=reached[True, True],
                 only_arm=only_arm,
                 only_baseline=only_baseline,
-                neither=neither,
+                neither=reached[False, False],
                 quiet_only=times.selection.quiet_only,
                 disturbed_blocks=tuple(sorted(times.selection.disturbed)),
             )
@@ -325,7 +299,7 @@ def _compare(
     return tuple(comparisons)
 
 
-def _blocks_reached(rounds: _Rounds, goal: Goal) -> dict[int, bool]:
+def _blocks_reached(rounds: Mapping[Round, Sequence[FinishedTrial]], goal: Goal) -> dict[int, bool]:
     """Return, for each block with recorded times, true if all its repeats reached the goal."""
     is_reached: dict[int, bool] = {}
     for (block, _), trials in rounds.items():

@@ -10,14 +10,20 @@ compared over the rounds that it shares with the others.
 A training that diverged (its loss, or another metric, is not finite at the end) has no value to
 compare, but it is a result of the arm and no accident. So it counts as a training that reaches no
 accuracy, and rounds that are excluded because only one side diverged contradict equal accuracies.
+
+A disturbance affects implementations unequally (with one busy core, one framework takes 1.8 times
+as long, another is not slower at all). So times are over quiet rounds if enough blocks have one,
+and over all rounds otherwise. Then they permit a verdict only if few blocks are disturbed.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
+from orchestrator.analysis.statistics.formatting import count
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config, FinishedTrial, is_number
@@ -27,6 +33,10 @@ Round = tuple[int, int]
 
 Disturbance = Mapping[str, float]
 """A figure for each cause."""
+
+_REASONS = ("complete", "failed", "wrong_kernel")
+_ONE_IN = 3
+"""One block in this many may be disturbed if all blocks have to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +53,13 @@ class CompleteRounds:
 
     `trials` are those of the complete rounds, by arm and round. `set_aside` are planned arms
     without a complete trial, `former` arms of earlier starts, and `gaps` the excluded blocks.
-    `disturbances` has the disturbed rounds of each arm. `round_ids` has the node and the
-    interleaved round of each arm's trials, if known.
     """
 
     blocks: tuple[int, ...]
     rounds: frozenset[Round]
     set_aside: tuple[Arm, ...]
     gaps: tuple[BlockGap, ...]
-    trials: dict[Arm, dict[Round, list[FinishedTrial]]]
-    disturbances: Mapping[Arm, Mapping[Round, Disturbance]] = field(default_factory=dict)
-    round_ids: Mapping[Arm, Mapping[Round, tuple[str, str]]] = field(default_factory=dict)
+    trials: Mapping[Arm, Mapping[Round, Sequence[FinishedTrial]]]
     former: tuple[Arm, ...] = ()
 
     def comparable_trials(self, arm: Arm) -> list[FinishedTrial]:
@@ -76,9 +82,56 @@ class CompleteRounds:
         """
         ids: dict[tuple[HardwareRef, str, Round], set[str]] = defaultdict(set)
         for arm in arms:
-            for place, (node, round_id) in self.round_ids.get(arm, {}).items():
-                ids[arm.hardware_class, node, place].add(round_id)
+            for place, trials in self.trials.get(arm, {}).items():
+                if arm.measure == "timing" and trials and (round_id := trials[-1].round_id):
+                    ids[arm.hardware_class, trials[-1].node, place].add(round_id)
         return frozenset(place for (*_, place), distinct in ids.items() if len(distinct) > 1)
+
+    def select(self, rounds: Iterable[Round], arms: Sequence[Arm]) -> RoundSelection:
+        """Select of these rounds those over which times of these arms are compared."""
+        every = sorted(set(rounds) - self.not_interleaved(arms))
+        noisy = {
+            place: trial.disturbance
+            for arm in reversed(arms)  # the first arm's first disturbed trial counts
+            for place, trials in self.trials.get(arm, {}).items()
+            for trial in reversed(trials)
+            if trial.disturbance
+        }
+        disturbed = {place[0]: noisy[place] for place in reversed(every) if place in noisy}
+        quiet = [place for place in every if place not in noisy]
+        used, undisturbed = (len({block for block, _ in places}) for places in (every, quiet))
+        if not disturbed or undisturbed >= MIN_BLOCKS:
+            return RoundSelection(quiet, disturbed)
+        reason = None
+        if used >= MIN_BLOCKS and _ONE_IN * len(disturbed) > used:
+            reason = (
+                f"{undisturbed} of {count(used, 'block')} were quiet, and {MIN_BLOCKS} are needed "
+                "where more than a third are disturbed: run more blocks (blocks: auto), or use a "
+                "quieter node"
+            )
+        return RoundSelection(every, disturbed, quiet_only=False, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSelection:
+    """The rounds over which times are compared: quiet ones if enough blocks have one, else all.
+
+    `disturbed` has the disturbance of each disturbed block. `reason` is the reason why the rounds
+    permit no verdict although there are enough blocks.
+    """
+
+    rounds: Sequence[Round] = ()
+    disturbed: Mapping[int, Disturbance] = field(default_factory=dict)
+    quiet_only: bool = True
+    reason: str | None = None
+
+    @property
+    def by_block(self) -> dict[int, list[Round]]:
+        """The rounds of each block."""
+        blocks: dict[int, list[Round]] = defaultdict(list)
+        for place in self.rounds:
+            blocks[place[0]].append(place)
+        return blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,29 +175,12 @@ def match(
     shared = frozenset(whole - mixed)
     blocks = tuple(sorted({block for block, _ in shared}))
     order = sorted(shared)
-    matched = {arm: {r: own[r] for r in order if r in own} for arm, own in able.items()}
     return CompleteRounds(
         blocks=blocks,
         rounds=shared,
         set_aside=tuple(arm for arm, rounds in complete.items() if not rounds),
         gaps=_gaps(record, needed, set(blocks), {block for block, _ in mixed}),
-        trials=matched,
-        disturbances={
-            arm: {
-                place: trial.disturbance
-                for place, trials in rounds.items()
-                for trial in reversed(trials)  # the first one counts
-                if trial.disturbance
-            }
-            for arm, rounds in matched.items()
-        },
-        round_ids={
-            arm: {
-                r: (last.node, last.round_id) for r, (*_, last) in rounds.items() if last.round_id
-            }
-            for arm, rounds in matched.items()
-            if arm.measure == "timing"
-        },
+        trials={arm: {r: own[r] for r in order if r in own} for arm, own in able.items()},
         former=tuple(former),
     )
 
@@ -164,30 +200,20 @@ def _gaps(
     record: SweepRecord, arms: Sequence[Arm], complete: set[int], mixed: set[int]
 ) -> tuple[BlockGap, ...]:
     blocks = set(range(record.blocks)) | {trial.block for trial in record.trials}
-    statuses: dict[tuple[int, Arm], Counter[str]] = defaultdict(Counter)
+    statuses: dict[tuple[int, Arm], set[str]] = defaultdict(set)
     for trial in record.trials:
-        if trial.block not in complete:
-            statuses[trial.block, trial.arm][trial.status] += 1
-    return tuple(
-        BlockGap(
-            block,
-            tuple((arm, "another config") for arm in arms)
-            if block in mixed
-            else _incomplete_arms([(arm, statuses[block, arm]) for arm in arms]),
+        statuses[trial.block, trial.arm].add(trial.status)
+    gaps = []
+    for block in sorted(blocks - complete):
+        reasons = (
+            (arm, next((s for s in _REASONS if s in statuses[block, arm]), "missing"))
+            for arm in arms
         )
-        for block in sorted(blocks - complete)
-    )
-
-
-def _incomplete_arms(arms: Sequence[tuple[Arm, Counter[str]]]) -> tuple[tuple[Arm, str], ...]:
-    """Return the arms without a complete trial in the block; all if they share no round."""
-    order = ("failed", "wrong_kernel")
-    lacking = tuple(
-        (arm, next((status for status in order if seen[status]), "missing"))
-        for arm, seen in arms
-        if not seen["complete"]
-    )
-    return lacking or tuple((arm, "no shared round") for arm, _ in arms)
+        lacking = tuple((arm, reason) for arm, reason in reasons if reason != "complete")
+        common = "another config" if block in mixed else "no shared round"
+        for_all = tuple((arm, common) for arm in arms)
+        gaps.append(BlockGap(block, for_all if block in mixed or not lacking else lacking))
+    return tuple(gaps)
 
 
 def ranges(configs: Sequence[Config]) -> tuple[ParamRange, ...]:

@@ -12,7 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import bdtr, stdtrit
 
+from orchestrator.core.criteria import AutoBlocks
+
 CONFIDENCE = 0.95
+LEVEL = 0.97
+"""Level of intervals whose width may have stopped a sweep (see `stopping`)."""
 MIN_BLOCKS = 6
 """With fewer blocks the verdict is `inconclusive`, whatever the interval is."""
 
@@ -35,6 +39,11 @@ class Estimate:
     value: float
     low: float
     high: float
+
+
+def confidence_for(auto: AutoBlocks | None) -> float:
+    """Return the level of a sweep's intervals that gives a coverage of 95 %."""
+    return CONFIDENCE if auto is None else LEVEL
 
 
 def spread(values: Sequence[float]) -> Spread | None:
@@ -99,13 +108,12 @@ def geometric_mean(ratios: Sequence[float], confidence: float = CONFIDENCE) -> E
     baseline: Fleming and Wallace, "How not to lie with statistics: the correct way to summarize
     benchmark results", Communications of the ACM 29(3), 1986. None for fewer than two ratios.
     """
-    logs = t_interval([math.log(ratio) for ratio in ratios], confidence)
-    return exponential(logs) if logs else None
+    return exponential(t_interval([math.log(ratio) for ratio in ratios], confidence))
 
 
-def exponential(logs: Estimate) -> Estimate:
-    """Return the estimate of a ratio from that of its logarithm."""
-    return Estimate(logs.n, *(_exp(log) for log in (logs.value, logs.low, logs.high)))
+def exponential(logs: Estimate | None) -> Estimate | None:
+    """Return the estimate of a ratio from that of its logarithm; None for None."""
+    return logs and Estimate(logs.n, *(_exp(log) for log in (logs.value, logs.low, logs.high)))
 
 
 def _exp(log: float) -> float:

@@ -306,7 +306,6 @@ def _matched(record: SweepRecord, sides: _Pairs) -> CompleteRounds:
         set_aside=tuple(arm for own in matches for arm in own.set_aside),
         gaps=(),
         trials={arm: trials for own in matches for arm, trials in own.trials.items()},
-        disturbances={a: causes for own in matches for a, causes in own.disturbances.items()},
     )
 
 

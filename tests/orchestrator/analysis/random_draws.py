@@ -16,7 +16,7 @@ from scipy.signal import lfilter
 from scipy.special import stdtrit
 
 from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_ratio, planned_looks
-from orchestrator.analysis.statistics.stopping_looks import looks
+from orchestrator.analysis.stopping import looks
 from orchestrator.core.criteria import AutoBlocks
 
 Draws = NDArray[np.float64]

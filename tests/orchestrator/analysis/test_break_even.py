@@ -10,8 +10,7 @@ import pytest
 from orchestrator.analysis.comparisons.break_even import BreakEven, break_evens
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.statistics.estimates import t_interval
-from orchestrator.analysis.statistics.stopping_looks import LEVEL
+from orchestrator.analysis.statistics.estimates import LEVEL, t_interval
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord

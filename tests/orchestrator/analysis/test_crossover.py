@@ -16,7 +16,7 @@ from orchestrator.analysis.comparisons.crossover import Crossover, crossovers
 from orchestrator.analysis.comparisons.speed import compare
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.statistics.stopping_looks import LEVEL
+from orchestrator.analysis.statistics.estimates import LEVEL
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord

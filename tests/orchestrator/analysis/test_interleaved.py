@@ -13,7 +13,7 @@ from orchestrator.analysis.comparisons.ranking import rankings
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.stopping import half_widths
+from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.records import SweepRecord
@@ -86,7 +86,7 @@ def test_only_rounds_that_were_timed_together_count_for_stopping() -> None:
     together = interleaved_sweep(blocks=6).trials
     separated = (*together[:-1], changed(together[-1], round_id="later"))
     enough, too_few = (
-        half_widths(trials, (BASE, XLA), AutoBlocks(0.01, 6, 12), None)[XLA]
+        StoppingRule(AutoBlocks(0.01, 6, 12), (BASE, XLA), 1).half_widths(trials)[XLA, BASE]
         for trials in (together, separated)
     )
     assert enough is not None

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from orchestrator.analysis.statistics.stopping_looks import LEVEL, confidence_for, looks
-from orchestrator.analysis.stopping import StopDecision, StoppingRule, half_widths
+from orchestrator.analysis.statistics.estimates import LEVEL
+from orchestrator.analysis.stopping import StopDecision, StoppingRule, looks
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.trial import FinishedTrial
@@ -34,6 +34,10 @@ def stopping_rule(
     auto: AutoBlocks, arms: Sequence[Arm] = (BASE, FAST), repeats: int = 1
 ) -> StoppingRule:
     return StoppingRule(auto, tuple(arms), repeats)
+
+
+def taken(rule: StoppingRule) -> list[FinishedTrial]:
+    return [finished for block in rule._ended.values() for finished in block.values()]
 
 
 def draws(seed: int, deviation: float, truth: float = 0.1) -> Iterator[float]:
@@ -112,10 +116,9 @@ def test_every_fair_comparison_counts_and_no_other() -> None:
         rule.take(timed(block, dead, None))
         rule.take(timed(block, SLOW, float(rng.uniform(5, 50))))
     assert rule.stop_decision is None, "one fair comparison is not narrow"
-    finished = list(rule._outcomes.values())
-    widths = half_widths(finished, rule.arms, auto, None)
-    assert set(widths) == {FAST, SLOW, dead}
-    assert widths[dead] is None
+    widths = rule.half_widths(taken(rule))
+    assert set(widths) == {(FAST, BASE), (SLOW, BASE), (dead, BASE)}
+    assert widths[dead, BASE] is None
 
 
 def failing(most: int, arms: Sequence[Arm], silent: Arm, until: int) -> StoppingRule:
@@ -176,7 +179,7 @@ def test_whoever_goes_on_decides_alike() -> None:
     before = stopping_rule(auto)
     run(before, draws(7, 0.05))
     second = stopping_rule(auto)
-    for outcome in before._outcomes.values():
+    for outcome in taken(before):
         assert second.stop_decision is None
         second.take(outcome)
     assert second.stop_decision == before.stop_decision
@@ -185,8 +188,6 @@ def test_whoever_goes_on_decides_alike() -> None:
 def test_looks_are_few_and_end_with_the_most() -> None:
     assert looks(AutoBlocks()) == (6, 8, 10, 13, 17, 22, 28, 35, 44, 55, 60)
     assert looks(AutoBlocks(least=10, most=10)) == (10,)
-    assert confidence_for(None) == 0.95
-    assert confidence_for(AutoBlocks()) == LEVEL
 
 
 @pytest.mark.parametrize("most", [12, 200])
