@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TypeGuard
 
 import numpy as np
 
@@ -116,7 +117,7 @@ def _divided(values: Mapping[int, ConfigValue]) -> list[tuple[str, tuple[int, ..
     own: dict[ConfigValue, list[int]] = defaultdict(list)
     for block, value in values.items():
         own[value].append(block)
-    if not all(map(_is_finite, own)):
+    if not all(map(is_finite, own)):
         return [(str(value), tuple(own[value])) for value in sorted(own, key=str)]
     parts: dict[int, list[float]] = defaultdict(list)
     done = 0
@@ -134,7 +135,8 @@ def _divided(values: Mapping[int, ConfigValue]) -> list[tuple[str, tuple[int, ..
     ]
 
 
-def _is_finite(value: ConfigValue) -> bool:
+def is_finite(value: ConfigValue | None) -> TypeGuard[float]:
+    """Return True for a number that is neither infinite nor NaN."""
     return is_number(value) and math.isfinite(value)
 
 
@@ -144,7 +146,7 @@ def _explained(values: Mapping[int, ConfigValue], times: Mapping[int, float]) ->
     y = np.array([times[block] for block in timed])
     if len(y) < 3 or not np.ptp(y):
         return 0.0
-    if all(_is_finite(value) and float(value) > 0 for value in timed.values()):
+    if all(is_finite(value) and float(value) > 0 for value in timed.values()):
         x = np.log([float(value) for value in timed.values()])
         return float(np.corrcoef(x, y)[0, 1] ** 2) if np.ptp(x) else 0.0
     groups: dict[ConfigValue, list[float]] = defaultdict(list)

@@ -19,21 +19,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from statistics import median_low
-from typing import Literal, TypeGuard
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtri, stdtrit
 
+from orchestrator.analysis.comparisons.by_size import is_finite
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate, exponential
 from orchestrator.analysis.statistics.formatting import count, joined
 from orchestrator.core.arms import Arm
-from orchestrator.core.trial import Config, ConfigValue, is_number
+from orchestrator.core.trial import Config, ConfigValue
 
 Numbers = NDArray[np.float64]
+_Coded = tuple[list[Numbers], float | str]
+"""A param as columns that are 0 at the value at which it is held, and that value."""
 
 CrossoverVerdict = Literal[
     "crosses", "faster throughout", "slower throughout", "same throughout", "partly", "inconclusive"
@@ -54,6 +58,10 @@ _THROUGHOUT: Mapping[RegionVerdict, CrossoverVerdict] = {
     "slower": "slower throughout",
     "same": "same throughout",
     "inconclusive": "inconclusive",
+}
+_FASTER: Mapping[tuple[RegionVerdict, ...], Literal["above", "below"]] = {
+    ("slower", "faster"): "above",
+    ("faster", "slower"): "below",
 }
 
 
@@ -113,14 +121,14 @@ class Crossover:
     metric: str
     low: float
     high: float
-    verdict: CrossoverVerdict
-    faster: Literal["above", "below"] | None
-    crossing: Crossing | None
-    slope: Estimate | None
-    points: tuple[SizePoint, ...]
-    curve: tuple[CurvePoint, ...]
-    regions: tuple[Region, ...]
-    held: Mapping[str, float | str]
+    verdict: CrossoverVerdict = "inconclusive"
+    faster: Literal["above", "below"] | None = None
+    crossing: Crossing | None = None
+    slope: Estimate | None = None
+    points: tuple[SizePoint, ...] = ()
+    curve: tuple[CurvePoint, ...] = ()
+    regions: tuple[Region, ...] = ()
+    held: Mapping[str, float | str] = field(default_factory=dict)
     growth: Estimate | None = None
     confidence: float | None = None
     reason: str | None = None
@@ -153,9 +161,7 @@ def crossovers(
             designs[blocks] = _designs([configs[block] for block in blocks])
         curves += [(comparison, design) for design in designs[blocks]]
     family = sum(_refusal(comparison, design) is None for comparison, design in curves)
-    return tuple(
-        _crossover(comparison, design, margin, max(1, family)) for comparison, design in curves
-    )
+    return tuple(_crossover(comparison, design, margin, family) for comparison, design in curves)
 
 
 def _refusal(comparison: Comparison, design: _Design) -> str | None:
@@ -171,35 +177,26 @@ def _crossover(comparison: Comparison, design: _Design, margin: float, family: i
     base, metric = comparison.baseline, comparison.metric
     assert base is not None
     assert metric is not None  # or there would be no pair
-    at = design.at
-    logs = np.array([math.log(pair.baseline / pair.arm) for pair in comparison.pairs])
+    at, logs = design.at, np.log([pair.baseline / pair.arm for pair in comparison.pairs])
     crossover = Crossover(
-        arm=comparison.arm, baseline=base, param=design.param, metric=metric,
-        low=float(at.min()), high=float(at.max()), verdict="inconclusive", faster=None,
-        crossing=None, slope=None, points=(), curve=(), regions=(), held={},
-    )  # fmt: skip
+        comparison.arm, base, design.param, metric, float(at.min()), float(at.max())
+    )
     if reason := _refusal(comparison, design):
         return replace(crossover, points=_points(comparison, at, logs), reason=reason)
-    confidence = 1 - (1 - comparison.plain_confidence) / family
-    line = _fit(design, logs, confidence)
+    line = _fit(design, logs, 1 - (1 - comparison.plain_confidence) / family)
     crossover = replace(
         crossover,
-        confidence=confidence,
+        confidence=line.confidence,
         held=design.held,
         slope=line.slope,
         points=_points(comparison, at, logs - design.covariates @ line.coefficients[2:]),
     )
-    if len(np.unique(at)) < _MIN_VALUES:
-        return _with_growth(crossover, line.slope)
-    return _with_curve(crossover, line, margin)
-
-
-def _with_growth(crossover: Crossover, slope: Estimate) -> Crossover:
-    """Return the crossover of two values only: a line through them cannot be checked."""
-    distance = math.log(crossover.high / crossover.low)
-    logs = Estimate(slope.n, *(distance * end for end in (slope.value, slope.low, slope.high)))
+    if len(np.unique(at)) >= _MIN_VALUES:
+        return _with_curve(crossover, line, margin)
+    distance, slope = math.log(crossover.high / crossover.low), line.slope
+    growth = Estimate(slope.n, *(distance * end for end in (slope.value, slope.low, slope.high)))
     reason = f"only 2 values of it were tried, at least {_MIN_VALUES} are needed"
-    return replace(crossover, growth=exponential(logs), reason=reason)
+    return replace(crossover, growth=exponential(growth), reason=reason)
 
 
 def _points(comparison: Comparison, at: Numbers, adjusted: Numbers) -> tuple[SizePoint, ...]:
@@ -264,19 +261,18 @@ def _with_curve(crossover: Crossover, line: _Line, margin: float) -> Crossover:
     middle, half = line.at(grid)
     differs = bool(np.any(np.abs(middle) > line.simultaneous_factor * half))
     regions = _regions(grid, middle, half, margin, differs=differs)
-    verdict, faster = _verdict(regions)
-    crossing = _crossing(regions, grid, middle) if verdict == "crosses" else None
-    few = slice(None, None, (_GRID - 1) // (_CURVE - 1))
-    curve = zip(grid[few], middle[few], half[few], strict=True)
+    verdicts = [region.verdict for region in regions]
+    sides = tuple(verdict for verdict in verdicts if verdict in ("faster", "slower"))
+    crosses = sides in _FASTER and (verdicts[0], verdicts[-1]) == sides
+    verdict = _THROUGHOUT[verdicts[0]] if len(verdicts) == 1 else "partly"
+    curve = np.exp([middle, middle - half, middle + half]).T
+    places = range(0, _GRID, (_GRID - 1) // (_CURVE - 1))
     return replace(
         crossover,
-        verdict=verdict,
-        faster=faster,
-        crossing=crossing,
-        curve=tuple(
-            CurvePoint(float(x), *(float(np.exp(log)) for log in (y, y - w, y + w)))
-            for x, y, w in curve
-        ),
+        verdict="crosses" if crosses else verdict,
+        faster=_FASTER[sides] if crosses else None,
+        crossing=_crossing(regions, grid, middle) if crosses else None,
+        curve=tuple(CurvePoint(float(grid[i]), *curve[i].tolist()) for i in places),
         regions=regions,
         reason="the band of the curve includes 1 at all sizes tried"
         if verdict == "inconclusive"
@@ -296,27 +292,11 @@ def _regions(
         else "inconclusive"
         for low, high in zip(middle - half, middle + half, strict=True)
     ]  # fmt: skip
-    edges = [0, *(i for i in range(1, len(verdicts)) if verdicts[i] != verdicts[i - 1])]
-    edges.append(len(verdicts))
-    between = [grid[0], *(np.sqrt(grid[i - 1] * grid[i]) for i in edges[1:-1]), grid[-1]]
+    ends = [grid[0], *np.sqrt(grid[:-1] * grid[1:]), grid[-1]]
+    runs = [list(run) for _, run in groupby(range(_GRID), key=verdicts.__getitem__)]
     return tuple(
-        Region(float(between[i]), float(between[i + 1]), verdicts[edges[i]])
-        for i in range(len(edges) - 1)
+        Region(float(ends[run[0]]), float(ends[run[-1] + 1]), verdicts[run[0]]) for run in runs
     )
-
-
-def _verdict(
-    regions: Sequence[Region],
-) -> tuple[CrossoverVerdict, Literal["above", "below"] | None]:
-    verdicts = [region.verdict for region in regions]
-    if len(verdicts) == 1:
-        return _THROUGHOUT[verdicts[0]], None
-    sides = [verdict for verdict in verdicts if verdict in ("faster", "slower")]
-    if sides == ["slower", "faster"] and verdicts[0] == "slower" and verdicts[-1] == "faster":
-        return "crosses", "above"
-    if sides == ["faster", "slower"] and verdicts[0] == "faster" and verdicts[-1] == "slower":
-        return "crosses", "below"
-    return "partly", None
 
 
 def _crossing(regions: Sequence[Region], grid: Numbers, middle: Numbers) -> Crossing:
@@ -352,22 +332,16 @@ def _designs(configs: Sequence[Config]) -> list[_Design]:
     designs = []
     for name in varied:
         at = [config.get(name) for config in configs]
-        if all(_is_finite(value) and float(value) > 0 for value in at):
-            others = {other: columns for other, (columns, _) in coded.items() if other != name}
-            held = {other: coded[other][1] for other in others}
-            designs.append(_design(name, np.array(at, dtype=float), others, held))
+        if all(is_finite(value) and float(value) > 0 for value in at):
+            others = {other: own for other, own in coded.items() if other != name}
+            designs.append(_design(name, np.array(at, dtype=float), others))
     return designs
 
 
-def _design(
-    param: str,
-    at: Numbers,
-    others: Mapping[str, Sequence[Numbers]],
-    held: Mapping[str, float | str],
-) -> _Design:
+def _design(param: str, at: Numbers, others: Mapping[str, _Coded]) -> _Design:
     x, blocks = np.log(at), len(at)
-    together = [name for name, columns in others.items() if _determine(columns, x)]
-    columns = [column for own in others.values() for column in own]
+    together = [name for name, (columns, _) in others.items() if _determine(columns, x)]
+    columns = [column for own, _ in others.values() for column in own]
     if not together and _determine(columns, x):
         together = list(others)
     covariates = np.empty((blocks, 0))
@@ -379,7 +353,9 @@ def _design(
         reason = f"it varied only together with {joined(together)}"
     elif blocks - covariates.shape[1] - 2 < _MIN_FREEDOM:
         reason = f"{count(blocks, 'block')} are too few to adjust for {joined(list(others))}"
-    return _Design(param, at, covariates, held, reason)
+    return _Design(
+        param, at, covariates, {name: held for name, (_, held) in others.items()}, reason
+    )
 
 
 def _determine(columns: Iterable[Numbers], column: Numbers) -> bool:
@@ -389,14 +365,14 @@ def _determine(columns: Iterable[Numbers], column: Numbers) -> bool:
     return bool(rank(np.column_stack([basis, column])) == rank(basis))
 
 
-def _coded(values: Sequence[ConfigValue | None]) -> tuple[list[Numbers], float | str]:
+def _coded(values: Sequence[ConfigValue | None]) -> _Coded:
     """Return a param as columns that are 0 at the value at which it is held, and that value.
 
     A number takes its log if it is positive everywhere, itself otherwise, and is held at its
     median. If only some configs have it, a second column marks them, and it is held as most have
     it. Anything else takes a column for each value except the most frequent one.
     """
-    present = [float(value) for value in values if _is_finite(value)]
+    present = [float(value) for value in values if is_finite(value)]
     if len(present) < sum(value is not None for value in values):
         texts = [_ABSENT if value is None else str(value) for value in values]
         most = max(sorted(set(texts)), key=texts.count)
@@ -410,7 +386,3 @@ def _coded(values: Sequence[ConfigValue | None]) -> tuple[list[Numbers], float |
     off = np.array([0.0 if value is None else float(value) - median for value in values])
     usual = float(2 * is_there.sum() > len(values))
     return [off, is_there - usual], median if usual else _ABSENT
-
-
-def _is_finite(value: ConfigValue | None) -> TypeGuard[float]:
-    return is_number(value) and math.isfinite(value)
