@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -11,16 +11,20 @@ from orchestrator.analysis.arms.arm_summary import (
     ArmSummary,
     ExcludedTrials,
     TrialCounts,
+    Validity,
     count_trials,
     excluded_trials,
     summarise_arm,
+    validity_of,
 )
 from orchestrator.analysis.arms.best_configs import (
     Best,
     Front,
+    PublishedComparison,
     TradeOff,
     best_of_arm,
     pareto_front,
+    published,
     trade_offs,
 )
 from orchestrator.analysis.arms.over_time import (
@@ -31,8 +35,6 @@ from orchestrator.analysis.arms.over_time import (
     phases,
     telemetry_curves,
 )
-from orchestrator.analysis.arms.published import PublishedComparison, published
-from orchestrator.analysis.arms.validity import Validity, validity_of
 from orchestrator.analysis.comparisons.break_even import BreakEven, break_evens
 from orchestrator.analysis.comparisons.by_size import BySize, by_size
 from orchestrator.analysis.comparisons.crossover import Crossover, crossovers
@@ -43,7 +45,6 @@ from orchestrator.analysis.measures import Measure, expenses_of, measures_of
 from orchestrator.analysis.pairing.baseline import Baseline, BaselineError, pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import (
     BlockGap,
-    CompleteRounds,
     ParamRange,
     Round,
     match,
@@ -101,22 +102,22 @@ class ReportSummary:
     left_out: tuple[ExcludedTrials, ...]
     impossible: tuple[ImpossibleArm, ...]
     trials: tuple[FinishedTrial, ...]
-    different_mathematics: tuple[Contrast, ...] = ()
-    expenses: tuple[Measure, ...] = ()
-    best_of_arm: tuple[Best, ...] = ()
-    fronts: tuple[TradeOff, ...] = ()
-    crossovers: tuple[Crossover, ...] = ()
-    break_evens: tuple[BreakEven, ...] = ()
-    learning: tuple[LearningCurve, ...] = ()
-    phases: tuple[PhaseSplit, ...] = ()
-    curves: tuple[TelemetryCurves, ...] = ()
-    published: tuple[PublishedComparison, ...] = ()
-    validity: Validity = field(default_factory=Validity)
-    sizes: tuple[BySize, ...] = ()
-    rankings: tuple[Ranking, ...] = ()
-    targets: tuple[Target, ...] = ()
-    complete_rounds: tuple[Round, ...] = ()
-    former: tuple[Arm, ...] = ()
+    different_mathematics: tuple[Contrast, ...]
+    expenses: tuple[Measure, ...]
+    best_of_arm: tuple[Best, ...]
+    fronts: tuple[TradeOff, ...]
+    crossovers: tuple[Crossover, ...]
+    break_evens: tuple[BreakEven, ...]
+    learning: tuple[LearningCurve, ...]
+    phases: tuple[PhaseSplit, ...]
+    curves: tuple[TelemetryCurves, ...]
+    published: tuple[PublishedComparison, ...]
+    validity: Validity
+    sizes: tuple[BySize, ...]
+    rankings: tuple[Ranking, ...]
+    targets: tuple[Target, ...]
+    complete_rounds: tuple[Round, ...]
+    former: tuple[Arm, ...]
 
     @property
     def matched_runs(self) -> frozenset[str]:
@@ -151,29 +152,45 @@ def summarise(
     Raises:
         BaselineError: `baseline` is no arm of the sweep that can run.
     """
-    over = _baseline(record, baseline)
+    asked = baseline if baseline is not None else record.criteria.baseline
+    try:
+        over = pick_baseline(record, asked)
+    except BaselineError:
+        if baseline is not None:
+            raise
+        over = pick_baseline(record, None)  # the hardware has changed since the spec was checked
+    first = next(iter(over.of.values())) if over else None  # all baselines compute alike
+    mathematics, work = (mathematics_of(first), first.work) if first else ("", "")
     matched = match(record)
-    own = _by_arm(record)
+    by_block = sorted(record.trials, key=lambda t: (t.block, t.repeat, t.key))
+    extra = sorted({trial.arm for trial in record.trials} - set(record.arms))  # of old starts
+    own: dict[Arm, list[FinishedTrial]] = {arm: [] for arm in (*record.arms, *extra)}
+    for trial in by_block:
+        own[trial.arm].append(trial)
     place = {arm: i for i, arm in enumerate(own)}
-    trials = sorted(record.trials, key=lambda t: (t.block, t.repeat, place[t.arm], t.key))
-    measures = measures_of(record)
+    trials = sorted(by_block, key=lambda t: (t.block, t.repeat, place[t.arm], t.key))
     configs = {trial.block: trial.config for trial in reversed(trials)}
-    ranged = [configs[block] for block in matched.blocks or sorted(configs)]
-    used = {arm: _used(matched, arm, own[arm]) for arm in own}
+    used = {
+        arm: matched.comparable_trials(arm) or [t for t in ended if t.status == "complete"]
+        for arm, ended in own.items()
+    }
     fair = compare(record, matched, over) if over else ()
     unlike = contrast(record, matched, over) if over else ()
-    mathematics, work = _of_baseline(mathematics_of, over), _of_baseline(lambda arm: arm.work, over)
-    alike = {arm for arm in own if (mathematics_of(arm), arm.work) == (mathematics, work)}
-    metric = time_metric(matched)
-    error = 1 - confidence_for(record.criteria.auto_blocks)
-    expenses = expenses_of(measures, [trial for trials in used.values() for trial in trials])
-    speedups = _speedups(fair, unlike, over)
+    speedups: dict[Arm, tuple[Estimate | None, str]] = {
+        **dict.fromkeys(over.of.values() if over else (), (None, "baseline")),
+        **{comparison.arm: (comparison.speedup, comparison.verdict) for comparison in fair},
+        **{contrast.arm: (None, "different mathematics") for contrast in unlike},
+    }
+    metric, margin = time_metric(matched), record.criteria.margins.speed
+    confidence = confidence_for(record.criteria.auto_blocks)
+    measures = measures_of(record)
+    expenses = expenses_of(measures, [trial for counted in used.values() for trial in counted])
+    every = (*measures, *expenses)
     arms = tuple(
-        summarise_arm(
-            record, matched, arm, own[arm], (*measures, *expenses), speedups.get(arm, (None, ""))
-        )
+        summarise_arm(record, matched, arm, own[arm], every, speedups.get(arm, (None, "")))
         for arm in own
     )
+    alike = [arm for arm in own if (mathematics_of(arm), arm.work) == (mathematics, work)]
     return ReportSummary(
         sweep=_head(record),
         baseline=over,
@@ -181,7 +198,7 @@ def summarise(
         complete_blocks=matched.blocks,
         gaps=matched.gaps,
         set_aside=matched.set_aside,
-        configs=ranges(ranged),
+        configs=ranges([configs[block] for block in matched.blocks or sorted(configs)]),
         comparisons=fair,
         measures=measures,
         arms=arms,
@@ -192,65 +209,24 @@ def summarise(
         different_mathematics=unlike,
         expenses=expenses,
         best_of_arm=best_of_arm(own, record.objectives),
-        fronts=trade_offs([trial for arm in own if arm in alike for trial in own[arm]]),
-        crossovers=crossovers(fair, configs, record.criteria.margins.speed),
-        break_evens=break_evens(matched, over, confidence_for(record.criteria.auto_blocks)),
+        fronts=trade_offs([trial for arm in alike for trial in own[arm]]),
+        crossovers=crossovers(fair, configs, margin),
+        break_evens=break_evens(matched, over, confidence),
         learning=learning(used, {arm.arm: arm.matched for arm in arms}),
         phases=phases(own),
         curves=telemetry_curves(trials, curves),
         published=published(record, own),
         validity=validity_of(record, matched),
         sizes=by_size(matched, configs, fair, metric),
-        rankings=rankings(matched, metric, record.criteria.margins.speed, error),
+        rankings=rankings(matched, metric, margin, 1 - confidence),
         targets=reach(record, matched, over, targets),
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,
     )
 
 
-def _speedups(
-    fair: Sequence[Comparison], unlike: Sequence[Contrast], baseline: Baseline | None
-) -> dict[Arm, tuple[Estimate | None, str]]:
-    """Return the speed-up of each arm over its baseline, with its verdict."""
-    return {
-        **dict.fromkeys(baseline.of.values() if baseline else (), (None, "baseline")),
-        **{comparison.arm: (comparison.speedup, comparison.verdict) for comparison in fair},
-        **{contrast.arm: (None, "different mathematics") for contrast in unlike},
-    }
-
-
-def _by_arm(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
-    """Return the trials of every arm by block: the sweep's arms first, then those of old starts."""
-    extra = sorted({trial.arm for trial in record.trials} - set(record.arms))
-    own: dict[Arm, list[FinishedTrial]] = {arm: [] for arm in (*record.arms, *extra)}
-    for trial in sorted(record.trials, key=lambda t: (t.block, t.repeat, t.key)):
-        own[trial.arm].append(trial)
-    return own
-
-
-def _used(matched: CompleteRounds, arm: Arm, own: Sequence[FinishedTrial]) -> list[FinishedTrial]:
-    """Return the trials behind an arm's figures: of matched rounds, or all complete ones."""
-    return matched.comparable_trials(arm) or [trial for trial in own if trial.status == "complete"]
-
-
-def _baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
-    """Return the requested baseline, or the spec's own if it can run, or the first arm."""
-    if asked is None and record.criteria.baseline is not None:
-        try:
-            return pick_baseline(record, record.criteria.baseline)
-        except BaselineError:  # valid when the spec was checked: the hardware has changed
-            return pick_baseline(record, None)
-    return pick_baseline(record, asked)
-
-
-def _of_baseline(ask: Callable[[Arm], str], baseline: Baseline | None) -> str:
-    """Return how the baseline differs from the settings; all arms that it names do alike."""
-    return ask(next(iter(baseline.of.values()))) if baseline else ""
-
-
 def _head(record: SweepRecord) -> SweepHead:
-    arms = set(record.arms)
-    planned = [trial for trial in record.trials if trial.arm in arms]
+    planned = [trial for trial in record.trials if trial.arm in record.arms]
     return SweepHead(
         name=record.name,
         generation=record.generation,

@@ -1,15 +1,15 @@
-"""One arm by itself: its trials by outcome, its measures, and the evidence behind them."""
+"""One arm by itself: its trials by outcome, its measures, and the evidence behind all of them."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.analysis.measures import Measure, Trainer, finite, scopes_of
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
-from orchestrator.core.arms import Arm
+from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.names import known_implementation, mathematics_of
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, OutcomeStatus
@@ -207,3 +207,38 @@ def _message(trial: FinishedTrial) -> str:
     if trial.kernel is not None:
         return f"asked {trial.kernel.asked}, ran {trial.kernel.ran}: {trial.kernel.evidence}"
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """The evidence behind a report.
+
+    Of `trials` that ended, `used` are in the matched rounds and `left_out` did not complete. Of the
+    complete `rounds`, `disturbed_rounds` have a disturbed trial, and in `split_rounds` arms of one
+    hardware class ran on different nodes. `versions` are those of the software.
+    """
+
+    trials: int
+    used: int
+    left_out: int
+    rounds: int
+    disturbed_rounds: int
+    versions: Mapping[str, str]
+    split_rounds: int
+
+
+def validity_of(record: SweepRecord, matched: CompleteRounds) -> Validity:
+    """Return the evidence behind a sweep's figures."""
+    used = [trial for arm in matched.trials for trial in matched.all_trials(arm)]
+    nodes: dict[tuple[HardwareRef, Round], set[str]] = defaultdict(set)
+    for trial in used:
+        nodes[trial.arm.hardware_class, (trial.block, trial.repeat)] |= {trial.node} - {""}
+    return Validity(
+        trials=len(record.trials),
+        used=len(used),
+        left_out=sum(trial.status != "complete" for trial in record.trials),
+        rounds=len(matched.rounds),
+        disturbed_rounds=len({(t.block, t.repeat) for t in used if t.disturbance}),
+        versions=record.environment,
+        split_rounds=len({place for (_, place), names in nodes.items() if len(names) > 1}),
+    )

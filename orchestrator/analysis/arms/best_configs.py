@@ -1,4 +1,6 @@
-"""Configs chosen after the fact: the best of each arm, and Pareto fronts. Never a fair comparison.
+"""Configs chosen after the fact: best ones, Pareto fronts, and those nearest to published ones.
+
+Such choices are never a fair comparison.
 
 A config has a point on an arm if all of its repeats completed and have all the metrics. Energies of
 unlike scopes are not comparable: points compete only within their scope.
@@ -11,11 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from orchestrator.analysis.measures import scopes_of
+from orchestrator.analysis.measures import FRESH_ONLY, finite, scopes_of
 from orchestrator.core.arms import Arm, HardwareRef
+from orchestrator.core.criteria import PublishedRow
 from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import Direction, SweepRecord
-from orchestrator.core.trial import Config, FinishedTrial
+from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, is_number
 
 MAIN = (
     *("val_accuracy", "val_bits_per_char", "val_loss", "accuracy", "step_ms", "sample_us"),
@@ -32,9 +35,7 @@ ACCURACIES: Mapping[str, Direction] = {
 }
 """The accuracy of the trade-offs is the first of these metrics that was measured."""
 
-_FRESH_ONLY = ("peak_rss_mib", "peak_gpu_mib")
-
-EXPENSES = ("train_s", "energy_j", "train_cost_usd", *_FRESH_ONLY)
+EXPENSES = ("train_s", "energy_j", "train_cost_usd", *FRESH_ONLY)
 """The expenses of the trade-offs. Peak memory counts only if every trainer was fresh."""
 
 _Repeats = Sequence[FinishedTrial]
@@ -174,7 +175,7 @@ def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
     complete = [trial for trial in full if trial.status == "complete"]
     measured = {metric for trial in complete for metric in trial.metrics}
     if any(trial.trainer_trials > 0 for trial in complete):
-        measured -= set(_FRESH_ONLY)
+        measured -= set(FRESH_ONLY)
     accuracy = next((metric for metric in ACCURACIES if metric in measured), None)
     if accuracy is None:
         return ()
@@ -265,3 +266,76 @@ def _point(trials: _Repeats, metrics: Collection[str]) -> ParetoPoint | None:
     first, run_ids = trials[0], tuple(trial.run_id for trial in trials)
     scope = min(scopes, default="")
     return ParetoPoint(first.block, first.arm, first.config, values, len(trials), run_ids, scope)
+
+
+@dataclass(frozen=True, slots=True)
+class NearestConfig:
+    """The arm's config that is nearest to a published one; `differs` lists the differences."""
+
+    arm: Arm
+    block: int
+    config: Config
+    differs: tuple[str, ...]
+    values: Mapping[str, float]
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedComparison:
+    """A published result, from other hardware and software, with this sweep's nearest configs."""
+
+    row: PublishedRow
+    measured: tuple[NearestConfig, ...]
+
+
+def published(
+    record: SweepRecord, own: Mapping[Arm, Sequence[FinishedTrial]]
+) -> tuple[PublishedComparison, ...]:
+    """Return every published row with the nearest complete config of each arm that has its
+    implementation.
+    """
+    comparisons = []
+    for row in record.criteria.published:
+        arms = {
+            arm: trials for arm, trials in own.items() if arm.implementation == row.implementation
+        }
+        nearest = (_nearest(row, trials, record.settings) for trials in arms.values())
+        comparisons.append(PublishedComparison(row, tuple(filter(None, nearest))))
+    return tuple(comparisons)
+
+
+def _nearest(
+    row: PublishedRow, trials: Sequence[FinishedTrial], settings: Config
+) -> NearestConfig | None:
+    def distance(trial: FinishedTrial) -> tuple[float, int]:
+        config = {**settings, **trial.config}
+        parts = (_distance(wanted, config.get(name)) for name, wanted in row.config.items())
+        return math.fsum(parts), trial.block
+
+    complete = [trial for trial in trials if trial.status == "complete"]
+    if not complete:
+        return None
+    first = min(complete, key=distance)
+    repeats = [trial for trial in complete if trial.block == first.block]
+    measured = {metric: finite(repeats, metric) for metric in row.metrics}
+    whole = {**settings, **first.config}
+    return NearestConfig(
+        first.arm,
+        first.block,
+        first.config,
+        tuple(
+            f"{name} {whole.get(name, 'unknown')} and not {wanted}"
+            for name, wanted in row.config.items()
+            if whole.get(name) != wanted
+        ),
+        {metric: fmean(values) for metric, values in measured.items() if values},
+        tuple(trial.run_id for trial in repeats),
+    )
+
+
+def _distance(wanted: ConfigValue, value: ConfigValue | None) -> float:
+    """Return the log-ratio of two numbers, 10 for unlike other values: only the order counts."""
+    if wanted == value:
+        return 0.0
+    sizes = [size for size in (wanted, value) if is_number(size) and size > 0]
+    return abs(math.log(sizes[0] / sizes[1])) if len(sizes) == 2 else 10.0

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
+from orchestrator.analysis.measures import value_of
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
@@ -20,8 +21,6 @@ from orchestrator.core.names import known_implementation, mathematics_of
 
 BreakEvenVerdict = Literal["pays", "never", "inconclusive"]
 Trainers = Literal["warm", "fresh"]
-
-_STEP, _COMPILE = "step_ms", "compile_s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class BlockExpense:
     saved_step_ms: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BreakEven:
     """An arm that compiles longer than another, and the steps after which that pays off.
 
@@ -45,12 +44,12 @@ class BreakEven:
 
     arm: Arm
     baseline: Arm
-    verdict: BreakEvenVerdict
-    steps: Estimate | None
-    extra_compile_s: Estimate | None
-    saved_step_ms: Estimate | None
+    verdict: BreakEvenVerdict = "inconclusive"
+    steps: Estimate | None = None
+    extra_compile_s: Estimate | None = None
+    saved_step_ms: Estimate | None = None
     blocks: tuple[BlockExpense, ...]
-    trainers: Trainers = "warm"
+    trainers: Trainers
     reason: str | None = None
 
 
@@ -68,15 +67,31 @@ def break_evens(
     """
     every = [trial for arm in matched.trials for trial in matched.all_trials(arm)]
     trainers: Trainers = "fresh" if all(t.trainer_trials == 0 for t in every) else "warm"
-    pairs: dict[frozenset[Arm], tuple[Arm, Arm, tuple[BlockExpense, ...], str | None]] = {}
+    paid = {arm: _paid(matched, arm, trainers) for arm in matched.trials}
+    pairs: dict[frozenset[Arm], BreakEven] = {}
     for arm in matched.trials:
         for base in _partners(arm, matched.trials, baseline):
-            pair = frozenset((arm, base))
-            expenses, reason = _expenses(matched, arm, base, trainers)
-            if pair not in pairs and expenses:
-                pairs[pair] = (arm, base, expenses, reason)
+            ours, theirs = paid[arm], paid[base]
+            selection = matched.select(ours.keys() & theirs.keys(), (arm, base))
+            expenses = tuple(
+                BlockExpense(
+                    block,
+                    fmean(ours[place][0] - theirs[place][0] for place in rounds),
+                    fmean(theirs[place][1] - ours[place][1] for place in rounds),
+                )
+                for block, rounds in selection.by_block.items()
+            )
+            if expenses:
+                pair = BreakEven(
+                    arm=arm,
+                    baseline=base,
+                    blocks=expenses,
+                    trainers=trainers,
+                    reason=selection.reason,
+                )
+                pairs.setdefault(frozenset((arm, base)), pair)
     corrected = 1 - (1 - confidence) / max(1, len(pairs))
-    return tuple(_break_even(*pair, trainers, corrected) for pair in pairs.values())
+    return tuple(_judged(pair, corrected) for pair in pairs.values())
 
 
 def _partners(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[Arm]:
@@ -96,69 +111,40 @@ def _partners(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[
     ]
 
 
-def _expenses(
-    matched: CompleteRounds, arm: Arm, base: Arm, trainers: Trainers
-) -> tuple[tuple[BlockExpense, ...], str | None]:
-    """Return the expenses of the blocks with such a trainer on both sides, over these rounds.
-
-    Also return why too many of the rounds are disturbed for a verdict, as for speed-ups.
-    """
-    ours, theirs = _paid(matched, arm, trainers), _paid(matched, base, trainers)
-    selection = matched.select(ours.keys() & theirs.keys(), (arm, base))
-    expenses = (
-        BlockExpense(
-            block,
-            fmean(ours[key][0] - theirs[key][0] for key in rounds),
-            fmean(theirs[key][1] - ours[key][1] for key in rounds),
-        )
-        for block, rounds in selection.by_block.items()
-    )
-    return tuple(expenses), selection.reason
-
-
 def _paid(
     matched: CompleteRounds, arm: Arm, trainers: Trainers
 ) -> dict[Round, tuple[float, float]]:
     """Return compile seconds and step milliseconds of the rounds that such a trainer ran."""
     times = {}
-    for key, trials in matched.trials.get(arm, {}).items():
+    for place, trials in matched.trials[arm].items():
         for trial in trials:
-            values = tuple(trial.metrics.get(metric, math.nan) for metric in (_COMPILE, _STEP))
+            compile_s, step_ms = (value_of(trial, metric) for metric in ("compile_s", "step_ms"))
             fresh = trial.trainer_trials == 0
-            if fresh == (trainers == "fresh") and all(map(math.isfinite, values)):
-                times[key] = (values[0], values[1])
+            if fresh == (trainers == "fresh") and compile_s is not None and step_ms is not None:
+                times[place] = compile_s, step_ms
     return times
 
 
-def _break_even(
-    arm: Arm,
-    base: Arm,
-    expenses: tuple[BlockExpense, ...],
-    disturbance_reason: str | None,
-    trainers: Trainers,
-    confidence: float,
-) -> BreakEven:
-    if math.fsum(expense.extra_compile_s for expense in expenses) < 0:
-        arm, base = base, arm
-        expenses = tuple(
-            BlockExpense(e.block, -e.extra_compile_s, -e.saved_step_ms) for e in expenses
-        )
-    extra = t_interval([expense.extra_compile_s for expense in expenses], confidence)
-    saved = t_interval([expense.saved_step_ms for expense in expenses], confidence)
-    verdict: BreakEvenVerdict = "inconclusive"
-    reason, steps = disturbance_reason, None
-    if extra is None or saved is None or len(expenses) < MIN_BLOCKS:
-        blocks = count(len(expenses), "block")
-        reason = f"{blocks} with {trainers} trainers on both; at least {MIN_BLOCKS} are needed"
-    elif reason is None and extra.low <= 0:
-        reason = "a difference of their compile times is not shown"
-    elif reason is None and saved.high <= 0:
-        verdict, reason = "never", "its steps are not shorter"
-    elif reason is None and saved.low <= 0:
-        reason = "a difference of their step times is not shown"
-    elif reason is None:
-        verdict, steps = "pays", _ratio_of_means(expenses, confidence)
-    return BreakEven(arm, base, verdict, steps, extra, saved, expenses, trainers, reason)
+def _judged(pair: BreakEven, confidence: float) -> BreakEven:
+    """Return the pair with its verdict; the arm that compiles longer comes first."""
+    if math.fsum(expense.extra_compile_s for expense in pair.blocks) < 0:
+        turned = (BlockExpense(e.block, -e.extra_compile_s, -e.saved_step_ms) for e in pair.blocks)
+        pair = replace(pair, arm=pair.baseline, baseline=pair.arm, blocks=tuple(turned))
+    extra = t_interval([expense.extra_compile_s for expense in pair.blocks], confidence)
+    saved = t_interval([expense.saved_step_ms for expense in pair.blocks], confidence)
+    pair = replace(pair, extra_compile_s=extra, saved_step_ms=saved)
+    if extra is None or saved is None or len(pair.blocks) < MIN_BLOCKS:
+        blocks = f"{count(len(pair.blocks), 'block')} with {pair.trainers} trainers on both"
+        return replace(pair, reason=f"{blocks}; at least {MIN_BLOCKS} are needed")
+    if pair.reason:  # too many disturbed rounds
+        return pair
+    if extra.low <= 0:
+        return replace(pair, reason="a difference of their compile times is not shown")
+    if saved.high <= 0:
+        return replace(pair, verdict="never", reason="its steps are not shorter")
+    if saved.low <= 0:
+        return replace(pair, reason="a difference of their step times is not shown")
+    return replace(pair, verdict="pays", steps=_ratio_of_means(pair.blocks, confidence))
 
 
 def _ratio_of_means(expenses: Sequence[BlockExpense], confidence: float) -> Estimate:

@@ -70,40 +70,36 @@ def by_size(
         comparisons: the pairs of times that the speed-ups are made from.
         metric: the time metric; without one no param explains anything.
     """
-    by_block: dict[Arm, dict[int, list[FinishedTrial]]] = {arm: {} for arm in matched.trials}
+    by_block: dict[Arm, dict[int, list[FinishedTrial]]] = {}
+    logs: dict[int, list[float]] = defaultdict(list)
+    has_current = set(matched.trials) > set(matched.former)
     for arm, rounds in matched.trials.items():
+        own = by_block.setdefault(arm, defaultdict(list))
         for (block, _), trials in rounds.items():
-            by_block[arm].setdefault(block, []).extend(trials)
-    whole = [own for arm, own in by_block.items() if arm not in matched.former]
-    logs = {
-        block: [
-            math.log(value)
-            for own in whole or by_block.values()
-            for value in (finite(own.get(block, ()), metric) if metric else ())
-            if value > 0
-        ]
-        for block in matched.blocks
-    }
+            own[block] += trials
+            if metric and not (has_current and arm in matched.former):
+                logs[block] += [math.log(value) for value in finite(trials, metric) if value > 0]
     times = {block: fmean(own) for block, own in logs.items() if own}
     ratios = {
         c.arm: {pair.block: pair.baseline / pair.arm for pair in c.pairs} for c in comparisons
     }
 
     def cell(arm: Arm, blocks: Sequence[int]) -> SizeCell:
-        own = [trial for block in blocks for trial in by_block[arm].get(block, ())]
+        own = by_block[arm]
+        trials = [trial for block in blocks for trial in own.get(block, ())]
         pairs = [ratios[arm][block] for block in blocks if block in ratios.get(arm, {})]
         return SizeCell(
             arm,
-            sum(block in by_block[arm] for block in blocks),
-            spread(finite(own, metric)) if metric else None,
+            sum(block in own for block in blocks),
+            spread(finite(trials, metric)) if metric else None,
             geometric_mean(pairs),
-            tuple(trial.run_id for trial in own),
+            tuple(trial.run_id for trial in trials),
         )
 
     sizes = []
     for name in sorted({name for block in matched.blocks for name in configs[block]}):
-        if len({configs[block].get(name) for block in matched.blocks}) > 1:
-            values = {b: configs[b][name] for b in matched.blocks if name in configs[b]}
+        values = {b: configs[b][name] for b in matched.blocks if name in configs[b]}
+        if len(set(values.values())) > 1 or len(values) < len(matched.blocks):
             groups = tuple(
                 SizeGroup(label, blocks, tuple(cell(arm, blocks) for arm in by_block))
                 for label, blocks in _divided(values)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TypeAlias
 
-from orchestrator.analysis.arms.published import PublishedComparison
+from orchestrator.analysis.arms.best_configs import PublishedComparison
 from orchestrator.analysis.statistics.formatting import ABSENT
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
