@@ -179,13 +179,10 @@ def count_trials(trials: Sequence[FinishedTrial], expected: int) -> TrialCounts:
 
 
 def _kernels(trials: Sequence[FinishedTrial]) -> tuple[KernelCount, ...]:
-    counts: Counter[tuple[str, str]] = Counter()
-    evidence: dict[tuple[str, str], str] = {}
-    for kernel in (trial.kernel for trial in trials):
-        if kernel is not None:
-            counts[kernel.asked, kernel.ran] += 1
-            evidence.setdefault((kernel.asked, kernel.ran), kernel.evidence)
-    return tuple(KernelCount(*key, evidence[key], n) for key, n in counts.most_common())
+    kernels = [trial.kernel for trial in trials if trial.kernel is not None]
+    counts = Counter((kernel.asked, kernel.ran) for kernel in kernels)
+    first = {(kernel.asked, kernel.ran): kernel.evidence for kernel in reversed(kernels)}
+    return tuple(KernelCount(*key, first[key], n) for key, n in counts.most_common())
 
 
 def excluded_trials(arm: Arm, own: Sequence[FinishedTrial]) -> list[ExcludedTrials]:

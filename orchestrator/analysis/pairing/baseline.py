@@ -74,8 +74,8 @@ def _unknown(record: SweepRecord, asked: str) -> str:
     if len(set(reasons.values())) == 1:
         problem = f"baseline {asked!r} cannot run: {next(iter(reasons.values()))}"
     elif reasons:
-        each = (f"on {hardware}, {reason}" for hardware, reason in reasons.items())
-        problem = f"baseline {asked!r} cannot run: {'; '.join(each)}"
+        texts = (f"on {hardware}, {reason}" for hardware, reason in reasons.items())
+        problem = f"baseline {asked!r} cannot run: {'; '.join(texts)}"
     choices = {a.implementation: None for a in record.arms} | {str(a): None for a in record.arms}
     if not choices:
         return f"{problem}; none of its arms can run, so there is nothing to choose from"
