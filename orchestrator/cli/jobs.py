@@ -1,40 +1,66 @@
-"""Commands that reach a sweep on a cluster from any machine: `submit`, `logs`, `stop`."""
+"""Commands that reach a sweep from any machine: `submit`, `status`, `logs` and `stop`."""
 
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+import contextlib
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.exit_codes import with_exit_code
+from orchestrator.cli.exit_codes import (
+    COMPLETE,
+    INTERNAL_ERROR,
+    REFUSED,
+    STOPPED,
+    WITH_FAILURES,
+    interrupted_by,
+    with_exit_code,
+)
 from orchestrator.cli.options import (
+    MANY_TRIALS,
     dashboard_option,
+    expect_confirmation,
     fresh_option,
+    resume_command,
     retry_option,
     set_option,
+    set_words,
     spec_argument,
     yes_option,
 )
+from orchestrator.cli.output import show
+from orchestrator.core.errors import Refusal
+from orchestrator.core.text import duration
 from orchestrator.storage.home import sweep_home
 
-_required_dashboard = click.option(
-    "--address",
-    metavar="URL",
-    required=True,
-    help="Use the cluster with this dashboard on its head, such as http://10.0.0.5:8265.",
-)
+if TYPE_CHECKING:
+    from orchestrator.cluster.jobs import Cluster, Order, Submitted
+    from orchestrator.spec import SweepSpec
+
+_HOME = "~/rnnsweep-data"
+"""The folder of submitted sweeps on the head: Ray's own folders are deleted with the cluster."""
 
 
 @click.command()
 @spec_argument
 @set_option
-@_required_dashboard
+@dashboard_option(required=True)
 @click.option(
     "--home",
-    default="~/rnnsweep-data",
+    default=_HOME,
     show_default=True,
     help="Keep the sweep in this folder of the head: an absolute path, or one from ~.",
 )
@@ -43,7 +69,16 @@ _required_dashboard = click.option(
 @yes_option
 @click.option("--detach", is_flag=True, help="Return as soon as the sweep is submitted.")
 @with_exit_code
-def submit(spec: Path, overrides: tuple[str, ...], address: str, **options: Any) -> int:
+def submit(
+    spec: Path,
+    overrides: tuple[str, ...],
+    address: str,
+    home: str,
+    *,
+    yes: bool,
+    detach: bool,
+    **flags: bool,
+) -> int:
     """Run or resume a sweep on a cluster; follow its output.
 
     The sweep runs on the head of the cluster. Ctrl-C, or the end of this machine, leaves it
@@ -52,37 +87,225 @@ def submit(spec: Path, overrides: tuple[str, ...], address: str, **options: Any)
     them out of the logs, put them into ~/.mlflow/credentials on the head. The exit code is that of
     the sweep.
     """
-    from orchestrator.cli import submit as remote
+    from orchestrator.cluster.jobs import Cluster
+    from orchestrator.cluster.remote_tracking import store_for, where
+    from orchestrator.execution.workload_check import expect_importable
+    from orchestrator.spec import load
 
-    return remote.submit(spec, overrides, address, remote.SubmitOptions(**options))
+    checked = load(spec, overrides)
+    expect_importable(checked, on_cluster=True)
+    if not home.startswith(("/", "~/")):
+        raise Refusal(f"--home: expected an absolute path on the head or ~/…, received {home!r}")
+    home = str(PurePosixPath(home))
+    environ = {**store_for(address, os.environ), "RNNSWEEP_HOME": home}
+    # The number of hardware classes is known on the cluster only.
+    trials = checked.most_blocks * len(checked.arms.implementations) * checked.repeats
+    if trials > MANY_TRIALS and not yes and sys.stdin.isatty():
+        expect_confirmation(f"Run {trials} trials for each class of hardware?", _ask)
+    cluster = Cluster(address)
+    resume = resume_command(
+        "submit",
+        spec,
+        overrides,
+        address=address,
+        home=None if home == _HOME else home,
+        retry_failed=flags["retry_failed"],
+    )
+    digest = hashlib.sha256(checked.model_dump_json().encode()).hexdigest()
+    running = cluster.latest(checked.name)
+    if running is not None and running.is_active:
+        if running.digest != digest or any(flags.values()):
+            differs = "with another spec" if running.digest != digest else "already"
+            raise Refusal(
+                f"{running.sweep} is running there {differs}, as {running.id}: follow it with "
+                f"rnnsweep logs {running.sweep} --follow --address {address}, or end it first with "
+                f"rnnsweep stop {running.sweep} --address {address}"
+            )
+        show(f"{checked.name} is running there already, as {running.id}\n", err=True)
+        submitted = running
+    else:
+        words = [*set_words(overrides), "--resume-command", resume]
+        words += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
+        with tempfile.TemporaryDirectory(prefix="rnnsweep-submit-") as scratch:
+            submitted = cluster.submit(_order(checked, digest, spec, words, Path(scratch), environ))
+        show(
+            f"{submitted.id} was submitted to {cluster.address}; the head keeps the sweep in "
+            f"{home}. {where(environ, home)}\n",
+            err=True,
+        )
+    if detach:
+        show(_next_commands(checked.name, address), err=True)
+        return COMPLETE
+    return _follow(cluster, submitted, resume)
+
+
+def _ask(prompt: str) -> str:
+    show(prompt, err=True)
+    return sys.stdin.readline()
+
+
+def _order(
+    spec: SweepSpec,
+    digest: str,
+    file: Path,
+    options: Sequence[str],
+    folder: Path,
+    environ: Mapping[str, str],
+) -> Order:
+    """Return the order of `rnnsweep run` with these options; put what it needs into `folder`."""
+    from orchestrator.cluster import code_bundle
+    from orchestrator.cluster.jobs import Order
+
+    code_bundle.pack(folder, spec.workload)
+    shutil.copyfile(file, folder / "sweep.yaml")
+    words = ["python", "-m", "orchestrator", "run", "sweep.yaml", "--address", "auto", "--yes"]
+    words += options
+    if spec.prices:  # from a file that stays here
+        table = [price.model_dump(mode="json", exclude_unset=True) for price in spec.prices]
+        words += ["--set", f"prices={json.dumps(table)}"]
+    environ = {**code_bundle.environ(), **environ}
+    return Order(spec.name, digest, f"exec {shlex.join(words)}", folder, environ)
+
+
+@click.command()
+@click.argument("sweep", required=False)
+@dashboard_option()
+@with_exit_code
+def status(sweep: str | None, address: str | None) -> None:
+    """Show the progress of one SWEEP or of all.
+
+    Without --address these are the sweeps that run, or have run, on this machine.
+    """
+    from orchestrator.cli import local
+    from orchestrator.cluster.jobs import Cluster
+
+    if address is None:
+        show(local.describe_sweeps(sweep_home(), sweep))
+        return
+    cluster = Cluster(address)
+    if sweep is not None:
+        latest = [_expect_start(cluster, sweep)]
+    else:
+        latest = list({start.sweep: start for start in cluster.starts()}.values())
+    text = "".join(_describe(cluster, start) for start in latest)
+    show(text or f"no sweeps at {cluster.address}\n")
 
 
 @click.command()
 @click.argument("sweep")
-@_required_dashboard
+@dashboard_option(required=True)
 @click.option(
     "-f", "--follow", is_flag=True, help="Follow the log to its end; exit with the sweep's code."
 )
 @with_exit_code
 def logs(sweep: str, address: str, follow: bool) -> int:
     """Print the log of a submitted SWEEP."""
-    from orchestrator.cli import submit as remote
+    from orchestrator.cluster.jobs import Cluster
 
-    return remote.logs(address, sweep, follow=follow)
+    cluster = Cluster(address)
+    latest = _expect_start(cluster, sweep)
+    if follow and latest.is_active:
+        return _follow(cluster, latest, None)
+    show(cluster.log(latest.id))
+    return COMPLETE
 
 
 @click.command()
 @click.argument("sweep")
-@dashboard_option
+@dashboard_option()
 @with_exit_code
-def stop(sweep: str, address: str | None) -> int:
+def stop(sweep: str, address: str | None) -> None:
     """Stop a SWEEP; it can be resumed later."""
-    from orchestrator.cli import stop as local
-    from orchestrator.cli import submit as remote
+    from orchestrator.cli import local
+    from orchestrator.cluster.jobs import Cluster
 
-    if address is not None:
-        return remote.stop(address, sweep)
-    return local.stop(sweep_home(), sweep)
+    if address is None:
+        local.stop(sweep_home(), sweep)
+        return
+    cluster = Cluster(address)
+    latest = _expect_start(cluster, sweep)
+    if not latest.is_active:
+        raise Refusal(f"{sweep} is not running at {address}: {_describe_end(latest)}")
+    show(f"Stopping {latest.id}: finished trials are being recorded\n", err=True)
+    ended = cluster.stop(latest.id)
+    show(f"{sweep}: {_describe_end(ended)}. Submit it once more to resume\n", err=True)
 
 
-COMMANDS = (submit, logs, stop)
+def _follow(cluster: Cluster, submitted: Submitted, resume: str | None) -> int:
+    """Print the log of a start until it ends; return its exit code."""
+    from orchestrator.cluster.jobs import OutOfReach
+
+    commands = _next_commands(submitted.sweep, cluster.address)
+    try:
+        with interrupted_by(signal.SIGTERM):
+            end = cluster.follow(submitted.id, show, lambda text: show(f"{text}\n", err=True))
+    except KeyboardInterrupt:
+        show(f"\n{submitted.sweep} continues without this terminal.\n{commands}", err=True)
+        return STOPPED
+    except OutOfReach as error:
+        show(f"{error}\n{commands}", err=True)
+        return STOPPED
+    code = _exit_code(end)
+    if code != end.exit_code:  # it ended without a message of its own
+        show(f"{submitted.sweep}: {_describe_end(end)}\n", err=True)
+        if resume is not None and code == STOPPED:
+            show(f"Resume with: {resume}\n", err=True)
+    return code
+
+
+def _exit_code(end: Submitted) -> int:
+    if end.exit_code in (COMPLETE, WITH_FAILURES, REFUSED, STOPPED, INTERNAL_ERROR):
+        return end.exit_code
+    return STOPPED if end.began else REFUSED
+
+
+def _describe_end(latest: Submitted) -> str:
+    """Return how a start ended, in a few words."""
+    meanings = {
+        COMPLETE: "complete",
+        WITH_FAILURES: "complete, with failed trials",
+        REFUSED: "refused, nothing was run",
+        STOPPED: "stopped, can be resumed",
+        INTERNAL_ERROR: "ended by an internal error",
+    }
+    if latest.exit_code in meanings:
+        return meanings[latest.exit_code]
+    if latest.state == "stopped":
+        return meanings[STOPPED]
+    reason = " ".join(latest.message.split())[-500:] or "for an unknown reason"
+    return f"{'killed' if latest.began else 'could not be started'}: {reason}"
+
+
+def _expect_start(cluster: Cluster, sweep: str) -> Submitted:
+    latest = cluster.latest(sweep)
+    if latest is not None:
+        return latest
+    names = ", ".join(sorted({start.sweep for start in cluster.starts()})) or "none"
+    raise Refusal(f"no sweep {sweep!r} was submitted to {cluster.address}; it has had {names}")
+
+
+def _describe(cluster: Cluster, latest: Submitted) -> str:
+    if latest.is_active:
+        since_s = time.time() - latest.started_s if latest.started_s else 0.0
+        state = f"{latest.state} ({latest.id}), for {duration(since_s)}"
+    else:
+        ago_s = time.time() - latest.ended_s if latest.ended_s else 0.0
+        state = f"{_describe_end(latest)} ({latest.id}), {duration(ago_s)} ago"
+    lines = [f"{latest.sweep}: {state}"]
+    if latest.is_active:
+        with contextlib.suppress(Refusal):
+            log = [line for line in cluster.log(latest.id).splitlines() if line.strip()]
+            lines += [f"  {log[-1]}"] if log else []
+    return "\n".join(lines) + "\n"
+
+
+def _next_commands(sweep: str, address: str) -> str:
+    return (
+        "From any machine:\n"
+        f"  rnnsweep status {sweep} --address {address}\n"
+        f"  rnnsweep logs {sweep} --follow --address {address}\n"
+        f"  rnnsweep stop {sweep} --address {address}\n"
+    )
+
+
+COMMANDS = (submit, status, logs, stop)

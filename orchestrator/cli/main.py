@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import shlex
 import signal
 from pathlib import Path
@@ -29,33 +28,22 @@ from orchestrator.cli.exit_codes import (
     with_exit_code,
 )
 from orchestrator.cli.options import (
-    dashboard_option,
-    fresh_option,
-    retry_option,
+    address_option,
+    format_option,
     set_option,
     setting_option,
     spec_argument,
-    yes_option,
 )
 from orchestrator.cli.output import show, wants_colour, width
+from orchestrator.cli.run import run
+from orchestrator.cli.ui import ui
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
     from orchestrator.report.document import Document
 
-_address_option = click.option(
-    "--address",
-    metavar="ADDR",
-    help="Use the Ray cluster at this address; by default this machine alone.",
-)
-_format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Print text or JSON.",
-)
+_json_option = format_option("text", "json", help="Print text or JSON.")
 
 
 @click.group(
@@ -71,26 +59,10 @@ def main() -> None:
 @main.command()
 @spec_argument
 @set_option
-@_address_option
-@fresh_option
-@retry_option
-@yes_option
-@click.option("--resume-command", hidden=True, help="Show this command as the one that resumes.")
+@address_option
+@_json_option
 @with_exit_code
-def run(spec: Path, overrides: tuple[str, ...], **options: Any) -> int:
-    """Run or resume the sweep of a SPEC file, then report on it."""
-    from orchestrator.cli.run import StartOptions, start
-
-    return start(spec, overrides, StartOptions(**options))
-
-
-@main.command()
-@spec_argument
-@set_option
-@_address_option
-@_format_option
-@with_exit_code
-def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str) -> None:
+def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str | None) -> None:
     """Show what would run where, and what cannot and why."""
     from orchestrator.analysis.forecast import describe_forecast, forecast
     from orchestrator.cluster import connection
@@ -133,37 +105,19 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     show(f"{describe_forecast(expected, at_most=made.auto is not None)}\n")
 
 
-@main.command()
-@click.argument("sweep", required=False)
-@dashboard_option
-@with_exit_code
-def status(sweep: str | None, address: str | None) -> None:
-    """Show the progress of one SWEEP or of all.
-
-    Without --address these are the sweeps that run, or have run, on this machine.
-    """
-    from orchestrator.cli import submit as remote
-    from orchestrator.cli.status import describe_sweeps
-
-    if address is not None:
-        show(remote.status(address, sweep))
-    else:
-        show(describe_sweeps(sweep_home(), sweep))
-
-
-for _command in (*jobs.COMMANDS, *reports.COMMANDS):
+for _command in (run, ui, *jobs.COMMANDS, *reports.COMMANDS):
     main.add_command(_command)
 
 
 @main.command()
-@_address_option
+@address_option
 @click.option(
     "--measure", is_flag=True, help="Measure the peak speeds of each class that has none yet."
 )
 @click.option("--fresh", is_flag=True, help="With --measure: measure all classes once more.")
-@_format_option
+@_json_option
 @with_exit_code
-def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
+def hardware(address: str | None, measure: bool, fresh: bool, form: str | None) -> int:
     """Show the hardware of this machine or of a cluster, by class.
 
     A class is a set of equal nodes, or of equal GPUs. With --measure the peak speeds of one node
@@ -196,9 +150,9 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
 @main.command()
 @click.argument("name", required=False)
 @setting_option("Show what runs with this setting of NAME, such as cell=gru; may be repeated.")
-@_format_option
+@_json_option
 @with_exit_code
-def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
+def workloads(name: str | None, overrides: tuple[str, ...], form: str | None) -> None:
     """List the workloads and their settings, or describe one.
 
     The list includes the implementations, their options and where each can run.
@@ -239,7 +193,7 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
     type=click.Path(path_type=Path),
     help="Load what --save wrote, here or on another machine, and compare.",
 )
-@_format_option
+@_json_option
 @with_exit_code
 def parity(
     implementations: tuple[str, ...],
@@ -248,7 +202,7 @@ def parity(
     tolerance: float | None,
     into: Path | None,
     source: Path | None,
-    form: str,
+    form: str | None,
 ) -> int:
     """Check that implementations agree on the same weights.
 
@@ -272,26 +226,6 @@ def parity(
         command = shlex.join(["rnnsweep", "parity", "--load", str(result.kept_in)])
         show(f"Compare, here or on another machine that has the folder:\n  {command}\n", err=True)
     return COMPLETE if result.is_good else WITH_FAILURES
-
-
-@main.command()
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    default=5000,
-    show_default=True,
-    help="Listen on this port.",
-)
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Listen on this address of the machine."
-)
-@with_exit_code
-def ui(port: int, host: str) -> int:
-    """Serve the MLflow UI, with all sweeps of this machine."""
-    from orchestrator.cli.ui import serve
-    from orchestrator.storage.tracking.address import tracking_uri
-
-    return serve(tracking_uri(sweep_home(), os.environ), sweep_home(), host=host, port=port)
 
 
 def _print(content: Document | dict[str, Any]) -> None:

@@ -28,11 +28,27 @@ set_option = setting_option(
     "Override a key of the spec, such as settings.epochs=2; may be repeated."
 )
 
-dashboard_option = click.option(
+address_option = click.option(
     "--address",
-    metavar="URL",
-    help="Use the cluster with this dashboard on its head, such as http://10.0.0.5:8265.",
+    metavar="ADDR",
+    help="Use the Ray cluster at this address; by default this machine alone.",
 )
+
+
+def dashboard_option(*, required: bool = False) -> Callable[[Command], Command]:
+    """Return the option `--address URL` of a cluster."""
+    return click.option(
+        "--address",
+        metavar="URL",
+        required=required,
+        help="Use the cluster with this dashboard on its head, such as http://10.0.0.5:8265.",
+    )
+
+
+def format_option(*formats: str, help: str) -> Callable[[Command], Command]:
+    """Return the option `--format`, by the name `form`."""
+    return click.option("--format", "form", type=click.Choice(formats), help=help)
+
 
 fresh_option = click.option(
     "--fresh", is_flag=True, help="Start a new generation; keep existing trials."

@@ -7,14 +7,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestrator import api
 from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES, with_exit_code
+from orchestrator.cli.options import Command, format_option
 from orchestrator.cli.output import show, unwritable, wants_colour, width
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
@@ -23,49 +24,41 @@ if TYPE_CHECKING:
     from orchestrator.core.records import SweepRecord
     from orchestrator.core.trial import Telemetry
     from orchestrator.report.compare import ArmChange, Changes, FailOn
-    from orchestrator.report.query.formats import SheetFormat
 
-_ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
-_CompareFormat: TypeAlias = Literal["text", "markdown", "json"]
-_Format = TypeVar("_Format", bound=str)
-_REPORT_SUFFIXES: dict[str, _ReportFormat] = {
-    ".txt": "text",
-    ".md": "markdown",
-    ".json": "json",
-    ".csv": "csv",
-    ".html": "html",
-    ".htm": "html",
+_REPORT_FORMATS = {
+    "text": ".txt",
+    "markdown": ".md",
+    "json": ".json",
+    "csv": ".csv",
+    "html": ".html",
 }
-_COMPARE_SUFFIXES: dict[str, _CompareFormat] = {
-    ".txt": "text",
-    ".md": "markdown",
-    ".json": "json",
-}
-_QUERY_SUFFIXES: dict[str, SheetFormat] = {
-    ".txt": "table",
-    ".csv": "csv",
-    ".json": "json",
-    ".parquet": "parquet",
-}
+_COMPARE_FORMATS = {"text": ".txt", "markdown": ".md", "json": ".json"}
+_QUERY_FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json", "parquet": ".parquet"}
+"""The formats of a command, each with the suffix of its files; the first is the default."""
 
 _generation_option = click.option(
     "--generation",
     type=click.IntRange(min=1),
     help="Read this generation, counted from 1 (or name it, as in NAME#1).",
 )
-_output_option = click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Write to this file."
-)
+
+
+def _output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
+    """Return the options `--format` and `--output` of a command with these formats."""
+    form = format_option(
+        *formats,
+        help="Write this format. The default follows the suffix of --output, or is "
+        f"{next(iter(formats))}.",
+    )
+    output = click.option(
+        "-o", "--output", type=click.Path(path_type=Path), help="Write to this file."
+    )
+    return lambda command: form(output(command))
 
 
 @click.command()
 @click.argument("sweep")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "markdown", "json", "csv", "html"]),
-    help="Write this format. The default follows the suffix of --output, or is text.",
-)
+@_output_options(_REPORT_FORMATS)
 @click.option("--baseline", metavar="ARM", help="Compare with this implementation or arm.")
 @click.option(
     "--target",
@@ -85,11 +78,10 @@ _output_option = click.option(
 @click.option(
     "--brief", is_flag=True, help="Write the verdict and the speed-ups only (text and markdown)."
 )
-@_output_option
 @with_exit_code
 def report(
     sweep: str,
-    form: _ReportFormat | None,
+    form: Any,
     generation: int | None,
     plots: Path | None,
     brief: bool,
@@ -100,13 +92,8 @@ def report(
 
     `html` is one self-contained page, which a browser opens without a network.
     """
-    if form is None:
-        form = _form_of(output, _REPORT_SUFFIXES, "text")
-    if form == "html" and output is None and sys.stdout.isatty():
-        raise Refusal(
-            "--format html: expected a file to write the page to, received a terminal. "
-            f"Add -o {_file_name(sweep)}.html"
-        )
+    form = form or _form_of(output, _REPORT_FORMATS)
+    _expect_no_terminal(form, output, sweep)
     if brief and form not in ("text", "markdown"):
         raise Refusal(
             f"--brief: expected text or markdown, received {form}. Leave --brief out, or ask for"
@@ -148,15 +135,17 @@ def report(
 @click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N rows.")
 @click.option("--list", "lists", is_flag=True, help="List the columns instead of the rows.")
 @_generation_option
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "csv", "json", "parquet"]),
-    help="Write this format. The default follows the suffix of --output, or is table.",
-)
-@_output_option
+@_output_options(_QUERY_FORMATS)
 @with_exit_code
-def query(sweep: str, where: str, sql: str, also: tuple[str, ...], **options: Any) -> None:
+def query(
+    sweep: str,
+    where: str,
+    sql: str,
+    also: tuple[str, ...],
+    form: Any,
+    output: Path | None,
+    **options: Any,
+) -> None:
     """Print the trials of SWEEP, those that match WHERE, or the result of an SQL statement.
 
     \b
@@ -173,20 +162,13 @@ def query(sweep: str, where: str, sql: str, also: tuple[str, ...], **options: An
     from orchestrator.report.query.formats import as_bytes
     from orchestrator.report.query.sql import ask, usual_columns
 
-    form: SheetFormat | None = options["form"]
-    output: Path | None = options["output"]
     chosen = [where, options["columns"], options["sort"], options["limit"]]
     if sql and any(option not in ("", None) for option in chosen):
         raise Refusal(
             "--sql: expected no WHERE, --columns, --sort or --limit; write them into the statement"
         )
-    if form is None:
-        form = _form_of(output, _QUERY_SUFFIXES, "table")
-    if form == "parquet" and output is None and sys.stdout.isatty():
-        raise Refusal(
-            "--format parquet: expected a file to write to, received a terminal. "
-            f"Add -o {_file_name(sweep)}.parquet"
-        )
+    form = form or _form_of(output, _QUERY_FORMATS)
+    _expect_no_terminal(form, output, sweep)
     sweeps = {sweep: api.read_sweep(sweep, generation=options["generation"])}
     sweeps |= {other: api.read_sweep(other) for other in also}
     record = sweeps[sweep]
@@ -223,20 +205,14 @@ def query(sweep: str, where: str, sql: str, also: tuple[str, ...], **options: An
     show_default=True,
     help="Ignore changes of the time per step, or of the memory, up to this share.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "markdown", "json"]),
-    help="Write this format. The default follows the suffix of --output, or is text.",
-)
-@_output_option
+@_output_options(_COMPARE_FORMATS)
 @with_exit_code
 def compare(
     before: str,
     after: str,
     fail_on: tuple[FailOn, ...],
     margin: float,
-    form: _CompareFormat | None,
+    form: str | None,
     output: Path | None,
 ) -> int:
     """Report what changed beyond noise from A to B.
@@ -250,8 +226,7 @@ def compare(
     from orchestrator.report.formats.markdown import to_markdown
     from orchestrator.report.formats.text import to_text
 
-    if form is None:
-        form = _form_of(output, _COMPARE_SUFFIXES, "text")
+    form = form or _form_of(output, _COMPARE_FORMATS)
     changes = api.compare(before, after, margin=margin)
     failed = comparing.failing(changes, fail_on)
     if form == "json":
@@ -291,29 +266,35 @@ def _print_failures(
     return bool(failed) or is_failure
 
 
-def _form_of(output: Path | None, by_suffix: Mapping[str, _Format], usual: _Format) -> _Format:
-    """Return the format of the file's suffix; the usual one if it has none.
+def _form_of(output: Path | None, formats: Mapping[str, str]) -> Any:
+    """Return the format of the file's suffix; the first one if it has none.
 
     Raises:
         Refusal: the suffix is none of those.
     """
     if output is None or not output.suffix:
-        return usual
-    try:
-        return by_suffix[output.suffix.lower()]
-    except KeyError:
+        return next(iter(formats))
+    suffix = {".htm": ".html"}.get(output.suffix.lower(), output.suffix.lower())
+    for form, its_suffix in formats.items():
+        if suffix == its_suffix:
+            return form
+    raise Refusal(
+        f"{output}: expected a name that ends in {', '.join(formats.values())}; received "
+        f"{output.suffix}. Rename it, or add --format"
+    )
+
+
+def _expect_no_terminal(form: str, output: Path | None, sweep: str) -> None:
+    if form in ("html", "parquet") and output is None and sys.stdout.isatty():
+        name = sweep.replace("#", "-").replace("/", "-")
         raise Refusal(
-            f"{output}: expected a name that ends in {', '.join(by_suffix)}; received "
-            f"{output.suffix}. Rename it, or add --format"
-        ) from None
+            f"--format {form}: expected a file to write to, received a terminal. "
+            f"Add -o {name}.{form}"
+        )
 
 
 def _names(text: str | None) -> list[str]:
     return list(dict.fromkeys(name for part in (text or "").split(",") if (name := part.strip())))
-
-
-def _file_name(sweep: str) -> str:
-    return sweep.replace("#", "-").replace("/", "-")
 
 
 def _curves(record: SweepRecord) -> Mapping[str, Telemetry]:

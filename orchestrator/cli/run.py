@@ -7,9 +7,10 @@ from __future__ import annotations
 import functools
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from orchestrator.cli.exit_codes import (
     COMPLETE,
@@ -17,8 +18,19 @@ from orchestrator.cli.exit_codes import (
     STOPPED,
     WITH_FAILURES,
     internal_error,
+    with_exit_code,
 )
-from orchestrator.cli.options import MANY_TRIALS, expect_confirmation, resume_command
+from orchestrator.cli.options import (
+    MANY_TRIALS,
+    address_option,
+    expect_confirmation,
+    fresh_option,
+    resume_command,
+    retry_option,
+    set_option,
+    spec_argument,
+    yes_option,
+)
 from orchestrator.cli.output import show, wants_colour, width
 from orchestrator.storage.home import sweep_home
 
@@ -30,23 +42,27 @@ if TYPE_CHECKING:
     from orchestrator.spec import SweepSpec
 
 
-@dataclass(frozen=True, slots=True)
-class StartOptions:
-    """The options of `run`; `resume_command` is set where another command resumes the sweep."""
-
-    address: str | None = None
-    fresh: bool = False
-    retry_failed: bool = False
-    yes: bool = False
-    resume_command: str | None = None
-
-
-def start(spec: Path, overrides: tuple[str, ...], options: StartOptions) -> int:
-    """Run or resume the sweep of a spec file, and print its report.
-
-    Returns:
-        The exit code.
-    """
+@click.command()
+@spec_argument
+@set_option
+@address_option
+@fresh_option
+@retry_option
+@yes_option
+@click.option(
+    "--resume-command", "resume", hidden=True, help="Show this command as the one that resumes."
+)
+@with_exit_code
+def run(
+    spec: Path,
+    overrides: tuple[str, ...],
+    address: str | None,
+    fresh: bool,
+    retry_failed: bool,
+    yes: bool,
+    resume: str | None,
+) -> int:
+    """Run or resume the sweep of a SPEC file, then report on it."""
     from orchestrator.cli.output import quiet
     from orchestrator.cli.progress import make_view
     from orchestrator.cli.ui import view_of
@@ -58,14 +74,14 @@ def start(spec: Path, overrides: tuple[str, ...], options: StartOptions) -> int:
     from orchestrator.storage.tracking.address import tracking_uri
 
     checked = load(spec, overrides)
-    expect_importable(checked, on_cluster=options.address is not None)
+    expect_importable(checked, on_cluster=address is not None)
     home = sweep_home()
     store = tracking_uri(home, os.environ)
     folder = SweepFolder(home, checked.name)
     folder.make()
     log = folder.log
-    resume = options.resume_command or resume_command(
-        "run", spec, overrides, address=options.address, retry_failed=options.retry_failed
+    resume = resume or resume_command(
+        "run", spec, overrides, address=address, retry_failed=retry_failed
     )
     begun = False
     try:
@@ -77,7 +93,7 @@ def start(spec: Path, overrides: tuple[str, ...], options: StartOptions) -> int:
             def confirm(plan: Plan, missing: int) -> None:
                 console.print(_announcement(checked, plan, missing, store, log))
                 trials = missing + plan.awaited_trials
-                if trials > MANY_TRIALS and not options.yes and console.is_terminal:
+                if trials > MANY_TRIALS and not yes and console.is_terminal:
                     with stop.at_once():
                         ask = functools.partial(console.input, markup=False)
                         expect_confirmation(f"Run {trials} trials?", ask)
@@ -88,8 +104,8 @@ def start(spec: Path, overrides: tuple[str, ...], options: StartOptions) -> int:
                 return make_view(console, plan)
 
             with StopSignal(stopping) as stop:
-                run = RunOptions(home, store, options.address, options.fresh, options.retry_failed)
-                ended = run_sweep(checked, run, stop=stop, view=view, confirm=confirm)
+                options = RunOptions(home, store, address, fresh, retry_failed)
+                ended = run_sweep(checked, options, stop=stop, view=view, confirm=confirm)
         code = _report_end(ended, checked.baseline, resume, begun=begun)
         if ended.record.trials:
             show(f"{view_of(ended.record, store)}\n", err=True)

@@ -1,5 +1,7 @@
 """MLflow's own UI on a sweep's store: a process that lives as long as the command."""
 
+# ruff: noqa: PLC0415
+
 from __future__ import annotations
 
 import contextlib
@@ -9,14 +11,19 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from orchestrator.cli.exit_codes import interrupted_by
+import click
+
+from orchestrator.cli.exit_codes import interrupted_by, with_exit_code
+from orchestrator.cli.output import show
 from orchestrator.core.errors import Refusal
-from orchestrator.core.records import SweepRecord
+from orchestrator.storage.home import sweep_home
 from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.errors import TrackingError, no_store
-from orchestrator.storage.tracking.ui_views import view_link
+
+if TYPE_CHECKING:
+    from orchestrator.core.records import SweepRecord
 
 HOST, PORT = "127.0.0.1", 5000
 """The default address of the UI."""
@@ -24,22 +31,24 @@ HOST, PORT = "127.0.0.1", 5000
 _LATEST = 5
 
 
-class PortTaken(Refusal):
-    """Another process listens on the port."""
-
-
-def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
-    """Serve the UI until it is interrupted; for a tracking server, print the address of its UI.
-
-    Returns:
-        The exit code: 0 once interrupted.
-
-    Raises:
-        StoreMissing: there is no store, because no sweep has run yet.
-        PortTaken: the port is not free.
-    """
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=PORT,
+    show_default=True,
+    help="Listen on this port.",
+)
+@click.option(
+    "--host", default=HOST, show_default=True, help="Listen on this address of the machine."
+)
+@with_exit_code
+def ui(port: int, host: str) -> int:
+    """Serve the MLflow UI, with all sweeps of this machine."""
+    home = sweep_home()
+    tracking_uri = address.tracking_uri(home, os.environ)
     if not address.is_database(tracking_uri):
-        print(f"The tracking server has its own UI: {address.shown(tracking_uri)}")  # noqa: T201
+        show(f"The tracking server has its own UI: {address.shown(tracking_uri)}\n")
         return 0
     database = address.sqlite_path(tracking_uri)
     if database is not None and not database.exists():
@@ -56,7 +65,7 @@ def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
         *("--default-artifact-root", str(address.artifact_root(home, tracking_uri))),
         *("--host", host, "--port", str(port)),
     ]
-    print("MLflow is starting …", flush=True)  # noqa: T201
+    show("MLflow is starting …\n")
     # A session of its own: Ctrl-C in the terminal is this command's to handle.
     with (
         interrupted_by(signal.SIGTERM, signal.SIGHUP),
@@ -64,8 +73,9 @@ def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
     ):
         try:
             if _wait_for(server, host, port):
-                print(f"MLflow: http://{host}:{port} (Ctrl-C ends it)", flush=True)  # noqa: T201
-                print(_links(tracking_uri, f"http://{host}:{port}"), end="", flush=True)  # noqa: T201
+                root_url = f"http://{host}:{port}"
+                show(f"MLflow: {root_url} (Ctrl-C ends it)\n")
+                show(_links(tracking_uri, root_url))
             return server.wait()
         except KeyboardInterrupt:
             os.killpg(server.pid, signal.SIGTERM)
@@ -74,6 +84,8 @@ def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
 
 def view_of(record: SweepRecord, tracking_uri: str) -> str:
     """Return a link to the trials of a sweep in MLflow, with the columns and charts that matter."""
+    from orchestrator.storage.tracking.ui_views import view_link
+
     is_local = address.is_database(tracking_uri)
     root_url = f"http://{HOST}:{PORT}" if is_local else address.shown(tracking_uri)
     link = view_link(root_url, record.experiment_id, record.run_id)
@@ -82,7 +94,8 @@ def view_of(record: SweepRecord, tracking_uri: str) -> str:
 
 def _links(tracking_uri: str, root_url: str) -> str:
     """Return a line for each of the latest sweeps; none if the store cannot be read."""
-    from orchestrator.storage.tracking.reader import list_sweeps  # noqa: PLC0415  (MLflow: seconds)
+    from orchestrator.storage.tracking.reader import list_sweeps
+    from orchestrator.storage.tracking.ui_views import view_link
 
     try:
         latest = list_sweeps(tracking_uri)[:_LATEST]
@@ -111,7 +124,7 @@ def _expect_free(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise PortTaken(
+            raise Refusal(
                 f"{host}:{port}: expected a free port, received: {error.strerror}. "
                 "Choose another with --port"
             ) from error

@@ -30,14 +30,14 @@ BROKEN = {
     "submit": "orchestrator.spec.load",
     "logs": "orchestrator.cluster.jobs.Cluster",
     "stop": "orchestrator.cli.jobs.sweep_home",
-    "status": "orchestrator.cli.main.sweep_home",
+    "status": "orchestrator.cli.jobs.sweep_home",
     "report": "orchestrator.api.read_sweep",
     "query": "orchestrator.api.read_sweep",
     "compare": "orchestrator.api.read_sweep",
     "hardware": "orchestrator.hardware.classify",
     "workloads": "orchestrator.hardware.classify",
     "parity": "orchestrator.diagnostics.parity.check",
-    "ui": "orchestrator.cli.main.sweep_home",
+    "ui": "orchestrator.cli.ui.sweep_home",
 }
 
 

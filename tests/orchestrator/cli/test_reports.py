@@ -97,7 +97,7 @@ def test_an_unknown_file_name_is_refused_unless_the_format_is_given(
     code, out, err = run("-o", str(target))
     assert (code, out) == (2, "")
     assert err == (
-        f"Error: {target}: expected a name that ends in .txt, .md, .json, .csv, .html, .htm; "
+        f"Error: {target}: expected a name that ends in .txt, .md, .json, .csv, .html; "
         "received .pdf. Rename it, or add --format\n"
     )
     assert not target.exists()

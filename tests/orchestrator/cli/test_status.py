@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.status import describe_sweeps
-from orchestrator.cli.stop import stop
+from orchestrator.cli.local import describe_sweeps, stop
 from orchestrator.core.errors import Refusal
 from orchestrator.storage import lock
 from orchestrator.storage.home import SweepFolder
@@ -100,7 +99,7 @@ def driver(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_the_driver_is_stopped(tmp_path: Path, driver: subprocess.Popen[str]) -> None:
-    assert stop(tmp_path, "mine") == 0
+    stop(tmp_path, "mine")
     assert driver.wait(10) == 3
     assert lock.holder(SweepFolder(tmp_path, "mine").path) is None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.status import describe_sweeps
+from orchestrator.cli.local import describe_sweeps
 from orchestrator.core.trial import Block, FinishedTrial, Outcome, make_trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import make_plan
