@@ -8,7 +8,7 @@ from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import workload_checks
 from orchestrator.spec.errors import Finding, Path, nearest, shown
-from orchestrator.spec.hardware import HardwareEntry
+from orchestrator.spec.sections import HardwareEntry
 from orchestrator.spec.space import (
     AGGREGATES,
     MEMORY_METRICS,

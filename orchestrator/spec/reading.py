@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
-from orchestrator.spec import checks, prices, yaml_locations
-from orchestrator.spec.errors import Path, from_pydantic
+from orchestrator.spec import checks, sections, yaml_locations
+from orchestrator.spec.errors import Finding, Path, from_pydantic, shown
 from orchestrator.spec.fields import Strict
-from orchestrator.spec.hardware import HardwareEntry
-from orchestrator.spec.precision import (
-    SHORT_FORMS,
-    BlocksSpec,
-    DisturbedSpec,
-    MarginsSpec,
-    MeasureSpec,
-    Published,
-)
-from orchestrator.spec.prices import Price
 from orchestrator.spec.space import Choices, Objective, Range, Search
-from orchestrator.spec.sweep_spec import Arms, Limits, SweepSpec
+from orchestrator.spec.sweep_spec import SweepSpec
 
 _MODELS: Mapping[Path, type[Strict]] = {
     (): SweepSpec,
@@ -33,15 +24,15 @@ _MODELS: Mapping[Path, type[Strict]] = {
     ("search", "space", "*", "choices"): Choices,
     ("search", "space", "*", "range"): Range,
     ("search", "objectives", "*"): Objective,
-    ("arms",): Arms,
-    ("arms", "hardware", "*"): HardwareEntry,
-    ("limits",): Limits,
-    ("prices", "*"): Price,
-    ("measure",): MeasureSpec,
-    ("blocks",): BlocksSpec,
-    ("disturbed",): DisturbedSpec,
-    ("margins",): MarginsSpec,
-    ("published", "*"): Published,
+    ("arms",): sections.Arms,
+    ("arms", "hardware", "*"): sections.HardwareEntry,
+    ("limits",): sections.Limits,
+    ("prices", "*"): sections.Price,
+    ("measure",): sections.MeasureSpec,
+    ("blocks",): sections.BlocksSpec,
+    ("disturbed",): sections.DisturbedSpec,
+    ("margins",): sections.MarginsSpec,
+    ("published", "*"): sections.Published,
 }
 
 
@@ -74,12 +65,38 @@ def parse(
         SpecError: the text is wrong; it has all problems.
     """
     document = yaml_locations.read(
-        text, source=source, overrides=overrides, short_forms=SHORT_FORMS
+        text, source=source, overrides=overrides, short_forms=sections.SHORT_FORMS
     )
     try:
-        spec = SweepSpec.model_validate(prices.with_price_file(document, folder))
+        spec = SweepSpec.model_validate(_with_price_file(document, folder))
     except ValidationError as error:
         raise document.refusal(from_pydantic(error, _MODELS)) from None
     if findings := checks.inconsistencies(spec):
         raise document.refusal(findings)
     return spec
+
+
+class _PriceFile(Strict):
+    prices: sections.Prices
+
+
+def _with_price_file(
+    document: yaml_locations.YamlDocument, folder: pathlib.Path | None
+) -> Mapping[str, Any]:
+    """Return the data of a spec with the prices of the file that it names, if it names one."""
+    name = document.data.get("prices")
+    if not isinstance(name, str):
+        return document.data
+    if folder is None:
+        expected = "a list of prices (a file's name needs a spec that is a file)"
+        raise document.refusal([Finding(("prices",), expected, shown(name))])
+    path = folder / name
+    kind = f"a file of prices, which {document.place(('prices',)).text} names"
+    table = yaml_locations.read(yaml_locations.read_text(path, kind), source=str(path))
+    try:
+        _PriceFile.model_validate(table.data)
+    except ValidationError as error:
+        raise table.refusal(
+            from_pydantic(error, {(): _PriceFile, ("prices", "*"): sections.Price})
+        ) from None
+    return {**document.data, "prices": table.data["prices"]}

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from orchestrator.core.criteria import (
     AutoBlocks,
@@ -16,51 +16,19 @@ from orchestrator.core.criteria import (
     ReportCriteria,
     Timing,
 )
-from orchestrator.spec.fields import (
-    ArmText,
-    Count,
-    ImplementationText,
-    Positive,
-    Strict,
-    Text,
-    as_tuple,
-)
-from orchestrator.spec.hardware import USUAL, HardwareEntries, HardwareEntry
-from orchestrator.spec.precision import (
+from orchestrator.spec.fields import ArmText, Count, Strict, Text
+from orchestrator.spec.sections import (
+    Arms,
     BlocksSpec,
     DisturbedSpec,
+    HardwareEntry,
+    Limits,
     MarginsSpec,
     MeasureSpec,
+    Prices,
     PublishedRows,
 )
-from orchestrator.spec.prices import Prices
 from orchestrator.spec.space import MEMORY_METRICS, Search
-
-
-class Arms(Strict):
-    """The arms to compare: every implementation on every hardware class."""
-
-    implementations: Annotated[
-        tuple[ImplementationText, ...],
-        BeforeValidator(as_tuple),
-        Field(min_length=1),
-    ]
-    hardware: HardwareEntries = USUAL
-
-
-class Limits(Strict):
-    """Limits of a trial: seconds in all, seconds without progress, memory, attempts.
-
-    An attempt that is lost with its node counts as a preemption. `node_wait_s` is how long a sweep
-    with nothing else to do waits for hardware whose last node has left.
-    """
-
-    trial_s: Positive = 86_400.0
-    idle_s: Positive = 300.0
-    memory_mib: Count | None = None
-    attempts: Count = 3
-    preemptions: Annotated[int, Field(ge=0)] = 10
-    node_wait_s: Annotated[float, Field(ge=0)] = 600.0
 
 
 class SweepSpec(Strict):

@@ -25,8 +25,8 @@ MAX_VALUES = 10_000
 MAX_DEPTH = 32
 MAX_CHARACTERS = 1_000_000
 
-ShortForms: TypeAlias = Mapping[str, tuple[str, tuple[str, ...]]]
-"""Short forms: for each key the key inside that a word sets, and the words that it may be."""
+ShortForms: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Short forms: for each key the words that may replace its mapping, and their meanings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +159,8 @@ def _set(
     for depth, part in enumerate(path[:-1], start=1):
         reader.places.setdefault(path[:depth], place)
         child = parent.setdefault(part, {})
-        if depth == 1 and child in short_forms.get(part, ("", ()))[1]:
-            inside = short_forms[part][0]
-            child = parent[part] = {inside: child} if inside else {}
+        if depth == 1 and isinstance(child, str) and child in short_forms.get(part, {}):
+            child = parent[part] = dict(short_forms[part][child])
         if not isinstance(child, dict):
             expected = f"a mapping at {key_text(path[:depth])} to set {path[depth]!r} in"
             hint = f"replace the whole of it: --set {key_text(path[:depth])}=…"

@@ -125,7 +125,6 @@ WRONG_PRECISION = [
     ("search.space.units=[1, 2, 3]", "search.space", "at least 6 configs", ""),
     ("disturbed=again", "disturbed", "mark, or a mapping", ""),
     ("disturbed=rerun", "disturbed", "mark", "blocks: auto"),
-    ("disturbed={action: rerun}", "disturbed", "mark", "blocks: auto"),
     ("disturbed.canary=0.9", "disturbed.canary", "more than 1", ""),
     ("margins={sped: 0.1}", "margins.sped", "speed, accuracy", "'speed'"),
     ("blocks=null", "search.configs", "how many configs", "blocks: auto"),

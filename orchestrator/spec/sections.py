@@ -1,0 +1,333 @@
+"""Sections of a spec below its top level.
+
+    arms:
+      hardware:                                     # a text is short for {class: text}
+        - {class: cpu, threads: 4}                  # the whole node is reserved, four CPUs are used
+        - {class: "*H200*", cpus: 8}                # eight CPUs with each GPU, not its share
+        - {class: cpu, settings: {epochs: 1}}       # less work on slow hardware, recorded as such
+        - {class: cpu, measure: timing}             # timed in slices only, while others train
+        - labels: {ray.io/accelerator-type: T4, market-type: "in(spot, on-demand)"}
+          wait_s: 900                               # for nodes that an autoscaler may still start
+    measure: timing                      # or {mode: timing, interval: 0.01, slices: [12, 96]}
+    blocks: auto                         # or {interval: 0.01, at_least: 6, at_most: 60}
+    disturbed: mark                      # or limits: {others_cpu_pct: 15, canary: 1.25}
+    margins: {speed: 0.02, accuracy: 0.005}
+    published:
+      - source: who published it, and where
+        implementation: tensorflow/cudnn      # by the names used here, or in their own words
+        hardware: Tesla P100
+        config: {units: 128}                  # the sizes at which it was measured
+        metrics: {fit_s: 39.82, val_accuracy: 0.985}
+        note: its conditions, if they are known
+    prices:                              # or the name of a file, in the folder of the spec
+      - {hardware: "NVIDIA T4*", usd_per_hour: 0.526, source: …, date: 2026-11-01}
+      - {hardware: "*", usd_per_kwh: 0.31, source: our bill, date: 2026-10-01}
+
+The models here check what people write; `orchestrator.core.criteria` has the plain values and the
+defaults.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from orchestrator.core import labels
+from orchestrator.core.arms import Usage
+from orchestrator.core.criteria import (
+    AutoBlocks,
+    DisturbanceLimits,
+    Margins,
+    MeasureMode,
+    Timing,
+)
+from orchestrator.spec.errors import nearest, shown
+from orchestrator.spec.fields import (
+    Choice,
+    Count,
+    ImplementationText,
+    MetricName,
+    Number,
+    ParameterName,
+    Positive,
+    Strict,
+    Text,
+    as_tuple,
+    refusal,
+)
+
+
+def _key(text: str) -> str:
+    if not labels.is_key(text):
+        raise refusal(labels.KEY_SHAPE)
+    return text
+
+
+def _condition(value: Any) -> Any:
+    if not isinstance(value, str) or not labels.is_condition(value):
+        hint = "" if isinstance(value, str) else "labels are text: put it in quotes"
+        raise refusal(labels.CONDITION_SHAPE, shown(value), hint=hint)
+    return value
+
+
+LabelKey: TypeAlias = Annotated[str, AfterValidator(_key)]
+Condition: TypeAlias = Annotated[str, BeforeValidator(_condition)]
+
+
+class HardwareEntry(Strict):
+    """Hardware classes, the nodes of them to use, and how a trial uses these.
+
+    `class` is `cpu`, `gpu`, a class's or a GPU's name, or a pattern; without it, it is the GPUs of
+    the nodes with these `labels`, and the CPU of those that have none. `cpus` go with a GPU;
+    `threads` are CPUs that the trainer may use of those reserved. `settings` replace the sweep's
+    own if they are an amount of work; `measure` replaces the sweep's. These four make another arm
+    (`AMD EPYC, 16 CPUs [4 threads]`). `wait_s` is how long a start of the sweep waits for a first
+    node of this kind.
+    """
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
+    selector: Text | None = Field(None, alias="class")
+    labels: Mapping[LabelKey, Condition] = Field(default_factory=dict)
+    cpus: Count | None = None
+    threads: Count | None = None
+    settings: Mapping[ParameterName, Number] = Field(default_factory=dict)
+    measure: MeasureMode | None = None
+    wait_s: Positive | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, data: Any) -> Any:
+        if isinstance(data, str):
+            return {"class": data}
+        if not isinstance(data, dict | HardwareEntry):
+            raise refusal("text (cpu, gpu, a class or pattern), or {class: …, threads: …}")
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> HardwareEntry:
+        if self.selector is None and not self.labels:
+            raise refusal("class, labels or both", "neither")
+        if self.threads is not None and self.cpus is not None and self.threads > self.cpus:
+            raise refusal(f"at most cpus ({self.cpus})", str(self.threads), key="threads")
+        if self.cpus is not None and (self.selector or "").lower() == "cpu":
+            hint = "a CPU arm takes its whole node: set threads to limit what the trainer uses"
+            raise refusal("no cpus with class: cpu", str(self.cpus), key="cpus", hint=hint)
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:
+        """Dump a class without options as its text, the short form."""
+        short = self.selector is not None and self == HardwareEntry(selector=self.selector)
+        return self.selector if short else handler(self)
+
+    @property
+    def usage(self) -> Usage:
+        """How a trial uses the hardware, where not in the usual way."""
+        work = dict(sorted(self.settings.items()))
+        return Usage(self.cpus, self.threads, work, self.measure or "full")
+
+    def measured(self, usual: MeasureMode) -> HardwareEntry:
+        """Return the entry with the sweep's measure, unless it has its own."""
+        return self if self.measure else self.model_copy(update={"measure": usual})
+
+    def __str__(self) -> str:
+        """Return the entry for a message, before its class is known."""
+        chosen = [self.selector] if self.selector is not None else []
+        chosen += [f"nodes with {labels.shown(self.labels)}"] if self.labels else []
+        usage = f" [{self.usage}]" if str(self.usage) else ""
+        return f"{' on '.join(chosen)}{usage}"
+
+
+HardwareEntries: TypeAlias = Annotated[
+    tuple[HardwareEntry, ...], BeforeValidator(as_tuple), Field(min_length=1)
+]
+USUAL = (HardwareEntry(selector="cpu"), HardwareEntry(selector="gpu"))
+"""The hardware of a spec that names none."""
+
+
+class Arms(Strict):
+    """The arms to compare: every implementation on every hardware class."""
+
+    implementations: Annotated[
+        tuple[ImplementationText, ...],
+        BeforeValidator(as_tuple),
+        Field(min_length=1),
+    ]
+    hardware: HardwareEntries = USUAL
+
+
+class Limits(Strict):
+    """Limits of a trial: seconds in all, seconds without progress, memory, attempts.
+
+    An attempt that is lost with its node counts as a preemption. `node_wait_s` is how long a sweep
+    with nothing else to do waits for hardware whose last node has left.
+    """
+
+    trial_s: Positive = 86_400.0
+    idle_s: Positive = 300.0
+    memory_mib: Count | None = None
+    attempts: Count = 3
+    preemptions: Annotated[int, Field(ge=0)] = 10
+    node_wait_s: Annotated[float, Field(ge=0)] = 600.0
+
+
+_TIMING, _BLOCKS, _DISTURBED, _MARGINS = Timing(), AutoBlocks(), DisturbanceLimits(), Margins()
+
+FEWEST_BLOCKS = 6
+"""The smallest number of blocks for a verdict (see the report's statistics)."""
+
+Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
+Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
+Words: TypeAlias = Mapping[str, Mapping[str, Any]]
+Hints: TypeAlias = Mapping[object, str]
+Blocks: TypeAlias = Annotated[int, Field(ge=FEWEST_BLOCKS)]
+
+
+class _Section(Strict):
+    """A section for which one of some `words` may stand."""
+
+    words: ClassVar[Words]
+    hints: ClassVar[Hints] = {}
+    """Hints for other words, and for numbers (by the type `int`)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _long_form(cls, data: Any) -> Any:
+        if isinstance(data, dict | Strict):
+            return data
+        if isinstance(data, str) and data in cls.words:
+            return cls.words[data]
+        key = data if isinstance(data, str) else type(data)
+        hint = cls.hints.get(key) or nearest(data, cls.words)
+        raise refusal(f"{' or '.join(cls.words)}, or a mapping", shown(data), hint=hint)
+
+
+class MeasureSpec(_Section):
+    """The `measure` section: the default measure of arms, and how they are timed.
+
+    `interval` is the half-width, as a share, that ends the slices of a round; `slices` are the
+    fewest and the most of each arm; `slice_s` is the intended length of one.
+    """
+
+    words: ClassVar[Words] = {"full": {"mode": "full"}, "timing": {"mode": "timing"}}
+
+    mode: MeasureMode = "full"
+    interval: Share = _TIMING.interval
+    slices: Annotated[tuple[Blocks, Blocks], BeforeValidator(as_tuple)] = (
+        _TIMING.least,
+        _TIMING.most,
+    )
+    slice_s: Annotated[float, Field(gt=0, le=60)] = _TIMING.slice_s
+
+    @model_validator(mode="after")
+    def _rising(self) -> MeasureSpec:
+        if self.slices[0] > self.slices[1]:
+            expected = "the fewest slices first, then the most"
+            raise refusal(expected, shown(list(self.slices)), key="slices")
+        return self
+
+
+class BlocksSpec(_Section):
+    """The `blocks` section: add blocks until each speed-up's interval has this half-width."""
+
+    words: ClassVar[Words] = {"auto": {}}
+    hints: ClassVar[Hints] = {int: "a number of blocks is search.configs"}
+
+    interval: Share = _BLOCKS.interval
+    at_least: Blocks = _BLOCKS.least
+    at_most: Blocks = _BLOCKS.most
+
+    @model_validator(mode="after")
+    def _rising(self) -> BlocksSpec:
+        if self.at_least > self.at_most:
+            expected = f"at least at_least ({self.at_least})"
+            raise refusal(expected, str(self.at_most), key="at_most")
+        return self
+
+
+class DisturbedSpec(_Section):
+    """The `disturbed` section: the limits beyond which a trial is marked as disturbed."""
+
+    words: ClassVar[Words] = {"mark": {}}
+    hints: ClassVar[Hints] = {
+        "rerun": "no round is run again; blocks: auto adds blocks until enough are quiet"
+    }
+
+    action: Literal["mark"] = "mark"
+    others_cpu_pct: Percent = _DISTURBED.others_cpu_pct
+    steal_pct: Percent = _DISTURBED.steal_pct
+    throttled_pct: Percent = _DISTURBED.throttled_pct
+    clock_drop_pct: Percent = _DISTURBED.clock_drop_pct
+    canary: Annotated[float, Field(gt=1)] = _DISTURBED.canary
+
+
+class MarginsSpec(Strict):
+    """The `margins` section: differences that do not matter."""
+
+    speed: Share = _MARGINS.speed
+    accuracy: Share = _MARGINS.accuracy
+
+
+class Published(Strict):
+    """One row of `published`: a result to show with ours, by our names and in our units."""
+
+    source: Text
+    implementation: Text
+    hardware: Text
+    config: Mapping[ParameterName, Choice] = Field(default_factory=dict)
+    metrics: Annotated[Mapping[MetricName, float], Field(min_length=1)]
+    note: str = ""
+
+
+PublishedRows: TypeAlias = Annotated[tuple[Published, ...], BeforeValidator(as_tuple)]
+
+
+def _date(text: str) -> str:
+    try:
+        return datetime.date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise refusal("the day of the price, such as 2026-11-21", shown(text)) from error
+
+
+class Price(Strict):
+    """The price of one kind of hardware, with its source and date.
+
+    `usd_per_hour` is the price of the machine: of all of it for a CPU arm, and for a GPU arm
+    divided by the machine's `gpus`, of which a trial has one. `usd_per_kwh` is the price of the
+    energy that was measured. Both add up.
+    """
+
+    hardware: Text
+    usd_per_hour: Positive | None = None
+    gpus: Count = 1
+    usd_per_kwh: Positive | None = None
+    source: Text
+    date: Annotated[str, AfterValidator(_date)]
+
+    @model_validator(mode="after")
+    def _expect_price(self) -> Price:
+        if self.usd_per_hour is None and self.usd_per_kwh is None:
+            raise refusal("usd_per_hour, usd_per_kwh, or both", "neither")
+        return self
+
+
+Prices: TypeAlias = Annotated[tuple[Price, ...], BeforeValidator(as_tuple)]
+
+SHORT_FORMS: Mapping[str, Words] = {
+    "measure": MeasureSpec.words,
+    "blocks": BlocksSpec.words,
+    "disturbed": DisturbedSpec.words,
+}
+"""Short forms: for each key the words that may replace its section, and their meanings."""
