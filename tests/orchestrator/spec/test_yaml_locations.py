@@ -83,9 +83,9 @@ def test_anchors_aliases_and_merges_are_understood_and_earlier_names_win() -> No
 
 
 def test_scalars_are_read_as_yaml_1_2_with_booleans_of_1_1() -> None:
-    text = "[1_000, 0x1f, -3, 1e3, 1., 010, 1:30, 2001-01-01, on, No, ~, '1', 0o17, 1.5.2, +1]"
+    text = "[1_000, 0x1f, -3, 1e-3, 1E3, .1, 1., 010, 1:30, 2001-01-01, on, No, ~, '1', 0o17, 1.5.2, +1]"
     data = yaml_locations.read(f"a: {text}\n", source="x").data
-    expected = [1000, 31, -3, 1000.0, 1.0, "010", "1:30", "2001-01-01", True, False, None, "1",
+    expected = [1000, 31, -3, 0.001, 1000.0, 0.1, 1.0, "010", "1:30", "2001-01-01", True, False, None, "1",
                 15, "1.5.2", 1]  # fmt: skip
     assert data["a"] == expected
     assert [type(value) for value in data["a"]] == [type(value) for value in expected]
