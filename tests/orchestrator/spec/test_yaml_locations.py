@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from orchestrator.spec import Problem, SpecError, load, yaml_locations
-from orchestrator.spec.errors import key_text, nearest, shown
+from orchestrator.spec.errors import key_text, shown
 from tests.orchestrator.spec.spec_lines import read, refused, written
 
 
@@ -101,42 +101,29 @@ def refused_file(path: pathlib.Path) -> Problem:
     return problem
 
 
-def test_a_missing_file_is_reported_with_the_nearest_one(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "quickstart.yaml").write_text(written({}))
-    problem = refused_file(tmp_path / "quikstart.yaml")
-    assert problem.place == str(tmp_path / "quikstart.yaml")
-    assert (problem.expected, problem.received) == ("a spec file", "no such file")
-    assert problem.hint == f"did you mean {tmp_path / 'quickstart.yaml'}?"
-
-
 def test_what_is_no_file_is_reported(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "quickstart.yaml").write_text("")
+    path = tmp_path / "quickstart.yaml"
+    path.write_text("")
+    missing = refused_file(tmp_path / "quikstart.yaml")
+    assert (missing.place, missing.received) == (str(tmp_path / "quikstart.yaml"), "no such file")
+    assert missing.hint == f"did you mean {path}?"
     assert refused_file(tmp_path / "prices.yaml").hint == ""
     assert refused_file(tmp_path).received == "is a directory"
-    assert refused_file(tmp_path / "quickstart.yaml" / "b.yaml").received == "not a directory"
-    assert refused_file(tmp_path / "quickstart.yaml").received == "an empty file"
+    assert refused_file(path / "b.yaml").received == "not a directory"
+    assert refused_file(path).received == "an empty file"
     assert "null byte" in refused_file(pathlib.Path("a\0b.yaml")).received
 
 
-def test_a_file_in_another_encoding_is_reported_by_line(tmp_path: pathlib.Path) -> None:
+def test_files_in_other_encodings_and_huge_ones_are_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + written({}).replace("\n", "\r\n").encode())
+    assert load(path).name == "quick", "a byte order mark and Windows lines are fine"
     path.write_bytes("name: a\n# für\n".encode("latin-1"))
     problem = refused_file(path)
-    assert (problem.place, problem.expected) == (f"{path}:2", "text in UTF-8")
-    assert problem.received == "the byte 0xfc"
-
-
-def test_a_huge_file_is_refused_unread(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "a.yaml"
+    assert (problem.place, problem.received) == (f"{path}:2", "the byte 0xfc")
     with path.open("wb") as file:
         file.truncate(2**40)
     assert "at most 1,000,000 characters" in refused_file(path).expected
-
-
-def test_a_byte_order_mark_and_windows_lines_are_fine(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_bytes(b"\xef\xbb\xbf" + written({}).replace("\n", "\r\n").encode())
-    assert load(path).name == "quick"
 
 
 # -- overrides -----------------------------------------------------------------------------------
@@ -208,17 +195,8 @@ def test_received_values_are_shown_short_and_harmless(value: object, text: str) 
     assert shown(value) == text
 
 
-def test_keys_are_shown_as_paths_and_harmless() -> None:
+def test_a_problem_reads_as_one_line_and_its_advice() -> None:
     assert key_text(("arms", "hardware", 1)) == "arms.hardware[1]"
     assert key_text(("a", "\x1b[31m")) == "a.'\\x1b[31m'"
-
-
-def test_only_near_names_are_suggested() -> None:
-    assert nearest("unit", ["units", "layers"]) == "did you mean 'units'?"
-    assert nearest("colour", ["units", "layers"]) == ""
-    assert nearest(3, ["units"]) == ""
-
-
-def test_a_problem_reads_as_one_line_and_its_advice() -> None:
     problem = Problem("x.yaml:7", "a.b", "a number", "'x' (text)", "try 3")
     assert str(problem) == "x.yaml:7: a.b: expected a number; received 'x' (text)\n    try 3"
