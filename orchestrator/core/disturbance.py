@@ -1,4 +1,4 @@
-"""Detect disturbed trials from observations of the node.
+"""Disturbed trials: detection from observations of the node, and texts for people.
 
 The trial's own step time is never used: it is what arms are compared by, and excluding slow trials
 would make any implementation look faster. A disturbance hits implementations unequally (a busy
@@ -14,21 +14,28 @@ from statistics import quantiles
 
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import DisturbanceLimits
+from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial, Telemetry
 
-OTHER_PROCESSES = "other_processes"
-HOST_STEAL = "host_steal"
-THROTTLING = "throttling"
-LOW_CLOCKS = "low_clocks"
-SLOW_CANARY = "slow_canary"
-SHARED_GPU = "shared_gpu"
+_CAUSES = {
+    "other_processes": ("other processes", "other processes took {:.0f} % of the CPUs"),
+    "host_steal": ("the machine's host", "the machine's host took {:.0f} % of the CPUs"),
+    "throttling": ("throttling", "clocks were throttled {:.0f} % of the time"),
+    "low_clocks": ("low clocks", "clocks were {:.0f} % below their maximum"),
+    "slow_canary": (
+        "a slow calibration probe",
+        "the calibration probe took {:.2f} times its expected time",
+    ),
+    "shared_gpu": ("a shared GPU", ""),
+}
+"""Causes of disturbance, each with its readable name and its sentence."""
 
-_SHARES = (
-    (OTHER_PROCESSES, "others_cpu_pct"),
-    (HOST_STEAL, "steal_pct"),
-    (THROTTLING, "throttled_pct"),
-    (LOW_CLOCKS, "clock_drop_pct"),
-)
+_SHARES = {
+    "other_processes": "others_cpu_pct",
+    "host_steal": "steal_pct",
+    "throttling": "throttled_pct",
+    "low_clocks": "clock_drop_pct",
+}
 """Causes whose figure is a percentage, with the metric and the limit of that name."""
 
 _OF_CPUS = ("others_cpu_pct", "steal_pct")
@@ -65,9 +72,9 @@ def detect_disturbance(
         expected_canary_ms: the canary time that `CanaryBaseline` expected before this trial.
     """
     causes: dict[str, float] = {}
-    for cause, name in _SHARES:
+    for cause, name in _SHARES.items():
         share = metrics.get(name, 0.0)
-        if cause == THROTTLING and set(telemetry.throttle_reasons or ()) == {_POWER_LIMIT}:
+        if cause == "throttling" and set(telemetry.throttle_reasons or ()) == {_POWER_LIMIT}:
             continue
         if share > getattr(limits, name) * _short_trial_factor(name, metrics):
             causes[cause] = share
@@ -75,9 +82,9 @@ def detect_disturbance(
     if canary_ms is not None and expected_canary_ms:
         ratio = canary_ms / expected_canary_ms
         if ratio > limits.canary:
-            causes[SLOW_CANARY] = ratio
+            causes["slow_canary"] = ratio
     if telemetry.other_gpu_processes:
-        causes[SHARED_GPU] = telemetry.other_gpu_processes
+        causes["shared_gpu"] = telemetry.other_gpu_processes
     return causes
 
 
@@ -126,3 +133,40 @@ class CanaryBaseline:
 def _place(finished: FinishedTrial) -> _Place:
     arm = finished.arm
     return finished.node, arm.hardware, arm.implementation.partition("/")[0]
+
+
+def cause_name(cause: str) -> str:
+    """Return the readable name of a cause of disturbance."""
+    return _CAUSES[cause][0] if cause in _CAUSES else cause
+
+
+def disturbance_text(disturbance: Mapping[str, float]) -> str | None:
+    """Return all causes with their figures; None for an undisturbed trial."""
+    return "; ".join(_cause_text(*item) for item in disturbance.items()) or None
+
+
+def neighbours_text(telemetry: Telemetry) -> str | None:
+    """Return the other work on the node and its GPUs; None where it was not observed."""
+    trainers, processes = telemetry.other_trainers, telemetry.other_gpu_processes
+    if trainers is None and processes is None:
+        return None
+    parts = [f"{counted(trainers, 'other trainer')} on the node"] if trainers else []
+    parts += [_gpu_processes(processes)] if processes else []
+    return ", ".join(parts) or "none"
+
+
+def throttle_text(reasons: Mapping[str, float] | None) -> str | None:
+    """Return `sw_power_cap 80 %, sync_boost 2 %`."""
+    if reasons is None:
+        return None
+    return ", ".join(f"{reason} {share:.0f} %" for reason, share in reasons.items()) or "none"
+
+
+def _cause_text(cause: str, figure: float) -> str:
+    if cause == "shared_gpu":
+        return _gpu_processes(round(figure))
+    return _CAUSES[cause][1].format(figure) if cause in _CAUSES else f"{cause} {figure:g}"
+
+
+def _gpu_processes(number: int) -> str:
+    return f"{number} other {'process' if number == 1 else 'processes'} on the GPU"

@@ -11,15 +11,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 STOPPED = 3
 """The exit code of a sweep that was stopped and can be continued."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_RESTORED = (*_SIGNALS, signal.SIGHUP)
-_SHOW_CURSOR = "\x1b[?25h"
 
 
 class Stopped(BaseException):
@@ -36,7 +34,7 @@ class Stopped(BaseException):
 def exit_at_once() -> None:
     """End the process without any clean-up, with the cursor visible."""
     if sys.__stderr__ is not None and sys.__stderr__.isatty():
-        os.write(2, _SHOW_CURSOR.encode())
+        os.write(2, b"\x1b[?25h")
     os._exit(STOPPED)
 
 
@@ -61,12 +59,7 @@ class StopSignal:
         self.listen()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             _handle_by(number, handler)
 
@@ -110,7 +103,7 @@ def restored_process() -> Iterator[None]:
     Ray, too, changes both. Handlers are set and restored in the main thread only.
     """
     environ = dict(os.environ)
-    handlers = {number: signal.getsignal(number) for number in _RESTORED}
+    handlers = {number: signal.getsignal(number) for number in (*_SIGNALS, signal.SIGHUP)}
     try:
         yield
     finally:

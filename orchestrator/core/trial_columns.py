@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from orchestrator.core.names import known_implementation, mathematics_of
-from orchestrator.core.outcome_text import disturbance_text, neighbours_text, throttle_text
+from orchestrator.core.disturbance import disturbance_text, neighbours_text, throttle_text
+from orchestrator.core.names import mathematics_of
 from orchestrator.core.trial import FinishedTrial, Kernel
 from workloads.implementations import ImplementationError, parse_implementation
 
@@ -42,25 +42,18 @@ class TrialColumn:
         return f"{self.name}_{self.unit}" if self.unit else self.name
 
 
-def _implementation(name: Literal["backend", "kernel"]) -> Getter:
-    """Return a getter that reads the name of a user's own implementation too."""
-
-    def get(trial: FinishedTrial) -> str | None:
-        try:
-            parsed = parse_implementation(trial.arm.implementation, known_only=False)
-        except ImplementationError:
-            return None
-        return str(getattr(parsed, name))
-
-    return get
-
-
-def _option(name: Literal["jit", "precision"]) -> Getter:
-    """Return a getter for an option that only the implementations of this package have."""
+def _implementation(
+    name: Literal["backend", "kernel", "jit", "precision"], *, known_only: bool = False
+) -> Getter:
+    """Return a getter of a part, or of an option that only known implementations have."""
 
     def get(trial: FinishedTrial) -> Value | None:
-        implementation = known_implementation(trial.arm)
-        return None if implementation is None else getattr(implementation, name)
+        try:
+            parsed = parse_implementation(trial.arm.implementation, known_only=known_only)
+        except ImplementationError:
+            return None
+        value: Value | None = getattr(parsed, name)
+        return value
 
     return get
 
@@ -78,8 +71,8 @@ COLUMNS: tuple[TrialColumn, ...] = (
     TrialColumn("implementation", "text", lambda trial: trial.arm.implementation),
     TrialColumn("backend", "text", _implementation("backend"), "param"),
     TrialColumn("kernel", "text", _implementation("kernel"), "param"),
-    TrialColumn("jit", "truth", _option("jit"), "param"),
-    TrialColumn("precision", "text", _option("precision"), "param"),
+    TrialColumn("jit", "truth", _implementation("jit", known_only=True), "param"),
+    TrialColumn("precision", "text", _implementation("precision", known_only=True), "param"),
     TrialColumn("mathematics", "text", lambda trial: mathematics_of(trial.arm) or None),
     TrialColumn("hardware", "text", lambda trial: str(trial.arm.hardware)),
     TrialColumn("device", "text", lambda trial: trial.arm.device, "record"),

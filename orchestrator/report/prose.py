@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.analysis.statistics import formatting
-from orchestrator.core.outcome_text import disturbance_text
+from orchestrator.core.disturbance import disturbance_text
 from orchestrator.report.document import visible
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from orchestrator.analysis.arms.arm_summary import ArmSummary, ExcludedTrials, K
 from orchestrator.analysis.statistics.estimates import spread
 from orchestrator.analysis.statistics.formatting import ABSENT, quartiles
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.outcome_text import cause_name, neighbours_text
+from orchestrator.core.disturbance import cause_name, neighbours_text
 from orchestrator.core.trial import ImpossibleArm
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.prose import paragraphs

@@ -6,8 +6,12 @@ import pytest
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import DisturbanceLimits
-from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
-from orchestrator.core.outcome_text import cause_name, disturbance_text
+from orchestrator.core.disturbance import (
+    CanaryBaseline,
+    cause_name,
+    detect_disturbance,
+    disturbance_text,
+)
 from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry, Trial
 from tests.orchestrator.sample_hardware import on_cpu
 

@@ -146,8 +146,8 @@ def test_a_huge_space_is_counted_and_an_infinite_one_has_no_grid() -> None:
 def test_numbers_of_a_range_are_of_one_kind_and_steps_add_up_to_what_was_written() -> None:
     for data in ({"low": 1, "high": 2}, {"low": 1, "high": 8, "log": True}):
         assert {type(value) for value in Range.model_validate(data).probes} == {int}
-    for data in ({"low": 1, "high": 2.0}, {"low": 1, "high": 2, "step": 0.5}):
-        assert {type(value) for value in Range.model_validate(data).probes} == {float}
+    for mixed in ({"low": 1, "high": 2.0}, {"low": 1, "high": 2, "step": 0.5}):
+        assert {type(value) for value in Range.model_validate(mixed).probes} == {float}
     assert Range(low=0.1, high=0.7, step=0.1).grid_values() == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
 
 
