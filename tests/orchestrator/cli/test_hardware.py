@@ -42,9 +42,3 @@ def test_this_machine_is_shown_with_the_peaks_that_are_kept(home: Path) -> None:
     listing = json.loads(typed("--format", "json").stdout)
     assert listing["classes"][0]["peaks"][0]["flops_per_s"]["median"] == 2.12e11
     jsonschema.validate(listing, SCHEMA, jsonschema.Draft202012Validator)
-
-
-def test_fresh_alone_is_refused(home: Path) -> None:
-    done = typed("--fresh")
-    assert done.exit_code == 2
-    assert "--fresh: expected together with --measure" in done.stderr

@@ -16,10 +16,6 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.finish import RunResult
-from orchestrator.spec import load
-from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import Journal
-from orchestrator.storage.resume import identify, take_over
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from tests.orchestrator.cli.typed_commands import Run, typed
 from tests.orchestrator.sample_plans import node, plan
@@ -153,34 +149,3 @@ def test_messages_that_nobody_reads_any_more_are_dropped(tmp_path: Path) -> None
         assert ran.wait(60) == 1
     assert end.exists()
     assert log.read_text() == ""
-
-
-@pytest.mark.parametrize("command", ["run", "plan"])
-def test_a_workload_that_cannot_be_imported_is_refused(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    workload = "workloads.registry:no_such_function"
-    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path / "home"))
-    spec = tmp_path / "mine.yaml"
-    spec.write_text(SPEC.replace("workload: image_rows", f"workload: '{workload}'"))
-    code, out, err = typed(capfd, command, str(spec))
-    assert (code, out) == (2, "")
-    assert f"workload: {workload} cannot be used: " in err
-    assert not (tmp_path / "home").exists()
-
-
-def test_a_plan_that_does_not_extend_the_existing_trials_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path / "home"))
-    file = tmp_path / "mine.yaml"
-    file.write_text(SPEC)
-    spec = load(file)
-    with Journal(SweepFolder(tmp_path / "home", "mine").generation(1)) as journal:
-        take_over(journal, None, identify(spec, 1), spec)
-    for form in ("text", "json"):
-        code, out, err = typed(capfd, "plan", str(file), "--set", "seed=4", "--format", form)
-        assert code == 2
-        assert "tensorflow/portable" in out
-        assert "seed: 0 -> 4" in err
-    assert typed(capfd, "plan", str(file), "--set", "repeats=2")[0] == 0
