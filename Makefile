@@ -56,7 +56,7 @@ gpu: $(VENV)/.dev ## run every check of this machine's GPU, into rnnsweep-data/g
 	$(BIN)/python -m tests.gpu --output rnnsweep-data/gpu-checks.json
 
 benchmark-steps: $(VENV)/.dev ## measure milliseconds per step of each implementation, compared with plain Keras and PyTorch
-	$(BIN)/python -m tests.benchmarks.steps --steps 80 --output $(RESULTS)/steps-cpu
+	$(BIN)/python -m tests.benchmarks.steps --steps 80 --output $(RESULTS)
 
 benchmark-unlike-nodes: $(VENV)/.dev ## measure idle hardware and makespan on different nodes, compared with plain Tune; NOTE=… is recorded
 	$(BIN)/python -m tests.benchmarks.unlike_nodes --output $(RESULTS) $(if $(NOTE),--note "$(NOTE)")

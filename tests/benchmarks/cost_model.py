@@ -12,9 +12,7 @@ Simulated data with known truth show the error without a machine's noise.
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -37,11 +35,12 @@ from orchestrator.storage.journal import read
 from tests.benchmarks import rig
 from tests.orchestrator.sample_hardware import on_cpu
 
-SWEEPS = {"time": tuple(set(TARGETS) - set(MEMORY)), "memory": MEMORY}
-"""The targets that each of the two sweeps judges."""
+SWEEPS = {"cost_model_time": tuple(set(TARGETS) - set(MEMORY)), "cost_model_memory": MEMORY}
+"""The targets that each of the two sweeps judges, by the name of its spec."""
 
 _HIDDEN = 1 / 3
 _ENOUGH = math.ceil(MIN_CONFIGS / (1 - _HIDDEN))
+_LINE = "{:28}{:7}{:9}{:9.1%}{:9.1%}{:13.1%}{:15.1%}{:7}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +59,6 @@ class Row:
     coverage: float
     medians: float
     ridge: int
-
-
-BEFORE = [
-    Row("step_ms, 2026-11-22 before", 288, 0, 0.211, 0.542, 0.896, 0.504, 4),
-    Row("trial_s, 2026-11-22 before", 288, 0, 0.095, 0.244, 0.885, 0.090, 9),
-]
-"""Errors of the model before this one on the trials of cost-model-time that are judged here.
-
-It chose among medians, ridge, quadratic ridge and a Gaussian process, and extrapolated to nearby
-configs.
-"""
 
 
 def judge(
@@ -140,12 +128,8 @@ def _draw(dice: random.Random, configs: int, noise: float) -> list[Observation]:
     for _ in range(configs):
         units, layers = round(2 ** dice.uniform(4, 9)), dice.randint(1, 3)
         batch_size, length = dice.choice([32, 64, 128]), dice.choice([32, 64, 128])
-        config: Config = {
-            "units": units,
-            "layers": layers,
-            "batch_size": batch_size,
-            "sequence_length": length,
-        }
+        config: Config = {"units": units, "layers": layers}
+        config = {**config, "batch_size": batch_size, "sequence_length": length}
         for kind, (overhead_s, speed, start_s) in kinds.items():
             steps = length * layers
             seconds = overhead_s * steps + speed * batch_size * steps * units**2 / 4e6 + start_s
@@ -156,47 +140,40 @@ def _draw(dice: random.Random, configs: int, noise: float) -> list[Observation]:
 
 def main() -> None:
     """Measure, print the table, and write it with its figures if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = rig.arguments(__doc__)
     parser.add_argument("--sweep", help="a sweep of this home instead")
     parser.add_argument("--splits", type=int, default=12, help="how often a third is hidden")
-    parser.add_argument("--output", type=Path, help="a folder for the table and its figures")
     asked = parser.parse_args()
     environment = rig.environment("scikit-learn", "numpy", "keras", "tensorflow", "torch")
     if not asked.sweep:
         for name in SWEEPS:
-            rig.run(Path(__file__).with_name(f"cost_model_{name}.yaml").read_text(), sweep_home())
-    names = {f"cost-model-{name}": targets for name, targets in SWEEPS.items()}
+            rig.run(Path(__file__).with_name(f"{name}.yaml").read_text(), sweep_home())
     rows, sweeps = list[Row](), list[str]()
-    for name, targets in ({asked.sweep: TARGETS} if asked.sweep else names).items():
-        folder = SweepFolder(sweep_home(), name)
+    wanted = {asked.sweep: TARGETS} if asked.sweep else SWEEPS
+    for name, targets in wanted.items():
+        folder = SweepFolder(sweep_home(), name.replace("_", "-"))
         state = read(folder.generation(folder.latest()))
         if state is None:
-            raise SystemExit(f"no sweep {name!r} in {folder.home}: run it first")
+            raise SystemExit(f"no sweep {folder.name!r} in {folder.home}: run it first")
         observations = observe(state.finished.values(), state.identity.settings)
         configs = len({one.group for one in observations})
-        sweeps.append(f"{name}: {configs} configs, {len(observations)} trials")
+        sweeps.append(f"{folder.name}: {configs} configs, {len(observations)} trials")
         for target in sorted(targets):
             if splits := hide_thirds(observations, target, asked.splits):
                 rows.append(judge(target, target, splits))
-    environment["load after"] = f"{os.getloadavg()[0]:.1f}"
-    parts = {"rows": rows, "before": BEFORE, "simulated": simulated_rows()}
-    head = ["The cost model on a third of the configs that was hidden from it: errors as shares of"]
-    head += [f"the measured values ({asked.splits} times), or of the truth of simulated trials"]
-    lines = [*head, rig.heading(environment), *sweeps, "", _COLUMNS]
-    lines += [_LINE.format(*asdict(row).values()) for rows in parts.values() for row in rows]
-    text = "\n".join(lines)
-    print(text)
-    if asked.output:
-        figures = {name: [asdict(row) for row in rows] for name, rows in parts.items()}
-        result = {"environment": environment, "sweeps": sweeps, "splits": asked.splits, **figures}
-        rig.keep(asked.output, "cost_model", result, text)
+    rows += simulated_rows()
+    lines = [
+        "The cost model on a third of the configs that was hidden from it: errors as shares of the"
+        f" measured values ({asked.splits} times), or of the truth of simulated trials",
+        *sweeps,
+        "",
+        f"{'':28}{'trials':>7}{'refused':>9}{'median':>9}{'90 %':>9}{'in interval':>13}"
+        f"{'medians alone':>15}{'ridge':>7}",
+    ]
+    lines += [_LINE.format(*asdict(row).values()) for row in rows]
+    figures = {"sweeps": sweeps, "splits": asked.splits, "rows": [asdict(row) for row in rows]}
+    rig.publish(asked.output, "cost_model", environment, lines, **figures)
 
-
-_COLUMNS = (
-    f"{'':28}{'trials':>7}{'refused':>9}{'median':>9}{'90 %':>9}{'in interval':>13}"
-    f"{'medians alone':>15}{'ridge':>7}"
-)
-_LINE = "{:28}{:7}{:9}{:9.1%}{:9.1%}{:13.1%}{:15.1%}{:7}"
 
 if __name__ == "__main__":
     main()

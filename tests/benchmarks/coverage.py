@@ -13,9 +13,7 @@ The simulations are those of the tests (`tests/orchestrator/analysis/random_draw
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -42,23 +40,14 @@ _DEVIATIONS = (0.3, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0
 
 def main() -> None:
     """Simulate, print the table, and write it if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = rig.arguments(__doc__)
     parser.add_argument("--draws", type=int, default=10_000)
-    parser.add_argument("--output", type=Path, help="write coverage.json and coverage.txt here")
     asked = parser.parse_args()
     environment = rig.environment("numpy", "scipy")
     rows = dict(_shares(asked.draws))
-    text = "\n".join(
-        [
-            f"The share of {asked.draws} intervals that hold the truth",
-            rig.heading(environment),
-            *(f"{what:<72}{share:>8.1%}" for what, share in rows.items()),
-        ]
-    )
-    print(text)
-    if asked.output is not None:
-        result = {"environment": environment, "draws": asked.draws, "coverage": rows}
-        rig.keep(asked.output, "coverage", result, text)
+    title = f"The share of {asked.draws} intervals that hold the truth"
+    lines = [title, *(f"{what:<72}{share:>8.1%}" for what, share in rows.items())]
+    rig.publish(asked.output, "coverage", environment, lines, draws=asked.draws, coverage=rows)
 
 
 def _shares(count: int) -> Iterator[tuple[str, float]]:
@@ -71,20 +60,16 @@ def _shares(count: int) -> Iterator[tuple[str, float]]:
         for blocks in (6, 12, 40):
             drawn = draw_blocks(np.random.default_rng([6, blocks]), (count, blocks))
             intervals = [judge([values.tolist()], margin=1e-9)[0].corrected for values in drawn]
-            held = [
-                interval is not None and interval.low <= 0 <= interval.high
-                for interval in intervals
-            ]
+            held = [bool(interval and interval.low <= 0 <= interval.high) for interval in intervals]
             yield f"reports of {blocks} blocks, {name}", float(np.mean(held))
     for most in (60, 600):
         for deviation in _DEVIATIONS:
             random = np.random.default_rng([int(100 * deviation), most])
             values = deviation * random.standard_normal((count, most))
+            what = f"sweeps of at most {most} blocks, deviation {deviation:g}"
             for level in (LEVEL, CONFIDENCE):
-                what = (
-                    f"sweeps of at most {most} blocks, deviation {deviation:g}, level {level:.0%}"
-                )
-                yield what, float(stop_sweeps(values, level).covered.mean())
+                share = float(stop_sweeps(values, level).covered.mean())
+                yield f"{what}, level {level:.0%}", share
 
 
 if __name__ == "__main__":

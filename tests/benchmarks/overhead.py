@@ -16,12 +16,9 @@ if it is missed.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,57 +47,35 @@ arms:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A way to run trials, and how long a number of trials took."""
-
-    name: str
-    trials: int
-    seconds: float
-
-    @property
-    def trial_ms(self) -> float:
-        """Milliseconds per trial."""
-        return 1e3 * self.seconds / self.trials
-
-
 def main() -> int:
     """Print a line for each way to run the trials, and write them if requested."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = rig.arguments(__doc__)
     parser.add_argument("--trials", type=int, default=300)
-    parser.add_argument("--output", type=Path, help="Write overhead.json and overhead.txt here.")
     asked = parser.parse_args()
     trials, few = asked.trials, max(6, asked.trials // 30)
     environment = rig.environment("ray", "optuna", "mlflow")
-    with tempfile.TemporaryDirectory() as scratch, quiet(Path(scratch) / "log") as console:
-        ways = [Way("rnnsweep, journal and MLflow on", trials, _rnnsweep_s(trials, Path(scratch)))]
+    with tempfile.TemporaryDirectory() as scratch, quiet(Path(scratch) / "log"):
+        ways = [("rnnsweep, journal and MLflow on", trials, _rnnsweep_s(trials, Path(scratch)))]
         with connect(None):
             storage = str(Path(scratch) / "tune")
-            ways.append(Way("Tune, defaults", few, _tune_s(few, storage, reuse=False)))
-            ways.append(Way("Tune, reuse_actors", trials, _tune_s(trials, storage, reuse=True)))
-            ways.append(Way("Optuna over Ray tasks", trials, _bare_s(trials)))
-        text = as_text(environment, ways)
-        console.print(text)
-    if asked.output is not None:
-        rows = [{**asdict(way), "trial_ms": way.trial_ms} for way in ways]
-        result = {"benchmark": "overhead", "environment": environment, "ways": rows}
-        rig.keep(asked.output, "overhead", result, text)
-    return 0 if ways[0].trial_ms <= _LIMIT_MS else 1
-
-
-def as_text(environment: Mapping[str, str], ways: Sequence[Way]) -> str:
-    """Format a line for each way; rnnsweep's is the first."""
-    ours = ways[0].trial_ms
+            ways.append(("Tune, defaults", few, _tune_s(few, storage, reuse=False)))
+            ways.append(("Tune, reuse_actors", trials, _tune_s(trials, storage, reuse=True)))
+            ways.append(("Optuna over Ray tasks", trials, _bare_s(trials)))
+    rows = [
+        {"name": name, "trials": count, "seconds": seconds, "trial_ms": 1e3 * seconds / count}
+        for name, count, seconds in ways
+    ]
+    ours = 1e3 * ways[0][2] / trials
     lines = [
-        f"{way.name:<34} {way.trials:>5} trials  {way.trial_ms:>8.1f} ms a trial"
-        f"  (rnnsweep takes {ours / way.trial_ms:.2f} × that)"
-        for way in ways
+        f"{row['name']:<34} {row['trials']:>5} trials  {row['trial_ms']:>8.1f} ms a trial"
+        f"  (rnnsweep takes {ours / float(row['trial_ms']):.2f} × that)"
+        for row in rows
     ]
     verdict = "reached" if ours <= _LIMIT_MS else "missed"
-    aim = f"to reach: at most {_LIMIT_MS:.0f} ms a trial for rnnsweep: {verdict}"
-    return "\n".join(
-        ["Overhead of a trial that does nothing", rig.heading(environment), *lines, aim]
-    )
+    lines.append(f"to reach: at most {_LIMIT_MS:.0f} ms a trial for rnnsweep: {verdict}")
+    title = "Overhead of a trial that does nothing"
+    rig.publish(asked.output, "overhead", environment, [title, *lines], ways=rows)
+    return 0 if ours <= _LIMIT_MS else 1
 
 
 def _rnnsweep_s(trials: int, scratch: Path) -> float:

@@ -1,14 +1,16 @@
-"""The environment of a benchmark, its sweeps, and files for its result: text and JSON."""
+"""The arguments, the environment, the sweeps and the result of a benchmark."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -75,9 +77,29 @@ def run(spec: str, home: Path, address: str | None = None) -> tuple[RunResult, f
     return ended, began_s[0]
 
 
-def keep(folder: Path, name: str, result: Mapping[str, object], text: str) -> None:
-    """Write NAME.json and NAME.txt into a folder; create the folder if necessary."""
-    folder.mkdir(parents=True, exist_ok=True)
-    as_json = json.dumps(result, indent=2, ensure_ascii=False)
-    (folder / f"{name}.json").write_text(f"{as_json}\n", encoding="utf-8")
-    (folder / f"{name}.txt").write_text(f"{text.rstrip()}\n", encoding="utf-8")
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser that has the option of all benchmarks: where to write the result."""
+    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
+    parser.add_argument("--output", type=Path, help="write the result as JSON and text here")
+    return parser
+
+
+def publish(
+    folder: Path | None,
+    name: str,
+    environment: Mapping[str, str],
+    lines: Sequence[str],
+    **figures: Any,
+) -> None:
+    """Print a title, the environment and further lines; with a folder, write them and the figures.
+
+    The files are NAME.json and NAME.txt.
+    """
+    text = "\n".join([lines[0], heading(environment), *lines[1:]])
+    print(text)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        result = {"benchmark": name, "environment": environment, **figures}
+        as_json = json.dumps(result, indent=2, ensure_ascii=False)
+        (folder / f"{name}.json").write_text(f"{as_json}\n", encoding="utf-8")
+        (folder / f"{name}.txt").write_text(f"{text.rstrip()}\n", encoding="utf-8")

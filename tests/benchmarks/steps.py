@@ -1,6 +1,6 @@
 """Milliseconds per training step of each implementation, compared with plain scripts.
 
-    python -m tests.benchmarks.steps [--rounds 7] [--only 'torch/*'] [--device gpu] [--output FILE]
+    python -m tests.benchmarks.steps [--rounds 7] [--only 'torch/*'] [--device gpu]
 
 One task (`char_rnn` on windows of Python's documentation, one LSTM of 128 units), the same data in
 the same order from the same initial weights. rnnsweep's arms are whole trials through `python -m
@@ -16,7 +16,6 @@ loop. If the interval covers the target, the verdict is inconclusive.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
@@ -43,7 +42,12 @@ from tests.benchmarks.contenders.pairs import (
 
 def main() -> None:
     """Print the table, and write it with all rounds if requested."""
-    options = _parser().parse_args()
+    parser = rig.arguments(__doc__)
+    parser.add_argument("--rounds", type=int, default=7, help="rounds after the warm-up")
+    parser.add_argument("--steps", type=int, default=40, help="steps per epoch")
+    parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN", help="'torch/*'")
+    parser.add_argument("--device", choices=tuple(IMPLEMENTATIONS), default="cpu")
+    options = parser.parse_args()
     chosen = [
         name
         for name in IMPLEMENTATIONS[options.device]
@@ -54,7 +58,7 @@ def main() -> None:
         question = write_question(Path(scratch) / "question.npz", options.device, options.steps)
         pairs = [stack.enter_context(closing(opened(name, question))) for name in chosen]
         answers: dict[str, list[Asked]] = {name: [] for name in chosen}
-        order = random.Random(options.seed)
+        order = random.Random(0)
         for number in range(options.rounds + 1):
             for pair in order.sample(pairs, k=len(pairs)):
                 asked = ask_quietly(pair, order) if number else ask(pair, order)
@@ -62,26 +66,19 @@ def main() -> None:
                 if number:
                     answers[pair.arm.implementation].append(asked)
         rows = [_row(pair, answers[pair.arm.implementation]) for pair in pairs]
-        text = as_text(environment, rows)
-        print(text)
-        if options.output is not None:
-            result = {
-                "format": "rnnsweep-benchmark-steps",
-                "version": 3,
-                "environment": environment,
-                "trainers": {pair.arm.facts["backend"]: pair.arm.facts for pair in pairs},
-                "device": options.device,
-                "settings": question.settings,
-                "pairs": rows,
-                "rounds": {name: [asdict(one) for one in own] for name, own in answers.items()},
-            }
-            rig.keep(options.output.parent, options.output.stem, result, text)
+        figures = {
+            "trainers": {pair.arm.facts["backend"]: pair.arm.facts for pair in pairs},
+            "device": options.device,
+            "settings": question.settings,
+            "pairs": rows,
+            "rounds": {name: [asdict(one) for one in own] for name, own in answers.items()},
+        }
+        rig.publish(options.output, f"steps-{options.device}", environment, _lines(rows), **figures)
 
 
-def as_text(environment: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a line for each pair."""
+def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [
-        rig.heading(environment),
+        "A training step, compared with plain scripts",
         f"{'median ms a step':<27}{'rnnsweep':>9}  {'reference':<30}{'ratio (95 %)':<22}to reach",
     ]
     for row in rows:
@@ -97,7 +94,7 @@ def as_text(environment: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -
         lines.append(f"{name}: {low:.6f} to {high:.6f} over all contenders and rounds")
     busy_cpus = max(row["neighbours_cpus"] for row in rows)
     lines.append(f"{rows[0]['rounds']} rounds; others kept at most {busy_cpus:.2f} CPUs busy")
-    return "\n".join(lines)
+    return lines
 
 
 def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
@@ -137,23 +134,6 @@ def _print_progress(when: str, pair: Pair, asked: Asked) -> None:
         file=sys.stderr,
         flush=True,
     )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=7, help="rounds after the warm-up")
-    parser.add_argument("--steps", type=int, default=40, help="steps per epoch")
-    parser.add_argument(
-        "--only", nargs="+", default=["*"], metavar="PATTERN", help="implementations: 'torch/*'"
-    )
-    parser.add_argument("--device", choices=tuple(IMPLEMENTATIONS), default="cpu")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the order of pairs and sides")
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="write the result as FILE.json and FILE.txt"
-    )
-    return parser
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ exit code is 1 if a promise is broken.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -36,12 +35,11 @@ PACKAGES = ("ray", "optuna", "mlflow", "keras", "torch", "numpy", "scipy")
 
 def main() -> None:
     """Run the parts, then print and write promises and findings."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = rig.arguments(__doc__)
     parts = ("synthetic", "slowdown", "equal", "hog", "adaptive")
     parser.add_argument("--only", action="append", choices=parts, help="this part, or these")
     parser.add_argument("--quick", action="store_true", help="only check that it works")
     parser.add_argument("--fresh", action="store_true", help="start from scratch")
-    parser.add_argument("--output", type=Path, help="a folder for the results")
     parser.add_argument("--home", type=Path, default=Path("rnnsweep-data"), help="for its sweeps")
     asked = parser.parse_args()
     name = "trust-quick" if asked.quick else "trust"
@@ -50,14 +48,15 @@ def main() -> None:
     notebook.environment = rig.environment(*PACKAGES)
     home = asked.home / notebook.begun
     home.mkdir(parents=True, exist_ok=True)
+    draws = 60 if asked.quick else 400
     run: dict[str, Callable[[], Sequence[Finding]]] = {
-        "synthetic": lambda: synthetic.run(60 if asked.quick else 400),
+        "synthetic": lambda: synthetic.run(draws),
         "slowdown": lambda: real.slowdown(home, notebook, *((1, 1) if asked.quick else (5, 10))),
         "equal": lambda: real.equal(home, notebook, 2 if asked.quick else 30),
         "hog": lambda: hog.run(home, notebook, 9 if asked.quick else 12),
         "adaptive": lambda: [
             *real.adaptive(home, notebook, 40 if asked.quick else 500),
-            *synthetic.stopping(60 if asked.quick else 400),
+            *synthetic.stopping(draws),
         ],
     }
     try:

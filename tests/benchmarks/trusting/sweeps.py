@@ -34,7 +34,7 @@ SMALL: Mapping[str, Any] = {
 QUICK_SLICES: Mapping[str, Any] = {"mode": "timing", "slices": [12, 16], "slice_s": 0.03}
 """Slices short enough for many sweeps: ten steps of some 3 ms."""
 
-ONE_THREAD: Mapping[str, Any] = {"class": "cpu", "threads": 1}
+ONE_THREAD: dict[str, Any] = {"class": "cpu", "threads": 1}
 """Driver, Ray and MLflow use a tenth of two CPUs. Two threads that wait for each other at each
 step are as slow as the one that was interrupted, and blocks vary twice as much."""
 
@@ -48,7 +48,7 @@ class Question:
     blocks: int | None = 6
     settings: Mapping[str, Any] = field(default_factory=lambda: dict(SMALL))
     seed: int = 0
-    hardware: str | Mapping[str, Any] = "cpu"
+    hardware: str | dict[str, Any] = "cpu"
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def spec(self) -> str:
@@ -60,13 +60,12 @@ class Question:
         }
         if self.blocks is not None:
             search["configs"] = self.blocks
-        hardware = self.hardware if isinstance(self.hardware, str) else dict(self.hardware)
         spec = {
             "name": self.name,
             "workload": "tests.benchmarks.trusting.workload:run",
             "settings": dict(self.settings),
             "search": search,
-            "arms": {"implementations": list(self.implementations), "hardware": [hardware]},
+            "arms": {"implementations": list(self.implementations), "hardware": [self.hardware]},
             "seed": self.seed,
             **self.more,
         }
@@ -103,19 +102,17 @@ def answer(question: Question, home: Path) -> dict[str, Any]:
     if wrong or not record.trials:
         failure = wrong[0].failure if wrong else "there is none"
         raise RuntimeError(f"{question.name}: {len(wrong)} trials failed: {failure}")
-    comparisons = []
-    for comparison in summarise(record).comparisons:
-        speedup = dataclasses.asdict(comparison.speedup) if comparison.speedup else None
-        comparisons.append(
-            {
-                "arm": str(comparison.arm),
-                "verdict": comparison.verdict,
-                "pairs": len(comparison.pairs),
-                "speedup": speedup,
-                "quiet_only": comparison.quiet_only,
-                "reason": comparison.reason,
-            }
-        )
+    comparisons = [
+        {
+            "arm": str(comparison.arm),
+            "verdict": comparison.verdict,
+            "pairs": len(comparison.pairs),
+            "speedup": comparison.speedup and dataclasses.asdict(comparison.speedup),
+            "quiet_only": comparison.quiet_only,
+            "reason": comparison.reason,
+        }
+        for comparison in summarise(record).comparisons
+    ]
     first = min(record.trials, key=lambda trial: trial.started_s).block
     by_end = sorted(record.trials, key=lambda trial: trial.ended_s)
     return {
@@ -131,13 +128,11 @@ def answer(question: Question, home: Path) -> dict[str, Any]:
 
 def busy_s(record: SweepRecord, without_block: int | None = None) -> float:
     """Return the seconds in which trials ran; interleaved trials count once."""
-    spans = sorted(
-        (trial.started_s, trial.ended_s) for trial in record.trials if trial.block != without_block
-    )
     total, until_s = 0.0, 0.0
-    for began_s, ended_s in spans:
-        total += max(0.0, ended_s - max(began_s, until_s))
-        until_s = max(until_s, ended_s)
+    for trial in sorted(record.trials, key=lambda trial: trial.started_s):
+        if trial.block != without_block:
+            total += max(0.0, trial.ended_s - max(trial.started_s, until_s))
+            until_s = max(until_s, trial.ended_s)
     return total
 
 

@@ -19,22 +19,24 @@ from typing import Any
 from orchestrator.cluster.connection import token_settings
 from orchestrator.execution.cpu_claims import confined
 from tests.benchmarks import rig
-from tests.benchmarks.unlike.simulated import FAST_CPUS, SLOW_CPUS, Question, Result, Span, judge
+from tests.benchmarks.unlike.simulated import CPUS, DEVICES, Question, judge, sizes
 from tests.workloads.examples import sleeper
 
 _STORE_BYTES = 80 * 2**20
 
 
 @contextlib.contextmanager
-def unlike_nodes(fast: int, slow: int) -> Iterator[str]:
+def cluster_of_unlike_nodes() -> Iterator[str]:
     """Start a head without CPUs and nodes of both classes; yield the cluster's address.
 
     Raises:
         SystemExit: this machine has too few CPUs for two classes.
     """
     usable = sorted(os.sched_getaffinity(0))
-    if len(usable) < SLOW_CPUS:
-        raise SystemExit(f"needs a machine with {SLOW_CPUS} CPUs; this process has {len(usable)}")
+    if len(usable) < CPUS["slow"]:
+        raise SystemExit(
+            f"needs a machine with {CPUS['slow']} CPUs; this process has {len(usable)}"
+        )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.update(token_settings())  # as a sweep does; other clusters end its actors
     from ray.cluster_utils import Cluster  # noqa: PLC0415  (after the environment is set)
@@ -42,10 +44,10 @@ def unlike_nodes(fast: int, slow: int) -> Iterator[str]:
     folder = tempfile.mkdtemp(prefix="unlike-")  # otherwise it becomes the machine's `auto` cluster
     cluster = Cluster(initialize_head=True, head_node_args={**_node(cpus=0), "temp_dir": folder})
     try:
-        for number in range(fast + slow):
-            cpus = FAST_CPUS if number < fast else SLOW_CPUS
-            with confined(usable[:cpus]):
-                cluster.add_node(**_node(cpus=1), wait=False)
+        for name, count in DEVICES.items():
+            for _ in range(count):
+                with confined(usable[: CPUS[name]]):
+                    cluster.add_node(**_node(cpus=1), wait=False)
         cluster.wait_for_nodes()
         yield str(cluster.address)
     finally:
@@ -62,28 +64,21 @@ def _node(*, cpus: int) -> dict[str, Any]:
     }
 
 
-def ours(question: Question, address: str) -> Result:
+def ours(question: Question, address: str) -> dict[str, float]:
     """Run it as a normal sweep, with journal, MLflow and report."""
     with tempfile.TemporaryDirectory() as scratch:
         ended, began_s = rig.run(question.spec(), Path(scratch), address)
     complete = [trial for trial in ended.record.trials if trial.status == "complete"]
     assert len(complete) == 2 * question.blocks, f"{len(complete)} trials complete"
-    spans = [
-        Span(
-            "fast" if str(trial.arm.hardware).endswith(", 1 CPU") else "slow",
-            trial.started_s,
-            trial.ended_s,
-        )
-        for trial in complete
+    classes = [
+        "fast" if str(trial.arm.hardware).endswith(", 1 CPU") else "slow" for trial in complete
     ]
-    best = max(
-        sleeper.true_accuracy({name: float(value) for name, value in trial.config.items()})
-        for trial in complete
-    )
-    return judge(question, spans, began_s, best)
+    spans = [(name, t.started_s, t.ended_s) for name, t in zip(classes, complete, strict=True)]
+    best = max(sleeper.true_accuracy(sizes(trial.config)) for trial in complete)
+    return judge(spans, began_s, best)
 
 
-def plain_tune(question: Question, address: str) -> Result:
+def plain_tune(question: Question, address: str) -> dict[str, float]:
     """Run it as plain Tune: OptunaSearch over configs and hardware, with reused actors."""
     import optuna  # noqa: PLC0415  (with Ray, seconds)
     import ray  # noqa: PLC0415
@@ -94,8 +89,7 @@ def plain_tune(question: Question, address: str) -> Result:
     space: dict[str, Any] = {
         name: distributions.FloatDistribution(0.0, 1.0) for name in sleeper.SPACE
     }
-    space["hardware"] = distributions.CategoricalDistribution(["fast", "slow"])
-    seconds = {"fast": question.fast_s, "slow": question.slow_s}
+    space["hardware"] = distributions.CategoricalDistribution(list(DEVICES))
     os.environ.pop("TUNE_MAX_PENDING_TRIALS_PG", None)  # set by a sweep of rnnsweep
     ray.init(address=address, log_to_driver=False, logging_level="warning")
     try:
@@ -107,7 +101,7 @@ def plain_tune(question: Question, address: str) -> Result:
 
         def train(config: dict[str, Any]) -> dict[str, Any]:
             began_s = time.time()
-            time.sleep(seconds[config["hardware"]] * (0.5 + config["width"]))
+            time.sleep(question.seconds[config["hardware"]] * (0.5 + config["width"]))
             return {
                 "val_accuracy": random.random(),
                 "hardware_used": config["hardware"],
@@ -137,8 +131,8 @@ def plain_tune(question: Question, address: str) -> Result:
     finally:
         ray.shutdown()
         os.environ.pop("RAY_ADDRESS", None)
-    spans = [Span(row["hardware_used"], row["began_s"], row["ended_s"]) for row in results]
-    return judge(question, spans, began_s, None)
+    spans = [(row["hardware_used"], row["began_s"], row["ended_s"]) for row in results]
+    return judge(spans, began_s)
 
 
 def _by_speed() -> dict[str, list[str]]:
@@ -157,7 +151,5 @@ def _by_speed() -> dict[str, list[str]]:
             for node in alive
         ]
     )
-    ids: dict[str, list[str]] = {"fast": [], "slow": []}
-    for node, cpus in zip(alive, counts, strict=True):
-        ids["fast" if cpus == FAST_CPUS else "slow"].append(node["NodeID"])
-    return ids
+    found = list(zip(alive, counts, strict=True))
+    return {name: [n["NodeID"] for n, count in found if count == CPUS[name]] for name in CPUS}

@@ -90,16 +90,16 @@ def test_with_fewer_open_blocks_than_nodes_all_hardware_waits() -> None:
 def test_the_price_is_what_a_sweep_pays() -> None:
     """Compared with the same sweep with a counted clock."""
     for blocks in (2, 5, 20):
-        question = Question("", 60, 1.0, 20.0, {"fast": 1, "slow": 4}, "tpe", blocks)
-        fast, slow = simulated(question).uses
+        question = Question(60, 1.0, "tpe", blocks)
+        paid = simulated(question)
         made = parse(question.spec(), source="spec")
-        plan = make_plan(made, classify(unlike_nodes(question.devices)))
+        plan = make_plan(made, classify(unlike_nodes()))
         seconds = {
             str(arm): 1.0 if str(arm.hardware).endswith("1 CPU") else 20.0 for arm in plan.arms
         }
         line = idle_shares(made, plan, make_lanes(plan), seconds)
-        assert line["CPU, 1 CPU"] == pytest.approx(fast.idle_share, abs=0.05)
-        assert line["CPU, 2 CPUs"] == pytest.approx(slow.idle_share, abs=0.08)
+        assert line["CPU, 1 CPU"] == pytest.approx(paid["fast_idle_share"], abs=0.05)
+        assert line["CPU, 2 CPUs"] == pytest.approx(paid["slow_idle_share"], abs=0.08)
 
 
 def test_nothing_waits_where_the_fast_arms_are_read_alone() -> None:
