@@ -151,5 +151,5 @@ def _by_speed() -> dict[str, list[str]]:
             for node in alive
         ]
     )
-    found = list(zip(alive, counts, strict=True))
-    return {name: [n["NodeID"] for n, count in found if count == CPUS[name]] for name in CPUS}
+    usable = list(zip(alive, counts, strict=True))
+    return {name: [n["NodeID"] for n, count in usable if count == CPUS[name]] for name in CPUS}
