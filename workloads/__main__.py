@@ -12,7 +12,9 @@ A trial with `"measure": "timing"` reads its commands from the lines after its r
 
 Exit status: 0 if every request ended in a result, 1 if a trial failed, 2 if a line was not a
 request. With `--die-with-parent PID` the process ends with that parent process, or as soon as
-standard input ends, even in the middle of a trial.
+standard input ends, even in the middle of a trial. With `--check WORKLOAD` it imports a workload
+and runs nothing: 0 if its function exists, 3 if it does not or its module fails, 4 if the module
+imports a package that is not installed here; the reason is the last line of standard output.
 """
 
 from __future__ import annotations
@@ -22,24 +24,25 @@ import os
 import sys
 from collections.abc import Sequence
 
-from workloads.backend import BackendClaim
-from workloads.parent_death import bind_trainer_to_parent
-from workloads.trainer.channel import Channel
-from workloads.trainer.requests import answer_request
+from workloads.process import BackendClaim, bind_trainer_to_parent
+from workloads.trainer import Channel, answer_request, check_import
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Answer requests until standard input ends; return the exit status."""
-    parent = _parser().parse_args(arguments).die_with_parent
-    if parent is not None:
-        bind_trainer_to_parent(parent)
+    options = _parser().parse_args(arguments)
+    if options.check is not None:
+        return check_import(options.check)
+    is_attached = options.die_with_parent is not None
+    if is_attached:
+        bind_trainer_to_parent(options.die_with_parent)
     channel, claim, status = Channel(), BackendClaim(), 0
-    lines = channel.lines(at_end=_exit_now if parent is not None else _keep_running)
+    lines = channel.lines(at_end=_exit_now if is_attached else _keep_running)
     for line in lines:
         try:
             status = max(status, answer_request(line, channel.emit, claim, lines))
         except KeyboardInterrupt:  # by hand: Ctrl-C; otherwise a workload raised it
-            if parent is None:
+            if not is_attached:
                 return 130
             status = max(status, 1)
     return status
@@ -64,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PID",
         help="exit when this parent process ends, or when standard input ends",
     )
+    parser.add_argument("--check", metavar="WORKLOAD", help="import a workload; run nothing")
     return parser
 
 

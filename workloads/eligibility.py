@@ -53,11 +53,8 @@ def ineligibility_reason(
 ) -> str | None:
     """Return why `implementation` cannot run layers of these traits on that device; None if it can.
 
-    Args:
-        implementation: one that the built-in workloads know.
-        traits: traits of the layers.
-        device: device to run on.
-        has_package: returns True if a backend is installed; by default, looks on this machine.
+    The implementation is one that the built-in workloads know. `has_package` returns True if a
+    backend is installed; by default it looks on this machine.
 
     Returns:
         The first of all reasons: what the device lacks, then conflicts between the options, then
@@ -67,12 +64,8 @@ def ineligibility_reason(
     if how_to_install and not (has_package or is_installed)(implementation.backend):
         return f"{implementation.backend} is not installed here: {how_to_install}"
     query = _Query(implementation, traits, device)
-    reasons = itertools.chain(
-        _device_reasons(query),
-        _option_reasons(query),
-        _layer_reasons(query) if query.library else (),  # Keras' portable layers have no limits
-    )
-    return next(reasons, None)
+    reasons = (_device_reasons(query), _option_reasons(query), _layer_reasons(query))
+    return next(itertools.chain.from_iterable(reasons), None)
 
 
 def is_installed(package: str) -> bool:
@@ -127,12 +120,12 @@ def _device_reasons(q: _Query) -> Iterator[str]:
         yield "jax.experimental.rnn has no CPU kernel: it needs an NVIDIA GPU"
     if q.has_option("tf32"):
         yield "TF32 is a number format of NVIDIA's GPUs"
+    if q.on("portable", "torch") and q.has_option("fp16"):
+        # keras/src/backend/torch/numpy.py, matmul
+        yield "Keras on PyTorch silently computes float16 products in float32 on a CPU"
 
 
 def _option_reasons(q: _Query) -> Iterator[str]:
-    if q.on("portable", "torch") and q.has_option("fp16") and q.device != "gpu":
-        # keras/src/backend/torch/numpy.py, matmul
-        yield "Keras on PyTorch silently computes float16 products in float32 on a CPU"
     if q.has_option("eager") and q.backend == "torch":
         yield "PyTorch always runs eagerly: leave +eager out"
     if q.has_option("eager") and q.has_option("xla"):
@@ -159,8 +152,10 @@ def _option_reasons(q: _Query) -> Iterator[str]:
 
 
 def _layer_reasons(q: _Query) -> Iterator[str]:
-    """Yield what a library's call lacks for the layers."""
+    """Yield what a library's call lacks for the layers; Keras' portable layers lack nothing."""
     traits, library = q.traits, q.library
+    if not library:
+        return
     if q.on("cudnn") and not q.is_gated:
         yield (
             f"Keras' SimpleRNN has no cuDNN path ({traits.cell}): see tensorflow/fused, torch/fused"
@@ -171,11 +166,9 @@ def _layer_reasons(q: _Query) -> Iterator[str]:
         yield f"jax.experimental.rnn supports only the lstm cell, not {traits.cell}"
     if q.is_gated and q.activation != "tanh":
         yield f"{library} supports only the activation tanh, not {q.activation}"
-    if q.is_gated and traits.recurrent_activation != "sigmoid":
-        recurrent = traits.recurrent_activation
+    if q.is_gated and (recurrent := traits.recurrent_activation) != "sigmoid":
         yield f"{library} supports only the recurrent activation sigmoid, not {recurrent}"
-    if traits.recurrent_dropout > 0:
-        rate = traits.recurrent_dropout
+    if (rate := traits.recurrent_dropout) > 0:
         yield f"{library} has no recurrent dropout (recurrent_dropout is {rate})"
     if q.on("cudnn") and not traits.use_bias:
         yield "Keras' cuDNN path needs the bias (use_bias is false)"

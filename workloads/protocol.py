@@ -3,9 +3,7 @@
 A trainer (`python -m workloads`) reads one request per line on standard input and answers
 with events on standard output. The last event is `Result` or `Failure`. A trial that is timed
 in slices (`measure` is `timing`) sends `Ready` once it is warm, and then takes commands on
-standard input: `Slice`, which it answers with `SliceDone`, and finally `Finish`. A trainer in
-another environment (or language) can use the same lines, and the orchestrator can read them without
-importing a framework.
+standard input: `Slice`, which it answers with `SliceDone`, and finally `Finish`.
 
 Seconds in events are readings of the system's monotonic clock (`time.monotonic`). On Linux all
 processes of a machine share this clock, so events line up with telemetry from other processes.
@@ -99,9 +97,6 @@ class Finish(_Message):
 
 
 Command: TypeAlias = Slice | Finish
-_COMMANDS: Mapping[str, TypeAdapter[Command]] = {
-    kind.command: TypeAdapter(kind) for kind in typing.get_args(Command)
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,13 +222,15 @@ Event: TypeAlias = (
     | Result
     | Failure
 )
+
+MessageType = TypeVar("MessageType")
+_REQUEST = TypeAdapter(TrialRequest)
+_COMMANDS: Mapping[str, TypeAdapter[Command]] = {
+    kind.command: TypeAdapter(kind) for kind in typing.get_args(Command)
+}
 _EVENTS: Mapping[str, TypeAdapter[Event]] = {
     kind.event: TypeAdapter(kind) for kind in typing.get_args(Event)
 }
-_REQUEST = TypeAdapter(TrialRequest)
-
-
-MessageType = TypeVar("MessageType")
 
 
 def artifact_refusal_reason(artifact: Artifact, stored: Mapping[str, str]) -> str | None:
@@ -273,20 +270,12 @@ def encode(message: TrialRequest | Command | Event) -> str:
 
 
 def decode_request(line: str) -> TrialRequest:
-    """Read a request line.
-
-    Raises:
-        ProtocolError: unknown or missing fields, or wrong types.
-    """
+    """Read a request line; raise `ProtocolError` for any other line."""
     return _validated(_REQUEST, _object(line), "request")
 
 
 def decode_command(line: str) -> Command:
-    """Read a command line.
-
-    Raises:
-        ProtocolError: an unknown command, unknown fields, or wrong types.
-    """
+    """Read a command line; raise `ProtocolError` for any other line."""
     return _tagged(line, "command", _COMMANDS)
 
 
@@ -299,11 +288,7 @@ def is_command(line: str) -> bool:
 
 
 def decode_event(line: str) -> Event:
-    """Read an event line.
-
-    Raises:
-        ProtocolError: an unknown event, unknown or missing fields, or wrong types.
-    """
+    """Read an event line; raise `ProtocolError` for any other line."""
     return _tagged(line, "event", _EVENTS)
 
 
@@ -346,9 +331,9 @@ def _validated(adapter: TypeAdapter[MessageType], body: dict[str, Any], name: st
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         place = ".".join([name, *map(str, fault["loc"])])
-        if fault["type"] in ("missing", "unexpected_keyword_argument"):
-            is_missing = fault["type"] == "missing"
-            reason = "this field is missing" if is_missing else "unknown field"
-            raise ProtocolError(f"{place}: {reason}") from None
-        received = f"{fault['input']!r:.200}"
-        raise ProtocolError(f"{place}: {fault['msg']}; received {received}") from None
+        reasons = {
+            "missing": "this field is missing",
+            "unexpected_keyword_argument": "unknown field",
+        }
+        reason = reasons.get(fault["type"], f"{fault['msg']}; received {fault['input']!r:.200}")
+        raise ProtocolError(f"{place}: {reason}") from None

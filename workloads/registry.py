@@ -133,70 +133,58 @@ def _explain_fault(fault: Mapping[str, Any], model: type[BaseModel] | None) -> s
     return f"{place}: {fault['msg']}; received {fault['input']!r}"
 
 
+_ALL_METRICS = (
+    *("step_ms", "sample_us", "samples_per_s", "cpu_over_wall"),
+    *("model_flops_per_step", "model_flops_per_s"),
+    *("peak_rss_mib", "peak_gpu_mib", "load_s", "compile_s", "canary_ms"),
+)
+_FULL_METRICS = (
+    *(*_ALL_METRICS, "step_ms_median", "step_ms_p95"),
+    *("peak_flops_per_s", "model_flops_utilization_pct", "train_s", "steps_s"),
+)
 _TRAINING_METRICS = (
-    *("loss", "accuracy", "val_loss", "val_accuracy"),
-    *("step_ms", "sample_us", "samples_per_s", "cpu_over_wall", "time_to_accuracy_s"),
-    *("step_ms_median", "step_ms_p95", "predict_sample_ms"),
-    *("model_flops_per_step", "model_flops_per_s", "peak_flops_per_s"),
-    *("model_flops_utilization_pct", "peak_rss_mib", "peak_gpu_mib"),
-    *("train_s", "validate_s", "evaluate_s", "predict_s", "load_s", "compile_s"),
-    *("latency_s", "steps_s", "canary_ms"),
+    *("loss", "accuracy", "val_loss", "val_accuracy", "time_to_accuracy_s", *_FULL_METRICS),
+    *("predict_sample_ms", "validate_s", "evaluate_s", "predict_s", "latency_s"),
 )
 """Metrics of every workload that `workloads.measuring.full_training` trains. `import_s` is left
 out: a process reports it once, so the other trials of a block would lack it."""
 
-_PASSES_METRICS = (
-    *("step_ms", "forward_ms", "sample_us", "samples_per_s", "cpu_over_wall"),
-    *("step_ms_median", "step_ms_p95", "model_flops_per_step", "model_flops_per_s"),
-    *("peak_flops_per_s", "model_flops_utilization_pct"),
-    *("peak_rss_mib", "peak_gpu_mib", "load_s", "compile_s", "forward_s", "train_s", "steps_s"),
-    "canary_ms",
-)
-"""Metrics of the workload that times passes without training."""
-
-TIMING_METRICS = (
-    *("step_ms", "sample_us", "samples_per_s", "slices", "slice_steps", "timed_s"),
-    *("cpu_over_wall", "model_flops_per_step", "model_flops_per_s"),
-    *("ratio_interval", "canary_ms", "load_s", "compile_s", "peak_rss_mib", "peak_gpu_mib"),
-)
+TIMING_METRICS = (*_ALL_METRICS, "slices", "slice_steps", "timed_s", "ratio_interval")
 """Metrics of a trial that is timed in slices, for every workload; it has no loss or accuracy."""
 
 
-_DATA = ("dataset", "data_path")
-_WORK = ("epochs", "timed_steps", "samples", "validation_samples")
+def _training(
+    name: str, summary: str, model: type[StackSettings], work: tuple[str, ...] = (), *metrics: str
+) -> Workload:
+    return Workload(
+        name,
+        f"workloads.tasks.training:{name}",
+        summary,
+        model,
+        ("dataset", "data_path"),
+        ("epochs", "timed_steps", "samples", "validation_samples", *work),
+        (*_TRAINING_METRICS, *metrics),
+    )
+
+
 _BUILT_IN: tuple[Workload, ...] = (
-    *(
-        Workload(name, f"workloads.tasks.training:{name}", summary, model, _DATA, work, metrics)
-        for name, summary, model, work, metrics in (
-            (
-                "image_rows",
-                "classifies images whose rows are read as a sequence (digits, MNIST)",
-                ImageRowsSettings,
-                _WORK,
-                _TRAINING_METRICS,
-            ),
-            (
-                "next_token",
-                "predicts the token that follows a window of text",
-                NextTokenSettings,
-                _WORK,
-                _TRAINING_METRICS,
-            ),
-            (
-                "char_rnn",
-                "a character-level language model, which writes a text after training",
-                CharRnnSettings,
-                (*_WORK, "sample_characters"),
-                (*_TRAINING_METRICS, "bits_per_char", "val_bits_per_char", "sample_s"),
-            ),
-            (
-                "sentiment",
-                "classifies reviews as good or bad: padded, masked, in both directions",
-                SentimentSettings,
-                _WORK,
-                _TRAINING_METRICS,
-            ),
-        )
+    _training(
+        "image_rows",
+        "classifies images whose rows are read as a sequence (digits, MNIST)",
+        ImageRowsSettings,
+    ),
+    _training("next_token", "predicts the token that follows a window of text", NextTokenSettings),
+    _training(
+        "char_rnn",
+        "a character-level language model, which writes a text after training",
+        CharRnnSettings,
+        ("sample_characters",),
+        *("bits_per_char", "val_bits_per_char", "sample_s"),
+    ),
+    _training(
+        "sentiment",
+        "classifies reviews as good or bad: padded, masked, in both directions",
+        SentimentSettings,
     ),
     Workload(
         "synthetic",
@@ -204,6 +192,6 @@ _BUILT_IN: tuple[Workload, ...] = (
         "the recurrent layers alone, forward and both ways, on random input",
         SyntheticSettings,
         work_settings=("timed_steps",),
-        metrics=_PASSES_METRICS,
+        metrics=(*_FULL_METRICS, "forward_ms", "forward_s"),
     ),
 )

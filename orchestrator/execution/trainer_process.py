@@ -21,8 +21,8 @@ from pathlib import Path
 import psutil
 
 from orchestrator.execution.cpu_claims import confined
-from workloads.backend import environment_for
 from workloads.implementations import Implementation
+from workloads.process import environment_for
 from workloads.protocol import (
     Command,
     Device,

@@ -40,7 +40,7 @@ def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
     """
     if find_workload(spec.workload).is_built_in or (on_cluster and not _is_here(spec.workload)):
         return
-    command = [sys.executable, "-m", "workloads.trainer.import_check", spec.workload]
+    command = [sys.executable, "-m", "workloads", "--check", spec.workload]
     try:
         done = subprocess.run(
             command,

@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 from workloads.context import Context
-from workloads.data.images import load_image_rows
+from workloads.data.labelled import load_image_rows
 from workloads.frameworks import feeding, load_framework
 from workloads.frameworks.feeding import reorder
 from workloads.implementations import Implementation, parse_implementation

@@ -13,8 +13,8 @@ import pytest
 from orchestrator import hardware
 from tests.workloads.shared_trainer import expect_package
 from workloads import resources
-from workloads.backend import environment_for
 from workloads.implementations import BACKENDS, parse_implementation
+from workloads.process import environment_for
 from workloads.resources import CgroupLimits, read_limits
 
 V1_NONE = "9223372036854771712\n"

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.backend import environment_for
 from workloads.implementations import (
     BACKENDS,
     KERNELS,
@@ -13,6 +12,7 @@ from workloads.implementations import (
     ImplementationError,
     parse_implementation,
 )
+from workloads.process import environment_for
 
 PRECISIONS = {"tf32", "bf16", "fp16"}
 

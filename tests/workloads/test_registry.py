@@ -19,7 +19,7 @@ IMAGE_ROWS = registry.find_workload("image_rows")
 
 def test_the_registry_imports_no_framework_and_is_quick() -> None:
     code = (
-        "import json, sys; from workloads import registry, backend;"
+        "import json, sys; from workloads import registry, process;"
         "registry.find_workload('image_rows').data_digest({});"
         "print(json.dumps([name for name in sys.modules]))"
     )

@@ -9,8 +9,7 @@ import math
 
 import numpy as np
 
-from workloads.data.samples import Samples
-from workloads.data.tokens import Tokens
+from workloads.data.samples import Samples, Tokens
 from workloads.failures import DataError
 
 VALIDATION_SHARE = 0.1
@@ -34,20 +33,12 @@ def cut_windows(
     """Return training and validation samples of `sequence_length` tokens, in the order of the text.
 
     The stream is split first: no window spans both parts. Windows of a part start at equal
-    distances, the largest whole distance that gives the requested number of samples, so that they
-    overlap as little as possible. Without a number of samples, every token of a part is predicted
-    once.
+    distances, the largest whole distance that gives the requested number of samples. Without a
+    number, every token of a part is predicted once.
 
     The arrays are read-only views of `tokens` and take no memory of their own; 612,235 windows
-    of 64 tokens would be 150 MiB. `Samples.take` copies.
-
-    Args:
-        tokens: the stream; shape (tokens,).
-        sequence_length: steps of a window.
-        samples: number of training windows.
-        validation_samples: number of validation windows.
-        each_step: every step of a window has a target, the token after it, of shape
-            (samples, sequence_length); else the window has one, of shape (samples,).
+    of 64 tokens would be 150 MiB. With `each_step` every step of a window has a target, the token
+    after it, of shape (samples, sequence_length); else the window has one, of shape (samples,).
 
     Raises:
         DataError: the stream is too short for a window, or for the requested number.

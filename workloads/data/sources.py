@@ -31,7 +31,7 @@ ZIPF: Mapping[str, float] = {
     **{"version": 1, "seed": 20_180_116},
     **{"exponent": 1.0, "restart": 0.25, "turn": 0.381966},
 }
-"""The parameters of the synthetic corpus; see `workloads.data.tokens.zipf_corpus`."""
+"""The parameters of the synthetic corpus; see `workloads.data.text.zipf_corpus`."""
 
 _BLANK_LINES = re.compile(r"\n\s*\n")
 

@@ -1,4 +1,7 @@
-"""Texts as tokens: Python's documentation, Shakespeare, any UTF-8 file, or a synthetic corpus."""
+"""Texts as tokens: Python's documentation, Shakespeare, any UTF-8 file, or a synthetic corpus.
+
+The most frequent characters or words have a number of their own.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import contextlib
 import hashlib
 import json
 import platform
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -14,21 +19,21 @@ from typing import TypeAlias
 import numpy as np
 
 from workloads.data.cache import Arrays, cache_folder, load_or_make
-from workloads.data.samples import DataSet, Samples, load_by_keras
+from workloads.data.samples import DataSet, EncodedText, Samples, TokenKind, Tokens, load_by_keras
 from workloads.data.sequences import cut_streams, cut_windows, tokens_needed
-from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, data_digest, python_docs_text
-from workloads.data.tokens import (
-    ENCODING_VERSION,
-    EncodedText,
-    TokenKind,
-    Tokens,
-    encode,
-    zipf_corpus,
-)
+from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, ZIPF, data_digest, python_docs_text
 from workloads.failures import DataError
 from workloads.settings import CharRnnSettings, CorpusName, NextTokenSettings, TextSettings
 
 Cut: TypeAlias = Callable[[Tokens], tuple[Samples, Samples]]
+
+UNKNOWN = "\ufffd"
+"""The text of token 0, which replaces every token outside the vocabulary."""
+
+ENCODING_VERSION = 1
+"""The version of the encoding; it changes whenever a text would get other tokens."""
+
+_WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 
 
 def load_next_token(settings: NextTokenSettings) -> DataSet:
@@ -150,3 +155,68 @@ def _decode(content: bytes, source: str) -> str:
             f" offset {error.start:,} ({error.reason}): convert it, such as with"
             " iconv -f ISO-8859-1 -t UTF-8"
         ) from error
+
+
+def encode(text: str, kind: TokenKind, vocabulary: int) -> EncodedText:
+    """Number the tokens of a text.
+
+    Words are runs of letters, digits and underscores with inner apostrophes, in lower case. Every
+    other character except white space is a word of its own. White space is a token only with
+    characters.
+
+    Args:
+        text: text to encode.
+        kind: characters or words.
+        vocabulary: maximum number of different tokens, including the unknown one. A more frequent
+            token has a lower number; ties are in code point order.
+
+    Returns:
+        Tokens of shape (tokens,).
+    """
+    words: Sequence[str] = text if kind == "character" else split_words(text)
+    texts = (UNKNOWN, *rank_words(words, vocabulary - 1))
+    numbers = {word: number for number, word in enumerate(texts)}
+    tokens = np.fromiter((numbers.get(word, 0) for word in words), np.int32, len(words))
+    return EncodedText(tokens, texts, kind)
+
+
+def zipf_corpus(length: int, vocabulary: int) -> EncodedText:
+    """Return the first `length` words of an endless synthetic corpus, always the same.
+
+    Word r is r times as rare as word 1 (Zipf's law), and previous words predict the next one. Every
+    word has an arc of a circle, as long as its probability; the order of the arcs is drawn once. A
+    point moves around the circle by the same angle in every step, and jumps to a random place in a
+    quarter of the steps. The words are the arcs that it visits. All places of the point are equally
+    likely, so the law holds exactly. One previous word predicts the next one roughly; several words
+    locate the point, and so predict the next word, more precisely: memory helps. The loss of a
+    model that learns falls below the entropy of the word frequencies, but never to zero, because of
+    the jumps.
+
+    Word r is token r, with the text `w<r>`. Token 0, the unknown one, does not occur, but counts
+    in `vocabulary`.
+    """
+    steps = np.arange(length)
+    draws = np.random.default_rng(int(ZIPF["seed"])).random((length, 2))
+    restarts = draws[:, 0] < ZIPF["restart"]
+    restarts[:1] = True
+    last = np.maximum.accumulate(np.where(restarts, steps, 0))
+    places = (draws[last, 1] + ZIPF["turn"] * (steps - last)) % 1.0
+    draw = np.random.default_rng([int(ZIPF["seed"]), vocabulary - 1])
+    owners = draw.permutation(np.arange(1, vocabulary, dtype=np.int32))  # of the circle's arcs
+    shares = owners ** -ZIPF["exponent"]
+    ends = np.cumsum(shares / shares.sum())
+    tokens = owners[np.searchsorted(ends[:-1], places, side="right")]
+    texts = (UNKNOWN, *(f"w{word}" for word in range(1, vocabulary)))
+    return EncodedText(tokens, texts, "word")
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into words, as `encode` does."""
+    return _WORD.findall(text.lower())
+
+
+def rank_words(words: Iterable[str], limit: int) -> list[str]:
+    """Return up to `limit` different words, the most frequent first; ties in code point order."""
+    counts = Counter(words)
+    counts.pop(UNKNOWN, None)
+    return sorted(counts, key=lambda word: (-counts[word], word))[:limit]

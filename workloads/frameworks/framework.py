@@ -1,7 +1,7 @@
 """The interface to what differs between TensorFlow, JAX and PyTorch beneath Keras.
 
 Each of the modules `workloads.frameworks.{tensorflow,jax,torch}` has a `FRAMEWORK`. A trainer
-process has one for life (`workloads.backend`). Imports Keras.
+process has one for life (`workloads.process`). Imports Keras.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from workloads.context import Context
 from workloads.data.cache import atomic_write
-from workloads.data.images import load_image_rows
+from workloads.data.labelled import load_image_rows
 from workloads.failures import DataError
 from workloads.measuring.measurement import make_run, prepare_framework, prove_kernel
 from workloads.models.checkpoint import (

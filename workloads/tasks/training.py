@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workloads.context import Context
-from workloads.data.images import load_image_rows
-from workloads.data.reviews import load_sentiment
+from workloads.data.labelled import load_image_rows, load_sentiment
 from workloads.data.samples import DataSet
 from workloads.data.text import load_char_rnn, load_next_token
 from workloads.measuring.measurement import measure

@@ -11,7 +11,7 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 
-from workloads.parent_death import die_with_parent
+from workloads.process import die_with_parent
 
 
 def main() -> None:

@@ -17,11 +17,11 @@ import psutil
 
 from tests.gpu.lab import Lab
 from tests.gpu.sizes import FULL
-from workloads.backend import environment_for
 from workloads.data.text import load_char_rnn
 from workloads.implementations import parse_implementation
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.initial_weights import draw_layer, draw_variable
+from workloads.process import environment_for
 from workloads.protocol import Device, Epoch
 from workloads.resources import usable_cpus
 from workloads.settings import CharRnnSettings

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from workloads.context import Context
-from workloads.data.images import load_image_rows
+from workloads.data.labelled import load_image_rows
 from workloads.data.samples import DataSet
 from workloads.measuring.measurement import measure
 from workloads.settings import ImageRowsSettings

@@ -14,8 +14,7 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from tests.workloads.models.test_checkpoint import damage
-from workloads.data.images import load_image_rows, scale_columns
-from workloads.data.reviews import Side, load_sentiment, pad_sequences
+from workloads.data.labelled import load_image_rows, load_sentiment, scale_columns
 from workloads.data.samples import DataSet, Samples
 from workloads.data.sources import DOWNLOADS, data_digest
 from workloads.failures import DataError
@@ -167,19 +166,3 @@ def test_a_file_that_is_no_npz_is_refused(tmp_path: Path) -> None:
             mnist(path)
     with pytest.raises(DataError, match=r"absent\.npz.*No such file.*settings\.data_path"):
         mnist(tmp_path / "absent.npz")
-
-
-@given(
-    st.lists(st.lists(st.integers(1, 2**31 - 1), min_size=1, max_size=12), min_size=1, max_size=8),
-    st.integers(1, 12),
-    st.sampled_from(["left", "right"]),
-)
-def test_a_row_has_the_end_of_its_sequence(
-    sequences: list[list[int]], length: int, side: Side
-) -> None:
-    padded = pad_sequences(sequences, length, side)
-    assert padded.dtype == np.int32
-    for row, sequence in zip(padded.tolist(), sequences, strict=True):
-        zeros = [0] * (length - len(sequence))
-        kept = sequence[-length:]
-        assert row == (kept + zeros if side == "right" else zeros + kept)

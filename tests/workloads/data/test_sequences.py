@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from workloads.data.samples import Tokens
 from workloads.data.sequences import cut_streams, cut_windows, split_stream, tokens_needed
-from workloads.data.tokens import Tokens
 from workloads.failures import DataError
 
 

@@ -12,10 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.data import text
-from workloads.data.samples import DataSet, Samples
+from workloads.data.samples import DataSet, Samples, TokenKind
 from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, data_digest, python_docs
-from workloads.data.text import load_text, read_text
-from workloads.data.tokens import UNKNOWN, TokenKind, encode, split_words, zipf_corpus
+from workloads.data.text import (
+    UNKNOWN,
+    encode,
+    load_text,
+    read_text,
+    split_words,
+    zipf_corpus,
+)
 from workloads.failures import DataError
 from workloads.settings import TextSettings
 

@@ -1,35 +1,142 @@
-"""Answers to request lines: every failure becomes an event, and the process continues."""
+"""The inside of a trainer process: its two pipes, and the trials that it runs on request.
+
+Requests and commands come in, events go out, and nothing else is in either pipe. A workload may
+print, and C libraries may write to file descriptor 1. The real pipes are therefore moved to other
+descriptors; 1 becomes standard error, and 0 becomes empty. Every failure of a trial becomes an
+event, and the process continues.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
+import queue
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from workloads.backend import BackendClaim
 from workloads.context import Context, expect_finite
 from workloads.eligibility import ineligibility_reason
 from workloads.failures import BadRequest, DataError, NotPossible, TrialError
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
+from workloads.process import BackendClaim
 from workloads.protocol import (
+    Command,
     Event,
     Failure,
     ProtocolError,
     Result,
     TrialRequest,
+    decode_command,
     decode_request,
+    encode,
+    is_command,
 )
 from workloads.registry import UnknownWorkload, Workload, explain_invalid_settings, find_workload
 from workloads.resources import peak_rss_mib, reset_peak
 from workloads.slicing import Slicing
-from workloads.trainer.channel import Lines
 
 Emit = Callable[[Event], None]
+
 _DETAIL_CHARACTERS = 6_000
+_EXPECTED = (
+    'measure timing: expected a line such as {"command": "slice"} or {"command": "finish"} on'
+    " standard input"
+)
+
+UNUSABLE, LACKING = 3, 4
+"""Exit statuses of `check_import`: the workload fails, or a package is not installed here."""
+
+
+class Channel:
+    """Exclusive use of standard input and output, which the rest of the process loses."""
+
+    def __init__(self) -> None:
+        self._requests, self._events = os.dup(0), os.dup(1)
+        os.dup2(2, 1)
+        empty = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(empty, 0)
+        os.close(empty)
+        self._writing = threading.Lock()  # a workload may report from threads of its own
+
+    def emit(self, event: Event) -> None:
+        """Write one complete event line."""
+        line = memoryview((encode(event) + "\n").encode())
+        with self._writing:
+            try:
+                while line:
+                    line = line[os.write(self._events, line) :]
+            except BrokenPipeError:
+                os._exit(1)  # the reader is gone
+
+    def lines(self, at_end: Callable[[], None]) -> Lines:
+        """Return the received lines; a thread reads them, so that it can detect the end."""
+        lines = Lines()
+
+        def read() -> None:
+            with os.fdopen(self._requests, encoding="utf-8", errors="replace") as source:
+                for line in source:
+                    if line.strip():
+                        lines.received.put(line)
+            at_end()
+            lines.received.put(None)
+
+        threading.Thread(target=read, name="requests", daemon=True).start()
+        return lines
+
+
+class Lines:
+    """A blocking iterator over received lines: requests, and the commands to a running trial.
+
+    A line that is not a command is the next request: the trial that waits for a command fails, and
+    the request stays queued. A command whose trial has already failed is dropped.
+    """
+
+    def __init__(self) -> None:
+        self.received: queue.Queue[str | None] = queue.Queue()
+        self._returned: list[str] = []
+        self._is_ended = self._had_commands = False
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        """Wait for the next line."""
+        if self._returned:
+            return self._returned.pop()
+        line = None if self._is_ended else self.received.get()
+        if line is None:
+            self._is_ended = True
+            raise StopIteration
+        return line
+
+    def expect_commands(self) -> None:
+        """Note that a trial takes commands: late ones may follow its end."""
+        self._had_commands = True
+
+    def next_command(self) -> Command:
+        """Wait for the next command; raise `BadRequest` for another line, or for the end."""
+        line = next(self, None)
+        if line is None:
+            raise BadRequest(f"{_EXPECTED}; it ended: send at least one slice, and finish")
+        if not is_command(line):
+            self._returned.append(line)
+            raise BadRequest(f"{_EXPECTED}; received {line[:200]!r}")
+        try:
+            return decode_command(line)
+        except ProtocolError as error:
+            raise BadRequest(f"measure timing: {error}") from None
+
+    def drop_late_command(self, line: str) -> bool:
+        """Return True for a command to a trial that has ended; report it on standard error."""
+        is_late = self._had_commands and is_command(line)
+        if is_late:
+            print(f"dropped, its trial is over: {line.strip()}", file=sys.stderr)  # noqa: T201
+        return is_late
 
 
 def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> int:
@@ -144,6 +251,26 @@ def entry_function(workload: Workload) -> Callable[[Context], Mapping[str, float
     return function
 
 
+def check_import(name: str) -> int:
+    """Import a workload and return the exit status; a reason is the last line of stdout.
+
+    The module's own output goes to standard error.
+    """
+    reasons = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        entry_function(find_workload(name))
+    except BadRequest as error:
+        status, reason = UNUSABLE, str(error).removeprefix(f"workload {name!r}: ")
+    except BaseException as error:  # noqa: BLE001  (an import may also end the process)
+        status = LACKING if isinstance(error, ImportError) else UNUSABLE
+        reason = f"{type(error).__name__}: {error}"
+    else:
+        return 0
+    os.write(reasons, " ".join(reason.split()).encode(errors="replace"))
+    return status
+
+
 def _metrics(returned: Any, trial: Context) -> dict[str, float]:
     """Return the workload's metrics, added to the seconds of the phases and the peak memory."""
     if not isinstance(returned, Mapping):
@@ -159,8 +286,7 @@ def _metrics(returned: Any, trial: Context) -> dict[str, float]:
     if trial.slicing is not None:
         measured |= trial.slicing.metrics()
         measured.pop("train_s", None)  # `timed_s` has the seconds of the slices
-    peak = peak_rss_mib()
-    if peak is not None:
+    if (peak := peak_rss_mib()) is not None:
         measured["peak_rss_mib"] = peak
     return {**measured, **metrics}
 

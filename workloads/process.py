@@ -1,17 +1,23 @@
-"""Environment variables that a trainer process needs before it imports its framework.
+"""Trainer processes before their first trial: the environment of a backend, and their end.
 
 Keras fixes its backend, and CUDA its devices, on import: a trainer process therefore has one
-backend and one device for life. Standard library only, so that the process that starts a trainer
-can use it too.
+backend and one device for life.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
+import signal
+import sys
+from pathlib import Path
 
 from workloads.failures import BadRequest
 from workloads.implementations import BACKENDS, Implementation
 from workloads.protocol import Device
+
+_PR_SET_PDEATHSIG = 1
 
 
 def environment_for(implementation: Implementation, device: Device) -> dict[str, str]:
@@ -56,3 +62,27 @@ class BackendClaim:
                 f"this trainer process runs {self._claimed[0]} on {self._claimed[1]}, fixed by its"
                 f" first trial; received {claim[0]} on {claim[1]}: start another process for it"
             )
+
+
+def die_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when the one that started it ends, however it ends.
+
+    Linux does so as soon as the *thread* that started it ends. That thread must therefore live as
+    long as this process. On other systems the end of standard input has to do.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the line above
+        sys.exit(f"parent {parent} is gone (now {os.getppid()}); nothing to do")
+
+
+def bind_trainer_to_parent(parent: int) -> None:
+    """Tie a trainer to its parent, and leave its signals to it.
+
+    Ctrl-C at a terminal reaches the whole foreground group. The parent decides what it means, so
+    it is ignored here. Under memory pressure the kernel should end a trainer, and not a Ray worker.
+    """
+    die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

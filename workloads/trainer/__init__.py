@@ -1,1 +1,0 @@
-"""The trainer process: its channel, commands and requests."""
