@@ -73,7 +73,8 @@ def warm_ups(trial: Context) -> dict[str, float]:
 
 def starts_of_slices(trial: Context) -> dict[str, float]:
     """Return digests of the state before the warm-up, and at the first two slice requests."""
-    from workloads.measuring.sliced_training import run_slices, warm_up_steps
+    from workloads.measuring.keras_clocks import warm_up
+    from workloads.measuring.sliced_training import run_slices
     from workloads.models.run import StartState
 
     plan = plan_training(trial)
@@ -84,7 +85,7 @@ def starts_of_slices(trial: Context) -> dict[str, float]:
         digests.append(_digest(start.current_values()))
         return Slice() if len(digests) == 1 else Finish()
 
-    warm_up_steps(plan)
+    warm_up(plan, lambda run: run.fit(run.short_train_feed))
     run_slices(plan, dataclasses.replace(trial, slicing=Slicing(next_command, 0.001)))
     return {"before": before, "first": digests[0], "second": digests[1]}
 
@@ -112,11 +113,12 @@ def unwarmed(trial: Context) -> dict[str, float]:
 
 def poisoned(trial: Context) -> dict[str, float]:
     """Train from weights with NaN, which must fail at the end of the first epoch."""
-    from workloads.measuring.full_training import run_timed_epochs, warm_up
+    from workloads.measuring.full_training import run_timed_epochs, run_warm_up_pass
+    from workloads.measuring.keras_clocks import warm_up
 
     plan = plan_training(trial)
     plan.model.layers[-1].bias.assign(np.full(10, np.nan))
-    warm_up(plan)
+    warm_up(plan, run_warm_up_pass)
     return run_timed_epochs(plan, trial)
 
 
@@ -160,10 +162,11 @@ def hook_calls(trial: Context) -> dict[str, float]:
 
 def single_steps(trial: Context) -> dict[str, float]:
     """Count the timed single steps, and the steps that ran for them."""
-    from workloads.measuring.full_training import time_single_steps, warm_up
+    from workloads.measuring.full_training import run_warm_up_pass, time_single_steps
+    from workloads.measuring.keras_clocks import warm_up
 
     plan = plan_training(trial)
-    warm_up(plan)
+    warm_up(plan, run_warm_up_pass)
     with mock.patch("workloads.measuring.full_training.step_metrics") as step_metrics:
         step_metrics.side_effect = lambda seconds: {"timed": float(len(seconds))}
         metrics = time_single_steps(plan, trial)

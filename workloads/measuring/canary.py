@@ -1,9 +1,7 @@
 """The canary: a short, fixed piece of work, timed before and after a trial's timed part.
 
 It is the same for every trial, so a change in its time comes from the node and not from the model.
-Some disturbance shows in no counter: another virtual machine on the host that uses the caches or
-the memory bandwidth, or a clock that is not reported. The usual time is estimated from a sweep's
-trials.
+Some disturbance shows in no counter: another virtual machine on the host, or an unreported clock.
 
 The canary takes about 20 ms, allocates nothing on a CPU, and fits into a core's own cache: the
 data that it evicts is back within a millisecond. On a GPU it adds matrix products in float16 on

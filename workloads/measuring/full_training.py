@@ -1,9 +1,9 @@
-"""The measurement loop: warm up, restore the start, time the epochs, evaluate, predict, time steps.
+"""The measurement loop: time the epochs, evaluate, predict, and time single steps.
 
 Its times are comparable for these reasons. Every function and batch shape of the timed part has
-run before it, twice, which also gives the compile time. The timed part starts from the same state
-as the warm-up. Windows are synchronised at both edges. The loop is Keras' own `fit`, with one
-callback per epoch and none per batch. A compilation in the timed part fails the trial.
+run before it, twice. The timed part starts from the same state as the warm-up. Windows are
+synchronised at both edges. The loop is Keras' own `fit`, with one callback per epoch and none per
+batch. A compilation in the timed part fails the trial.
 """
 
 from __future__ import annotations
@@ -23,31 +23,14 @@ from workloads.measuring.keras_clocks import (
     expect_nothing_compiled,
     rates,
     step_metrics,
-    time_warm_up,
 )
-from workloads.models.run import StartState, TrainingRun
+from workloads.models.run import TrainingRun
 
 _LATENCY_CALLS = 20
 
 
-def warm_up(run: TrainingRun) -> float:
-    """Trace and compile everything that the timed part uses; return the compile time in seconds.
-
-    A full batch and the partial last one go through fit, evaluate and predict, twice, from the
-    same start.
-    """
-    start = StartState(run.model)
-
-    def work() -> None:
-        run_warm_up_pass(run)
-        run.synchronise()
-        start.restore()
-
-    return time_warm_up(work)
-
-
 def run_warm_up_pass(run: TrainingRun) -> float:
-    """Run every function on every batch shape once; return the training loss."""
+    """Run every function on every batch shape once, full and partial; return the training loss."""
     model, validation, callbacks = run.model, run.short_validation_feed, run.callbacks
     history = run.fit(run.short_train_feed, **validation.for_validation())
     model.evaluate(**validation.with_targets(), verbose=0, callbacks=callbacks())
@@ -77,13 +60,9 @@ def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
 
 
 def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
-    """Time single steps, each synchronised. This comes last, because it continues the training.
+    """Time single steps on full batches, each synchronised; return the metrics of `step_metrics`.
 
-    The steps use the first batches, several times if there are too few. A partial batch is left
-    out.
-
-    Returns:
-        The metrics of `step_metrics`, in ms; empty without `timed_steps`.
+    This comes last, because it continues the training. It has no metrics without `timed_steps`.
 
     Raises:
         CompiledWhileTimed: something was traced or compiled.
@@ -106,12 +85,8 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
 def _train(run: TrainingRun, trial: Context) -> dict[str, float]:
     clock = EpochClock(trial, run.synchronise, run.settings.target_accuracy)
     with expect_nothing_compiled(run.model):
-        run.fit(
-            run.train_feed,
-            clock,
-            epochs=run.settings.epochs,
-            **run.validation_feed.for_validation(),
-        )
+        validation = run.validation_feed.for_validation()
+        run.fit(run.train_feed, clock, epochs=run.settings.epochs, **validation)
     train_s = trial.seconds["train"]
     step_s = train_s / (run.steps * run.settings.epochs)
     metrics = {

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 
 from workloads.context import Context, PhaseWindow
 from workloads.failures import CompiledWhileTimed
 from workloads.models.model import WitnessedModel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from workloads.models.run import StartState, TrainingRun
 
 _MIN_STEPS_FOR_PERCENTILE = 20
 
@@ -76,16 +74,11 @@ class EpochClock(keras.callbacks.Callback):
 
 
 class StepClock:
-    """A replacement of a model's train function that times windows of steps inside `fit`.
+    """A replacement of a model's traced train function that times windows of steps inside `fit`.
 
-    Windows are synchronised at both edges. The function is the one that `fit` traced, and no metric
-    is fetched. On TensorFlow and JAX it reads its own batch, on PyTorch it gets one: compare the
-    spread within one backend only.
-
-    Args:
-        model: the model, whose function has been traced.
-        next_steps: gets the steps and seconds of a window, the first one of one step; returns the
-            steps of the next one, or 0 to end the training.
+    No metric is fetched. On TensorFlow and JAX the function reads its own batch, on PyTorch it gets
+    one: compare the spread within one backend only. `next_steps` gets the steps and seconds of a
+    window, the first one of one step, and returns the steps of the next one, or 0 to end.
     """
 
     def __init__(self, model: WitnessedModel, next_steps: Callable[[int, float], int]) -> None:
@@ -122,6 +115,18 @@ def time_warm_up(work: Callable[[], None]) -> float:
         work()
         seconds.append(time.monotonic() - began_s)
     return max(0.0, seconds[0] - seconds[1])
+
+
+def warm_up(run: TrainingRun, work: Callable[[TrainingRun], object]) -> float:
+    """Do work that traces and compiles, twice from the same start; return the compile seconds."""
+    start = StartState(run.model)
+
+    def from_start() -> None:
+        work(run)
+        run.synchronise()
+        start.restore()
+
+    return time_warm_up(from_start)
 
 
 @contextmanager

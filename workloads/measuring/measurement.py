@@ -44,10 +44,8 @@ def measure(
     Args:
         trial: the trial.
         settings: the workload's validated settings.
-        load: returns the data. The second axis of the inputs counts the steps of a sequence. The
-            arrays may be views, or mapped from a file: these are read batch by batch.
+        load: returns the data. The second axis of the inputs counts the steps of a sequence.
         build: returns the model for the data, made by `workloads.models.built_in.compile_model`.
-            With `stateful` settings its input has a fixed batch size.
         after: called with the trained model and its data after the timing; may store artifacts.
 
     Raises:
@@ -56,23 +54,27 @@ def measure(
     """
 
     def run_trial(framework: Framework) -> dict[str, float]:  # frees the model at its end
-        from workloads.measuring.full_training import run_timed_epochs, time_single_steps, warm_up  # noqa: PLC0415 - imports the framework
-        from workloads.measuring.sliced_training import run_slices, warm_up_steps  # noqa: PLC0415
+        from workloads.measuring import full_training  # noqa: PLC0415 - imports the framework
+        from workloads.measuring.keras_clocks import warm_up  # noqa: PLC0415
+        from workloads.measuring.sliced_training import run_slices  # noqa: PLC0415
 
         with trial.phase("load"):
             data = load(settings)
             run = make_run(trial, settings, data, build(settings, trial, data))
         is_full = trial.measure == "full"
         with trial.phase("compile"):
-            compile_s = warm_up(run) if is_full else warm_up_steps(run)
-        metrics = (run_timed_epochs if is_full else run_slices)(run, trial)
+            if is_full:
+                compile_s = warm_up(run, full_training.run_warm_up_pass)
+            else:
+                compile_s = warm_up(run, lambda run: run.fit(run.short_train_feed))
+        metrics = (full_training.run_timed_epochs if is_full else run_slices)(run, trial)
         metrics["compile_s"] = compile_s
-        prove_kernel(trial, settings, run)
+        prove_kernel(trial, run)
         if not is_full:
             return metrics
         if after is not None:
             after(run.model, data)
-        metrics |= time_single_steps(run, trial)
+        metrics |= full_training.time_single_steps(run, trial)
         return metrics | measure_utilization(trial, framework, metrics)
 
     with prepare_framework(trial) as framework:
@@ -135,11 +137,12 @@ def make_run(
     return TrainingRun(model, settings, train, validation, trial.device, flops)
 
 
-def prove_kernel(trial: Context, settings: RecurrentSettings, run: TrainingRun) -> None:
+def prove_kernel(trial: Context, run: TrainingRun) -> None:
     """Report the kernel of a run's train steps, some of which have run."""
     from workloads.evidence.kernel_evidence import Stack, prove  # noqa: PLC0415 - framework
 
-    proof = prove(run, Stack(settings.layers, settings.directions, run.train.inputs.shape[1]))
+    layers, directions = run.settings.layers, run.settings.directions
+    proof = prove(run, Stack(layers, directions, run.train.inputs.shape[1]))
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
 
 

@@ -1,9 +1,7 @@
-"""A device's measured roofline: the rates of a matrix product and of a memory copy.
+"""A device's measured roofline: the rates of a matrix product and of a memory copy. Imports Keras.
 
-It has two uses. The trainer process of a trial measures the product's rate in the trial's own
-precision, and reports the trial's model FLOPs as a share of it. And
-`rnnsweep hardware --measure` asks a trainer for both rates (`workloads.tasks.peak_rates`), once
-per hardware class, backend and precision.
+A trial reports its model FLOPs as a share of the product's rate in its own precision.
+`rnnsweep hardware --measure` asks for both rates (`workloads.tasks.peak_rates`).
 
 Method. Square matrices have sides of 256, 512, … 16,384, until one product takes 20 ms. Arrays
 have 64 MiB, 128 MiB, … 2 GiB (on a CPU at most a sixteenth of its memory), until one copy takes
@@ -18,8 +16,6 @@ draws less power and clocks higher. A copy counts the bytes read and the bytes w
 is the backend's own copy with the sign changed, so that it cannot return the same buffer. On a CPU
 it is NumPy's copy, by one thread per usable CPU, into existing memory: a backend's copy requests
 new memory for every result, and would measure the kernel's memory allocation.
-
-Runs inside a trainer process: imports Keras, whose operations are those of the trial's backend.
 """
 
 from __future__ import annotations
@@ -30,8 +26,7 @@ import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -50,8 +45,7 @@ _SIDES = tuple(2**power for power in range(8, 15))
 _COPIED_BYTES = tuple(2**power for power in range(26, 32))
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredRate:
+class MeasuredRate(NamedTuple):
     """Work per second in the median, the slowest and the fastest round."""
 
     median: float
@@ -72,7 +66,7 @@ def measure_product_rate(precision: Precision, synchronise: Synchronise) -> Meas
     best = MeasuredRate(0.0, 0.0, 0.0)
     for side in _SIDES:
         seconds = _rounds(_product(side, DTYPES[precision], synchronise))
-        best = max(best, _rate(2.0 * side**3, seconds), key=lambda rate: rate.median)
+        best = max(best, _rate(2.0 * side**3, seconds))
         if min(seconds) >= _MIN_ROUND_S:
             break
     return best

@@ -25,28 +25,12 @@ from workloads.measuring.keras_clocks import (
     StepClock,
     expect_nothing_compiled,
     rates,
-    time_warm_up,
 )
 from workloads.models.run import StartState, TrainingRun
 from workloads.slicing import SliceSize, choose_slice_size
 
 _PROBE_SHARE = 4
 """The probe of a step's time covers at least 1 / _PROBE_SHARE of a slice."""
-
-
-def warm_up_steps(run: TrainingRun) -> float:
-    """Trace and compile the training step; return the compile time in seconds.
-
-    Two steps run from the same start.
-    """
-    start = StartState(run.model)
-
-    def work() -> None:
-        run.fit(run.short_train_feed)
-        run.synchronise()
-        start.restore()
-
-    return time_warm_up(work)
 
 
 def run_slices(run: TrainingRun, trial: Context) -> dict[str, float]:

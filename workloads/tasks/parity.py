@@ -48,7 +48,7 @@ def save(trial: Context) -> dict[str, float]:
         data = load_image_rows(settings)
         run = make_run(trial, settings, data, build(settings, trial, data))
         run.fit(run.train_feed, epochs=settings.epochs)
-        prove_kernel(trial, settings, run)
+        prove_kernel(trial, run)
         save_checkpoint(Path(request.into.weights), read_checkpoint(run.model, settings))
         with atomic_write(Path(request.into.outputs)) as file:
             np.save(file, _outputs(run), allow_pickle=False)
@@ -68,7 +68,7 @@ def compare(trial: Context) -> dict[str, float]:
             )
         run = make_run(trial, settings, data, build(settings, trial, data))
         run.train_one_step()  # the evidence comes from a step that has run
-        prove_kernel(trial, settings, run)
+        prove_kernel(trial, run)
         comparisons = [_comparison(run, settings, files) for files in request.saved]
     trial.artifact(ANSWER, OUTPUT_COMPARISONS.dump_json(tuple(comparisons)).decode())
     return {}

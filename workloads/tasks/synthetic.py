@@ -28,9 +28,8 @@ _SINGLE_STEPS = 100
 
 def run(trial: Context) -> dict[str, float]:
     """Run a trial of `synthetic`."""
-    settings = SyntheticSettings(**trial.settings)
     with prepare_framework(trial) as framework:
-        return _run_trial(trial, settings, framework)
+        return _run_trial(trial, SyntheticSettings(**trial.settings), framework)
 
 
 def random_inputs(settings: SyntheticSettings, seed: int) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -117,7 +116,8 @@ class _Timing:
             cpu_s += time.process_time() - cpu_began_s
             seconds += window.seconds
             trial.slice(slice_steps, window.seconds)
-        if trial.slicing is None or not trial.slicing.done_slices:
+        assert trial.slicing is not None
+        if not trial.slicing.done_slices:
             return {}
         return {**self._rates(trial.slicing.step_s), "cpu_over_wall": cpu_s / seconds}
 
@@ -130,6 +130,6 @@ class _Timing:
         return time.monotonic() - began_s
 
     def _rates(self, step_s: float) -> dict[str, float]:
-        from workloads.measuring.keras_clocks import rates  # noqa: PLC0415 - imports the framework
+        from workloads.measuring.keras_clocks import rates  # noqa: PLC0415 - framework
 
         return rates(step_s, self.settings.batch_size, self.flops_per_sample)

@@ -1,8 +1,8 @@
 """The four workloads that train a model on data: `image_rows`, `sentiment`, and two on text.
 
 Every arm starts from the same weights and sees the same batches in the same order. Dropout masks
-come from the same seeds, but no two backends, nor XLA and TensorFlow's own kernels, draw the same
-masks from a seed. With dropout, the learning curves of arms differ as those of two seeds do.
+come from the same seeds, but backends and XLA draw different masks from a seed. With dropout, the
+learning curves of arms differ as those of two seeds do.
 """
 
 from __future__ import annotations
