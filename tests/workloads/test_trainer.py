@@ -1,0 +1,324 @@
+"""Requests, commands and failures: in this process, and as far as pipes and signals matter in one
+of their own."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.workloads.shared_trainer import (
+    HOSTILE,
+    Trainer,
+    failure,
+    request,
+    result,
+    run_by_hand,
+    single_event,
+)
+from workloads import process
+from workloads.protocol import (
+    Artifact,
+    Epoch,
+    Event,
+    Failure,
+    Finish,
+    KernelProof,
+    PhaseBegan,
+    PhaseEnded,
+    Ready,
+    Result,
+    Slice,
+    SliceDone,
+    TrialRequest,
+    encode,
+)
+from workloads.slicing import SliceSize, Slicing, choose_slice_size
+from workloads.trainer import Lines, answer_request
+
+ATTACHED = ("--die-with-parent", str(os.getpid()))
+SLICING = "tests.workloads.examples.slicing"
+SLICE, FINISH = encode(Slice()), encode(Finish())
+
+
+@pytest.fixture(autouse=True)
+def _environment_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "environment_for", lambda *_: {})
+
+
+def run(*texts: str) -> tuple[list[int], list[Event]]:
+    """Answer lines as a trainer does, without its pipes; return the statuses and all events."""
+    lines, claim, events = Lines(), process.BackendClaim(), list[Event]()
+    for text in (*texts, None):
+        lines.received.put(text)
+    return [answer_request(line, events.append, claim, lines) for line in lines], events
+
+
+def ask(workload: str, implementation: str = "none/noop", **fields: Any) -> list[Event]:
+    return run(encode(TrialRequest(workload, implementation, **fields)))[1]
+
+
+def timing(name: str, **settings: Any) -> str:
+    own = {"step_s": 1e-4, **settings}
+    return encode(TrialRequest(f"{SLICING}:{name}", "none/one", own, measure="timing"))
+
+
+def ends(events: list[Event]) -> list[Result | Failure]:
+    return [event for event in events if isinstance(event, Result | Failure)]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("raises", "error", "RuntimeError: the workload broke"),
+        ("raises_in_phase", "error", "RuntimeError: broke while training"),
+        ("exits", "error", "SystemExit: 7"),
+        ("not_possible", "not_possible", "this needs hardware that nobody has"),
+        ("no_data", "data", "the data is not here"),
+        ("nan_epoch", "non_finite", "epoch 1: expected finite metrics; loss is nan"),
+        ("nan_result", "non_finite", "result: expected finite metrics; loss is inf"),
+        ("returns_nothing", "error", "expected a mapping of metric names to numbers; received N"),
+        ("returns_words", "error", "expected metrics that are numbers; could not convert"),
+        ("no_such_function", "bad_request", "expected a function 'no_such_function' in"),
+    ],
+)
+def test_a_failure_is_an_event_and_the_process_continues(
+    name: str, kind: str, message: str
+) -> None:
+    statuses, events = run(request(name), request("noop"))
+    failed, noop = ends(events)
+    assert isinstance(failed, Failure)
+    assert failed.kind == kind
+    assert message in failed.message
+    if name == "raises":
+        assert "ZeroDivisionError" in failed.detail and "hostile.py" in failed.detail
+    assert (statuses, type(noop)) == ([1, 0], Result)
+
+
+@pytest.mark.parametrize(
+    ("workload", "implementation", "fields", "kind", "message"),
+    [
+        ("image_row", "tensorflow/portable", {}, "bad_request", "did you mean 'image_rows'"),
+        ("image_rows", "tensorflow/cudn", {}, "bad_request", "implementation: expected a kernel"),
+        ("image_rows", "torch/fused", {"settings": {"units": 0}}, "bad_request", "settings.units:"),
+        (f"{HOSTILE}:noop", "none/noop", {"seed": -1}, "bad_request", "request.seed: Input"),
+        ("no_such.train:run", "none/noop", {}, "bad_request", "no module 'no_such' on this"),
+        ("tests.no_such:run", "none/noop", {}, "bad_request", "no module 'tests.no_such' on"),
+        ("image_rows", "tensorflow/portable+tf32", {}, "not_possible", "on cpu: TF32 is a number"),
+        ("image_rows", "tensorflow/portable", {"data_digest": "0"}, "data", "expected digest 0, a"),
+    ],
+)
+def test_a_request_that_cannot_be_run_is_explained(
+    workload: str, implementation: str, fields: dict[str, Any], kind: str, message: str
+) -> None:
+    failed = failure(ask(workload, implementation, **fields))
+    assert failed.kind == kind
+    assert message in failed.message
+
+
+def test_a_process_has_one_backend_and_device() -> None:
+    statuses, events = run(request("noop"), request("noop", device="gpu"))
+    assert statuses == [0, 1]
+    message = "runs none on cpu, fixed by its first trial; received none on gpu"
+    assert message in failure(events).message
+
+
+def test_a_users_workload_trains() -> None:
+    settings = {"units": 24, "epochs": 15}
+    events = ask("tests.workloads.examples.echo_memory:run", settings=settings, seed=5)
+    metrics = result(events)
+    assert metrics["accuracy"] > 0.95
+    assert min(metrics["load_s"], metrics["peak_rss_mib"] - 10) > 0
+    assert single_event(events, KernelProof).ran == "loop"
+    assert single_event(events, Artifact).name == "echoes.txt"
+    assert [event.index for event in events if isinstance(event, Epoch)] == list(range(15))
+    spans = [event for event in events if isinstance(event, PhaseEnded) and event.phase == "train"]
+    assert metrics["train_s"] == pytest.approx(sum(span.seconds for span in spans))
+    times = [event.at_s for event in events if isinstance(event, PhaseBegan | PhaseEnded)]
+    assert times == sorted(times)
+    assert times[-1] <= time.monotonic(), "the clock that all processes of a machine share"
+
+
+def test_a_thread_cannot_report_in_the_next_trial(capsys: pytest.CaptureFixture[str]) -> None:
+    _, events = run(request("late_thread"))
+    time.sleep(0.2)
+    assert [type(event) for event in events] == [Result]
+    assert "dropped, its trial is over" in capsys.readouterr().err
+
+
+def test_a_users_workload_takes_slices() -> None:
+    _, events = run(timing("steady", spread=0.1), SLICE, encode(Slice(7)), SLICE, FINISH)
+    window = [PhaseBegan, PhaseEnded, SliceDone]
+    assert [type(event) for event in events] == [Ready, *window * 3, KernelProof, Result]
+    done = [event for event in events if isinstance(event, SliceDone)]
+    assert [event.steps for event in done] == [2500, 7, 2500]
+    assert single_event(events, Ready).slice_steps == 2500
+    metrics, step_s = result(events), [event.seconds / event.steps for event in done]
+    assert (metrics["slices"], metrics["slice_steps"]) == (3, 5007 / 3)
+    assert metrics["step_ms"] == pytest.approx(1_000 * math.prod(step_s) ** (1 / 3))
+    assert metrics["timed_s"] == pytest.approx(sum(event.seconds for event in done))
+    assert "train_s" not in metrics
+
+
+@pytest.mark.parametrize(
+    ("name", "commands", "message"),
+    [
+        ("forgets", [], "its workload returned without any: expected a loop over trial.slices"),
+        ("stops_early", [SLICE], "before it had run all requested slices"),
+        ("reports_no_slice", [SLICE] * 2, "expected trial.slice(steps, seconds) once per"),
+        ("loses_time", [SLICE], "more than 0 seconds for them; received 1 steps and 0.0 s"),
+        ("steady", [FINISH], "expected at least one slice before finish; received none"),
+        ("raises", [SLICE] * 5, "broke in a slice"),
+        ("refuses", [SLICE], "this needs hardware that nobody has"),
+        ("steady", [], "expected a line such as"),
+        ("steady", ['{"command": "go"}'], "expected one of slice, finish; received 'go'"),
+        ("steady", ['{"command": "slice", "steps": 0}'], "slice.steps: Input should be greater"),
+    ],
+)
+def test_a_trial_that_breaks_the_slice_protocol_fails_with_advice(
+    name: str, commands: list[str], message: str
+) -> None:
+    """Commands that come too late are dropped: the next trial runs."""
+    statuses, events = run(timing(name), *commands, timing("steady"), SLICE, FINISH)
+    failed, steady = ends(events)
+    assert isinstance(failed, Failure) and message in failed.message
+    assert isinstance(steady, Result)
+    assert sum(statuses) == 1
+
+
+@pytest.mark.parametrize("commands", [[], [SLICE]])
+def test_a_trial_in_slices_fails_at_the_end_of_its_input(commands: list[str]) -> None:
+    statuses, events = run(timing("steady"), *commands)
+    assert (statuses, failure(events).kind) == ([1], "bad_request")
+    assert "it ended: send at least one slice, and finish" in failure(events).message
+
+
+def test_a_full_trial_has_no_slices() -> None:
+    failed = failure(ask(f"{SLICING}:takes_anyway", "none/one"))
+    assert "slices are for a trial whose trial.measure is 'timing'" in failed.message
+
+
+def test_a_slice_without_a_duration_is_refused() -> None:
+    slicing = Slicing(Finish, 0.25)
+    with pytest.raises(ValueError, match="received 3 steps and nan s"):
+        slicing.slice(3, math.nan, lambda _: None)
+    with pytest.raises(ValueError, match="at least 1 step in a slice; received 0"):
+        next(slicing.slices(0, lambda _: None))
+    list(slicing.slices(1, lambda _: None))
+    with pytest.raises(RuntimeError, match="received a second"):
+        next(slicing.slices(1, lambda _: None))
+
+
+@pytest.mark.parametrize(
+    ("pass_steps", "step_s", "size"),
+    [
+        (45, 0.001, (45, 0, 6)),  # 250 steps would suffice, and 270 are whole passes
+        (45, 0.01, (45, 0, 1)),
+        (200, 0.002, (200, 0, 1)),  # a pass that takes up to twice as long is not cut
+        (10_000, 0.002, (125, 4, 1)),
+        (10_000, 0.1, (2, 1, 1)),
+        (10_000, 9.0, (1, 1, 1)),
+        (2, 9.0, (2, 0, 1)),  # with its settling step it would be the whole pass
+        (1, 9.0, (1, 0, 1)),
+    ],
+)
+def test_a_slice_is_passes_or_a_part_of_one(
+    pass_steps: int, step_s: float, size: tuple[int, int, int]
+) -> None:
+    assert choose_slice_size(pass_steps, step_s, slice_s=0.25) == SliceSize(*size)
+
+
+def test_nothing_but_events_reaches_standard_output() -> None:
+    status, events, errors = run_by_hand(request("prints"), "", request("threads"))
+    assert status == 0
+    assert [type(event) for event in events] == [Result, *[Epoch] * 32, Result]
+    for text in ("666", "from the file descriptor", "from C", "from a child process"):
+        assert text in errors
+    assert isinstance(events[0], Result) and events[0].metrics["read_bytes"] == 0
+
+
+def test_the_exit_status_is_that_of_the_worst_request() -> None:
+    status, events, _ = run_by_hand("no request", request("raises"), request("noop"))
+    kinds = [event.kind if isinstance(event, Failure) else "" for event in events]
+    assert (status, kinds) == (2, ["bad_request", "error", "", ""])
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("segfaults", -signal.SIGSEGV), ("dies", -signal.SIGSEGV), ("leaves", 3)]
+)
+def test_a_crash_ends_only_the_trainer(name: str, status: int) -> None:
+    code, events, _ = run_by_hand(request(name), request("noop"))
+    assert (code, events) == (status, [])
+
+
+def test_interrupts_end_it_by_hand_only() -> None:
+    code, events, _ = run_by_hand(request("interrupts"), request("noop"))
+    assert code == 130
+    assert [event.message for event in events if isinstance(event, Failure)] == ["interrupted"]
+    with Trainer(*ATTACHED) as attached:
+        assert failure(attached.ask(f"{HOSTILE}:interrupts")).message == "interrupted"
+        attached.process.send_signal(signal.SIGINT)  # the parent decides what Ctrl-C means
+        assert result(attached.ask(f"{HOSTILE}:noop"))
+        if sys.platform == "linux":
+            score = Path(f"/proc/{attached.process.pid}/oom_score_adj").read_text("ascii")
+            assert score.strip() == "1000"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [request("sleeps")],
+        [request("spins")],
+        [timing("steady")],
+        [timing("hangs", at=0), SLICE],
+    ],
+    ids=["a trial", "a busy trial", "waiting for a slice", "in a slice"],
+)
+def test_an_attached_trainer_ends_with_standard_input(lines: list[str]) -> None:
+    with Trainer(*ATTACHED) as attached:
+        attached.ask(f"{HOSTILE}:noop")
+        for line in lines:
+            attached.send(line)
+        time.sleep(0.2)
+        assert attached.process.stdin is not None
+        attached.process.stdin.close()
+        assert attached.process.wait(timeout=10) == 0
+        attached.process.stdin = None
+
+
+def test_a_trainer_dies_with_its_parent() -> None:
+    line = request("sleeps_deaf")
+    code = (
+        "import os, subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-m', 'workloads', '--die-with-parent',"
+        " str(os.getpid())], stdin=int(sys.argv[1]))\n"
+        "print(child.pid, flush=True); time.sleep(60)"
+    )
+    reader, writer = os.pipe()  # it stays open here: only the parent-death signal can end the child
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(reader)], stdout=subprocess.PIPE, pass_fds=[reader]
+    ) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        os.write(writer, f"{line}\n".encode())
+        time.sleep(1.0)  # until the trial hangs
+        parent.kill()
+        _, alive = psutil.wait_procs([child], timeout=10)
+        os.close(writer)
+        os.close(reader)
+        assert not alive
+
+
+def test_a_trainer_whose_parent_has_ended_does_not_start() -> None:
+    with Trainer("--die-with-parent", "1", stderr=subprocess.PIPE) as orphan:
+        _, errors = orphan.process.communicate(timeout=60)
+        assert orphan.process.returncode == 1
+        assert "parent 1 is gone" in errors
