@@ -46,10 +46,3 @@ def torch_trainer() -> Iterator[Trainer]:
 def trainer_of(request: pytest.FixtureRequest, backend: str) -> Trainer:
     """Return the shared trainer of the backend that a test is parametrised with."""
     return request.getfixturevalue("trainer" if backend == "tensorflow" else f"{backend}_trainer")
-
-
-@pytest.fixture(scope="session")
-def light() -> Iterator[Trainer]:
-    """Return a trainer that imports no framework."""
-    with Trainer() as process:
-        yield process

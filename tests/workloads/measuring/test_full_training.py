@@ -8,7 +8,7 @@ import pytest
 
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from workloads.implementations import BACKENDS
-from workloads.protocol import Environment, Epoch, Event, KernelProof, PhaseBegan, PhaseEnded
+from workloads.protocol import Environment, Event, KernelProof, PhaseBegan, PhaseEnded
 from workloads.registry import find_workload
 
 full = pytest.mark.full
@@ -60,13 +60,6 @@ def expect_every_phase_and_metric(events: list[Event]) -> None:
     ]  # fmt: skip
     absent = {"time_to_accuracy_s", "peak_gpu_mib", "step_ms_p95"}
     assert {*metrics, *absent} - {"import_s"} == set(find_workload("image_rows").metrics)
-    epochs = [event for event in events if isinstance(event, Epoch)]
-    assert metrics["train_s"] == pytest.approx(sum(epoch.seconds for epoch in epochs))
-    assert metrics["step_ms"] == pytest.approx(1_000 * metrics["train_s"] / 6)
-    assert metrics["samples_per_s"] == pytest.approx(140 / metrics["train_s"])
-    assert metrics["sample_us"] == pytest.approx(1e6 * metrics["train_s"] / 140)
-    rate = 1_000 * metrics["model_flops_per_step"] / metrics["step_ms"]
-    assert metrics["model_flops_per_s"] == pytest.approx(rate)
     assert 0 < metrics["cpu_over_wall"] < 10_000
     assert min(metrics["compile_s"], metrics["predict_sample_ms"], metrics["step_ms_median"]) > 0
 
@@ -128,16 +121,6 @@ def test_keras_calls_the_hook_at_the_end_of_an_epochs_steps(
 
 @full
 @EACH_BACKEND
-@pytest.mark.parametrize(("wanted", "run"), [(2, 2), (5, 7)])
-def test_single_steps_are_those_of_full_batches(
-    trainer_of: Trainer, backend: str, wanted: int, run: int
-) -> None:
-    metrics = result(probe(trainer_of, "single_steps", f"{backend}/portable", timed_steps=wanted))
-    assert (metrics["timed"], metrics["run"]) == (wanted, run)  # every third batch is partial
-
-
-@full
-@EACH_BACKEND
 def test_batches_are_equal_from_every_kind_of_feed(trainer_of: Trainer, backend: str) -> None:
     losses = result(probe(trainer_of, "losses_by_feed", f"{backend}/portable", dropout=0.0))
     assert losses["arrays"] == pytest.approx(losses["mapped"], rel=1e-6)
@@ -152,20 +135,6 @@ def test_states_are_reset_before_every_evaluation(trainer_of: Trainer, backend: 
     losses = result(probe(trainer_of, "stateful", f"{backend}/portable"))
     assert losses["first"] == losses["again"] != losses["continued"]
     assert not losses["takes_one_sample"]
-
-
-@pytest.mark.parametrize(
-    "backend", ["tensorflow", *(pytest.param(name, marks=full) for name in ("jax", "torch"))]
-)
-def test_a_loss_that_is_not_finite_fails_the_trial_immediately(
-    trainer_of: Trainer, backend: str
-) -> None:
-    events = probe(trainer_of, "poisoned", f"{backend}/portable")
-    failed = failure(events)
-    assert failed.kind == "non_finite"
-    assert "epoch 0: expected finite metrics; " in failed.message
-    assert "loss is nan" in failed.message
-    assert not [event for event in events if isinstance(event, Epoch)]
 
 
 @EACH_BACKEND
