@@ -7,8 +7,7 @@ a GPU or its driver is missing.
 from __future__ import annotations
 
 from orchestrator.hardware.classes import HardwareClass, classify, no_gpu_class_reason
-from orchestrator.hardware.gpus import visible_gpus
-from orchestrator.hardware.probing import probe
+from orchestrator.hardware.probing import probe, visible_gpus
 from orchestrator.hardware.profile import Gpu, Node, NodeProfile
 
 __all__ = [

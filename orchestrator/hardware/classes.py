@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import TypeAlias, cast
 
 from orchestrator.core.arms import HardwareRef
 from orchestrator.core.names import selects
 from orchestrator.hardware.profile import Gpu, Node, NodeProfile
 from workloads.protocol import Device
+
+Trait: TypeAlias = Callable[[NodeProfile], str]
+"""A fact about a node, as text."""
 
 _MEMORY_RATIO = 1.1
 """Equal nodes report memory that differs by some per cent: kernels reserve a part of it."""
@@ -30,20 +35,9 @@ class HardwareClass:
     ref: HardwareRef
     nodes: tuple[Node, ...]
 
-    @property
-    def id(self) -> str:
-        """The class id, which no wording and no table of names changes."""
-        return self.ref.id
-
-    @property
-    def name(self) -> str:
-        """The class's name, to be read."""
-        return self.ref.name
-
-    @property
-    def device(self) -> Device:
-        """The device that its trials run on."""
-        return self.ref.device
+    id = cast(str, property(attrgetter("ref.id")))
+    name = cast(str, property(attrgetter("ref.name")))
+    device = cast(Device, property(attrgetter("ref.device")))
 
     @property
     def slug(self) -> str:
@@ -53,7 +47,23 @@ class HardwareClass:
     @property
     def unlike(self) -> tuple[str, ...]:
         """The differences between nodes of the class that may change a time, one text each."""
-        return tuple(_unlike(self))
+        memory = [node.profile.usable_memory_mib for node in self.nodes]
+        traits = dict(_TRAITS)
+        if max(memory) > _MEMORY_RATIO * min(memory):
+            traits = {"memory": _memory, **traits}
+        if self.device == "gpu":
+            traits |= _GPU_TRAITS
+        packages = sorted({name for node in self.nodes for name in node.profile.packages})
+        traits |= {name: _version(name) for name in packages}
+        return tuple(filter(None, (self._difference(*item) for item in traits.items())))
+
+    def _difference(self, name: str, trait: Trait) -> str | None:
+        """Return `memory: 62 GiB on a, b; 251 GiB on c`; None if all nodes are equal."""
+        hosts: dict[str, list[str]] = {}
+        for node in self.nodes:
+            hosts.setdefault(trait(node.profile), []).append(node.profile.hostname)
+        parts = (f"{value} on {', '.join(names)}" for value, names in sorted(hosts.items()))
+        return f"{name}: {'; '.join(parts)}" if len(hosts) > 1 else None
 
     def matches(self, selector: str) -> bool:
         """Return whether a spec's selector matches (`cpu`, a class or GPU name, `*H200*`)."""
@@ -111,32 +121,11 @@ def _has_gpu_class(node: Node) -> bool:
     return node.gpus > 0 and no_gpu_class_reason(node) is None
 
 
-def _unlike(hardware: HardwareClass) -> Iterator[str]:
-    memory = [node.profile.usable_memory_mib for node in hardware.nodes]
-    if max(memory) > _MEMORY_RATIO * min(memory):
-        yield _difference("memory", hardware.nodes, _memory)
-    for name, trait in {**_TRAITS, **(_GPU_TRAITS if hardware.device == "gpu" else {})}.items():
-        if len({trait(node.profile) for node in hardware.nodes}) > 1:
-            yield _difference(name, hardware.nodes, trait)
-    for name in sorted({name for node in hardware.nodes for name in node.profile.packages}):
-        if len({node.profile.packages.get(name) for node in hardware.nodes}) > 1:
-            yield _difference(name, hardware.nodes, _version(name))
-
-
-def _difference(name: str, nodes: Iterable[Node], trait: Callable[[NodeProfile], str]) -> str:
-    """Return `memory: 62 GiB on a, b; 251 GiB on c`."""
-    hosts: dict[str, list[str]] = {}
-    for node in nodes:
-        hosts.setdefault(trait(node.profile), []).append(node.profile.hostname)
-    parts = (f"{value} on {', '.join(names)}" for value, names in sorted(hosts.items()))
-    return f"{name}: {'; '.join(parts)}"
-
-
 def _memory(profile: NodeProfile) -> str:
     return f"{profile.usable_memory_mib / 1024:.0f} GiB"
 
 
-def _version(package: str) -> Callable[[NodeProfile], str]:
+def _version(package: str) -> Trait:
     return lambda profile: profile.packages.get(package, "none")
 
 
@@ -151,7 +140,7 @@ def _caches(profile: NodeProfile) -> str:
     return ", ".join(f"{cache.level} {cache.kib} KiB" for cache in profile.cpu.caches) or "unknown"
 
 
-def _of_gpus(fact: Callable[[Gpu], object]) -> Callable[[NodeProfile], str]:
+def _of_gpus(fact: Callable[[Gpu], object]) -> Trait:
     def trait(profile: NodeProfile) -> str:
         facts = (fact(gpu) for gpu in profile.gpus)
         return ", ".join(dict.fromkeys("unknown" if fact is None else str(fact) for fact in facts))
@@ -163,7 +152,7 @@ def _with_unit(value: float | None, unit: str) -> str | None:
     return None if value is None else f"{value:g} {unit}"
 
 
-_TRAITS: Mapping[str, Callable[[NodeProfile], str]] = {
+_TRAITS: Mapping[str, Trait] = {
     "CPU": lambda profile: profile.cpu.signature or "unknown",
     "vector extensions": lambda profile: ", ".join(profile.cpu.vectors) or "none",
     "threads per core": _threads,
@@ -174,7 +163,7 @@ _TRAITS: Mapping[str, Callable[[NodeProfile], str]] = {
     ],
     "Python": lambda profile: profile.python,
 }
-_GPU_TRAITS: Mapping[str, Callable[[NodeProfile], str]] = {
+_GPU_TRAITS: Mapping[str, Trait] = {
     "GPUs": lambda profile: str(len(profile.gpus)),
     "GPU memory": _of_gpus(lambda gpu: f"{gpu.memory_mib} MiB"),
     "power limit": _of_gpus(lambda gpu: _with_unit(gpu.power_limit_w, "W")),

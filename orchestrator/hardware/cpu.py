@@ -65,29 +65,17 @@ def read_fields(root: Path) -> CpuFields:
         key, _, value = line.partition(":")
         if value.strip():
             fields.setdefault(key.strip(), " ".join(value.split()))
-    return fields | _lscpu()
-
-
-def _lscpu() -> dict[str, str]:
-    """Return what `lscpu` prints; nothing where it is not installed, or too old for JSON."""
+    command, environ = ["lscpu", "--json", "--bytes"], {**os.environ, "LC_ALL": "C"}
     try:
-        done = subprocess.run(
-            ["lscpu", "--json", "--bytes"],
-            capture_output=True,
-            check=True,
-            timeout=10,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-        fields: dict[str, str] = {}
-        for name, value in _flat(json.loads(done.stdout)["lscpu"]):
-            fields.setdefault(name, value)
+        done = subprocess.run(command, capture_output=True, check=True, timeout=10, env=environ)
+        listed = list(_flat(json.loads(done.stdout)["lscpu"]))
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
-        return {}
-    return fields
+        return fields  # it is not installed, or too old for JSON
+    return fields | dict(reversed(listed))  # the first of equal names counts
 
 
 def _flat(entries: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield fields and values; some versions nest them by topic."""
+    """Yield fields and values of `lscpu`; some versions nest them by topic."""
     for entry in entries:
         if entry.get("data") not in (None, "-"):
             yield entry["field"].removesuffix(":"), entry["data"]
@@ -168,7 +156,11 @@ def read_machine(root: Path, fields: CpuFields) -> Machine:
     An x86 CPU reports whether a hypervisor runs it. An ARM CPU does not: without a sign of a
     hypervisor the answer is unknown.
     """
-    product = _product(root)
+    texts = [text_of(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name")]
+    names = [text for text in texts if text and text.lower() not in _NO_PRODUCT]
+    if len(names) == 2 and names[1].startswith(names[0]):  # "Google", "Google Compute Engine"
+        names = names[1:]
+    product = " ".join(names) or None
     text = (product or "").lower()
     hypervisor = fields.get("Hypervisor vendor")
     if hypervisor is None and ".metal" not in text:  # a cloud's machine without a hypervisor
@@ -177,14 +169,6 @@ def read_machine(root: Path, fields: CpuFields) -> Machine:
     if "flags" in fields:
         virtual = "hypervisor" in fields["flags"].split()
     return Machine(virtual, hypervisor if virtual else None, product)
-
-
-def _product(root: Path) -> str | None:
-    texts = [text_of(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name")]
-    names = [text for text in texts if text and text.lower() not in _NO_PRODUCT]
-    if len(names) == 2 and names[1].startswith(names[0]):  # "Google", "Google Compute Engine"
-        names = names[1:]
-    return " ".join(names) or None
 
 
 def text_of(file: Path) -> str | None:

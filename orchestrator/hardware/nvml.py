@@ -9,13 +9,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pynvml
 
 _MIB = 2**20
-_NO_LIBRARY = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
-_LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
 
 REASONS = {
     0x001: "gpu_idle",
@@ -73,12 +71,12 @@ class NvmlError(RuntimeError):
     @property
     def no_library(self) -> bool:
         """True where the machine has no NVML at all: no NVIDIA driver is installed."""
-        return self.code == _NO_LIBRARY
+        return self.code == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
 
     @property
     def lost(self) -> bool:
         """True where the GPU fell off the bus, or needs a reset."""
-        return self.code in _LOST
+        return self.code in (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +105,18 @@ class NvmlDevice:
         value = self._read(call, *arguments)
         return None if value is None else float(value) / divisor
 
+    def count(self, name: str) -> int | None:
+        """Return a reading that is a whole number."""
+        value = self.number(name)
+        return None if value is None else int(value)
+
     def name(self) -> str | None:
         """Return `NVIDIA H200`."""
-        value: str | None = self._read("nvmlDeviceGetName")
-        return value
+        return cast("str | None", self._read("nvmlDeviceGetName"))
 
     def uuid(self) -> str | None:
         """Return `GPU-…`, the same in every process and after every start."""
-        value: str | None = self._read("nvmlDeviceGetUUID")
-        return value
+        return cast("str | None", self._read("nvmlDeviceGetUUID"))
 
     def memory(self) -> Memory | None:
         """Return its memory, without the driver's own part where NVML can separate it."""
@@ -135,13 +136,12 @@ class NvmlDevice:
 
     def clock_reasons(self) -> frozenset[str] | None:
         """Return the reasons for its clocks, of `REASONS`; `other` for those of newer drivers."""
-        mask = self._read("nvmlDeviceGetCurrentClocksEventReasons")
-        if mask is None:
-            mask = self._read("nvmlDeviceGetCurrentClocksThrottleReasons")
-        if mask is None:
-            return None
-        names = {name for bit, name in REASONS.items() if mask & bit}
-        return frozenset(names | ({"other"} if int(mask) & ~sum(REASONS) else set()))
+        for kind in ("Event", "Throttle"):
+            mask = self._read(f"nvmlDeviceGetCurrentClocks{kind}Reasons")
+            if mask is not None:
+                names = {name for bit, name in REASONS.items() if mask & bit}
+                return frozenset(names | ({"other"} if int(mask) & ~sum(REASONS) else set()))
+        return None
 
     def compute_pids(self) -> frozenset[int] | None:
         """Return the ids of the processes that compute on it, as seen outside containers."""
@@ -214,16 +214,12 @@ def _call(name: str, *arguments: Any) -> Any:
     try:
         return getattr(pynvml, name)(*arguments)
     except pynvml.NVMLError as error:
-        raise NvmlError(name, int(error.value), _reason(error)) from error
+        reason = f"NVML error {error.value}"
+        with contextlib.suppress(Exception):  # a code that pynvml has no words for
+            reason = str(error)
+        raise NvmlError(name, int(error.value), reason) from error
     except pynvml.NVMLLibraryMismatchError as error:
         code = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
         raise NvmlError(name, code, "this driver is too old for it") from error
     except Exception as error:  # pynvml decodes what a broken driver wrote, for one
         raise NvmlError(name, None, f"{type(error).__name__}: {error}") from error
-
-
-def _reason(error: Any) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  (a code that pynvml has no words for, asked of the library)
-        return f"NVML error {error.value}"

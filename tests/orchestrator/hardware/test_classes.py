@@ -15,7 +15,6 @@ from orchestrator.hardware import (
     no_gpu_class_reason,
     probing,
 )
-from orchestrator.hardware.gpus import GpuProbe
 from orchestrator.hardware.profile import Cpu
 from workloads.resources import CgroupLimits
 
@@ -55,7 +54,9 @@ def test_only_visible_gpus_are_probed(
     monkeypatch: pytest.MonkeyPatch, visible: str | None, indices: list[int]
 ) -> None:
     gpus = tuple(Gpu(name="NVIDIA T4", memory_mib=1, **fields) for fields in TWO)  # type: ignore[arg-type]
-    monkeypatch.setattr(probing, "probe_gpus", lambda root: GpuProbe(gpus, driver="580.1"))
+    monkeypatch.setattr(
+        probing, "with_gpus", lambda profile, root: dataclasses.replace(profile, gpus=gpus)
+    )
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
