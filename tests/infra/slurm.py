@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch")
 NODES = ("head0", "cpu1", "cpu2", "gpu1")
@@ -77,16 +78,8 @@ def running(folder: Path) -> Iterator[Slurm]:
     _configure(folder)
     slurm = Slurm(folder)
     conf = str(folder / "slurm.conf")
-    munge = [
-        f"--{name}={folder / file}"
-        for name, file in (
-            ("socket", "munge.socket"),
-            ("key-file", "munge.key"),
-            ("log-file", "munge.log"),
-            ("pid-file", "munge.pid"),
-            ("seed-file", "munge.seed"),
-        )
-    ]
+    names = ("key", "log", "pid", "seed")
+    munge = [f"--{name}-file={folder}/munge.{name}" for name in names]
     with contextlib.ExitStack() as stack:
 
         def start(*command: str) -> None:
@@ -100,7 +93,7 @@ def running(folder: Path) -> Iterator[Slurm]:
             stack.callback(process.wait)
             stack.callback(process.terminate)
 
-        start("munged", "--foreground", "--force", *munge)
+        start("munged", "--foreground", "--force", f"--socket={folder}/munge.socket", *munge)
         wait_for((folder / "munge.socket").exists)
         start("slurmctld", "-D", "-f", conf)
         for node in NODES:
@@ -142,32 +135,6 @@ def _configure(folder: Path) -> None:
         for node, port in zip(NODES, ports, strict=True)
     ]
     (folder / "gres.conf").write_text("NodeName=gpu1 Name=gpu File=/dev/null\n")
-    (folder / "slurm.conf").write_text(
-        "\n".join(
-            [
-                "ClusterName=test",
-                f"SlurmctldHost={host}(127.0.0.1)",
-                f"SlurmctldPort={controller}",
-                "SlurmUser=root",
-                "AuthType=auth/munge",
-                f"AuthInfo=socket={folder}/munge.socket",
-                f"StateSaveLocation={folder}/state",
-                f"SlurmdSpoolDir={folder}/spool-%n",
-                f"SlurmctldPidFile={folder}/slurmctld.pid",
-                f"SlurmdPidFile={folder}/slurmd-%n.pid",
-                f"SlurmctldLogFile={folder}/slurmctld.log",
-                f"SlurmdLogFile={folder}/slurmd-%n.log",
-                "ProctrackType=proctrack/linuxproc",
-                "TaskPlugin=task/none",
-                "SelectType=select/cons_tres",
-                "SelectTypeParameters=CR_Core_Memory",
-                "SlurmdParameters=config_overrides",
-                "SchedulerParameters=bf_interval=1,sched_interval=1",
-                "GresTypes=gpu",
-                "MpiDefault=none",
-                *nodes,
-                "PartitionName=all Nodes=ALL Default=YES State=UP",
-                "",
-            ]
-        )
-    )
+    conf = Template(Path(__file__).with_suffix(".conf").read_text())
+    filled_in = conf.substitute(folder=folder, host=host, controller=controller)
+    (folder / "slurm.conf").write_text("\n".join([filled_in, *nodes, ""]))

@@ -18,7 +18,7 @@ from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.node_wait import requests
 from orchestrator.spec import load
-from tests.infra.documents import INFRA, document
+from tests.infra.files import INFRA, document
 
 SWEEP = INFRA / "kubernetes/job/sweep.yaml"
 
@@ -36,28 +36,25 @@ def on_kubernetes() -> dict[str, Any]:
 def launches(config: dict[str, Any]) -> tuple[dict[str, int], int]:
     """Return the nodes that start for the sweep, by kind, and the number of failed requests."""
     awaited = make_plan(load(SWEEP), classify(()), "to come").awaited
+    is_in = LabelSelectorOperator.LABEL_OPERATOR_IN
     resource_requests = [
         ResourceRequestUtil.make(
             dict(resources),
-            label_selectors=[
-                [(key, LabelSelectorOperator.LABEL_OPERATOR_IN, [value])]
-                for key, value in labels.items()
-            ],
+            label_selectors=[[(key, is_in, [value]) for key, value in labels.items()]],
         )
         for resources, labels in requests(awaited)
     ]
     assert len(resource_requests) == 3
+    constraint = ClusterResourceConstraint(
+        resource_requests=ResourceRequestUtil.group_by_count(resource_requests)
+    )
     autoscaling = AutoscalingConfig(configs=copy.deepcopy(config), skip_content_hash=True)
     reply = ResourceDemandScheduler().schedule(
         SchedulingRequest(
             disable_launch_config_check=True,
             node_type_configs=autoscaling.get_node_type_configs(),
             max_num_nodes=autoscaling.get_max_num_nodes(),
-            cluster_resource_constraints=[
-                ClusterResourceConstraint(
-                    resource_requests=ResourceRequestUtil.group_by_count(resource_requests)
-                )
-            ],
+            cluster_resource_constraints=[constraint],
         )
     )
     started = {launch.instance_type: launch.count for launch in reply.to_launch}
@@ -66,8 +63,12 @@ def launches(config: dict[str, Any]) -> tuple[dict[str, int], int]:
 
 @pytest.mark.parametrize("config", [on_aws(), on_kubernetes()], ids=["aws", "kubernetes"])
 class TestScaling:
-    def test_one_node_of_each_kind_starts(self, config: dict[str, Any]) -> None:
+    def test_one_node_of_each_kind_starts_from_zero(self, config: dict[str, Any]) -> None:
         assert launches(config) == ({"cpu": 1, "gpu-t4": 1, "gpu-l4": 1}, 0)
+        kinds = dict(config["available_node_types"])
+        assert kinds.pop(config["head_node_type"])["resources"]["CPU"] == 0
+        for kind in kinds.values():
+            assert kind["min_workers"] == 0 < kind["max_workers"] <= config["max_workers"]
 
     def test_kinds_are_selected_by_their_labels(self, config: dict[str, Any]) -> None:
         without_label = copy.deepcopy(config)

@@ -1,4 +1,7 @@
-"""The Slurm script on a real Slurm, with substitutes for Ray and the sweep that log their calls."""
+"""The Slurm script, as written and on a real Slurm.
+
+There substitutes for Ray and the sweep log their calls.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.infra import slurm
-from tests.infra.documents import INFRA
+from tests.infra.files import INFRA, check_shell
 from tests.infra.slurm import Slurm
 from tests.lacking import skip_here
 
 SCRIPT = INFRA / "slurm/sweep.sbatch"
-pytestmark = pytest.mark.full
 
 RAY = """#!/usr/bin/env bash
 echo "$SLURMD_NODENAME: ray $* (GPU ${CUDA_VISIBLE_DEVICES:-none}, auth $RAY_AUTH_MODE)" >> "$CALLS"
@@ -35,6 +37,21 @@ trap 'echo "$SLURMD_NODENAME: the sweep stops" >> "$CALLS"; exit 3' TERM
 sleep "$SWEEP_S" & wait
 exit 1
 """
+
+
+def test_the_script_passes_shellcheck_and_slurm_reads_all_of_its_options() -> None:
+    text = SCRIPT.read_text()
+    check_shell(text)
+    assert "\n#SBATCH" not in text[text.index("set -euo pipefail") :], "after the first command"
+
+
+def test_the_parts_are_a_head_and_whole_nodes_of_two_kinds() -> None:
+    parts = SCRIPT.read_text().split("#SBATCH hetjob\n")
+    head, *nodes = (" ".join(re.findall(r"^#SBATCH (.*)$", p, re.MULTILINE)) for p in parts)
+    assert "--exclusive" not in head
+    for part in nodes:
+        assert {"--exclusive", "--mem=0", "--ntasks-per-node=1"} <= set(part.split())
+    assert [("--gpus-per-node" in part) for part in nodes] == [False, True]
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +73,16 @@ class Home:
 
     path: Path
 
-    def environ(self, **more: str) -> dict[str, str]:
-        return {
+    def submit(self, cluster: Slurm, **more: str) -> str:
+        """Submit the script and return the job's number."""
+        environ = {
             "HOME": str(self.path),
             "RNNSWEEP_VENV": str(self.path / "venv"),
             "MLFLOW_TRACKING_URI": "http://mlflow.example.org:5000",
             "CALLS": str(self.path / "calls"),
             "SWEEP_S": "1",
-            **more,
         }
+        return cluster.submit(SCRIPT, "sweep.yaml", cwd=self.path, environ={**environ, **more})
 
     def calls(self) -> list[str]:
         """Return the log of the substitutes, with lines `NODE: call`."""
@@ -86,8 +104,9 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
+@pytest.mark.full
 def test_a_sweep_has_a_head_and_every_node_and_cleans_up(cluster: Slurm, home: Home) -> None:
-    job = cluster.submit(SCRIPT, "sweep.yaml", cwd=home.path, environ=home.environ())
+    job = home.submit(cluster)
     assert cluster.exit_code(job) == 1, "the exit code of the sweep"
     calls = home.calls()
     (head,) = (call for call in calls if "--head" in call)
@@ -112,10 +131,11 @@ def test_a_sweep_has_a_head_and_every_node_and_cleans_up(cluster: Slurm, home: H
     assert (home.path / ".ray/auth_token").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.full
 def test_before_the_time_limit_the_sweep_records_and_ends_with_3(
     cluster: Slurm, home: Home
 ) -> None:
-    job = cluster.submit(SCRIPT, "s.yaml", cwd=home.path, environ=home.environ(SWEEP_S="300"))
+    job = home.submit(cluster, SWEEP_S="300")
     slurm.wait_for(lambda: home.has_call("rnnsweep run"))
     cluster.signal(job)
     assert cluster.exit_code(job) == 3
@@ -124,11 +144,12 @@ def test_before_the_time_limit_the_sweep_records_and_ends_with_3(
     assert home.calls()[-1] == "head0: the head ends"
 
 
+@pytest.mark.full
 def test_it_does_not_wait_for_a_head_that_has_ended(cluster: Slurm, home: Home) -> None:
     # the substitute's `health-check` succeeds; the script checks the head only after a failed one
     ray = home.path / "venv/bin/ray"
     ray.write_text(RAY.replace('case "$*" in', 'case "$*" in\n    health-check*) exit 1 ;;'))
-    job = cluster.submit(SCRIPT, "s.yaml", cwd=home.path, environ=home.environ(NO_HEAD="yes"))
+    job = home.submit(cluster, NO_HEAD="yes")
     assert cluster.exit_code(job) == 1
     assert not home.has_call("ray start --address")
     assert not home.has_call("rnnsweep run")

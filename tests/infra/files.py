@@ -1,0 +1,47 @@
+"""Readers of the files of `infra/`, and a check of shell scripts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.lacking import skip_here
+
+ROOT = Path(__file__).resolve().parents[2]
+INFRA = ROOT / "infra"
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    """Return every document of a YAML file."""
+    loaded = list(yaml.safe_load_all(path.read_text()))
+    assert loaded, f"{path} is empty"
+    assert all(isinstance(item, dict) for item in loaded), path
+    return loaded
+
+
+def document(path: Path) -> dict[str, Any]:
+    """Return the one document of a YAML file."""
+    (only,) = documents(path)
+    return only
+
+
+def locked(package: str) -> str:
+    """Return the pinned version of a package, which must be the same in both lock files."""
+    locks = [(ROOT / f"requirements{kind}.lock").read_text() for kind in ("", "-cluster")]
+    pin = re.compile(rf"^{re.escape(package)}==(\S+)", re.MULTILINE)
+    (version,) = {version for lock in locks for version in pin.findall(lock)}
+    return str(version)
+
+
+def check_shell(script: str) -> None:
+    """Fail if shellcheck reports an error; skip the test if shellcheck may be missing."""
+    if shutil.which("shellcheck") is None:
+        skip_here("shellcheck is not installed here: apt-get install shellcheck")
+    command = ["shellcheck", "--shell=bash", "-"]
+    done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

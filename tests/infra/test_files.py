@@ -1,0 +1,111 @@
+"""All files of `infra/`: no secrets, READMEs that name them, commands that exist."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from orchestrator.cli.main import main as rnnsweep
+from tests.infra.files import INFRA, ROOT, document, documents
+
+FILES = sorted(path for path in INFRA.rglob("*") if path.is_file())
+READMES = [path for path in FILES if path.name == "README.md"]
+SECRET = r"\w*(?:TOKEN|PASSWORD|SECRET|USERNAME)\w*"
+LIST_OPTIONS = """
+import json
+from ray.scripts.scripts import cli
+print("commands:", json.dumps({
+    name: [option for parameter in command.params for option in parameter.opts]
+    for name, command in cli.commands.items()
+}))
+"""
+
+Commands = dict[str, set[str]]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_file_holds_a_secret(path: Path) -> None:
+    text = path.read_text()
+    if path.name != "README.md":
+        values = re.findall(rf"(?<![\w{{]){SECRET}[\"']?[ ]*[:=][ ]*([^\s$*].*)", text)
+        assert [value for value in values if not re.match(r"&\w+ \$", value)] == []
+        variables = re.findall(rf"name: {SECRET}\s+(\w+)", text)  # of Kubernetes
+        assert set(variables) <= {"valueFrom"}
+        assert "kind: Secret" not in text
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.parent.name)
+def test_a_readme_names_existing_files(readme: Path) -> None:
+    """In code spans and commands: those with a slash or a file ending."""
+    text = readme.read_text()
+    names = re.findall(r"`((?:\.\./)?[\w-]+(?:/[\w./-]*|\.(?:yaml|sbatch|txt|ini)))`", text)
+    for name in names + re.findall(r"(?<![\w/~])((?:infra|sweeps)/[\w/-]+(?:\.\w+)*)", text):
+        assert (readme.parent / name).exists() or (ROOT / name).exists(), name
+
+
+def test_every_file_is_named_by_a_readme() -> None:
+    for path in FILES:
+        is_exempt = path.name.startswith(".") or path.suffix in (".dockerignore", ".md")
+        if not is_exempt:
+            text = (INFRA / path.relative_to(INFRA).parts[0] / "README.md").read_text()
+            assert path.name in text or f"{path.parent.name}/" in text, path
+
+
+@functools.cache
+def existing_commands() -> dict[str, Commands]:
+    """Return the commands of both programs with their options."""
+    shown = subprocess.run(
+        [sys.executable, "-c", LIST_OPTIONS], capture_output=True, text=True, check=True
+    ).stdout
+    ray = json.loads(shown.partition("commands: ")[2])
+    ours: Commands = {}
+    for name, command in rnnsweep.commands.items():
+        assert isinstance(command, click.Command)
+        ours[name] = {option for parameter in command.params for option in parameter.opts}
+    return {"ray": {name: set(options) for name, options in ray.items()}, "rnnsweep": ours}
+
+
+def strings(value: object) -> Iterator[str]:
+    """Yield every string of a YAML document."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from strings(child)
+
+
+def commands(path: Path) -> Iterator[str]:
+    """Yield the parts of a file that may contain commands, one line each."""
+    text = re.sub(r"\\\n\s*", " ", path.read_text())
+    if path.suffix == ".yaml":
+        yield from strings(documents(path))
+    elif path.suffix == ".md":
+        yield from (line.strip() for line in text.splitlines() if line.startswith("    "))
+        yield from re.findall(r"`([^`]+)`", text)
+    elif path.suffix in (".sbatch", ".Dockerfile"):
+        yield from (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_command_of_ray_and_rnnsweep_exists_with_its_options(path: Path) -> None:
+    program = re.compile(r"(?:^|[\s/])(?<!--namespace )(ray|rnnsweep) ([a-z][a-z-]*)(?=\s|$)(.*)")
+    for text in commands(path):
+        for use in filter(None, map(program.search, re.split(r"[;&|]|(?= # )", text))):
+            existing = existing_commands()[use[1]]
+            assert use[2] in existing, use[0]
+            assert set(re.findall(r"\s(--[\w-]+)", use[3])) <= existing[use[2]], use[0]
+
+
+def test_kuberays_start_parameters_are_options_of_ray_start() -> None:
+    spec = document(INFRA / "kubernetes/cluster/raycluster.yaml")["spec"]
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        options = {f"--{name}" for name in group["rayStartParams"]}
+        assert options <= existing_commands()["ray"]["start"]
