@@ -136,5 +136,5 @@ def _configure(folder: Path) -> None:
     ]
     (folder / "gres.conf").write_text("NodeName=gpu1 Name=gpu File=/dev/null\n")
     conf = Template(Path(__file__).with_suffix(".conf").read_text())
-    filled_in = conf.substitute(folder=folder, host=host, controller=controller)
-    (folder / "slurm.conf").write_text("\n".join([filled_in, *nodes, ""]))
+    values = {"folder": folder, "host": host, "controller": controller, "nodes": "\n".join(nodes)}
+    (folder / "slurm.conf").write_text(conf.substitute(values))

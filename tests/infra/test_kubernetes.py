@@ -114,14 +114,14 @@ def test_image_names_are_set_in_one_place() -> None:
 
 
 def test_gpu_pods_run_the_gpu_image_on_their_kind_of_node() -> None:
-    known = {value for name, value in vars(accelerators).items() if name.isupper()}
+    kinds = {value for name, value in vars(accelerators).items() if name.isupper()}
     for name, group in GROUPS.items():
         spec = group["template"]["spec"]
         gpu = "nvidia.com/gpu" in spec["containers"][0]["resources"]["limits"]
         assert gpu == name.startswith("gpu") == spec["containers"][0]["image"].endswith(":gpu")
         if gpu:
             kind = group["labels"]["ray.io/accelerator-type"]
-            assert kind in known
+            assert kind in kinds
             assert spec["nodeSelector"]["nvidia.com/gpu.product"].endswith(f"-{kind}")
 
 
