@@ -6,6 +6,7 @@ Each returns differences as numbers, so that a check receives no arrays.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -16,8 +17,11 @@ from pydantic import BaseModel
 from tests.gpu.reference import run_stack
 from workloads.context import Context
 from workloads.measuring.measurement import prepare_framework
-from workloads.models.canonical_weights import CanonicalLayer, to_buffer
+from workloads.models.canonical_weights import CanonicalLayer, to_buffer, to_torch
 from workloads.settings import StackSettings
+
+_DIRECTIONS = 4
+_STEP = 1e-6
 
 
 class Case(BaseModel):
@@ -38,6 +42,12 @@ class Case(BaseModel):
             **self.model_dump(include={"cell", "units", "layers", "bidirectional"})
         )
 
+    @property
+    def counts(self) -> Any:
+        """Shape (batch, steps, 1): 1 for every step that is not padding."""
+        lengths = np.array(self.lengths or [self.steps] * self.batch)
+        return (np.arange(self.steps) < lengths[:, None]).astype("float32")[..., None]
+
 
 def presence(trial: Context) -> dict[str, float]:
     """Start a trial and do nothing; it fails if the framework does not see the device."""
@@ -55,51 +65,103 @@ def hidden(trial: Context) -> dict[str, float]:
 
 
 def numbers(trial: Context) -> dict[str, float]:
-    """Return the largest differences from the float64 reference, relative to the largest values.
+    """Return the relative differences from the float64 reference.
 
-    They cover unpadded outputs, last outputs, and the gradients by inputs and weights.
+    Outputs are compared without `padding`, the largest output there. Gradients are compared by
+    their products with random directions (see `_gradient_error`).
     """
     case = Case(**trial.settings)
     with prepare_framework(trial):
-        model = _model(case, trial, return_sequences=True)
-        short = _model(case, trial, return_sequences=False)
-        from workloads.models.layers import read_canonical, write_canonical
+        import keras
 
-        draw = np.random.default_rng(trial.seed)
-        counts = _counts(case)
+        from workloads.models.layers import read_canonical, write_canonical
+        from workloads.models.passes import make_passes
+
+        model, short = (_model(case, trial, return_sequences=every) for every in (True, False))
+        draw, counts = np.random.default_rng(trial.seed), case.counts
+        directions = case.stack.directions
         inputs = _normal(draw, case.batch, case.steps, case.inputs) * counts
-        width = case.units * (2 if case.bidirectional else 1)
-        towards = _normal(draw, case.batch, case.steps, width) * counts
-        stack = _weights(read_canonical(model), trial.seed)
+        towards = _normal(draw, case.batch, case.steps, case.units * directions) * counts
+        stack = [
+            layer._replace(bias=draw.uniform(-0.5, 0.5, layer.bias.shape).astype("float32"))
+            for layer in _initial(read_canonical(model), trial.seed)
+            if layer.bias is not None
+        ]
         for network in (model, short):
             write_canonical(network, stack)
-        expected = run_stack(
-            case.stack.cell, stack, inputs, towards, case.lengths, bidirectional=case.bidirectional
+        outputs, last = _as_array(model(inputs)), _as_array(short(inputs))
+        weight = keras.layers.Lambda(  # the mean is the sum of outputs * towards
+            lambda outputs: keras.ops.multiply(outputs, towards * towards.size), dtype="float32"
         )
-        outputs, by_inputs, by_weights = differentiate(model, inputs, towards)
-        last = _as_array(short(inputs))
+        summed = keras.Sequential([keras.Input(batch_shape=inputs.shape), model, weight])
+        passes = make_passes(summed, trial.implementation)
+        *by_weights, by_inputs = map(_as_array, passes.forward_backward(passes.place(inputs)))
         for variable, gradient in zip(model.trainable_variables, by_weights, strict=True):
             variable.assign(gradient)  # so that `read_canonical` can read them
-        by_stack = read_canonical(model)
-    return {
-        "outputs": _difference(expected.outputs, outputs * counts),
-        "last": _difference(expected.last, last),
-        "by_inputs": _difference(expected.by_inputs, by_inputs),
-        **{
-            f"by_{role}": max(
-                _difference(getattr(ours, role), getattr(theirs, role))
-                for ours, theirs in zip(expected.by_stack, by_stack, strict=True)
-            )
-            for role in ("kernel", "recurrent_kernel", "bias")
-        },
+        by_stack = [np.array(array) for layer in read_canonical(model) for array in layer]
+
+    def run(arrays: list[Any]) -> Any:
+        """Return the reference's outputs for inputs and weights."""
+        layers = [CanonicalLayer(*arrays[n : n + 3]) for n in range(1, len(arrays), 3)]
+        return run_stack(case.stack.cell, layers, arrays[0], counts, directions)
+
+    arrays = [np.float64(array) for array in (inputs, *(array for one in stack for array in one))]
+    gradients = [by_inputs, *by_stack]
+    expected, expected_last = run(arrays)
+    errors = {
+        role: _gradient_error(
+            lambda changed: (run(changed)[0] * towards).sum(), arrays, gradients, places, draw
+        )
+        for role, places in {
+            "inputs": range(1),
+            "kernel": range(1, len(arrays), 3),
+            "recurrent_kernel": range(2, len(arrays), 3),
+            "bias": range(3, len(arrays), 3),
+        }.items()
     }
+    return {
+        "outputs": _difference(expected, outputs * counts),
+        "last": _difference(expected_last, last),
+        "padding": float(np.abs(outputs * (1 - counts)).max()),
+        **{f"by_{role}": error for role, error in errors.items()},
+    }
+
+
+def _gradient_error(
+    function: Callable[[list[Any]], float],
+    arrays: list[Any],
+    gradients: list[Any],
+    places: range,
+    draw: np.random.Generator,
+) -> float:
+    """Return the relative error of the gradient of a function by the arrays at some places.
+
+    The gradient's product with a random direction is compared with a finite difference. Over
+    normal directions, their difference has the error's Euclidean norm as standard deviation.
+    """
+    norm = np.sqrt(sum(float((np.float64(gradients[place]) ** 2).sum()) for place in places))
+    errors = []
+    for _ in range(_DIRECTIONS):
+        directions = {place: draw.standard_normal(arrays[place].shape) for place in places}
+        length = np.sqrt(sum(float((values**2).sum()) for values in directions.values()))
+        ends = []
+        for step in (_STEP / length, -_STEP / length):
+            moved = list(arrays)
+            for place, values in directions.items():
+                moved[place] = arrays[place] + step * values
+            ends.append(function(moved))
+        slope = (ends[0] - ends[1]) / (2 * _STEP / length)
+        product = sum(
+            float((gradients[place] * values).sum()) for place, values in directions.items()
+        )
+        errors.append(abs(product - slope))
+    return float(max(errors) / max(norm, 1e-30))
 
 
 def layout(trial: Context) -> dict[str, float]:
     """Count the numbers of our buffer that TensorFlow's own op puts elsewhere.
 
-    The op takes cuDNN's canonical matrices and biases. For each layer and direction, those of the
-    inputs come first, gate by gate, then those of the state.
+    The op takes cuDNN's canonical matrices and biases, gate by gate.
     """
     import tensorflow as tf
 
@@ -107,24 +169,22 @@ def layout(trial: Context) -> dict[str, float]:
     with prepare_framework(trial):
         from workloads.models.layers import read_canonical
 
-        stack = _numbered(read_canonical(_model(case, trial, return_sequences=True)))
-        pieces = [_gate_by_gate(layer) for layer in stack]
-        theirs = tf.raw_ops.CudnnRNNCanonicalToParamsV2(
-            num_layers=case.layers,
-            num_units=case.units,
-            input_size=case.inputs,
-            weights=[tf.constant(matrix) for matrices, _ in pieces for matrix in matrices],
-            biases=[tf.constant(bias) for _, biases in pieces for bias in biases],
-            rnn_mode=case.cell,
-            input_mode="linear_input",
-            direction="bidirectional" if case.bidirectional else "unidirectional",
-        ).numpy()
+        model = _model(case, trial, return_sequences=True)
+        stack = _initial(read_canonical(model), trial.seed)
+    gates, layers = stack[0].gates, [to_torch(layer) for layer in stack]
+    theirs = tf.raw_ops.CudnnRNNCanonicalToParamsV2(
+        num_layers=case.layers,
+        num_units=case.units,
+        input_size=case.inputs,
+        weights=[gate for one in layers for m in one[:2] for gate in np.split(m, gates)],
+        biases=[gate for one in layers for bias in one[2:] for gate in np.split(bias, gates)],
+        rnn_mode=case.cell,
+        input_mode="linear_input",
+        direction="bidirectional" if case.bidirectional else "unidirectional",
+    ).numpy()
     ours = to_buffer(stack)
-    return {
-        "length_difference": float(theirs.size - ours.size),
-        "different": float((theirs != ours).sum()) if theirs.size == ours.size else float("1e9"),
-        "numbers": float(ours.size),
-    }
+    different = (theirs != ours).sum() if theirs.size == ours.size else abs(theirs.size - ours.size)
+    return {"different": float(different), "numbers": float(ours.size)}
 
 
 def _model(case: Case, trial: Context, *, return_sequences: bool) -> Any:
@@ -140,48 +200,11 @@ def _model(case: Case, trial: Context, *, return_sequences: bool) -> Any:
     return keras.Sequential([inputs, *masking, *layers])
 
 
-def _weights(like: list[CanonicalLayer], seed: int) -> list[CanonicalLayer]:
-    """Return a trial's initial weights, with biases other than zero."""
+def _initial(like: list[CanonicalLayer], seed: int) -> list[CanonicalLayer]:
+    """Return a trial's initial weights."""
     from workloads.models.initial_weights import draw_layer
 
-    draw = np.random.default_rng(seed)
-    layers = [draw_layer(f"recurrent_{n}", layer, seed) for n, layer in enumerate(like)]
-    for layer in layers:
-        assert layer.bias is not None
-        layer.bias[...] = draw.uniform(-0.5, 0.5, layer.bias.shape)
-    return layers
-
-
-def _numbered(like: list[CanonicalLayer]) -> list[CanonicalLayer]:
-    """Return layers of these shapes in which every number is different; second biases are zero."""
-    sizes = [int(np.prod(shape)) for layer in like for shape in layer.shapes if shape]
-    numbers = iter(np.split(np.arange(1.0, 1 + sum(sizes), dtype="float32"), np.cumsum(sizes)))
-    return [
-        CanonicalLayer(*(next(numbers).reshape(shape) for shape in layer.shapes if shape))
-        for layer in like
-    ]
-
-
-def _gate_by_gate(layer: CanonicalLayer) -> tuple[list[Any], list[Any]]:
-    """Return the layer's matrices (units, inputs) and biases, one per gate, in cuDNN's order.
-
-    The order of gates is i, f, candidate, o for an LSTM, and r, z, candidate for a GRU.
-    """
-    order = [1, 0, 2] if layer.gates == 3 else list(range(layer.gates))
-    assert layer.bias is not None
-    biases = [*layer.bias] if layer.gates == 3 else [layer.bias, np.zeros_like(layer.bias)]
-    matrices = [
-        np.ascontiguousarray(np.split(weights, layer.gates, axis=-1)[gate].T)
-        for weights in (layer.kernel, layer.recurrent_kernel)
-        for gate in order
-    ]
-    return matrices, [np.split(bias, layer.gates)[gate] for bias in biases for gate in order]
-
-
-def _counts(case: Case) -> Any:
-    """Return an array (batch, steps, 1) with 1 for steps that are not padding."""
-    lengths = np.array(case.lengths or [case.steps] * case.batch)
-    return (np.arange(case.steps) < lengths[:, None]).astype("float32")[..., None]
+    return [draw_layer(f"recurrent_{n}", layer, seed) for n, layer in enumerate(like)]
 
 
 def _normal(draw: np.random.Generator, *shape: int) -> Any:
@@ -189,21 +212,9 @@ def _normal(draw: np.random.Generator, *shape: int) -> Any:
 
 
 def _difference(expected: Any, received: Any) -> float:
+    """Return the largest difference, relative to the largest value."""
     assert expected.shape == received.shape, (expected.shape, received.shape)
     return float(np.abs(expected - received).max() / max(np.abs(expected).max(), 1e-30))
-
-
-def differentiate(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
-    """Return outputs, and the gradients of `(outputs * towards).sum()` by inputs and weights."""
-    import keras
-
-    backend = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}[keras.backend.backend()]
-    outputs, by_inputs, by_weights = backend(model, inputs, towards)
-    return (
-        _as_array(outputs),
-        _as_array(by_inputs),
-        [_as_array(gradient) for gradient in by_weights],
-    )
 
 
 def _as_array(tensor: Any) -> Any:
@@ -211,47 +222,3 @@ def _as_array(tensor: Any) -> Any:
     import keras
 
     return np.array(keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32")))
-
-
-def _tensorflow(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
-    import tensorflow as tf
-
-    def differentiate(inputs: Any) -> Any:
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            outputs = tf.cast(model(inputs, training=True), tf.float32)
-            product = tf.reduce_sum(outputs * towards)
-        weights = [variable.value for variable in model.trainable_variables]
-        return outputs, tape.gradient(product, [inputs, *weights])
-
-    differentiated = tf.function(differentiate, jit_compile=False)
-    outputs, (by_inputs, *by_weights) = differentiated(tf.constant(inputs))
-    return outputs, by_inputs, by_weights
-
-
-def _jax(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
-    import jax
-    import jax.numpy as jnp
-
-    others = [variable.value for variable in model.non_trainable_variables]
-
-    def product(trainable: Any, inputs: Any) -> Any:
-        outputs, _ = model.stateless_call(trainable, others, inputs, training=True)
-        outputs = outputs.astype(jnp.float32)
-        return (outputs * towards).sum(), outputs
-
-    trainable = [variable.value for variable in model.trainable_variables]
-    differentiate = jax.jit(jax.value_and_grad(product, (0, 1), has_aux=True))
-    (_, outputs), (by_weights, by_inputs) = differentiate(trainable, jnp.asarray(inputs))
-    return outputs, by_inputs, by_weights
-
-
-def _torch(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
-    import torch
-
-    weights = [variable.value for variable in model.trainable_variables]
-    variable = torch.tensor(inputs, device=weights[0].device, requires_grad=True)
-    outputs = model(variable, training=True).float()
-    product = (outputs * torch.tensor(towards, device=outputs.device)).sum()
-    by_inputs, *by_weights = torch.autograd.grad(product, [variable, *weights])
-    return outputs.detach(), by_inputs, by_weights

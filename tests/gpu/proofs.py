@@ -138,9 +138,9 @@ def layout(lab: Lab, backend: str) -> Iterator[Outcome]:
             yield Outcome("layout", _words(case), "skipped", backend, implementation, reason)
             continue
         answer = lab.ask("probes:layout", implementation, case)
-        measured = answer.some("length_difference", "different", "numbers")
-        wrong = [f"{k} is {v:.0f}" for k, v in measured.items() if v and k != "numbers"]
-        reason = answer.why or ", ".join(wrong)
+        measured = answer.some("different", "numbers")
+        wrong = f"{measured['different']:.0f} differ" if measured.get("different") else ""
+        reason = answer.why or wrong
         yield judged("layout", _words(case), implementation, reason, measured, {"different": 0})
 
 

@@ -12,18 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from orchestrator.execution.trainer_process import TrainerGone
 from orchestrator.hardware import probe
-from tests.gpu import probes, proofs, times
+from tests.gpu import proofs, times
 from tests.gpu.checks import CHECKS, Check, run_checks
 from tests.gpu.lab import Lab
 from tests.gpu.outcomes import OtherHardware, Outcome, Record
-from tests.gpu.sizes import CELLS, QUICK, SHAPES, Sizes
+from tests.gpu.sizes import QUICK, SHAPES, Sizes
 from workloads.implementations import parse_implementation
-from workloads.models.canonical_weights import StackShape, from_buffer, to_buffer
 from workloads.protocol import (
     Artifact,
     Environment,
@@ -249,13 +247,3 @@ def test_an_existing_file_is_continued(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
     with pytest.raises(OtherHardware, match="choose another"):
         Record(file, {"gpus": ["T4"]})
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_the_weights_of_a_gate_are_contiguous_in_the_buffer(cell: Any) -> None:
-    shape = StackShape(cell, 3, 4, 2, True)
-    stack = probes._numbered(from_buffer(np.zeros(sum(shape.sizes), np.float32), shape))
-    pieces = [probes._gate_by_gate(layer) for layer in stack]
-    matrices = [np.ravel(m) for of_layer, _ in pieces for m in of_layer]
-    biases = [bias for _, of_layer in pieces for bias in of_layer]
-    assert np.array_equal(np.concatenate([*matrices, *biases]), to_buffer(stack))

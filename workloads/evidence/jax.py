@@ -7,7 +7,6 @@ operations; the count of untraced steps shows that they ran one by one.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +20,11 @@ from workloads.evidence.kernel_evidence import (
     make_proof,
 )
 from workloads.frameworks.feeding import Batches
-from workloads.implementations import Implementation
 
 if TYPE_CHECKING:
-    from workloads.models.passes import JaxPasses
+    from workloads.models.passes import Passes
     from workloads.models.run import TrainingRun
 
-_PRODUCT, _LIBRARY_CALL = "stablehlo.dot_general", "stablehlo.custom_call"
-_LIBRARY = "dnn_rnn"
 _BACKWARD = "transpose("
 _TYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "f64": "float64"}
 
@@ -41,26 +37,18 @@ def prove_traced(record: Any, run: TrainingRun, stack: Stack) -> Proof:
 def prove_eager(run: TrainingRun, stack: Stack) -> Proof:
     """Identify the kernel of an untraced train step on the model's state and a batch."""
     model = run.model
-    state = tuple(
-        [variable.value for variable in variables]
-        for variables in (
-            model.trainable_variables,
-            model.non_trainable_variables,
-            model.optimizer.variables,
-            model.metrics_variables,
-        )
+    kinds = (
+        *(model.trainable_variables, model.non_trainable_variables),
+        *(model.optimizer.variables, model.metrics_variables),
     )
-    batch = Batches(run.train, run.batch_size)[0]
-    return prove_lowered(_lower(run, (state, batch)), stack, eager=True)
+    state = tuple([variable.value for variable in variables] for variables in kinds)
+    lowered = _lower(run, (state, Batches(run.train, run.batch_size)[0]))
+    return prove_lowered(lowered, stack, eager=True)
 
 
-def prove_passes(
-    passes: JaxPasses, batch: Any, stack: Stack, implementation: Implementation
-) -> Proof:
+def prove_passes(passes: Passes, batch: Any, stack: Stack, *, eager: bool) -> Proof:
     """Identify the kernel of a forward and backward pass."""
-    step = jax.jit(passes.run_both) if implementation.eager else passes.run_both
-    lowered = step.lower(*passes.variables, batch)
-    return prove_lowered(lowered, stack, eager=implementation.eager)
+    return prove_lowered(jax.jit(passes.forward_backward).lower(batch), stack, eager=eager)
 
 
 def prove_lowered(lowered: Any, stack: Stack, *, eager: bool = False) -> Proof:
@@ -69,10 +57,9 @@ def prove_lowered(lowered: Any, stack: Stack, *, eager: bool = False) -> Proof:
     return make_proof(
         "JAX's step, run operation by operation" if eager else "JAX's lowered step",
         program.counts,
-        program.operations,
         stack,
         eager=eager,
-        tf32=program.may_round and int(_capability().partition(".")[0]) >= TF32_CAPABILITY,
+        tf32=program.may_round and _capability() >= TF32_CAPABILITY,
         options=("eager",) if eager else (),
         remark=f"; precision {', '.join(sorted(program.precisions)) or 'none'}",
     )
@@ -83,13 +70,12 @@ class _LoweredProgram:
 
     def __init__(self, module: Any) -> None:
         self.counts = OperationCounts()
-        self.operations: Counter[str] = Counter()
         self.precisions: set[str] = set()
         self._functions = {
             operation.attributes["sym_name"].value: operation
             for operation in (item.operation for item in module.body.operations)
         }
-        self._visit(_inside(self._functions["main"]), "")
+        self._visit(self._functions["main"], "")
 
     @property
     def may_round(self) -> bool:
@@ -98,45 +84,46 @@ class _LoweredProgram:
             return jax.config.jax_default_matmul_precision == "tensorfloat32"
         return "HIGHEST" not in self.precisions
 
-    def _visit(self, operations: Iterable[Any], place: str, *, in_loop: bool = False) -> int:
-        """Count operations, and return the number of products; `place` is the call path."""
+    def _visit(self, outer: Any, place: str, *, in_loop: bool = False) -> int:
+        """Count the operations inside one, and return the number of products.
+
+        `place` is the call path.
+        """
         products = 0
-        for operation in operations:
-            name = operation.name
-            if name == _PRODUCT:
-                products += 1
-                self._count_product(operation, in_loop)
-            elif name == _LIBRARY_CALL:
-                self._count_library_call(operation, place)
-            elif name in ("func.call", "call"):
-                called = self._functions[operation.attributes["callee"].value]
-                path = f"{place} {operation.location}"
-                products += self._visit(_inside(called), path, in_loop=in_loop)
-            elif name == "stablehlo.while" and not in_loop:
-                path = f"{place} {operation.location}"
-                if inner := self._visit(_inside(operation), path, in_loop=True):
-                    self.operations["while"] += 1
-                    self.counts.loops += _BACKWARD not in path
-                products += inner
-            else:
-                products += self._visit(_inside(operation), place, in_loop=in_loop)
+        for operation in _inside(outer):
+            path = f"{place} {operation.location}"
+            match operation.name:
+                case "stablehlo.dot_general":
+                    products += 1
+                    self._count_product(operation, in_loop)
+                case "stablehlo.custom_call":
+                    self._count_library_call(operation, path)
+                case "func.call" | "call":
+                    called = self._functions[operation.attributes["callee"].value]
+                    products += self._visit(called, path, in_loop=in_loop)
+                case "stablehlo.while" if not in_loop:
+                    if inner := self._visit(operation, path, in_loop=True):
+                        self.counts.shown["while"] += 1
+                        self.counts.loops += _BACKWARD not in path
+                    products += inner
+                case _:
+                    products += self._visit(operation, place, in_loop=in_loop)
         return products
 
     def _count_product(self, product: Any, in_loop: bool) -> None:
-        self.operations["dot_general"] += 1
+        self.counts.shown["dot_general"] += 1
         types = self.counts.types if in_loop else self.counts.products
         types[_type_of(product)] += 1
         if "precision_config" in product.attributes:
             for precision in product.attributes["precision_config"]:
                 self.precisions.add(str(precision).rpartition(" ")[2].rstrip(">"))
 
-    def _count_library_call(self, operation: Any, place: str) -> None:
+    def _count_library_call(self, operation: Any, path: str) -> None:
         target = operation.attributes["call_target_name"].value
-        if _LIBRARY not in target:
-            return
-        self.operations[target] += 1
-        if "bwd" not in target:
-            self.counts.add_library_call(_type_of(operation), f"{place} {operation.location}")
+        if "dnn_rnn" in target:
+            self.counts.shown[target] += 1
+            if "bwd" not in target:
+                self.counts.add_library_call(_type_of(operation), path)
 
 
 def _lower(run: TrainingRun, arguments: Any) -> Any:
@@ -156,6 +143,7 @@ def _inside(operation: Any) -> Iterable[Any]:
                 yield item.operation
 
 
-def _capability() -> str:
-    """Return the compute capability of the first device, such as 9.0; 0 without a GPU."""
-    return str(getattr(jax.local_devices()[0], "compute_capability", "0"))
+def _capability() -> int:
+    """Return the major compute capability of the first device; 0 without a GPU."""
+    version = str(getattr(jax.local_devices()[0], "compute_capability", "0"))
+    return int(version.partition(".")[0])

@@ -6,18 +6,15 @@ same rules identify the kernel from their counts.
 
 * `prove_traced(record, run, stack)` reads the record of one tracing of the train step;
 * `prove_eager(run, stack)` reads a train step that Python runs operation by operation;
-* `prove_passes(passes, batch, stack, implementation)` reads a forward and backward pass.
+* `prove_passes(passes, batch, stack, eager=…)` reads a forward and backward pass.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import keras
 
 from workloads.implementations import Implementation
 from workloads.models.fused import SCOPE
@@ -59,22 +56,20 @@ class Stack:
 
 @dataclass(slots=True)
 class OperationCounts:
-    """Counts of operations in a forward (and perhaps backward) pass, from a backend's evidence."""
+    """Counts of operations in a forward (and perhaps backward) pass, from a backend's evidence.
+
+    `library_calls` are those of a library's recurrent kernel in the forward pass, `fused_calls`
+    those inside the scope of the fused layer. `loops` over time compute matrix products. `products`
+    counts products outside of loops, by the type of their operands, and `types` the types of
+    operands in loops and library calls. `shown` counts operations by the backend's names.
+    """
 
     library_calls: int = 0
-    """Calls of a library's recurrent kernel, in the forward pass, outside of the marker."""
-
     fused_calls: int = 0
-    """The same, inside of the marker, which is the scope of the fused layer."""
-
     loops: int = 0
-    """Loops over time that compute matrix products."""
-
     products: Counter[str] = field(default_factory=Counter)
-    """Matrix products outside of loops, by the type of their operands."""
-
     types: Counter[str] = field(default_factory=Counter)
-    """Types of operands in the loops and the library's calls."""
+    shown: Counter[str] = field(default_factory=Counter)
 
     def add_library_call(self, kind: str, scope: str) -> None:
         """Count a forward call with operands of that type, in that scope."""
@@ -92,14 +87,17 @@ def prove(run: TrainingRun, stack: Stack) -> Proof:
     that ran is among them. A constant count of tracings over the timed part shows that no other
     followed. If none was traced, the kernel is that of one step.
     """
+    import keras  # noqa: PLC0415 - the rules below need no framework
+
     witness, reader = run.model.witness, _reader(keras.backend.backend())
+    records = witness.tracing_records
     with witness.paused():
-        if witness.eager_steps:
-            if witness.tracing_records:
-                return Proof("mixed", "some train steps were traced, and some ran eagerly")
-            eager_proof: Proof = reader.prove_eager(run, stack)
-            return eager_proof
-        proofs = {reader.prove_traced(record, run, stack) for record in witness.tracing_records}
+        if not witness.eager_steps:
+            proofs = {reader.prove_traced(record, run, stack) for record in records}
+        elif records:
+            return Proof("mixed", "some train steps were traced, and some ran eagerly")
+        else:
+            proofs = {reader.prove_eager(run, stack)}
     if not proofs:
         return Proof("unknown", "no train step was traced")
     if len({proof.ran for proof in proofs}) > 1:
@@ -111,14 +109,13 @@ def prove(run: TrainingRun, stack: Stack) -> Proof:
 def prove_passes(passes: Passes, batch: Any, stack: Stack, implementation: Implementation) -> Proof:
     """Identify the kernel of a forward and backward pass that has run once."""
     reader = _reader(implementation.backend)
-    proof: Proof = reader.prove_passes(passes, batch, stack, implementation)
+    proof: Proof = reader.prove_passes(passes, batch, stack, eager=implementation.eager)
     return proof
 
 
-def make_proof(  # noqa: PLR0913
+def make_proof(
     subject: str,
     counts: OperationCounts,
-    operations: Mapping[str, int],
     stack: Stack,
     *,
     eager: bool = False,
@@ -131,7 +128,6 @@ def make_proof(  # noqa: PLR0913
     Args:
         subject: what was inspected.
         counts: the counted operations.
-        operations: the counts to show, by the backend's names.
         stack: the recurrent layers of the model.
         eager: Python ran the operations one by one, so that a loop appears as its products.
         tf32: products of float32 are rounded to TF32 on this device.
@@ -141,7 +137,7 @@ def make_proof(  # noqa: PLR0913
     kernel, *kernel_options = identify_kernel(counts, stack, eager=eager, tf32=tf32)
     if kernel not in ("mixed", "unknown"):
         kernel = "+".join([kernel, *sorted([*kernel_options, *options])])
-    shown = ", ".join(f"{name} × {count}" for name, count in operations.items() if count)
+    shown = ", ".join(f"{name} × {count}" for name, count in counts.shown.items() if count)
     scope = f" in {SCOPE}" if counts.fused_calls else ""
     types = ", ".join(sorted(counts.types or counts.products)) or "no type"
     return Proof(

@@ -7,7 +7,7 @@ witness keeps those graphs. Without graphs, a callback records the operations of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -20,7 +20,6 @@ from workloads.evidence.kernel_evidence import (
     Stack,
     make_proof,
 )
-from workloads.implementations import Implementation
 
 if TYPE_CHECKING:
     from workloads.models.passes import Passes
@@ -43,9 +42,9 @@ def prove_eager(run: TrainingRun, stack: Stack) -> Proof:
     return _prove_eager_step(run.train_one_step, stack)
 
 
-def prove_passes(passes: Passes, batch: Any, stack: Stack, implementation: Implementation) -> Proof:
+def prove_passes(passes: Passes, batch: Any, stack: Stack, *, eager: bool) -> Proof:
     """Identify the kernel of a forward and backward pass."""
-    if implementation.eager:
+    if eager:
         return _prove_eager_step(lambda: passes.forward_backward(batch), stack)
 
     def caller(inputs: Any) -> Any:  # the call of a function, not its body, shows XLA's compilation
@@ -60,7 +59,6 @@ def _prove_graph(graph: Any, stack: Stack) -> Proof:
     return make_proof(
         "TensorFlow's traced step",
         program.counts(),
-        _shown(program.operations),
         stack,
         tf32=_rounds_to_tf32(),
         options=("xla",) if is_compiled else (),
@@ -83,10 +81,14 @@ def _prove_eager_step(step: Callable[[], Any], stack: Stack) -> Proof:
         step()
     finally:
         op_callbacks.remove_op_callback(listen)
-    subject = "TensorFlow's operations in one eager step"
-    tf32, options = _rounds_to_tf32(), ("eager",)
+    counts.shown = _shown(operations)
     return make_proof(
-        subject, counts, _shown(operations), stack, eager=True, tf32=tf32, options=options
+        "TensorFlow's operations in one eager step",
+        counts,
+        stack,
+        eager=True,
+        tf32=_rounds_to_tf32(),
+        options=("eager",),
     )
 
 
@@ -102,7 +104,6 @@ class _TracedGraph:
         called = {name for node in definition.node for name in _functions_of(node)}
         self._parts: dict[str, Any] = {"": definition.node}
         self._parts |= {name: self._functions[name].node_def for name in self._called(called)}
-        self.operations = Counter(node.op for nodes in self._parts.values() for node in nodes)
 
     def is_compiled(self) -> bool:
         """Return True if XLA must compile a part of it."""
@@ -116,7 +117,8 @@ class _TracedGraph:
 
     def counts(self) -> OperationCounts:
         """Return the counts of its operations."""
-        counts, bodies = OperationCounts(), set[str]()
+        operations = Counter(node.op for nodes in self._parts.values() for node in nodes)
+        counts, bodies = OperationCounts(shown=_shown(operations)), set[str]()
         for nodes in self._parts.values():
             for node in nodes:
                 if node.op in _LOOPS:
@@ -169,9 +171,9 @@ def _type_of(node: Any) -> tf.DType | None:
     return tf.as_dtype(number) if number else None
 
 
-def _shown(operations: Mapping[str, int]) -> dict[str, int]:
+def _shown(operations: Counter[str]) -> Counter[str]:
     names = [*sorted(op for op in operations if op.startswith(_CUDNN)), *_LOOPS, *_PRODUCTS]
-    return {name: operations.get(name, 0) for name in names}
+    return Counter({name: operations[name] for name in names})
 
 
 def _rounds_to_tf32() -> bool:

@@ -8,7 +8,7 @@ step. The kind of operations in a layer does not depend on the number of steps.
 from __future__ import annotations
 
 import inspect
-from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +23,18 @@ from workloads.evidence.kernel_evidence import (
     Stack,
     make_proof,
 )
-from workloads.implementations import Implementation
 from workloads.models.fused import SCOPE
 from workloads.models.run import StartState
 
 if TYPE_CHECKING:
-    from workloads.models.passes import TorchPasses
+    from workloads.models.passes import Passes
     from workloads.models.run import TrainingRun
 
 _STEPS = 100
 _CALLS = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
-_CUDNN = ("aten::_cudnn_rnn",)
-_CPU_KERNELS = ("aten::mkldnn_rnn_layer",)
+_CUDNN = "aten::_cudnn_rnn"
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm")
+_SHOWN = (*_CALLS, _CUDNN, "aten::mkldnn_rnn_layer", *_PRODUCTS)
 _TYPES = {"float": "float32", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
 
 
@@ -48,9 +47,7 @@ def prove_eager(run: TrainingRun, stack: Stack) -> Proof:
         start.restore()
 
 
-def prove_passes(
-    passes: TorchPasses, batch: Any, stack: Stack, implementation: Implementation
-) -> Proof:
+def prove_passes(passes: Passes, batch: Any, stack: Stack, *, eager: bool) -> Proof:
     """Identify the kernel of a model's layers on a batch."""
     return _prove_layers(passes.model, batch, stack)
 
@@ -63,56 +60,51 @@ def _prove_layers(model: Any, inputs: Any, stack: Stack) -> Proof:
         for layer in model.layers:
             has_argument = "training" in inspect.signature(layer.call).parameters
             outputs = layer(outputs, training=True) if has_argument else layer(outputs)
-    events = [ProfiledOperation(event) for event in profiler.profiler.kineto_results.events()]
     on_gpu = outputs.device.type == "cuda"
-    counts, operations = count_operations(events, on_gpu=on_gpu)
     return make_proof(
         f"PyTorch's profiler, forward over {steps} steps",
-        counts,
-        operations,
+        count_operations(profiler.profiler.kineto_results.events(), on_gpu=on_gpu),
         replace(stack, steps=steps),
         eager=True,
         tf32=on_gpu and _rounds_to_tf32(),
     )
 
 
-class ProfiledOperation:
-    """One event of a profile: its name, its time, and the type of its first operand."""
-
-    def __init__(self, event: Any) -> None:
-        self.name: str = event.name()
-        self.began_ns: int = event.start_ns()
-        self.ended_ns: int = self.began_ns + event.duration_ns()
-        types = event.dtypes()
-        self.type: str = _TYPES.get(types[0], types[0]) if types else "no type"
-
-    def is_in(self, others: list[ProfiledOperation]) -> bool:
-        """Return True if it ran within one of the others."""
-        return any(o.began_ns <= self.began_ns and self.ended_ns <= o.ended_ns for o in others)
-
-
-def count_operations(
-    events: list[ProfiledOperation], *, on_gpu: bool
-) -> tuple[OperationCounts, Counter[str]]:
+def count_operations(events: Iterable[Any], *, on_gpu: bool) -> OperationCounts:
     """Count the recurrent operations of a profile.
 
     A library's call is counted if cuDNN ran it. In a fused layer on a CPU, where the library has
     kernels of its own, every call is counted.
     """
-    counts, operations = OperationCounts(), Counter[str]()
-    calls = [event for event in events if event.name in _CALLS]
-    scopes = [event for event in events if event.name == SCOPE]
-    cudnn = [event for event in events if event.name in _CUDNN]
+    counts, events = OperationCounts(), list(events)
+    calls = [event for event in events if event.name() in _CALLS]
+    scopes = [event for event in events if event.name() == SCOPE]
+    cudnn = [event for event in events if event.name() == _CUDNN]
     for event in events:
-        if event.name in (*_CALLS, *_CUDNN, *_CPU_KERNELS, *_PRODUCTS):
-            operations[event.name] += 1
-        if event.name in _PRODUCTS and not event.is_in(calls):
-            counts.products[event.type] += 1
+        if (name := event.name()) in _SHOWN:
+            counts.shown[name] += 1
+        if name in _PRODUCTS and not _is_in(event, calls):
+            counts.products[_type_of(event)] += 1
     for call in calls:
-        by_cudnn, is_fused = any(event.is_in([call]) for event in cudnn), call.is_in(scopes)
-        if by_cudnn or (is_fused and not on_gpu):
-            counts.add_library_call(call.type, SCOPE if is_fused else "")
-    return counts, operations
+        is_fused = _is_in(call, scopes)
+        if any(_is_in(event, [call]) for event in cudnn) or (is_fused and not on_gpu):
+            counts.add_library_call(_type_of(call), SCOPE if is_fused else "")
+    return counts
+
+
+def _is_in(event: Any, others: list[Any]) -> bool:
+    """Return True if an event of a profile happened within one of the others."""
+    began_ns, ended_ns = event.start_ns(), event.start_ns() + event.duration_ns()
+    return any(
+        other.start_ns() <= began_ns and ended_ns <= other.start_ns() + other.duration_ns()
+        for other in others
+    )
+
+
+def _type_of(event: Any) -> str:
+    """Return the type of the first operand."""
+    types = event.dtypes()
+    return _TYPES.get(types[0], types[0]) if types else "no type"
 
 
 def _rounds_to_tf32() -> bool:

@@ -14,7 +14,7 @@ from workloads.context import Context
 from workloads.data.samples import DataSet
 from workloads.frameworks import load_framework
 from workloads.models.initial_weights import set_initial_weights
-from workloads.models.layers import recurrent_stack
+from workloads.models.layers import dropout, recurrent_stack
 from workloads.models.model import WitnessedModel
 from workloads.settings import (
     CharRnnSettings,
@@ -25,11 +25,6 @@ from workloads.settings import (
 )
 
 
-def seed_of(trial: Context, number: int) -> int:
-    """Return the seed of layer `number` of a model: a signed 32-bit integer, as Keras needs."""
-    return (trial.seed + number) % 2**31
-
-
 def compile_model(
     layers: Sequence[Any],
     trial: Context,
@@ -37,17 +32,11 @@ def compile_model(
     name: str,
     optimizer: Any,
     loss: Any = None,
-    metrics: Sequence[Any] = ("accuracy",),
 ) -> WitnessedModel:
     """Return the model of these layers with the trial's initial weights, compiled for its arm.
 
-    Args:
-        layers: the layers; the first one is a `keras.Input`.
-        trial: its implementation decides on XLA and eager execution, its seed on the weights.
-        name: name of the model.
-        optimizer: a Keras optimizer; with mixed float16 it is wrapped to scale the loss.
-        loss: a Keras loss object; by default the cross-entropy of class probabilities.
-        metrics: Keras metrics; they are reported by their names, together with `loss`.
+    The first layer is a `keras.Input`. With mixed float16, Keras wraps the optimizer to scale the
+    loss, which is by default the cross-entropy of class probabilities.
     """
     implementation, kind = trial.implementation, WitnessedModel
     if implementation.backend == "torch":
@@ -57,7 +46,7 @@ def compile_model(
     model.compile(
         optimizer=optimizer,
         loss=loss or keras.losses.SparseCategoricalCrossentropy(),
-        metrics=list(metrics),
+        metrics=["accuracy"],
         jit_compile=implementation.jit,
         run_eagerly="eager" in implementation.options,
     )
@@ -71,14 +60,14 @@ def image_model(settings: ImageRowsSettings, trial: Context, data: DataSet) -> W
     The last layer computes in float32 at any precision, as Keras' guide to mixed precision
     recommends.
     """
-    used_seeds = 3 * settings.layers  # those of the recurrent layers
+    seed = trial.seed + 3 * settings.layers  # the recurrent layers use those before it
     last_dropout = settings.dropout / 2 if settings.layers > 1 else settings.dropout
     layers = [
         keras.Input(data.train.inputs.shape[1:]),
         *recurrent_stack(settings, trial.implementation, return_sequences=False, seed=trial.seed),
-        keras.layers.Dropout(last_dropout, seed=seed_of(trial, used_seeds), name="dropout_last"),
+        dropout(last_dropout, seed, "dropout_last"),
         keras.layers.Dense(settings.dense_units, activation="relu", name="dense"),
-        keras.layers.Dropout(settings.dropout, seed=seed_of(trial, used_seeds + 1), name="dropout"),
+        dropout(settings.dropout, seed + 1, "dropout"),
         keras.layers.Dense(data.classes, activation="softmax", dtype="float32", name="classes"),
     ]
     rate: Any = settings.learning_rate
@@ -100,9 +89,7 @@ def review_model(settings: SentimentSettings, trial: Context) -> WitnessedModel:
             name="embedding",
         ),
         *recurrent_stack(settings, trial.implementation, return_sequences=False, seed=trial.seed),
-        keras.layers.Dropout(
-            settings.dropout, seed=seed_of(trial, 3 * settings.layers), name="dropout"
-        ),
+        dropout(settings.dropout, trial.seed + 3 * settings.layers, "dropout"),
         keras.layers.Dense(1, activation="sigmoid", dtype="float32", name="good"),
     ]
     optimizer = keras.optimizers.Adam(settings.learning_rate)
@@ -120,13 +107,8 @@ def text_model(
     """Build a model from token ids `(batch, steps)` to logits.
 
     The logits of `char_rnn` have the shape `(batch, steps, vocabulary)`, those of `next_token` the
-    shape `(batch, vocabulary)`.
-
-    Args:
-        settings: sizes, the recurrent layers, and the optimizer.
-        trial: gives the implementation and the seed.
-        vocabulary: width of the logits, and number of tokens of the embedding.
-        is_writer: build the model that writes text: stateful, with batch size 1 and one step.
+    shape `(batch, vocabulary)`. A writer is the model that writes text: stateful, with batch size 1
+    and one step.
     """
     optimizer: Any = keras.optimizers.Adam(settings.learning_rate)
     each_step, last_dropout = False, settings.dropout
@@ -145,8 +127,7 @@ def text_model(
         ),
     ]
     if last_dropout:
-        seed = seed_of(trial, 3 * settings.layers)
-        layers.append(keras.layers.Dropout(last_dropout, seed=seed, name="dropout"))
+        layers.append(dropout(last_dropout, trial.seed + 3 * settings.layers, "dropout"))
     layers.append(keras.layers.Dense(vocabulary, dtype="float32", name="logits"))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     name = "char_rnn" if each_step else "next_token"

@@ -43,49 +43,18 @@ GATES: dict[Cell, int] = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 """Number of gates: matrix products with the input (and with the state) in one step of a cell."""
 
 
-@dataclass(frozen=True, slots=True)
-class CanonicalLayer:
+class CanonicalLayer(NamedTuple):
     """A recurrent layer in one direction; `bias` is None for a layer without bias."""
 
     kernel: Weights
     recurrent_kernel: Weights
     bias: Weights | None
 
-    def __post_init__(self) -> None:
-        """Check that the shapes fit each other.
-
-        Raises:
-            ValueError: the shapes are those of no cell.
-        """
-        recurrent = self.recurrent_kernel
-        units, width = recurrent.shape if recurrent.ndim == 2 and recurrent.size else (1, 0)
-        bias_shape = (2, width) if width == GATES["gru"] * units else (width,)
-        if (
-            width not in [gates * units for gates in GATES.values()]
-            or self.kernel.shape[1:] != (width,)
-            or (self.bias is not None and self.bias.shape != bias_shape)
-        ):
-            raise ValueError(
-                "canonical layer: expected kernel (inputs, g·units), recurrent_kernel (units,"
-                " g·units) and bias (g·units), for a GRU (2, g·units), with g of 1, 3 or 4;"
-                f" received {', '.join(map(str, self.shapes))}"
-            )
-
     @property
     def gates(self) -> int:
         """Number of gates of the cell: 4 for lstm, 3 for gru, 1 for a simple cell."""
         units, width = self.recurrent_kernel.shape
         return int(width // units)
-
-    @property
-    def arrays(self) -> tuple[Weights, Weights, Weights | None]:
-        """Kernel, recurrent kernel and bias."""
-        return self.kernel, self.recurrent_kernel, self.bias
-
-    @property
-    def shapes(self) -> tuple[tuple[int, ...] | None, ...]:
-        """Shapes of kernel, recurrent kernel and bias."""
-        return tuple(None if array is None else array.shape for array in self.arrays)
 
 
 class TorchLayer(NamedTuple):
@@ -147,36 +116,33 @@ class StackShape:
 
 def to_torch(layer: CanonicalLayer) -> TorchLayer:
     """Convert a layer with a bias to PyTorch's `weight_ih_l0, weight_hh_l0, bias_ih_l0, …`."""
-    assert layer.bias is not None  # the libraries' calls need one: see eligibility
-    bias_ih, bias_hh = (
-        layer.bias if layer.gates == GATES["gru"] else (layer.bias, np.zeros_like(layer.bias))
+    kernel, recurrent_kernel, bias = layer
+    assert bias is not None  # the libraries' calls need one: see eligibility
+    biases = bias if layer.gates == GATES["gru"] else (bias, np.zeros_like(bias))
+    matrices = (
+        np.ascontiguousarray(_reorder(matrix, layer.gates).T)
+        for matrix in (kernel, recurrent_kernel)
     )
-    return TorchLayer(
-        np.ascontiguousarray(_reorder(layer.kernel, layer.gates).T),
-        np.ascontiguousarray(_reorder(layer.recurrent_kernel, layer.gates).T),
-        _reorder(bias_ih, layer.gates),
-        _reorder(bias_hh, layer.gates),
-    )
+    return TorchLayer(*matrices, *(_reorder(one, layer.gates) for one in biases))
 
 
 def from_torch(layer: TorchLayer) -> CanonicalLayer:
     """Invert `to_torch`; the two biases of a cell with one canonical bias are added up."""
     rows, units = layer.weight_hh.shape
     gates = rows // units
-    biases = (_reorder(layer.bias_ih, gates), _reorder(layer.bias_hh, gates))
-    return CanonicalLayer(
-        np.ascontiguousarray(_reorder(layer.weight_ih.T, gates)),
-        np.ascontiguousarray(_reorder(layer.weight_hh.T, gates)),
-        np.stack(biases) if gates == GATES["gru"] else biases[0] + biases[1],
+    kernel, recurrent_kernel = (
+        np.ascontiguousarray(_reorder(matrix.T, gates)) for matrix in layer[:2]
     )
+    biases = [_reorder(bias, gates) for bias in layer[2:]]
+    bias = np.stack(biases) if gates == GATES["gru"] else biases[0] + biases[1]
+    return CanonicalLayer(kernel, recurrent_kernel, bias)
 
 
 def to_buffer(stack: Sequence[CanonicalLayer]) -> Weights:
     """Convert a stack to cuDNN's opaque buffer, a one-dimensional array."""
     layers = [to_torch(layer) for layer in stack]
-    matrices = [matrix.ravel() for layer in layers for matrix in (layer.weight_ih, layer.weight_hh)]
-    biases = [bias for layer in layers for bias in (layer.bias_ih, layer.bias_hh)]
-    return np.concatenate([*matrices, *biases])
+    matrices = [matrix.ravel() for layer in layers for matrix in layer[:2]]
+    return np.concatenate([*matrices, *(bias for layer in layers for bias in layer[2:])])
 
 
 def from_buffer(buffer: Weights, shape: StackShape) -> list[CanonicalLayer]:
@@ -184,11 +150,10 @@ def from_buffer(buffer: Weights, shape: StackShape) -> list[CanonicalLayer]:
     pieces = np.split(buffer, np.cumsum(shape.sizes)[:-1])
     matrices = [piece.reshape(s) for piece, s in zip(pieces, shape.matrices, strict=False)]
     biases = pieces[len(matrices) :]
-    layers = (
-        TorchLayer(matrices[n], matrices[n + 1], biases[n], biases[n + 1])
+    return [
+        from_torch(TorchLayer(*matrices[n : n + 2], *biases[n : n + 2]))
         for n in range(0, len(matrices), 2)
-    )
-    return [from_torch(layer) for layer in layers]
+    ]
 
 
 def _reorder(weights: Weights, gates: int) -> Weights:

@@ -21,11 +21,7 @@ Weights = NDArray[np.float32]
 
 
 def set_initial_weights(model: Any, seed: int) -> None:
-    """Assign every trainable variable of a built model its initial value.
-
-    Raises:
-        ValueError: there is no rule here for the role of a variable.
-    """
+    """Assign every trainable variable of a built model its initial value."""
     from workloads.models.layers import (  # noqa: PLC0415 - imports the framework
         is_recurrent,
         read_canonical,

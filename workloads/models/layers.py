@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -14,7 +14,6 @@ from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.fused.fused_stack import FusedStack
 from workloads.settings import StackSettings
 
-_SEEDS = 2**31  # a seed of a Keras layer is a signed 32-bit integer
 _GATED = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
 _SIMPLE = {"rnn_tanh": "tanh", "rnn_relu": "relu"}
 
@@ -35,52 +34,49 @@ def recurrent_stack(
     """
     if implementation.kernel == "fused":
         tf32 = implementation.precision == "tf32"
-        return [
-            FusedStack(
-                settings,
-                return_sequences=return_sequences,
-                seed=seed % _SEEDS,
-                tf32=tf32,
-                name="recurrent",
-            )
-        ]
+        return [FusedStack(settings, return_sequences, layer_seed(seed), tf32)]
     layers: list[Any] = []
     for index in range(settings.layers):
-        is_last, layer_seed = index == settings.layers - 1, seed + 3 * index
+        is_last, first_seed = index == settings.layers - 1, seed + 3 * index
         with_steps = return_sequences or not is_last
-        layers.append(_keras_layer(settings, implementation, index, with_steps, layer_seed))
+        layers.append(_keras_layer(settings, implementation, index, with_steps, first_seed))
         if settings.dropout and not is_last:
-            dropout_seed, name = (layer_seed + 2) % _SEEDS, f"dropout_{index}"
-            layers.append(keras.layers.Dropout(settings.dropout, seed=dropout_seed, name=name))
+            layers.append(dropout(settings.dropout, first_seed + 2, f"dropout_{index}"))
     return layers
+
+
+def dropout(rate: float, seed: int, name: str) -> Any:
+    """Return a dropout layer."""
+    return keras.layers.Dropout(rate, seed=layer_seed(seed), name=name)
+
+
+def layer_seed(number: int) -> int:
+    """Return a seed of a Keras layer, which is a signed 32-bit integer."""
+    return number % 2**31
 
 
 def read_canonical(model: Any) -> list[CanonicalLayer]:
     """Return the weights of a built sequential model's recurrent layers, for every kind."""
     stack: list[CanonicalLayer] = []
     for holder in _holders(model):
-        stack += holder.read() if isinstance(holder, FusedStack) else [_read(holder)]
+        if isinstance(holder, FusedStack):
+            stack += holder.read()
+        else:
+            arrays = map(keras.ops.convert_to_numpy, _cell_variables(holder))
+            kernel, recurrent_kernel, *bias = arrays
+            stack.append(CanonicalLayer(kernel, recurrent_kernel, bias[0] if bias else None))
     return stack
 
 
-def write_canonical(model: Any, stack: Sequence[CanonicalLayer]) -> None:
-    """Set the weights of a model's recurrent layers: the inverse of `read_canonical`.
-
-    Raises:
-        ValueError: the stack does not fit the model.
-    """
-    expected = [layer.shapes for layer in read_canonical(model)]
-    if (received := [layer.shapes for layer in stack]) != expected:
-        raise ValueError(
-            f"stack: expected layers of the shapes {expected}, as the model {model.name!r} has;"
-            f" received {received}"
-        )
+def write_canonical(model: Any, stack: Iterable[CanonicalLayer]) -> None:
+    """Set the weights of a model's recurrent layers, in the shapes of `read_canonical`."""
     layers = iter(stack)
     for holder in _holders(model):
         if isinstance(holder, FusedStack):
             holder.write(list(islice(layers, holder.stack_shape.pseudo_layers)))
         else:
-            _write(holder, next(layers))
+            for variable, array in zip(_cell_variables(holder), next(layers), strict=False):
+                variable.assign(array)
 
 
 def is_recurrent(layer: Any) -> bool:
@@ -91,11 +87,10 @@ def is_recurrent(layer: Any) -> bool:
 def forward_flops(model: Any, steps: int) -> int:
     """Return the FLOPs of one sample's forward pass over that many steps, from a model's weights.
 
-    Only matrix products count, a multiplication and an addition as two operations. This is the
-    convention of DeepBench for recurrent layers (`8·h·(x + h)` for an LSTM's step) and of "model
-    FLOPs" in the PaLM report (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). Activations of
-    gates, embeddings and losses are left out. Recomputation never counts, so the figure depends on
-    the model and not on its implementation.
+    Only matrix products count, a multiplication and an addition as two operations: the convention
+    of DeepBench for recurrent layers (`8·h·(x + h)` for an LSTM's step) and of "model FLOPs" in the
+    PaLM report (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). Recomputation never counts,
+    so the figure depends on the model and not on its implementation.
     """
     stack = read_canonical(model)
     products = steps * sum(layer.kernel.size + layer.recurrent_kernel.size for layer in stack)
@@ -140,10 +135,10 @@ def _keras_layer(
         arguments["recurrent_activation"] = settings.recurrent_activation
         arguments["use_cudnn"] = implementation.kernel == "cudnn"
     name, make = f"recurrent_{index}", _GATED.get(settings.cell, keras.layers.SimpleRNN)
-    forward = make(settings.units, name=name, seed=seed % _SEEDS, **arguments)
+    forward = make(settings.units, name=name, seed=layer_seed(seed), **arguments)
     if not settings.bidirectional:
         return forward
-    arguments |= {"seed": (seed + 1) % _SEEDS, "go_backwards": True}
+    arguments |= {"seed": layer_seed(seed + 1), "go_backwards": True}
     backward = make(settings.units, name=f"backward_{name}", **arguments)
     bidirectional = keras.layers.Bidirectional(forward, backward_layer=backward, name=name)
     # Bidirectional copies `forward` with use_cudnn="auto", which would switch XLA off on a GPU.
@@ -160,16 +155,5 @@ def _holders(model: Any) -> Iterator[Any]:
             yield layer if isinstance(layer, FusedStack) else layer.cell
 
 
-def _read(cell: Any) -> CanonicalLayer:
-    return CanonicalLayer(
-        keras.ops.convert_to_numpy(cell.kernel),
-        keras.ops.convert_to_numpy(cell.recurrent_kernel),
-        keras.ops.convert_to_numpy(cell.bias) if cell.use_bias else None,
-    )
-
-
-def _write(cell: Any, layer: CanonicalLayer) -> None:
-    cell.kernel.assign(layer.kernel)
-    cell.recurrent_kernel.assign(layer.recurrent_kernel)
-    if layer.bias is not None:
-        cell.bias.assign(layer.bias)
+def _cell_variables(cell: Any) -> list[Any]:
+    return [cell.kernel, cell.recurrent_kernel, *([cell.bias] if cell.use_bias else [])]

@@ -23,21 +23,17 @@ class Witness:
     """The record of a model's steps.
 
     It is a plain object and not attributes of the model, because Keras wraps lists and dicts that
-    are set on a model.
+    are set on a model. `tracings` counts tracings by step: a constant count shows that nothing was
+    traced. `eager_steps` counts train steps that ran untraced. `tracing_records` has the result of
+    `Framework.tracing_record` for every tracing of the train step, and `layer_states` the states of
+    stateful layers that Keras does not list among the model's variables.
     """
 
     framework: Framework
     tracings: Counter[str] = field(default_factory=Counter)
-    """Number of tracings by step; a constant count shows that nothing was traced."""
-
     eager_steps: int = 0
-    """Number of train steps that ran untraced."""
-
     tracing_records: list[Any] = field(default_factory=list)
-    """The result of `Framework.tracing_record` for every tracing of the train step."""
-
     layer_states: tuple[Any, ...] = ()
-    """States of stateful layers that Keras does not list among the model's variables."""
 
     direct_step: Callable[[Any], Any] | None = None
     """The replacement of Keras' train step (see `workloads.models.direct_torch_step`)."""
@@ -71,10 +67,7 @@ class Witness:
 
 
 class WitnessedModel(keras.Sequential):
-    """A model that records every tracing of its steps, and reports the end of an epoch's steps.
-
-    At run time it is the plain Keras model.
-    """
+    """A Keras model that records every tracing of its steps, and reports the end of an epoch's."""
 
     def __init__(self, layers: Sequence[Any], *, name: str, framework: Framework) -> None:
         super().__init__(list(layers), name=name)
@@ -99,17 +92,17 @@ class WitnessedModel(keras.Sequential):
         return []
 
     def train_step(self, *arguments: Any) -> Any:
-        """Run Keras' own step on the data, on JAX also on the state before it."""
+        """Record a call, and run Keras' own step on the data (and JAX's state before it)."""
         self.witness.record_call("train", arguments)
         return super().train_step(*arguments)
 
     def test_step(self, *arguments: Any) -> Any:
-        """Run Keras' own step."""
+        """Record a call, and run Keras' own step."""
         self.witness.record_call("test", arguments)
         return super().test_step(*arguments)
 
     def predict_step(self, *arguments: Any) -> Any:
-        """Run Keras' own step."""
+        """Record a call, and run Keras' own step."""
         self.witness.record_call("predict", arguments)
         return super().predict_step(*arguments)
 

@@ -5,116 +5,105 @@ There is no optimizer, no metric and no data pipeline: a pass is the recurrent l
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from workloads.implementations import Implementation
 
 
-class Passes(Protocol):
+@dataclass(frozen=True, slots=True)
+class Passes:
     """Passes of one model over one batch; they may return before the device has finished."""
 
-    def forward(self, batch: Any) -> Any:
-        """Return the outputs of `batch`, in inference mode."""
+    model: Any
+    forward: Callable[[Any], Any]
+    """Returns the outputs of a batch, in inference mode."""
 
-    def forward_backward(self, batch: Any) -> Any:
-        """Return the gradients of the mean output by all trainable variables and by `batch`."""
+    forward_backward: Callable[[Any], Any]
+    """Returns the gradients of the mean output by each trainable variable, then by the batch."""
 
-    def place(self, batch: Any) -> Any:
-        """Move `batch` (a NumPy array) to where the device reads it without a copy."""
+    place: Callable[[Any], Any]
+    """Moves a batch (a NumPy array) to where the device reads it without a copy."""
 
 
 def make_passes(model: Any, implementation: Implementation) -> Passes:
     """Return the passes of a built Keras model."""
-    kinds: dict[str, Any] = {
-        "jax": JaxPasses,
-        "tensorflow": _TensorFlowPasses,
-        "torch": TorchPasses,
-    }
-    passes: Passes = kinds[implementation.backend](model, implementation)
-    return passes
+    makers = {"jax": _jax_passes, "tensorflow": _tensorflow_passes, "torch": _torch_passes}
+    return makers[implementation.backend](model, implementation)
 
 
-class JaxPasses:
-    """The model as a pure function of its variables, differentiated and compiled."""
+def _jax_passes(model: Any, implementation: Implementation) -> Passes:
+    """Differentiate and compile the model as a pure function of its variables."""
+    import jax  # noqa: PLC0415 - the framework of this process
 
-    def __init__(self, model: Any, implementation: Implementation) -> None:
-        import jax  # noqa: PLC0415 - the framework of this process
+    def outputs(trainable: Any, others: Any, batch: Any, *, training: bool = False) -> Any:
+        return model.stateless_call(trainable, others, batch, training=training)[0]
 
-        def forward(trainable: Any, others: Any, batch: Any) -> Any:
-            return model.stateless_call(trainable, others, batch, training=False)[0]
+    def mean(*arguments: Any) -> Any:
+        return jax.numpy.mean(outputs(*arguments, training=True).astype(jax.numpy.float32))
 
-        def mean(trainable: Any, others: Any, batch: Any) -> Any:
-            outputs, _ = model.stateless_call(trainable, others, batch, training=True)
-            return jax.numpy.mean(outputs.astype(jax.numpy.float32))
+    def gradients(*arguments: Any) -> list[Any]:
+        by_trainable, by_batch = jax.grad(mean, argnums=(0, 2))(*arguments)
+        return [*by_trainable, by_batch]
 
-        self._model, self.place = model, jax.device_put
-        self._run_forward, self.run_both = forward, jax.grad(mean, argnums=(0, 2))
-        if implementation.jit:
-            self._run_forward, self.run_both = jax.jit(forward), jax.jit(self.run_both)
+    forward: Any = outputs
+    backward: Any = gradients
+    if implementation.jit:
+        forward, backward = jax.jit(outputs), jax.jit(gradients)
 
-    def forward(self, batch: Any) -> Any:
-        """See `Passes`."""
-        return self._run_forward(*self.variables, batch)
+    def values() -> list[list[Any]]:
+        kinds = (model.trainable_variables, model.non_trainable_variables)
+        return [[variable.value for variable in variables] for variables in kinds]
 
-    def forward_backward(self, batch: Any) -> Any:
-        """See `Passes`."""
-        return self.run_both(*self.variables, batch)
+    return Passes(
+        model,
+        lambda batch: forward(*values(), batch),
+        lambda batch: backward(*values(), batch),
+        jax.device_put,
+    )
 
-    @property
-    def variables(self) -> tuple[list[Any], list[Any]]:
-        """Values of the trainable and of the other variables."""
-        model = self._model
-        return (
-            [variable.value for variable in model.trainable_variables],
-            [variable.value for variable in model.non_trainable_variables],
+
+def _tensorflow_passes(model: Any, implementation: Implementation) -> Passes:
+    """Make a `tf.function` of each pass, compiled by XLA on request."""
+    import tensorflow as tf  # noqa: PLC0415 - the framework of this process
+
+    def forward(batch: Any) -> Any:
+        return model(batch, training=False)
+
+    def forward_backward(batch: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(batch)
+            mean = tf.reduce_mean(tf.cast(model(batch, training=True), tf.float32))
+        weights = [variable.value for variable in model.trainable_variables]
+        return tape.gradient(mean, [*weights, batch])
+
+    if not implementation.eager:
+        forward, forward_backward = (
+            tf.function(function, jit_compile=implementation.jit, reduce_retracing=False)
+            for function in (forward, forward_backward)
         )
+    return Passes(model, forward, forward_backward, lambda batch: tf.identity(tf.constant(batch)))
 
 
-class _TensorFlowPasses:
-    """A `tf.function` and its gradient tape, compiled by XLA on request."""
+def _torch_passes(model: Any, implementation: Implementation) -> Passes:
+    """Run the passes eagerly, with autograd."""
+    import torch  # noqa: PLC0415 - the framework of this process
 
-    def __init__(self, model: Any, implementation: Implementation) -> None:
-        import tensorflow as tf  # noqa: PLC0415 - the framework of this process
+    weights = [variable.value for variable in model.trainable_variables]
 
-        def forward(batch: Any) -> Any:
+    def forward(batch: Any) -> Any:
+        with torch.no_grad():
             return model(batch, training=False)
 
-        def forward_backward(batch: Any) -> Any:
-            with tf.GradientTape() as tape:
-                tape.watch(batch)
-                mean = tf.reduce_mean(tf.cast(model(batch, training=True), tf.float32))
-            weights = [variable.value for variable in model.trainable_variables]
-            return tape.gradient(mean, [*weights, batch])
-
-        self.place = lambda batch: tf.identity(tf.constant(batch))
-        self.forward, self.forward_backward = forward, forward_backward
-        if not implementation.eager:
-            self.forward, self.forward_backward = (
-                tf.function(function, jit_compile=implementation.jit, reduce_retracing=False)
-                for function in (forward, forward_backward)
-            )
-
-
-class TorchPasses:
-    """Eager passes, with autograd."""
-
-    def __init__(self, model: Any, implementation: Implementation) -> None:
-        import torch  # noqa: PLC0415 - the framework of this process
-
-        self.model, self._torch = model, torch
-        self._weights = [variable.value for variable in model.trainable_variables]
-
-    def place(self, batch: Any) -> Any:
-        """See `Passes`."""
-        return self._torch.as_tensor(batch).to(self._weights[0].device)
-
-    def forward(self, batch: Any) -> Any:
-        """See `Passes`."""
-        with self._torch.no_grad():
-            return self.model(batch, training=False)
-
-    def forward_backward(self, batch: Any) -> Any:
-        """See `Passes`."""
+    def forward_backward(batch: Any) -> Any:
         leaf = batch.detach().requires_grad_()
-        mean = self.model(leaf, training=True).float().mean()
-        return self._torch.autograd.grad(mean, [*self._weights, leaf])
+        mean = model(leaf, training=True).float().mean()
+        return torch.autograd.grad(mean, [*weights, leaf])
+
+    return Passes(
+        model,
+        forward,
+        forward_backward,
+        lambda batch: torch.as_tensor(batch).to(weights[0].device),
+    )

@@ -15,18 +15,14 @@ from workloads.protocol import Device
 from workloads.settings import RecurrentSettings
 
 
-@dataclass(slots=True)
 class StartState:
     """A copy of all that training changes: weights, optimizer, seeds, metrics, random state."""
 
-    model: WitnessedModel
-    values: list[np.ndarray[Any, Any]] = field(init=False)
-    random_state: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.model.optimizer.build(self.model.trainable_variables)
-        self.values = self.current_values()
-        self.random_state = self.model.witness.framework.random_state()
+    def __init__(self, model: WitnessedModel) -> None:
+        model.optimizer.build(model.trainable_variables)
+        self.model = model
+        self._values = self.current_values()
+        self._random_state = model.witness.framework.random_state()
 
     def current_values(self) -> list[np.ndarray[Any, Any]]:
         """Return copies of the current values of all variables."""
@@ -34,10 +30,10 @@ class StartState:
 
     def restore(self) -> None:
         """Restore the saved state."""
-        for variable, value in zip(_variables(self.model), self.values, strict=True):
+        for variable, value in zip(_variables(self.model), self._values, strict=True):
             variable.assign(value)
         self.model.reset_metrics()  # the first step makes their variables, which start at zero
-        self.model.witness.framework.restore_random_state(self.random_state)
+        self.model.witness.framework.restore_random_state(self._random_state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +110,9 @@ class TrainingRun:
     def _every_shape(self, data: Samples) -> Samples:
         """Return the fewest samples whose batches have all shapes of `data`: full, and partial.
 
-        XLA compiles for every shape, and no count of tracings shows that. This function is the
-        reason why a timed epoch never compiles. It also keeps the static shape of the batches:
-        Keras gives a batch size of None only to data with a partial batch.
+        A timed epoch never compiles because of this function: XLA compiles for every shape, and no
+        count of tracings shows that. It also keeps the static shape of the batches: Keras gives a
+        batch size of None only to data with a partial batch.
         """
         return data.first(min(len(data), self.batch_size + len(data) % self.batch_size))
 
@@ -130,8 +126,7 @@ class _StateReset(keras.callbacks.Callback):
     def on_test_begin(self, logs: Any = None) -> None:
         reset_states(self.model)
 
-    def on_predict_begin(self, logs: Any = None) -> None:
-        reset_states(self.model)
+    on_predict_begin = on_test_begin
 
 
 def reset_states(model: Any) -> None:

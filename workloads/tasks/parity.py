@@ -95,9 +95,7 @@ def _comparison(
     """Load saved weights; compare as many of the saved outputs as there are here."""
     saved = load_checkpoint(Path(files.weights))
     try:
-        if saved.cell != settings.cell:
-            raise ValueError(f"expected weights of {settings.cell}; received {saved.cell}")
-        apply_checkpoint(run.model, saved)
+        apply_checkpoint(run.model, settings, saved)
     except ValueError as error:
         raise DataError(
             f"{files.weights}: {error}: load weights that were saved with these settings"

@@ -68,16 +68,18 @@ def traced_for_a_gpu(trial: Context) -> dict[str, float]:
 
 def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
     """Lower (and do not compile) JAX passes for CUDA, with a simulated GPU."""
+    import jax
+
     from tests.workloads.stand_in_gpus.jax import gpu
     from workloads.evidence.jax import prove_lowered
     from workloads.models import passes
 
     with gpu():
         plan = _plan(trial)
-        model_passes: Any = passes.make_passes(plan.model, trial.implementation)
-        traced = model_passes.run_both.trace(*model_passes.variables, plan.train.first(4).inputs)
+        model_passes = passes.make_passes(plan.model, trial.implementation)
+        traced = jax.jit(model_passes.forward_backward).trace(plan.train.first(4).inputs)
         lowered = traced.lower(lowering_platforms=("cuda",))
-        capability = str(float(trial.settings.get("capability", 0)))
+        capability = trial.settings.get("capability", 0)
         with mock.patch("workloads.evidence.jax._capability", return_value=capability):
             proof = prove_lowered(lowered, _stack(trial))
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
@@ -96,12 +98,11 @@ def _plan(trial: Context) -> Any:
 def profiled_on_a_gpu(trial: Context) -> dict[str, float]:
     """Identify the kernel from events as PyTorch's profiler would record them on a GPU."""
     from workloads.evidence.kernel_evidence import make_proof
-    from workloads.evidence.torch import ProfiledOperation, count_operations
+    from workloads.evidence.torch import count_operations
 
-    events = [ProfiledOperation(Event(*event)) for event in trial.settings["events"]]
-    counts, operations = count_operations(events, on_gpu=True)
+    counts = count_operations([Event(*event) for event in trial.settings["events"]], on_gpu=True)
     tf32 = trial.settings.get("tf32", False)
-    proof = make_proof("", counts, operations, _stack(trial), eager=True, tf32=tf32)
+    proof = make_proof("", counts, _stack(trial), eager=True, tf32=tf32)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return {}
 

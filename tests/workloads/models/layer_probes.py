@@ -16,10 +16,10 @@ from unittest import mock
 import numpy as np
 from pydantic import BaseModel
 
-from tests.gpu.probes import differentiate
+from tests.gpu import probes
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
-from workloads.models.canonical_weights import CanonicalLayer, StackShape
+from workloads.models.canonical_weights import CanonicalLayer
 from workloads.settings import StackSettings
 
 
@@ -32,7 +32,7 @@ class StatefulSettings(StackSettings):
 
 
 class Case(BaseModel):
-    """A request of a test; `lengths` for sequences that are padded on the right."""
+    """A request of a test."""
 
     cell: str = "lstm"
     inputs: int = 3
@@ -44,66 +44,17 @@ class Case(BaseModel):
     stateful: bool = False
     batch: int = 3
     steps: int = 4
-    lengths: list[int] | None = None
 
     @property
     def stack(self) -> StackSettings:
         own = self.model_dump(include={"cell", "units", "layers", "bidirectional", "dropout"})
         return (StatefulSettings if self.stateful else StackSettings)(**own)
 
-    @property
-    def counts(self) -> Any:
-        """Shape (batch, steps, 1): 1 for every step that is not padding."""
-        lengths = np.array(self.lengths or [self.steps] * self.batch)
-        return (np.arange(self.steps) < lengths[:, None]).astype("float32")[..., None]
 
-
-def buffer_as_jax_reads_it(trial: Context) -> dict[str, float]:
-    """Count differences between our buffer and the one that `jax.experimental.rnn` unpacks."""
-    from jax.experimental import rnn
-
-    shape = StackShape("lstm", **trial.settings)
-    sizes = (shape.inputs, shape.units, shape.layers, shape.bidirectional)
-    buffer = np.arange(sum(shape.sizes), dtype=np.float32)
-    pieces = np.split(buffer, np.cumsum(shape.sizes)[:-1])
-    unpacked = rnn.unpack_lstm_weights(buffer, *sizes)
-    matrices = [kind[n] for n in range(shape.pseudo_layers) for kind in unpacked[:2]]
-    biases = [kind[n] for n in range(shape.pseudo_layers) for kind in unpacked[2:]]
-    different = sum(
-        int((piece != np.ravel(other)).sum())
-        for piece, other in zip(pieces, [*matrices, *biases], strict=True)
-    )
-    length = rnn.get_num_params_in_lstm(*sizes)
-    return {"different": float(different), "length_difference": float(length - buffer.size)}
-
-
-def agreement(trial: Context) -> dict[str, float]:
-    """Return the largest differences between the portable layers and the requested implementation.
-
-    The differences are those of outputs and of gradients by inputs and weights, relative to the
-    largest value. `untrained` is the largest gradient of a bias that must not be trained.
-    """
-    case, draw = Case(**trial.settings), np.random.default_rng(trial.seed)
-    inputs = _normal(draw, case.batch, case.steps, case.inputs) * case.counts
-    width = case.units * (2 if case.bidirectional else 1)
-    direction = _normal(draw, case.batch, *([case.steps] * case.return_sequences), width)
-    counts = case.counts if case.return_sequences else 1
-    portable, tested = _models_of_one_start(case, _portable(trial), trial.implementation, draw)
-    expected = _pass(trial, portable, inputs, direction * counts)
+def numbers(trial: Context) -> dict[str, float]:
+    """Compare with the reference in float64, in place of cuDNN on a CPU where there is none."""
     with _on_a_cpu(trial):
-        actual = _pass(trial, tested, inputs, direction * counts)
-    differences = {
-        "outputs": _difference(expected["outputs"] * counts, actual["outputs"] * counts),
-        "inputs": _difference(expected["inputs"], actual["inputs"]),
-        "padding": float(np.abs(actual["outputs"] * (1 - counts)).max()),
-        "untrained": actual["untrained"],
-    }
-    for index, role in enumerate(("kernel", "recurrent_kernel", "bias")):
-        differences[role] = max(
-            _difference(a.arrays[index], b.arrays[index])
-            for a, b in zip(expected["stack"], actual["stack"], strict=True)
-        )
-    return differences
+        return probes.numbers(trial)
 
 
 def initial_weights(trial: Context) -> dict[str, float]:
@@ -118,7 +69,7 @@ def initial_weights(trial: Context) -> dict[str, float]:
     model = keras.Sequential([keras.Input((case.steps,)), embedding, *stack, dense])
     set_initial_weights(model, trial.seed)
     others = [*embedding.trainable_variables, *dense.trainable_variables]
-    arrays = [array for layer in read_canonical(model) for array in layer.arrays]
+    arrays = [array for layer in read_canonical(model) for array in layer]
     arrays += [_array(variable) for variable in others]
     content = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
     return {
@@ -244,10 +195,9 @@ def _model(case: Case, implementation: Implementation) -> Any:
     layers = recurrent_stack(
         case.stack, implementation, return_sequences=case.return_sequences, seed=1
     )
-    masking = [keras.layers.Masking()] if case.lengths else []
     batch = case.batch if case.stateful else None
     inputs = keras.Input(batch_shape=(batch, case.steps, case.inputs))
-    return keras.Sequential([inputs, *masking, *layers])
+    return keras.Sequential([inputs, *layers])
 
 
 def _models_of_one_start(
@@ -262,31 +212,12 @@ def _models_of_one_start(
     from workloads.models.layers import read_canonical, write_canonical
 
     stack = [
-        CanonicalLayer(
-            *(_normal(draw, *array.shape) / 2 for array in layer.arrays if array is not None)
-        )
+        CanonicalLayer(*(_normal(draw, *array.shape) / 2 for array in layer if array is not None))
         for layer in read_canonical(models[0])
     ]
     for model in models:
         write_canonical(model, stack)
     return models
-
-
-def _pass(trial: Context, model: Any, inputs: Any, direction: Any) -> dict[str, Any]:
-    """Compute outputs, and the gradients of their product with `direction`."""
-    from workloads.models.fused.fused_stack import FusedStack
-    from workloads.models.layers import read_canonical
-
-    outputs, by_inputs, gradients = differentiate(model, inputs, direction)
-    untrained = 0.0
-    for layer in model.layers:
-        if isinstance(layer, FusedStack) and layer.stack_shape.trained_biases is not None:
-            biases = gradients[0][layer.stack_shape.matrices_size :]
-            untrained = float(np.abs(biases[~layer.stack_shape.trained_biases]).max())
-    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
-        variable.assign(gradient)  # so that they can be read like weights
-    stack = read_canonical(model)
-    return {"outputs": outputs, "inputs": by_inputs, "stack": stack, "untrained": untrained}
 
 
 @contextmanager

@@ -3,11 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workloads.shared_trainer import Trainer, result
 from workloads.models.canonical_weights import (
     GATES,
     CanonicalLayer,
@@ -42,7 +40,7 @@ def stack_of(shape: StackShape) -> list[CanonicalLayer]:
 
 def expect_equal(first: list[CanonicalLayer], second: list[CanonicalLayer]) -> None:
     for a, b in zip(first, second, strict=True):
-        for x, y in zip(a.arrays, b.arrays, strict=True):
+        for x, y in zip(a, b, strict=True):
             np.testing.assert_array_equal(x, y, strict=True)
 
 
@@ -92,23 +90,3 @@ def test_two_biases_are_added_for_a_cell_with_one() -> None:
     layer = from_torch(TorchLayer(one, one, np.arange(4.0), np.ones(4)))
     assert layer.bias is not None
     assert layer.bias.tolist() == [1, 2, 3, 4]
-
-
-def test_weights_of_no_cell_are_refused() -> None:
-    message = r"expected kernel \(inputs, g·units\).*received \(3, 8\), \(2, 6\), \(8,\)"
-    with pytest.raises(ValueError, match=message):
-        CanonicalLayer(np.zeros((3, 8)), np.zeros((2, 6)), np.zeros(8))
-    with pytest.raises(ValueError, match=r"received \(3, 6\), \(2, 6\), \(6,\)"):
-        CanonicalLayer(np.zeros((3, 6)), np.zeros((2, 6)), np.zeros(6))  # a GRU has two biases
-    with pytest.raises(ValueError, match="g of 1, 3 or 4"):
-        CanonicalLayer(np.zeros((3, 4)), np.zeros((2, 4)), np.zeros(4))
-
-
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_jax_reads_the_same_from_the_buffer(jax_trainer: Trainer, bidirectional: bool) -> None:
-    shape = {"inputs": 3, "units": 2, "layers": 3, "bidirectional": bidirectional}
-    events = jax_trainer.ask(
-        "tests.workloads.models.layer_probes:buffer_as_jax_reads_it", "jax/fused", settings=shape
-    )
-    metrics = result(events)
-    assert (metrics["different"], metrics["length_difference"]) == (0, 0)

@@ -8,7 +8,6 @@ from typing import Any
 import keras
 
 from workloads.models.canonical_weights import CanonicalLayer, StackShape, from_buffer, to_buffer
-from workloads.models.fused import LibraryCall
 from workloads.settings import StackSettings
 
 library = importlib.import_module(f"workloads.models.fused.{keras.backend.backend()}")
@@ -32,23 +31,15 @@ class FusedStack(keras.layers.Layer):
         return_sequences: return the outputs of all steps, not only of the last one.
         seed: seed of the dropout, if the library takes one.
         tf32: allow TF32 on JAX, where it is an argument; on other backends it is a global switch.
-        options: Keras' own: name, dtype.
     """
 
     def __init__(
-        self,
-        settings: StackSettings,
-        *,
-        return_sequences: bool,
-        seed: int = 0,
-        tf32: bool = False,
-        **options: Any,
+        self, settings: StackSettings, return_sequences: bool, seed: int, tf32: bool
     ) -> None:
-        super().__init__(**options)
-        self.settings = settings
-        self.return_sequences = return_sequences
-        self.seed = seed
-        self.tf32 = tf32
+        super().__init__(name="recurrent")
+        self.settings, self.return_sequences = settings, return_sequences
+        self.seed, self.tf32 = seed, tf32
+        self.dropout = settings.dropout if settings.layers > 1 else 0.0
         self.supports_masking = True
         self.states: list[Any] = []
 
@@ -58,23 +49,29 @@ class FusedStack(keras.layers.Layer):
         Raises:
             ValueError: the number of features is unknown, or the batch size of a stateful stack.
         """
-        batch, _, inputs = sequences_shape
-        if inputs is None or (self.settings.stateful and batch is None):
+        settings, (batch, _, inputs) = self.settings, sequences_shape
+        if inputs is None or (settings.stateful and batch is None):
             raise ValueError(
                 f"{self.name}: expected a known number of features, and of samples if it is"
                 f" stateful; received sequences of shape {sequences_shape}: give keras.Input both"
             )
-        settings = self.settings
         self.stack_shape = StackShape(
             settings.cell, inputs, settings.units, settings.layers, settings.bidirectional
         )
-        dropout = settings.dropout if settings.layers > 1 else 0.0
-        self.library_call = LibraryCall(self.stack_shape, dropout, self.seed, self.tf32)
         self.weights_buffer = self.add_weight(
             name="weights_buffer", shape=(sum(self.stack_shape.sizes),), initializer="zeros"
         )
         if settings.stateful:
-            self.states = [self._add_state(name, batch) for name in self._state_names]
+            self.states = [
+                self.add_weight(
+                    name=name,
+                    shape=self._states_shape(batch),
+                    initializer="zeros",
+                    trainable=False,
+                    autocast=False,  # on PyTorch, assigning to a variable that autocasts is lost
+                )
+                for name in self._state_names
+            ]
 
     def call(self, sequences: Any, mask: Any = None, training: bool = False) -> Any:
         """Return outputs (batch, steps, directions·units), or (batch, directions·units).
@@ -92,24 +89,20 @@ class FusedStack(keras.layers.Layer):
                 f"{self.name}: expected no mask, because the stack is stateful; received one: give"
                 " it sequences of one length"
             )
-        outputs, states = library.run_stack(
-            self.library_call,
-            sequences,
-            self.weights_buffer.value,
-            self._initial_states(sequences),
-            mask,
-            training=training,
-        )
+        initial = self._initial_states(sequences)
+        padding = (None, None) if mask is None else _padding(mask)
+        outputs, states = library.run_stack(self, sequences, initial, *padding, training=training)
         for state, final in zip(self.states, states, strict=False):
             state.assign(final)
-        return (
-            outputs if self.return_sequences else library.last_output(self.stack_shape, states[0])
-        )
+        if self.return_sequences:
+            return outputs
+        last = [states[0][n] for n in range(-self.stack_shape.directions, 0)]
+        return keras.ops.concatenate(last, axis=-1) if len(last) > 1 else last[0]
 
     def compute_output_shape(self, sequences_shape: tuple[int | None, ...]) -> Any:
         """Return the shape of the outputs without calling the library."""
         batch, steps, _ = sequences_shape
-        width = self.settings.units * (2 if self.settings.bidirectional else 1)
+        width = self.settings.units * self.settings.directions
         return (batch, steps, width) if self.return_sequences else (batch, width)
 
     def compute_mask(self, sequences: Any, previous_mask: Any = None) -> Any:
@@ -134,19 +127,21 @@ class FusedStack(keras.layers.Layer):
     def _state_names(self) -> tuple[str, ...]:
         return ("hidden", "carry") if self.settings.cell == "lstm" else ("hidden",)
 
-    def _add_state(self, name: str, batch: int | None) -> Any:
-        return self.add_weight(
-            name=name,
-            shape=library.states_shape(self.stack_shape, batch),
-            initializer="zeros",
-            trainable=False,
-            autocast=False,  # on PyTorch, assigning to a variable that autocasts is lost
-        )
+    def _states_shape(self, batch: Any) -> tuple[Any, ...]:
+        return (self.stack_shape.pseudo_layers, batch, self.stack_shape.units)
 
     def _initial_states(self, sequences: Any) -> tuple[Any, ...]:
         if self.states:  # copies: PyTorch overwrites a variable while its graph still needs it
             return tuple(
                 keras.ops.cast(keras.ops.copy(state), self.compute_dtype) for state in self.states
             )
-        shape = library.states_shape(self.stack_shape, keras.ops.shape(sequences)[0])
+        shape = self._states_shape(keras.ops.shape(sequences)[0])
         return (keras.ops.zeros(shape, self.compute_dtype),) * len(self._state_names)
+
+
+def _padding(mask: Any) -> tuple[Any, Any]:
+    """Return the unmasked steps of every sequence, and whether all padding is behind them."""
+    counts = keras.ops.cast(mask, "int32")
+    has_begun = keras.ops.all(counts[:, 0] == 1)
+    never_again = keras.ops.all(counts[:, 1:] <= counts[:, :-1])
+    return keras.ops.sum(counts, axis=1), keras.ops.logical_and(has_begun, never_again)

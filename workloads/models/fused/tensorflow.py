@@ -2,74 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from workloads.models.canonical_weights import StackShape
-from workloads.models.fused import LEFT_PADDED, SCOPE, LibraryCall
+from workloads.models.fused import LEFT_PADDED, SCOPE
+
+if TYPE_CHECKING:
+    from workloads.models.fused.fused_stack import FusedStack
 
 
 def run_stack(
-    call: LibraryCall,
+    layer: FusedStack,
     sequences: Any,
-    weights: Any,
     states: tuple[Any, ...],
-    mask: Any,
+    lengths: Any,
+    is_right_padded: Any,
     *,
     training: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return outputs (batch, steps, directions·units), final states (batch, pseudo-layers, units).
+    """Return outputs and final states.
 
-    `is_training` prepares the backward pass, and is always on, as in Keras' own cuDNN layers.
+    With `time_major=False` the operation labels states as (batch, pseudo-layers, units). It never
+    transposes them: the memory stays cuDNN's (pseudo-layers, batch, units), and so a reshape
+    converts them. `is_training` prepares the backward pass, and is always on, as in Keras' own
+    cuDNN layers.
     """
-    shape = call.shape
+    shape = layer.stack_shape
+    batch, steps = tf.unstack(tf.shape(sequences)[:2])
+    if lengths is None:
+        lengths = tf.fill([batch], steps)
+    else:
+        tf.debugging.Assert(is_right_padded, [LEFT_PADDED])
+    labelled = [tf.reshape(state, (batch, shape.pseudo_layers, shape.units)) for state in states]
     with tf.name_scope(SCOPE):
-        outputs, hidden, carry, _, _ = tf.raw_ops.CudnnRNNV3(
+        outputs, *final, _, _ = tf.raw_ops.CudnnRNNV3(
             input=sequences,
-            input_h=states[0],
-            input_c=states[1] if shape.cell == "lstm" else tf.constant(0, sequences.dtype),
-            params=_params(shape, weights),
-            sequence_lengths=_lengths(sequences, mask),
+            input_h=labelled[0],
+            input_c=labelled[1] if shape.cell == "lstm" else tf.constant(0, sequences.dtype),
+            params=_params(shape, layer.weights_buffer.value),
+            sequence_lengths=lengths,
             rnn_mode=shape.cell,
             input_mode="linear_input",
             direction="bidirectional" if shape.bidirectional else "unidirectional",
-            dropout=call.dropout if training else 0.0,
-            seed=call.seed,
+            dropout=layer.dropout if training else 0.0,
+            seed=layer.seed,
             is_training=True,
             time_major=False,
         )
-    return outputs, (hidden, carry) if shape.cell == "lstm" else (hidden,)
-
-
-def states_shape(shape: StackShape, batch: Any) -> tuple[Any, ...]:
-    """Return the shape of the states."""
-    return (batch, shape.pseudo_layers, shape.units)
-
-
-def last_output(shape: StackShape, hidden: Any) -> Any:
-    """Return the last layer's final hidden states: (batch, directions·units)."""
-    last = hidden[:, -shape.directions :]
-    return tf.reshape(last, (-1, shape.directions * shape.units))
+    return outputs, tuple(
+        tf.reshape(state, (shape.pseudo_layers, -1, shape.units)) for state in final[: len(states)]
+    )
 
 
 def _params(shape: StackShape, weights: Any) -> Any:
     """Return the buffer, with a gradient of zero for the recurrent biases that are not trained."""
     if shape.trained_biases is None:
         return tf.convert_to_tensor(weights)
-    biases_size = shape.trained_biases.size
-    matrices, biases = tf.split(weights, [shape.matrices_size, biases_size])
+    matrices, biases = tf.split(weights, [shape.matrices_size, shape.trained_biases.size])
     return tf.concat([matrices, biases * tf.constant(shape.trained_biases, biases.dtype)], axis=0)
-
-
-def _lengths(sequences: Any, mask: Any) -> Any:
-    """Return the steps of every sequence; the step fails if the mask does not pad on the right."""
-    if mask is None:
-        batch, steps = tf.unstack(tf.shape(sequences)[:2])
-        return tf.fill([batch], steps)
-    counts = tf.cast(mask, tf.int32)
-    is_padded_right = tf.reduce_all(counts[:, 0] == 1) & tf.reduce_all(
-        counts[:, 1:] <= counts[:, :-1]
-    )
-    tf.debugging.Assert(is_padded_right, [LEFT_PADDED])
-    return tf.reduce_sum(counts, axis=1)

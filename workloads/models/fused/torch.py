@@ -1,56 +1,59 @@
 """PyTorch's fused RNN `torch._VF`, which `nn.LSTM` calls, on a CPU too.
 
-See `workloads.models.fused`.
-
-The weights are views of one buffer in cuDNN's layout, so that cuDNN copies nothing
-(`nn.LSTM.flatten_parameters` has the same purpose).
+See `workloads.models.fused`. The weights are views of one buffer in cuDNN's layout, so that cuDNN
+copies nothing (`nn.LSTM.flatten_parameters` has the same purpose).
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from workloads.models.canonical_weights import StackShape
-from workloads.models.fused import LEFT_PADDED, SCOPE, LibraryCall
+from workloads.models.fused import LEFT_PADDED, SCOPE
+
+if TYPE_CHECKING:
+    from workloads.models.fused.fused_stack import FusedStack
 
 
 def run_stack(
-    call: LibraryCall,
+    layer: FusedStack,
     sequences: Any,
-    weights: Any,
     states: tuple[Any, ...],
-    mask: Any,
+    lengths: Any,
+    is_right_padded: Any,
     *,
     training: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return outputs (batch, steps, directions·units), final states (pseudo-layers, batch, units).
+    """Return outputs and final states.
 
     Raises:
         ValueError: the mask pads on the left, or covers a whole sequence.
     """
-    shape = call.shape
+    if lengths is not None and not is_right_padded:
+        raise ValueError(LEFT_PADDED)
+    shape = layer.stack_shape
     function = getattr(torch._VF, shape.cell)
     initial = states if shape.cell == "lstm" else states[0]
     options = (
         True,  # biases
         shape.layers,
-        call.dropout if training else 0.0,
+        layer.dropout if training else 0.0,
         training or torch.is_grad_enabled(),  # cuDNN keeps what its backward pass needs
         shape.bidirectional,
     )
     # The scope names the call in a profile; without a profile it would cost 1 %.
     is_profiled = torch.autograd._profiler_enabled()
     with torch.profiler.record_function(SCOPE) if is_profiled else nullcontext():
-        views = _views(shape, weights)
-        if mask is None:
+        views = _views(shape, layer.weights_buffer.value)
+        if lengths is None:
             outputs, *final = function(sequences, initial, views, *options, True)
             return outputs, tuple(final)
         packed = pack_padded_sequence(
-            sequences, _lengths(mask), batch_first=True, enforce_sorted=False
+            sequences, lengths.cpu(), batch_first=True, enforce_sorted=False
         )
         outputs, *final = function(packed.data, packed.batch_sizes, initial, views, *options)
         return (
@@ -59,16 +62,6 @@ def run_stack(
             )[0],
             tuple(state.index_select(1, packed.unsorted_indices) for state in final),
         )
-
-
-def states_shape(shape: StackShape, batch: Any) -> tuple[Any, ...]:
-    """Return the shape of the states."""
-    return (shape.pseudo_layers, batch, shape.units)
-
-
-def last_output(shape: StackShape, hidden: Any) -> Any:
-    """Return the last layer's final hidden states: (batch, directions·units)."""
-    return torch.cat([hidden[-2], hidden[-1]], dim=-1) if shape.bidirectional else hidden[-1]
 
 
 def _views(shape: StackShape, weights: Any) -> list[Any]:
@@ -88,11 +81,3 @@ def _views(shape: StackShape, weights: Any) -> list[Any]:
             bias_hh if shape.cell == "gru" else bias_hh.detach(),
         ]
     return views
-
-
-def _lengths(mask: Any) -> Any:
-    """Return the steps of every sequence, on the CPU, where PyTorch needs them."""
-    mask = mask.cpu()
-    if not (mask[:, 0].all() and (mask[:, 1:] <= mask[:, :-1]).all()):
-        raise ValueError(LEFT_PADDED)
-    return mask.sum(1)
