@@ -1,23 +1,25 @@
-"""The sections on the figures of arms: measures, by hardware, by size, by epoch and by phase."""
+"""The sections on the figures of arms: by hardware, size, epoch and phase; energy and cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from statistics import median
+from typing import TypeAlias
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.arms.best_configs import ACCURACIES
 from orchestrator.analysis.arms.over_time import PHASES, LearningCurve, PhaseSplit, TelemetryCurves
-from orchestrator.analysis.comparisons.by_size import BySize, SizeGroup
+from orchestrator.analysis.comparisons.by_size import BySize, SizeCell
 from orchestrator.analysis.measures import FRESH_ONLY, SCOPED, Measure
-from orchestrator.analysis.statistics.estimates import scaled
+from orchestrator.analysis.statistics.estimates import Spread, scaled, spread
 from orchestrator.analysis.statistics.formatting import ABSENT, number, quartiles, ratio
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.arms import Arm, HardwareUse
-from orchestrator.report.document import Column, Section, Table, make_table
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import FinishedTrial
+from orchestrator.report.document import Column, Row, Section, Table, make_table
 from orchestrator.report.prose import paragraphs
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.wording import ArmNames, grouped
 
 _BY_HARDWARE = (
     *("samples_per_s", "sample_us", "epoch_s", "val_accuracy", "val_bits_per_char"),
@@ -46,6 +48,21 @@ _CURVES = (
 )
 
 
+_ENERGY = (
+    Measure("energy_j", "energy", "J"),
+    Measure("energy_gpu_j", "GPUs only", "J"),
+    Measure("energy_per_sample_j", "per sample", "mJ", per=1e-3),
+    Measure("mean_power_w", "power", "W"),
+)
+_COST = (
+    Measure("cost_usd", "per trial", "USD"),
+    Measure("train_cost_usd", "timed epochs", "USD"),
+)
+
+_Group: TypeAlias = tuple[tuple[Arm, str], list[FinishedTrial]]
+"""The trials of one arm with one qualifier, such as the scope of an energy."""
+
+
 def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the measures of each arm: median and quartiles."""
     rows = summary.arms
@@ -55,26 +72,20 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
     extras = (m for m in summary.expenses if m.metric == "epoch_s" and m.metric not in own)
     measures = (*summary.measures, *extras)
 
-    def figure(arm: ArmSummary, measure: Measure) -> str:
-        spread = arm.measures.get(measure.metric)
-        partial_n = f" n={spread.n}" if spread and spread.n != arm.used else ""
+    def figure(measure: Measure, arm: ArmSummary) -> str:
+        shown = arm.measures.get(measure.metric)
+        partial_n = f" n={shown.n}" if shown and shown.n != arm.used else ""
         return _figure(measure, arm) + partial_n
 
+    columns: list[Column[ArmSummary]] = [
+        Column("arm", lambda arm: name(arm.arm)),
+        Column("trials", lambda arm: arm.used),
+        *(Column(m.title, partial(figure, m), numeric=True) for m in measures),
+    ]
+    table = make_table(columns, rows, divisible=True)
     if len(rows) <= SIDE_BY_SIDE:
-        trials = Measure("", "trials", "")
-        by_arm: list[Column[Measure]] = [Column("measure", lambda measure: measure.title)]
-        for arm in rows:
-            by_arm.append(Column(name(arm.arm), partial(figure, arm), numeric=True))
-        table = make_table(by_arm, measures, divisible=True)
-        counts = (trials.label, *(str(arm.used) for arm in rows))
-        table = Table(table.headers, (counts, *table.rows), table.numeric, divisible=True)
-    else:
-        by_measure: list[Column[ArmSummary]] = [
-            Column("arm", lambda arm: name(arm.arm)),
-            Column("trials", lambda arm: arm.used),
-            *(Column(m.title, partial(figure, measure=m), numeric=True) for m in measures),
-        ]
-        table = make_table(by_measure, rows, divisible=True)
+        (_, *arm_names), *cells = zip(table.headers, *table.rows, strict=True)
+        table = _numbers(("measure", *arm_names), cells)
     notes = paragraphs(
         "sections/arms.j2",
         unmatched=[name(arm.arm) for arm in rows if arm.measures and not arm.matched],
@@ -92,18 +103,12 @@ def matrix(summary: ReportSummary, name: ArmNames) -> Section | None:
     if len(classes) < 2 or not any(row.measures for row in summary.arms):
         return None
 
-    def value(
-        hardware: HardwareUse, write: Callable[[ArmSummary], str], implementation: str
-    ) -> str:
-        arm = arms.get((implementation, hardware))
-        return write(arm) if arm else ""
-
     def by_hardware(title: str, write: Callable[[ArmSummary], str]) -> Table:
-        columns: list[Column[str]] = [Column(title, str)]
-        for hardware in classes:
-            columns.append(Column(str(hardware), partial(value, hardware, write), numeric=True))
-        implementations = dict.fromkeys(row.arm.implementation for row in summary.arms)
-        return make_table(columns, implementations, divisible=True)
+        rows = [
+            (own, *(write(arm) if (arm := arms.get((own, used))) else "" for used in classes))
+            for own in dict.fromkeys(row.arm.implementation for row in summary.arms)
+        ]
+        return _numbers((title, *map(str, classes)), rows)
 
     every = (*summary.measures, *summary.expenses)
     measures = [measure for measure in every if measure.metric in _BY_HARDWARE]
@@ -117,6 +122,11 @@ def matrix(summary: ReportSummary, name: ArmNames) -> Section | None:
         measure_notes=_measure_notes(summary, measures),
     )
     return Section("Hardware × implementation", tables=tuple(tables), paragraphs=notes)
+
+
+def _numbers(headers: Row, rows: Iterable[Row]) -> Table:
+    """Make a table whose columns all have numbers, except the names of the rows."""
+    return Table(headers, tuple(rows), frozenset(range(1, len(headers))), divisible=True)
 
 
 def _speedup(arm: ArmSummary) -> str:
@@ -156,17 +166,14 @@ def sizes(summary: ReportSummary, name: ArmNames) -> Section | None:
 
 
 def _by_param(by_size: BySize, unit: str, name: ArmNames) -> Table:
-    def value(group: SizeGroup, arm: Arm) -> str | None:
-        (cell,) = (cell for cell in group.cells if cell.arm == arm)
+    def text(cell: SizeCell) -> str:
         if cell.speedup is not None:
             return ratio(cell.speedup)
-        return f"{quartiles(cell.time)} {unit}" if cell.time else None
+        return f"{quartiles(cell.time)} {unit}" if cell.time else ABSENT
 
-    columns: list[Column[Arm]] = [Column(by_size.param, name)]
-    for group in by_size.groups:
-        title = f"{group.label} (n={len(group.blocks)})"
-        columns.append(Column(title, partial(value, group), numeric=True))
-    return make_table(columns, [cell.arm for cell in by_size.groups[0].cells], divisible=True)
+    titles = (f"{group.label} (n={len(group.blocks)})" for group in by_size.groups)
+    rows = zip(*(group.cells for group in by_size.groups), strict=True)
+    return _numbers((by_size.param, *titles), [(name(row[0].arm), *map(text, row)) for row in rows])
 
 
 def learning(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -205,20 +212,19 @@ def phases(summary: ReportSummary, name: ArmNames) -> Section | None:
     columns: list[Column[PhaseSplit]] = [
         Column("seconds of", lambda split: name(split.arm)),
         Column("trials", lambda split: split.trials),
+        *(
+            Column(p.removesuffix("_s"), partial(_phase, p), numeric=True, optional=True)
+            for p in PHASES
+        ),
     ]
-    for phase in PHASES:
-        seconds = partial(_seconds_of, phase)
-        columns.append(
-            Column(phase.removesuffix("_s"), seconds, show=_seconds, numeric=True, optional=True)
-        )
     has_slices = any("timed_s" in split.seconds for split in splits)
     notes = paragraphs("sections/phases.j2", has_slices=has_slices)
     table = make_table(columns, splits, divisible=True)
     return Section("Time by phase", tables=(table,), paragraphs=notes)
 
 
-def _seconds_of(phase: str, split: PhaseSplit) -> float | None:
-    return split.seconds.get(phase)
+def _phase(phase: str, split: PhaseSplit) -> str | None:
+    return _seconds(split.seconds[phase]) if phase in split.seconds else None
 
 
 def _seconds(value: float) -> str:
@@ -242,3 +248,55 @@ def telemetry(summary: ReportSummary, name: ArmNames) -> Section | None:
 def _curve(key: str, per: float, trial: TelemetryCurves) -> str | None:
     values = [value * per for value in trial.curves.get(key, ()) if value is not None]
     return f"{median(values):.0f}, at most {max(values):.0f}" if values else None
+
+
+def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """List energy by scope, as unlike scopes are not comparable, and cost with its basis.
+
+    Return None if no energy was measured and nothing has a price.
+    """
+    complete = [trial for trial in summary.trials if trial.status == "complete"]
+    energies = _groups(summary, _ENERGY, lambda trial: trial.telemetry.energy_scope)
+    costs = _groups(summary, _COST, lambda trial: trial.cost_basis)
+    if not energies and not costs:
+        return None
+    arm: Column[_Group] = Column("arm", lambda group: name(group[0][0]))
+    trials: Column[_Group] = Column("trials", lambda group: len(group[1]))
+    scope: Column[_Group] = Column("energy of", lambda group: group[0][1])
+    basis: Column[_Group] = Column("price", lambda group: group[0][1])
+    tables = []
+    if energies:
+        tables.append(make_table([arm, scope, trials, *map(_column, _ENERGY)], energies))
+    if costs:
+        tables.append(make_table([arm, trials, *map(_column, _COST), basis], costs))
+    notes = paragraphs(
+        "sections/energy_and_cost.j2",
+        has_energy=bool(energies),
+        has_cost=bool(costs),
+        is_shared=any("cost_usd" in t.metrics and t.arm.measure == "timing" for t in complete),
+        absent=[reason for trial in complete if (reason := trial.telemetry.energy_absent)],
+    )
+    return Section("Energy and cost", tables=tuple(tables), paragraphs=notes)
+
+
+def _column(measure: Measure) -> Column[_Group]:
+    def value(group: _Group) -> Spread | None:
+        metric = measure.metric
+        return spread([t.metrics[metric] / measure.per for t in group[1] if metric in t.metrics])
+
+    return Column(measure.label, value, measure.unit, quartiles, optional=True)
+
+
+def _groups(
+    summary: ReportSummary,
+    measures: Sequence[Measure],
+    qualifier: Callable[[FinishedTrial], str | None],
+) -> list[_Group]:
+    """Group the complete trials that have one of the measures, by arm and qualifier."""
+    groups = grouped(
+        ((trial.arm, qualifier(trial) or ABSENT), trial)
+        for trial in summary.trials
+        if trial.status == "complete" and any(m.metric in trial.metrics for m in measures)
+    )
+    place = {arm.arm: i for i, arm in enumerate(summary.arms)}
+    return sorted(groups.items(), key=lambda group: (place[group[0][0]], group[0][1]))

@@ -1,15 +1,16 @@
-"""The sections on configs chosen after the fact: the best of each arm, and the Pareto fronts."""
+"""The sections on single configs: the best of each arm, Pareto fronts, and published results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
-from orchestrator.analysis.arms.best_configs import Best, ParetoPoint, TradeOff
+from orchestrator.analysis.arms.best_configs import Best, ParetoPoint, PublishedComparison, TradeOff
 from orchestrator.analysis.measures import SCOPED
-from orchestrator.analysis.statistics.formatting import number
+from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.document import Column, Section, make_table
+from orchestrator.report.document import Column, Section, Table, make_table
 from orchestrator.report.prose import paragraphs
 from orchestrator.report.wording import ArmNames, config_text, energy_kinds
 
@@ -29,6 +30,10 @@ _UNITS = {
     "peak_rss_mib": "MiB",
     "peak_gpu_mib": "MiB",
 }
+
+
+_Result: TypeAlias = tuple[str, str, str, Mapping[str, float], str]
+"""Origin, implementation, hardware, metrics, and config of a published or a measured result."""
 
 
 def best_of_arm(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -77,15 +82,12 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
         columns.append(Column("energy of", lambda point: point.scope, numeric=True))
     columns.append(Column("trials", lambda point: point.repeats))
     configs = sorted({point.block: config_text(point.config) for point in shown}.items())
+    own_tables = []
     if max(len(config) for _, config in configs) <= _CONFIG_WIDTH:
         columns.append(Column("config", lambda point: config_text(point.config)))
-        tables = [make_table(columns, shown)]
     else:
-        by_block: list[Column[tuple[int, str]]] = [
-            Column("block", lambda item: item[0], numeric=False),
-            Column("config", lambda item: item[1]),
-        ]
-        tables = [make_table(columns, shown), make_table(by_block, configs)]
+        rows = tuple((str(block), config) for block, config in configs)
+        own_tables = [Table(("block", "config"), rows)]
     notes = paragraphs(
         "sections/front.j2",
         front=best,
@@ -96,7 +98,7 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
         more=len(best.points) - FRONT_ROWS,
     )
     title = "Best config" if len(best.objectives) == 1 else "Pareto-best configs"
-    return Section(title, tables=tuple(tables), paragraphs=notes)
+    return Section(title, tables=(make_table(columns, shown), *own_tables), paragraphs=notes)
 
 
 def _value(metric: str, point: ParetoPoint) -> float:
@@ -154,3 +156,38 @@ def _ends(trade_off: TradeOff, name: ArmNames) -> list[tuple[TradeOff, ParetoPoi
 def _expense(row: tuple[TradeOff, ParetoPoint, str]) -> str:
     metric = row[0].expense
     return f"{number(row[1].values[metric])} {_UNITS.get(metric, '')}".strip()
+
+
+def published(summary: ReportSummary, _: ArmNames) -> Section | None:
+    """List every published row, and under it the nearest measured config of each arm."""
+    matches = summary.published
+    if not matches:
+        return None
+    metrics = dict.fromkeys(metric for match in matches for metric in match.row.metrics)
+    columns: list[Column[_Result]] = [
+        Column("", lambda row: row[0]),
+        Column("implementation", lambda row: row[1]),
+        Column("hardware", lambda row: row[2]),
+        *(Column(metric, partial(_metric, metric)) for metric in metrics),
+        Column("config", lambda row: row[4]),
+    ]
+    sources = dict.fromkeys(
+        f"{match.row.source}{f' ({match.row.note})' if match.row.note else ''}" for match in matches
+    )
+    table = make_table(columns, [row for match in matches for row in _results(match)])
+    notes = paragraphs("sections/published.j2", sources=sources)
+    return Section("Published results", tables=(table,), paragraphs=notes)
+
+
+def _metric(metric: str, result: _Result) -> float | None:
+    return result[3].get(metric)
+
+
+def _results(match: PublishedComparison) -> Iterator[_Result]:
+    row = match.row
+    yield "published", row.implementation, row.hardware, row.metrics, config_text(row.config)
+    for own in match.measured:
+        arm, differs = own.arm, "; ".join(own.differs) or "the same"
+        yield "here", arm.implementation, str(arm.hardware), own.values, differs
+    if not match.measured:
+        yield "here", "not measured", ABSENT, {}, ABSENT

@@ -5,11 +5,17 @@ from __future__ import annotations
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.prose import bullets
-from orchestrator.report.sections.arms import arms, learning, matrix, phases, sizes, telemetry
-from orchestrator.report.sections.best_configs import best_of_arm, front, fronts
+from orchestrator.report.sections.arms import (
+    arms,
+    learning,
+    matrix,
+    phases,
+    sizes,
+    spending,
+    telemetry,
+)
+from orchestrator.report.sections.best_configs import best_of_arm, front, fronts, published
 from orchestrator.report.sections.crossovers import compiling, crossovers
-from orchestrator.report.sections.energy_and_cost import spending
-from orchestrator.report.sections.published import published
 from orchestrator.report.sections.speedups import contrasts, speed
 from orchestrator.report.sections.targets import attainment
 from orchestrator.report.sections.validity import left_out, validity
