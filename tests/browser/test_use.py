@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import samples
 from tests.browser.conftest import Open
+from tests.orchestrator.report import samples
+from tests.orchestrator.sample_records import CPU, GPU
 
 pytestmark = pytest.mark.full
 
@@ -25,22 +26,21 @@ def test_trials_are_filtered_by_keyboard_and_counted(open_page: Open) -> None:
     page = open_page(samples.rich()).page
     count = page.locator("#trial-count[role=status]")
     page.get_by_label("Hardware", exact=True).focus()
-    page.keyboard.type("Tesla")
-    assert set(column(page, "arm")) == {
-        f"{name} on {samples.HARDWARE[2]}" for name in samples.IMPLEMENTATIONS
-    }  # fmt: skip
-    assert count.inner_text() == "Showing 1–50 of 112 matching trials of 308"
+    page.keyboard.type("NVIDIA")
+    record = samples.rich()
+    assert set(column(page, "arm")) == {str(arm) for arm in record.arms if arm.hardware == GPU}
+    assert count.inner_text() == "Showing 1–50 of 112 matching trials of 224"
     page.keyboard.press("Tab")
-    page.keyboard.type("torch")
-    assert set(column(page, "arm")) == {f"torch/fused on {samples.HARDWARE[2]}"}
+    page.keyboard.type("tensorflow/cudnn")
+    assert set(column(page, "arm")) == {f"tensorflow/cudnn on {GPU}"}
     page.get_by_role("button", name="Clear filters").press("Enter")
-    page.get_by_text("Showing 1–50 of 308 trials").wait_for()
+    page.get_by_text("Showing 1–50 of 224 trials").wait_for()
     page.get_by_label("Outcome").select_option("failed")
     assert column(page, "outcome") == ["failed", "failed"]
     page.get_by_label("Text (config, node, run, failure)").fill("15,109 mib")
     assert len(column(page, "arm")) == 2
     page.get_by_label("Text (config, node, run, failure)").fill("no such thing")
-    assert count.inner_text() == "None of 308 trials matches"
+    assert count.inner_text() == "None of 224 trials matches"
 
 
 def test_trials_are_sorted_by_keyboard(open_page: Open) -> None:
@@ -76,9 +76,9 @@ def test_a_trials_details_show_its_run_config_and_failure(open_page: Open) -> No
 def test_pages_of_trials_are_turned(open_page: Open) -> None:
     page = open_page(samples.rich()).page
     assert page.get_by_role("button", name="Previous").is_disabled()
-    for _ in range(6):
+    for _ in range(4):
         page.get_by_role("button", name="Next").press("Enter")
-    assert page.locator("#trial-count").inner_text() == "Showing 301–308 of 308 trials"
+    assert page.locator("#trial-count").inner_text() == "Showing 201–224 of 224 trials"
     assert page.get_by_role("button", name="Next").is_disabled()
 
 
@@ -91,7 +91,7 @@ def test_plotted_series_can_be_chosen_by_keyboard(open_page: Open) -> None:
     expect(bars).to_have_count(before - len(samples.small().arms))
     points = page.locator("#figure-speedups .plot .mark-symbol.role-mark path")
     all_points = points.count()
-    page.get_by_label("Hardware in plots").select_option(str(samples.HARDWARE[1]))
+    page.get_by_label("Hardware in plots").select_option(str(CPU))
     expect(points).not_to_have_count(all_points)
     assert points.count() > 0
     page.get_by_label("Hardware in plots").select_option("")

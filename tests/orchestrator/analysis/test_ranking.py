@@ -15,7 +15,7 @@ from orchestrator.core.trial import Config
 from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import most_by_chance
 from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
-from tests.orchestrator.report.large_sweep import large
+from tests.orchestrator.report.samples import large
 from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import (
     CPU,

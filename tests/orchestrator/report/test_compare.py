@@ -24,10 +24,8 @@ from orchestrator.report.compare import (
     compare,
     failing,
     read_report,
-    to_document,
 )
 from orchestrator.report.formats.json_format import VERSION
-from orchestrator.report.formats.text import to_text
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.cli.typed_commands import Run, typed
 from tests.orchestrator.sample_hardware import on_cpu
@@ -54,24 +52,19 @@ def measured(
 ) -> SweepRecord:
     """Make a sweep in which the last arm takes `factor` times as long as the others."""
     dice = random.Random(seed)
-    factors = {**dict.fromkeys(arms, 1.0), arms[-1]: factor}
-    trials = [
-        change(
-            trial(
-                arm,
-                block,
-                step_ms=5.0 * (block + 1) * factors[arm] * dice.lognormvariate(0, noise),
-                val_accuracy=accuracy + dice.gauss(0, 0.001),
-                trainer_trials=0,
-            )
-        )
-        for block in range(configs)
-        for arm in arms
-    ]
+    trials = []
+    for block in range(configs):
+        for arm in arms:
+            step_ms = 5.0 * (block + 1) * (factor if arm == arms[-1] else 1.0)
+            metrics = {
+                "step_ms": step_ms * dice.lognormvariate(0, noise),
+                "val_accuracy": accuracy + dice.gauss(0, 0.001),
+            }
+            trials.append(change(trial(arm, block, metrics=metrics, trainer_trials=0)))
     return sweep(trials, arms, **{"datasets": (DIGITS,), "settings": SETTINGS, **changes})
 
 
-def multiplied(factor: float, **metrics: float) -> Change:
+def adding(factor: float = 1.0, **metrics: float) -> Change:
     """Return a change that adds metrics, multiplied on XLA; configs differ a little."""
 
     def change(finished: FinishedTrial) -> FinishedTrial:
@@ -93,9 +86,9 @@ def failed(arm: Arm, failure: str = "error: no kernel image", blocks: int = 8) -
     return change
 
 
-def between(before: SweepRecord, after: SweepRecord, margin: float = 0.05) -> Changes:
+def between(before: SweepRecord, after: SweepRecord) -> Changes:
     one = Side("old", replace(before, run_id="before"))
-    return compare(one, Side("new", replace(after, run_id="after")), margin)
+    return compare(one, Side("new", replace(after, run_id="after")))
 
 
 def verdicts(changes: Changes) -> list[str]:
@@ -122,7 +115,6 @@ def test_each_arm_is_compared_with_itself(factor: float, verdict: str) -> None:
     assert [arm.after for arm in failing(changes, ["changed"])] == (
         [XLA] if verdict in ("faster", "slower") else []
     )
-    to_text(to_document(changes))
 
 
 def test_configs_are_matched_independently_of_their_block_and_of_fixed_settings() -> None:
@@ -166,17 +158,14 @@ def test_disturbed_trials_count_only_if_too_few_are_quiet(
     assert (arm.verdict, len(arm.comparison.pairs)) == (verdict, pairs)
     assert arm.comparison.quiet_only == (configs == 8)
     assert (XLA in dict(changes.unjudged)) == (verdict == "inconclusive")
-    assert len(failing(changes, ["slower"])) == (verdict == "slower")
 
 
 def test_other_differences_are_listed() -> None:
-    def canary(time: float) -> Change:
-        return lambda t: changed(t, metrics={**t.metrics, "canary_ms": time})
-
     environment = {"tensorflow": "2.22.0", "python": "3.11.9", "cudnn": "9.3"}
     settings = {**SETTINGS, "epochs": 5}
-    after = measured(environment=environment, settings=settings, change=canary(5.0))
-    changes = between(measured(change=canary(4.0)), after)
+    before = measured(change=adding(canary_ms=4.0))
+    after = measured(environment=environment, settings=settings, change=adding(1.0, canary_ms=5.0))
+    changes = between(before, after)
     assert {(d.subject, d.name): (d.before, d.after) for d in changes.differences} == {
         ("setting", "epochs"): ("3", "5"),
         ("version", "tensorflow"): ("2.21.0", "2.22.0"),
@@ -220,8 +209,7 @@ def test_memory_and_compile_times_are_compared(
     metric: str, factor: float, verdict: str, ways: set[str]
 ) -> None:
     """The verdict on a need is `faster` where it grew."""
-    before = measured(change=multiplied(1.0, **{metric: 1000.0}))
-    after = measured(change=multiplied(factor, **{metric: 1000.0}))
+    before, after = (measured(change=adding(by, **{metric: 1000.0})) for by in (1.0, factor))
     changes = between(before, after)
     assert [{m: need.verdict for m, need in arm.needs.items()} for arm in changes.arms] == [
         {metric: "same"},
@@ -229,22 +217,24 @@ def test_memory_and_compile_times_are_compared(
     ]
     every: tuple[FailOn, ...] = ("slower", "faster", "worse", "larger", "changed", "inconclusive")
     assert {way for way in every if failing(changes, [way])} == ways
-    to_text(to_document(changes))
 
 
 def test_memory_is_that_of_fresh_trainers() -> None:
     def warm(finished: FinishedTrial) -> FinishedTrial:
-        own = multiplied(1.0, peak_rss_mib=1000.0, compile_s=2.0)(finished)
+        own = adding(peak_rss_mib=1000.0, compile_s=2.0)(finished)
         return changed(own, trainer_trials=3 if finished.block else 0)
 
     changes = between(measured(change=warm), measured(change=warm))
     assert [list(arm.needs) for arm in changes.arms] == [["compile_s"]] * 2
 
 
-def test_arms_of_one_side_are_listed() -> None:
+def test_arms_without_a_counterpart_or_a_complete_trial_are_unjudged() -> None:
     changes = between(measured(arms=(PORTABLE, XLA)), measured(arms=(PORTABLE, FUSED)))
     assert (changes.only_before, changes.only_after) == ((XLA,), (FUSED,))
     assert changes.unjudged == ((XLA, "only old has it"),)
+    changes = between(measured(), measured(change=failed(XLA)))
+    assert changes.unjudged == ((XLA, f"no trial of {XLA} in new is complete"),)
+    assert not changes.all_inconclusive
 
 
 def test_another_machine_is_reported_and_fails_nothing() -> None:
@@ -276,7 +266,7 @@ def test_a_change_of_all_arms_or_of_the_canary_is_attributed_to_the_machine(
     def after(finished: FinishedTrial) -> FinishedTrial:
         return changed(finished, metrics={**finished.metrics, "canary_ms": canary_ms})
 
-    before = measured(arms=arms, change=multiplied(1.0, canary_ms=10.0))
+    before = measured(arms=arms, change=adding(canary_ms=10.0))
     changes = between(before, measured(arms=arms, factor=factor, change=after, seed=2))
     assert changes.moved_together == moved
     both = tuple(
@@ -284,13 +274,6 @@ def test_a_change_of_all_arms_or_of_the_canary_is_attributed_to_the_machine(
         for t in before.trials
     )
     assert between(before, replace(before, trials=both)).moved_together == (len(arms) == 2)
-
-
-def test_arms_without_a_complete_trial_are_unjudged() -> None:
-    changes = between(measured(), measured(change=failed(XLA)))
-    assert [arm for arm, _ in changes.unjudged] == [XLA]
-    assert changes.arms[1].comparison.reason == f"no trial of {XLA} in new is complete"
-    assert not changes.all_inconclusive
 
 
 def written(record: SweepRecord, path: Path) -> Path:
@@ -312,6 +295,9 @@ def test_a_report_file_is_a_side(tmp_path: Path) -> None:
     assert changes.unjudged == stored.unjudged
 
 
+WHOLE = render(summarise(measured(1)), "json")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -319,12 +305,10 @@ def test_a_report_file_is_a_side(tmp_path: Path) -> None:
         ("not json", "another content"),
         ("[]", "another content"),
         ("{}", "received format None"),
-        (
-            '{"format": "rnnsweep-report", "version": VERSION}',
-            "another content (KeyError: 'sweep')",
-        ),
+        (f'{{"format": "rnnsweep-report", "version": {VERSION}}}', "another content (KeyError: 's"),
         ('{"format": "rnnsweep-report", "version": 3}', "version 3. Write one with `rnnsweep rep"),
-        ('{"format": "rnnsweep-plan", "version": VERSION}', "received format 'rnnsweep-plan'"),
+        (WHOLE.replace("rnnsweep-report", "rnnsweep-plan"), "received format 'rnnsweep-plan'"),
+        (WHOLE.replace('"repeats": 1', '"repeats": "one"'), "repeats: Input should be a valid int"),
     ],
 )
 def test_a_file_that_is_no_report_is_an_error(
@@ -332,15 +316,11 @@ def test_a_file_that_is_no_report_is_an_error(
 ) -> None:
     path = tmp_path / "baseline.json"
     if content is not None:
-        path.write_text(content.replace("VERSION", str(VERSION)))
+        path.write_text(content)
     with pytest.raises(InvalidSide) as error:
         read_report(path)
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
-    whole = render(summarise(measured(1)), "json")
-    path.write_text(whole.replace('"repeats": 1', '"repeats": "one"'))
-    with pytest.raises(InvalidSide, match="repeats: Input should be a valid integer"):
-        read_report(path)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.compare import Side, as_json, compare, failing, to_document
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.render import render
-from tests.orchestrator.report.large_sweep import large
+from tests.orchestrator.report.samples import large
 from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import (
     CPU,
