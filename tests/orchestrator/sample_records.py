@@ -99,6 +99,18 @@ def sweep(
     return SweepRecord(trials=tuple(trials), **fields)
 
 
+def timed(
+    times: Mapping[Arm, float], blocks: int | Sequence[int] = 8, repeats: int = 1, **changes: Any
+) -> list[FinishedTrial]:
+    """Return trials of these step times, which are a little longer in two of three blocks."""
+    return [
+        trial(arm, block, repeat, **{"step_ms": ms * (1 + 0.001 * (block % 3)), **changes})
+        for block in (range(blocks) if isinstance(blocks, int) else blocks)
+        for repeat in range(repeats)
+        for arm, ms in times.items()
+    ]
+
+
 def paired(
     blocks: int, ratio: Callable[[int], float] = lambda block: 1.25, **changes: Any
 ) -> SweepRecord:

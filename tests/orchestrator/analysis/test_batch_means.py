@@ -1,7 +1,4 @@
-"""The interval of a paired ratio from turns, on draws whose truth is known.
-
-Each of the draws is seeded: the rates below are those of the code, not of luck.
-"""
+"""Test the interval of a paired ratio from turns, on draws whose truth is known."""
 
 from __future__ import annotations
 
@@ -20,65 +17,48 @@ ROUNDS = draws(100, 400)
 
 @pytest.mark.parametrize("interval", [0.01, 0.05])
 @pytest.mark.parametrize("name", TURNS_OF)
-def test_the_interval_holds_the_truth_wherever_a_round_ends(name: str, interval: float) -> None:
+def test_the_interval_covers_the_truth_wherever_a_round_ends(name: str, interval: float) -> None:
     ended = rounds(TURNS_OF[name], interval, ROUNDS)
-    held = sum(abs(ratio.log_ratio - TRUTH) <= (ratio.half_width or 0.0) for ratio in ended)
-    assert held >= fewest_by_chance(ROUNDS, 0.95)
-    mean = math.fsum(ratio.log_ratio for ratio in ended) / ROUNDS
-    spread = float(np.std([ratio.log_ratio for ratio in ended]))
-    assert abs(mean - TRUTH) < 4 * spread / math.sqrt(ROUNDS), "ending pulls it somewhere"
-    ends = {ratio.turns for ratio in ended}
-    assert ends <= set(LOOKS)
+    covered = sum(abs(ratio.log_ratio - TRUTH) <= (ratio.half_width or 0.0) for ratio in ended)
+    assert covered >= fewest_by_chance(ROUNDS, 0.95)
+    means = [ratio.log_ratio for ratio in ended]
+    assert abs(np.mean(means) - TRUTH) < 4 * np.std(means) / math.sqrt(ROUNDS)  # no bias
+    assert {ratio.turns for ratio in ended} <= set(LOOKS)
 
 
-def test_rounds_end_early_where_turns_are_alike_and_late_where_not() -> None:
-    draw = TURNS_OF["independent"]
+def test_rounds_end_early_if_turns_scatter_little() -> None:
+    early, later, late = (
+        np.mean([ratio.turns for ratio in rounds(TURNS_OF["independent"], interval, ROUNDS)])
+        for interval in (0.05, 0.02, 0.01)
+    )
+    assert 12 <= early < later < 24 < late < 80
 
-    def mean_turns(interval: float) -> float:
-        return math.fsum(ratio.turns for ratio in rounds(draw, interval, ROUNDS)) / ROUNDS
 
-    assert 12 <= mean_turns(0.05) < mean_turns(0.02) < 24 < mean_turns(0.01) < 80
-
-
-def test_strong_resemblance_from_turn_to_turn_widens_the_interval() -> None:
+def test_autocorrelation_of_turns_widens_the_interval() -> None:
     draw = np.random.default_rng(7)
-    held, naive = 0, 0
+    covered, naive = 0, 0
     for _ in range(ROUNDS):
         noise = (0.02 * smooth(draw, TURNS, 0.61)).tolist()
         ratio = paired_ratio(noise)
-        held += abs(ratio.log_ratio) <= (ratio.half_width or 0.0)
+        covered += abs(ratio.log_ratio) <= (ratio.half_width or 0.0)
         naive += abs(ratio.log_ratio) <= 1.985 * float(np.std(noise, ddof=1)) / math.sqrt(TURNS)
-    assert naive < most_by_chance(ROUNDS, 0.75), "the turns' own spread promises too much"
-    assert held > fewest_by_chance(ROUNDS, 0.91)
+    assert naive < most_by_chance(ROUNDS, 0.75)
+    assert covered > fewest_by_chance(ROUNDS, 0.91)
 
 
-def test_looks_are_few_and_a_factor_apart() -> None:
+def test_several_looks_widen_the_interval() -> None:
     assert LOOKS == (12, 17, 24, 34, 48, 68, 96)
-    assert planned_looks(6, 6) == (6,)
-    assert planned_looks(3, 4) == (3, 4)
-    for least in range(1, 40):
-        for most in range(least, 200, 7):
-            looks = planned_looks(least, most)
-            assert looks[-1] == most
-            assert least <= looks[0]
-            assert sorted(set(looks)) == list(looks)
-
-
-def test_each_of_several_looks_promises_less() -> None:
+    assert (planned_looks(6, 6), planned_looks(3, 4)) == ((6,), (3, 4))
     turns = [0.01 * (-1) ** turn + 0.001 * turn for turn in range(24)]
     once, often = paired_ratio(turns), paired_ratio(turns, looks=7)
     assert once.log_ratio == often.log_ratio
     assert (often.half_width or 0) > 1.3 * (once.half_width or 0)
 
 
-def test_turns_that_fill_no_batch_count_in_the_mean() -> None:
-    ratio = paired_ratio([1.0, *[0.0] * 20])
-    assert ratio.turns == 21
+def test_few_turns() -> None:
+    ratio = paired_ratio([1.0, *[0.0] * 20])  # the first one fills no batch, but counts in the mean
+    assert (ratio.turns, ratio.half_width) == (21, 0.0)
     assert ratio.log_ratio == pytest.approx(1 / 21)
-    assert ratio.half_width == 0.0
-
-
-def test_one_turn_has_no_interval() -> None:
-    assert paired_ratio([0.5]) == PairedRatio(1, 0.5, None)
-    assert paired_ratio([0.5]).interval is None
+    one = paired_ratio([0.5])
+    assert (one, one.interval) == (PairedRatio(1, 0.5, None), None)
     assert PairedRatio(12, 0.0, math.log(1.02)).interval == pytest.approx(0.02)

@@ -15,10 +15,10 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
-from orchestrator.report.render import render, summarise
+from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import fewest_by_chance
 from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
-from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, changed, disturb
+from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, changed
 from tests.profiles import draws
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS * 2]
@@ -41,7 +41,7 @@ def break_even_of(record: SweepRecord) -> BreakEven:
     return pair
 
 
-def test_the_known_break_even_is_estimated_and_reported() -> None:
+def test_the_known_break_even_is_estimated() -> None:
     """XLA compiles 3 s longer and saves 2 ms a step, which pays after 1,500 steps."""
     record = compiling_sweep(3.0, 2.0)
     pair = break_even_of(record)
@@ -49,9 +49,6 @@ def test_the_known_break_even_is_estimated_and_reported() -> None:
     assert pair.steps is not None
     assert pair.steps.low < 1500 < pair.steps.high
     assert pair.steps.value == pytest.approx(1500, rel=0.1)
-    shown = " ".join(render(summarise(record), "text").split())
-    steps = f"{float(f'{pair.steps.value:.3g}'):,.0f}"
-    assert f"which pays off after {steps} steps" in shown
 
 
 def test_the_interval_has_its_nominal_coverage() -> None:
@@ -124,16 +121,6 @@ def test_fresh_trainers_are_excluded_unless_all_are_fresh(
     assert (pair.verdict, pair.trainers) == ("pays", trainers)
     assert pair.steps is not None
     assert pair.steps.low < 1500 < pair.steps.high
-
-
-@pytest.mark.parametrize(("blocks", "noisy"), [(16, 10), (8, 4)])
-def test_disturbed_rounds_are_excluded_if_enough_are_quiet(blocks: int, noisy: int) -> None:
-    record = compiling_sweep(3.0, 2.0, blocks=blocks)
-    pair = break_even_of(disturb(record, {XLA: range(noisy)}))
-    is_quiet = blocks - noisy >= 6
-    assert pair.verdict == ("pays" if is_quiet else "inconclusive")
-    assert len(pair.blocks) == (blocks - noisy if is_quiet else blocks)
-    assert is_quiet or "4 of 8 blocks were quiet" in (pair.reason or "")
 
 
 def test_arms_on_different_hardware_are_no_pair() -> None:

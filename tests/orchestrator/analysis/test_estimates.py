@@ -29,23 +29,10 @@ from orchestrator.analysis.statistics.formatting import (
 RATIOS = st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=40)
 
 
-def test_quartiles_by_hand() -> None:
-    quartiles = spread([4.0, 1.0, 3.0, 2.0, math.nan, math.inf])
-    assert quartiles is not None
-    assert (quartiles.n, quartiles.lower_quartile, quartiles.median, quartiles.upper_quartile) == (
-        4,
-        1.75,
-        2.5,
-        3.25,
-    )
-
-
-def test_one_value_has_no_quartiles_and_none_has_no_median() -> None:
-    one = spread([5.0])
-    assert one is not None
-    assert (one.n, one.median, one.lower_quartile, one.upper_quartile) == (1, 5.0, None, None)
-    assert spread([]) is None
-    assert spread([math.nan]) is None
+def test_the_spread_is_of_finite_values() -> None:
+    assert spread([4.0, 1.0, 3.0, 2.0, math.nan, math.inf]) == Spread(4, 2.5, 1.75, 3.25)
+    assert spread([5.0]) == Spread(1, 5.0, None, None)
+    assert spread([]) is spread([math.nan]) is None
 
 
 def test_intervals_match_scipy() -> None:
@@ -124,17 +111,8 @@ def test_difference() -> None:
 
 
 def test_number_and_words() -> None:
-    assert [number(v) for v in (3, 3.0, 0.00012345, 1234.5678, math.nan)] == [
-        "3",
-        "3",
-        "0.0001234",
-        "1235",
-        "nan",
-    ]
-    assert [joined(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
-        "",
-        "a",
-        "a and b",
-        "a, b and c",
-    ]
+    numbers = [number(value) for value in (3, 3.0, 0.00012345, 1234.5678, math.nan)]
+    assert numbers == ["3", "3", "0.0001234", "1235", "nan"]
+    lists = [joined(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])]
+    assert lists == ["", "a", "a and b", "a, b and c"]
     assert [count(n, "block") for n in (0, 1, 2)] == ["0 blocks", "1 block", "2 blocks"]

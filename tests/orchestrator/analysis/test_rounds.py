@@ -1,0 +1,245 @@
+"""Test which rounds and blocks are compared: complete, of one config, quiet, and interleaved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from orchestrator.analysis.comparisons.ranking import rankings
+from orchestrator.analysis.pairing.complete_rounds import match
+from orchestrator.analysis.stopping import StoppingRule
+from orchestrator.core.arms import Arm
+from orchestrator.core.criteria import AutoBlocks
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import SliceRecord
+from orchestrator.report.render import summarise
+from tests.orchestrator.sample_hardware import in_slices
+from tests.orchestrator.sample_records import (
+    CPU,
+    GPU,
+    PORTABLE,
+    UNROLL,
+    XLA,
+    changed,
+    disturb,
+    sweep,
+    timed,
+    trial,
+)
+
+TIMES = {PORTABLE: 10.0, XLA: 8.0, UNROLL: 5.0}
+EVERY = tuple(TIMES)
+
+
+@pytest.mark.parametrize("status", ["failed", "wrong_kernel", None])
+def test_a_block_that_one_arm_did_not_complete_is_excluded_for_all(status: str | None) -> None:
+    trials = [t for t in timed(TIMES, 7) if (t.arm, t.block) != (UNROLL, 3)]
+    if status:
+        trials.append(trial(UNROLL, 3, status=status, step_ms=1e9))
+    summary = summarise(sweep(trials, EVERY))
+    assert summary.complete_blocks == (0, 1, 2, 4, 5, 6)
+    assert [len(comparison.pairs) for comparison in summary.comparisons] == [6, 6]
+    (gap,) = summary.gaps
+    assert (gap.block, gap.missing) == (3, ((UNROLL, status or "missing"),))
+
+
+def test_only_rounds_that_are_complete_on_every_arm_count() -> None:
+    trials = [trial(arm, block) for block in range(2) for arm in (PORTABLE, XLA)]
+    trials += [trial(PORTABLE, 0, 1, step_ms=1e6), trial(PORTABLE, 2, 0), trial(XLA, 2, 1)]
+    matched = match(sweep(trials))
+    assert (matched.rounds, matched.blocks) == ({(0, 0), (1, 0)}, (0, 1))
+    assert matched.gaps[0].missing == ((PORTABLE, "no shared round"), (XLA, "no shared round"))
+
+
+def test_rounds_and_blocks_of_several_configs_are_never_pooled() -> None:
+    trials = [t for t in timed({PORTABLE: 1, XLA: 1}, 7, 2) if (t.block, t.repeat) != (3, 1)]
+    other = [trial(arm, 3, 1, config={"units": 1}, step_ms=1e-9) for arm in (PORTABLE, XLA)]
+    of_round = match(sweep([*trials, trial(PORTABLE, 3, 1), other[1]]))
+    assert len(of_round.rounds) == 13
+    assert (3, 0) in of_round.rounds
+    assert of_round.gaps == ()
+    (gap,) = match(sweep([*trials, *other])).gaps
+    assert gap.missing == ((PORTABLE, "another config"), (XLA, "another config"))
+
+
+# removed arms
+
+
+def sweep_with_removed_arms(
+    removed: Sequence[Arm] = (UNROLL,), arms: Sequence[Arm] = EVERY
+) -> SweepRecord:
+    """Return a sweep with six blocks of removed arms and twelve of the others."""
+    staying = tuple(arm for arm in arms if arm not in removed)
+    made = timed({arm: TIMES.get(arm, 10.0) for arm in staying}, 12)
+    made += timed({arm: TIMES[arm] for arm in removed}, 6)
+    return sweep(made, arms, current=staying, expected_trials=12 * len(staying) + 6 * len(removed))
+
+
+def test_current_arms_are_compared_over_every_block() -> None:
+    record = sweep_with_removed_arms()
+    summary = summarise(record)
+    assert [len(comparison.pairs) for comparison in summary.comparisons] == [12, 6]
+    assert (summary.complete_blocks, summary.gaps) == (tuple(range(12)), ())
+    assert (summary.sweep.trials.missing, summary.former) == (0, (UNROLL,))
+    arms = {arm.arm: (arm.planned, arm.used, arm.trials.missing) for arm in summary.arms}
+    assert arms == {PORTABLE: (True, 12, 0), XLA: (True, 12, 0), UNROLL: (False, 6, 0)}
+    assert match(sweep(record.trials, EVERY)).blocks == tuple(range(6))  # no arm is removed
+
+
+def test_a_round_that_only_a_removed_arm_completed_is_excluded() -> None:
+    """XLA did not complete round 5, the last round of the removed arm."""
+    lacking = [t for t in sweep_with_removed_arms().trials if (t.arm, t.block) != (XLA, 5)]
+    matched = match(sweep(lacking, EVERY, current=(PORTABLE, XLA)))
+    assert [len(matched.trials[arm]) for arm in EVERY] == [11, 11, 5]
+    (gap,) = matched.gaps
+    assert (gap.block, gap.missing) == (5, ((XLA, "missing"),))
+
+
+def test_removed_arms_are_compared_with_one_another() -> None:
+    """The next start has other hardware, on which no trial has ended yet."""
+    later = Arm("tensorflow/portable", GPU)
+    matched = match(sweep(timed(TIMES, 7), (later, *EVERY), current=(later,)))
+    assert [len(matched.trials[arm]) for arm in EVERY] == [7, 7, 7]
+
+
+def test_a_ranking_of_current_arms_keeps_all_blocks() -> None:
+    (ranking,) = rankings(match(sweep_with_removed_arms()), "step_ms", 0.02)
+    assert (ranking.leader, ranking.blocks, len(ranking.behind)) == (XLA, 12, 1)
+    assert ranking.left_out == (UNROLL,)  # the fastest, but with six of twelve blocks
+    (alone,) = rankings(match(sweep_with_removed_arms(removed=(XLA, UNROLL))), "step_ms", 0.02)
+    assert (alone.leader, alone.blocks, len(alone.behind)) == (UNROLL, 6, 2)
+    complete = match(sweep(timed(TIMES, 12), EVERY, current=(PORTABLE, XLA)))
+    assert rankings(complete, "step_ms", 0.02)[0].leader == UNROLL  # it lacks no block
+
+
+def test_the_effect_of_a_param_is_estimated_from_arms_with_every_block() -> None:
+    """UNROLL is the fastest arm and has only small sizes, which is no effect of the param."""
+    times = {PORTABLE: 10.0, XLA: 10.0, UNROLL: 1.0}
+    made = [
+        trial(arm, block, step_ms=ms, config={"units": 16 if block < 6 else 32, "layers": block})
+        for arm, ms in times.items()
+        for block in range(6 if arm == UNROLL else 12)
+    ]
+    sizes = summarise(sweep(made, EVERY, current=(PORTABLE, XLA))).sizes
+    assert {size.param: size.explains for size in sizes} == {"units": 0.0, "layers": 0.0}
+
+
+# disturbed rounds
+
+
+@pytest.mark.parametrize(
+    ("noisy", "blocks", "repeats", "rounds", "reason"),
+    [
+        ({XLA: (1,), PORTABLE: (5,)}, 8, 1, {0: 1, 2: 1, 3: 1, 4: 1, 6: 1, 7: 1}, None),
+        ({XLA: (1,)}, 6, 2, {0: 2, 1: 1, 2: 2, 3: 2, 4: 2, 5: 2}, None),  # another quiet round
+        ({XLA: (1,), PORTABLE: (3,)}, 7, 1, None, None),  # too few are quiet
+        ({XLA: range(5)}, 10, 1, None, "5 of 10 blocks were quiet"),  # more than a third
+        ({XLA: range(5)}, 11, 1, dict.fromkeys(range(5, 11), 1), None),
+        ({UNROLL: range(5)}, 10, 1, dict.fromkeys(range(10), 1), None),  # not compared
+    ],
+)
+def test_disturbed_rounds_are_excluded_if_six_blocks_have_a_quiet_one(
+    noisy: Mapping[Arm, Sequence[int]],
+    blocks: int,
+    repeats: int,
+    rounds: dict[int, int] | None,
+    reason: str | None,
+) -> None:
+    trials = [
+        changed(t, disturbance={"other_processes": 43.0})
+        if t.block in noisy.get(t.arm, ()) and t.repeat == 0
+        else t
+        for t in timed(TIMES, blocks, repeats)
+    ]
+    matched = match(sweep(trials, EVERY))
+    selection = matched.select(matched.rounds, (PORTABLE, XLA))
+    every = dict.fromkeys(range(blocks), repeats)
+    assert {block: len(own) for block, own in selection.by_block.items()} == (rounds or every)
+    assert selection.quiet_only == (rounds is not None)
+    assert set(selection.disturbed) == {*noisy.get(XLA, ()), *noisy.get(PORTABLE, ())}
+    assert (selection.reason is None) == (reason is None)
+    assert (reason or "") in (selection.reason or "")
+
+
+# interleaved rounds
+
+BASE = Arm("tensorflow/portable", in_slices(CPU))
+SLICED = Arm("tensorflow/portable+xla", in_slices(CPU))
+ON_GPU = Arm("tensorflow/portable", in_slices(GPU))
+
+
+def interleaved_sweep(
+    separate_blocks: Sequence[int] = (), arms: Sequence[Arm] = (BASE, SLICED)
+) -> SweepRecord:
+    """Return a sweep in which later arms are 1.25 times as fast as the first.
+
+    In `separate_blocks` they run in a later round, and are 10 times as fast.
+    """
+
+    def fields(arm: Arm, block: int) -> dict[str, Any]:
+        late = block in separate_blocks and arm != arms[0]
+        fast = 1 if arm == arms[0] else 10 if late else 1.25
+        wobble = 1 + 0.001 * (block % 3)
+        metrics = {"step_ms": 10 * wobble / fast, "compile_s": 1.0 if arm == arms[0] else 2.0}
+        return {"metrics": metrics, "round_id": f"{block}{late}"}
+
+    return sweep([trial(arm, b, **fields(arm, b)) for b in range(8) for arm in arms], arms)
+
+
+def test_other_hardware_and_other_nodes_have_interleaved_rounds_of_their_own() -> None:
+    record = interleaved_sweep((1, 4))
+    assert match(record).not_interleaved((BASE, SLICED)) == {(1, 0), (4, 0)}
+    assert match(interleaved_sweep()).not_interleaved((BASE, SLICED)) == set()
+    away = match(interleaved_sweep((1, 4), (ON_GPU, SLICED)))
+    assert away.not_interleaved((ON_GPU, SLICED)) == set()
+    nodes = tuple(changed(t, node="a" if t.arm == BASE else "b") for t in record.trials)
+    assert match(replace(record, trials=nodes)).not_interleaved((BASE, SLICED)) == set()
+
+
+@pytest.mark.parametrize("noisy", [(), (4,), (2, 3, 4)])
+def test_all_comparisons_are_over_the_same_rounds(noisy: Sequence[int]) -> None:
+    """Block 1 was not interleaved. Three of the other seven blocks are too many to be disturbed."""
+    record = disturb(interleaved_sweep((1,)), {SLICED: noisy})
+    blocks = [b for b in range(8) if b != 1 and (b not in noisy or len(noisy) > 1)]
+    is_open = len(noisy) > 1
+    summary = summarise(record)
+    (comparison,), (ranking,), (pair,) = (
+        summary.comparisons, summary.rankings, summary.break_evens,
+    )  # fmt: skip
+    assert [pair.block for pair in comparison.pairs] == blocks
+    assert comparison.speedup is not None and comparison.speedup.value == pytest.approx(1.25)
+    assert (comparison.corrected is None) == is_open == (comparison.verdict == "inconclusive")
+    assert (comparison.not_interleaved_rounds, comparison.quiet_only) == (1, not is_open)
+    assert comparison.disturbed_blocks == tuple(noisy)
+    assert (ranking.blocks, ranking.sole) == (len(blocks), not is_open)
+    assert ranking.disturbed == (len(noisy) if is_open else 0)
+    assert ranking.reason == pair.reason == comparison.reason
+    assert [costs.block for costs in pair.blocks] == blocks
+    assert (pair.verdict == "inconclusive") == is_open
+    for crossover in summary.crossovers:
+        assert (crossover.verdict == "inconclusive") == is_open
+        assert not is_open or crossover.reason == comparison.reason
+    rule = StoppingRule(AutoBlocks(0.01, 6, 12), (BASE, SLICED), 1)
+    assert (rule.half_widths(record.trials)[SLICED, BASE] is None) == is_open
+
+
+def test_without_interleaved_rounds_there_is_nothing_to_compare() -> None:
+    summary = summarise(interleaved_sweep(range(8)))
+    assert (summary.comparisons[0].pairs, summary.rankings) == ((), ())
+
+
+def test_slices_are_not_epochs_and_waiting_for_other_arms_is_not_a_phase() -> None:
+    metrics = {"step_ms": 9.0, "queue_s": 40.0, "load_s": 1.0, "timed_s": 0.75, "cost_usd": 0.1}
+    slices = (SliceRecord(28, 0.252),) * 3
+    trials = [
+        trial(arm, block, metrics=metrics, slices=slices, round_id=str(block))
+        for block in range(6)
+        for arm in (BASE, SLICED)
+    ]
+    summary = summarise(sweep(trials, (BASE, SLICED)))
+    assert summary.learning == ()
+    assert "epoch_s" not in {measure.metric for measure in summary.expenses}
+    assert summary.phases[0].seconds == {"load_s": 1.0, "timed_s": 0.75}
