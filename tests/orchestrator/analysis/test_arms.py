@@ -1,31 +1,26 @@
-"""Test the figures of single arms, and the excluded trials."""
+"""Test the figures of single arms, the excluded trials, and the Pareto front."""
 
 from __future__ import annotations
 
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orchestrator.analysis.arms.arm_summary import KernelCount
+from orchestrator.analysis.arms.best_configs import non_dominated, pareto_front, trade_offs
 from orchestrator.analysis.measures import finite, scopes_of
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.core.trial import EpochRecord, Kernel
+from orchestrator.core.trial import EpochRecord, FinishedTrial, Kernel
 from orchestrator.report.render import summarise
-from tests.orchestrator.sample_records import (
-    PORTABLE,
-    UNROLL,
-    XLA,
-    changed,
-    paired,
-    sweep,
-    trial,
-)
+from tests.orchestrator.sample_records import PORTABLE, UNROLL, XLA, changed, paired, sweep, trial
 
 
-def median(summary: ReportSummary, metric: str, arm: Arm = PORTABLE) -> tuple[float, int] | None:
-    (arm_summary,) = (row for row in summary.arms if row.arm == arm)
-    spread = arm_summary.measures.get(metric)
+def median(summary: ReportSummary, metric: str) -> tuple[float, int] | None:
+    """Return the first arm's median of a metric, and the number of its values."""
+    spread = summary.arms[0].measures.get(metric)
     return (spread.median, spread.n) if spread else None
 
 
@@ -35,17 +30,17 @@ def test_load_and_compile_exclude_a_trainers_first_trial_and_memory_the_others()
               peak_rss_mib=800.0 + block, peak_gpu_mib=90.0 + block)
         for block in range(3)
     ]  # fmt: skip
-    summary = summarise(sweep(trials, (PORTABLE,)))
-    assert median(summary, "load_s") == (3.75, 2)
-    assert median(summary, "compile_s") == (1.0, 2)
-    assert median(summary, "peak_rss_mib") == (800.0, 1)
-    assert median(summary, "peak_gpu_mib") == (90.0, 1)
-    assert median(summary, "step_ms") == (10.0, 3)
-    later = summarise(sweep(trials[1:], (PORTABLE,)))
+    fresh = [changed(t, trainer_trials=0) for t in trials]
+    every, later, all_fresh = (
+        summarise(sweep(own, (PORTABLE,))) for own in (trials, trials[1:], fresh)
+    )
+    assert median(every, "load_s") == (3.75, 2)
+    assert median(every, "compile_s") == (1.0, 2)
+    assert median(every, "peak_rss_mib") == (800.0, 1)
+    assert median(every, "peak_gpu_mib") == (90.0, 1)
+    assert median(every, "step_ms") == (10.0, 3)
     assert median(later, "peak_rss_mib") is None
     assert "peak_rss_mib" in {measure.metric for measure in later.measures}
-    fresh = [changed(t, trainer_trials=0) for t in trials]
-    all_fresh = summarise(sweep(fresh, (PORTABLE,)))
     assert median(all_fresh, "load_s") == (4.5, 3)
     assert median(all_fresh, "peak_rss_mib") == (801.0, 3)
 
@@ -58,7 +53,6 @@ def test_medians_are_over_the_rounds_that_every_arm_completed() -> None:
     assert [(arm.matched, arm.used) for arm in summary.arms] == [(True, 3), (True, 3)]
     alone = summarise(sweep([trial(PORTABLE, 0), trial(PORTABLE, 1), trial(XLA, 2)]))
     assert [(arm.matched, arm.used) for arm in alone.arms] == [(False, 2), (False, 1)]
-    assert median(alone, "step_ms") == (10.0, 2)
 
 
 def test_an_objective_of_a_users_workload_is_a_measure() -> None:
@@ -85,14 +79,12 @@ def test_failures_are_counted_by_reason_with_the_first_message_and_run() -> None
         trial(XLA, 0, status="wrong_kernel", kernel=Kernel("cudnn", "portable", "no CudnnRNNV3")),
     ]
     rows = summarise(sweep(trials)).left_out
-    assert [(row.arm, row.status, row.reason, row.trials) for row in rows] == [
-        (PORTABLE, "failed", "time_limit", 2),
-        (PORTABLE, "failed", "crash", 1),
-        (XLA, "wrong_kernel", "wrong_kernel", 1),
+    assert [(row.arm, row.status, row.reason, row.trials, row.message) for row in rows] == [
+        (PORTABLE, "failed", "time_limit", 2, "longer than 60 s"),
+        (PORTABLE, "failed", "crash", 1, "signal 11"),
+        (XLA, "wrong_kernel", "wrong_kernel", 1, "asked cudnn, ran portable: no CudnnRNNV3"),
     ]
-    assert rows[0].message == "longer than 60 s"
     assert rows[0].run_id == "run-tensorflow/portable-0-0"
-    assert rows[2].message == "asked cudnn, ran portable: no CudnnRNNV3"
 
 
 def test_kernels_that_ran_and_complete_trials_without_proof_are_counted() -> None:
@@ -141,3 +133,100 @@ def test_scopes_are_those_of_complete_trials_with_an_energy() -> None:
     assert scopes_of(trials, ("step_ms", "mean_power_w")) == {"gpu"}
     assert scopes_of(trials, ("step_ms",)) == set()
     assert scopes_of([trial(PORTABLE, 0, energy_j=1.0)]) == {""}  # as the workload reported it
+
+
+# Pareto fronts
+
+# Few values, so that ties and equal points come up
+COSTS = st.integers(1, 3).flatmap(
+    lambda n: st.lists(st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 3.0])] * n), max_size=30)
+)
+
+
+def dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    pairs = list(zip(one, other, strict=True))
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+@given(COSTS)
+def test_the_front_is_exactly_what_nothing_dominates(costs: list[tuple[float, ...]]) -> None:
+    expected = [
+        i for i, cost in enumerate(costs) if not any(dominates(other, cost) for other in costs)
+    ]
+    assert non_dominated(costs) == expected
+
+
+def test_directions_and_arms() -> None:
+    record = sweep(
+        [
+            trial(PORTABLE, 0, val_accuracy=0.9, step_ms=20.0),
+            trial(XLA, 0, val_accuracy=0.9, step_ms=15.0),
+            trial(PORTABLE, 1, val_accuracy=0.95, step_ms=30.0),
+            trial(XLA, 1, val_accuracy=0.94, step_ms=31.0),
+        ]
+    )
+    front = pareto_front(record)
+    assert [(p.arm, p.block) for p in front.points] == [(PORTABLE, 1), (XLA, 0)]
+    assert (front.tried, front.left_out) == (4, 0)
+
+
+def test_a_point_is_the_mean_over_its_repeats_and_names_its_runs() -> None:
+    record = sweep(
+        [trial(XLA, 0, 0, step_ms=10.0), trial(XLA, 0, 1, step_ms=20.0)],
+        objectives={"step_ms": "minimize"},
+    )
+    (point,) = pareto_front(record).points
+    assert point.values == {"step_ms": 15.0}
+    assert point.repeats == 2
+    assert point.run_ids == ("run-tensorflow/portable+xla-0-0", "run-tensorflow/portable+xla-0-1")
+
+
+def test_survivors_and_incomplete_values_are_no_points() -> None:
+    trials = [
+        trial(XLA, 0, 0),
+        trial(XLA, 0, 1, status="failed"),
+        trial(XLA, 1, 0, status="wrong_kernel"),
+        *(trial(XLA, 2 + i, 0, step_ms=ms) for i, ms in enumerate((math.nan, None, math.inf))),
+        trial(XLA, 5, 0),
+    ]
+    front = pareto_front(sweep(trials))
+    assert [(p.block, p.values["step_ms"]) for p in front.points] == [(5, 10.0)]
+    assert (front.tried, front.left_out) == (1, 5)
+
+
+def energy_trial(
+    arm: Arm, block: int, scope: str, energy_j: float, repeat: int = 0
+) -> FinishedTrial:
+    return trial(arm, block, repeat, energy_j=energy_j, train_s=1.0, energy_scope=scope or None)
+
+
+def test_energies_of_different_scopes_do_not_dominate_one_another() -> None:
+    trials = [
+        energy_trial(PORTABLE, 0, "cpu_package", 500.0),
+        energy_trial(PORTABLE, 1, "cpu_package", 450.0),
+        energy_trial(XLA, 0, "gpu", 400.0),
+        energy_trial(XLA, 1, "gpu", 420.0),
+        energy_trial(XLA, 2, "", 1.0),  # the workload's own figure, of unknown scope
+    ]
+    front = pareto_front(sweep(trials, objectives={"energy_j": "minimize"}))
+    assert [(p.scope, p.block, p.values["energy_j"]) for p in front.points] == [
+        ("", 2, 1.0), ("cpu_package", 1, 450.0), ("gpu", 0, 400.0),
+    ]  # fmt: skip
+    assert front.tried == 5
+    by_time = pareto_front(sweep(trials, objectives={"train_s": "minimize"}))
+    assert {point.scope for point in by_time.points} == {""}
+
+
+def test_repeats_with_energies_of_different_scopes_are_no_point() -> None:
+    trials = [
+        energy_trial(XLA, 0, "gpu", 10.0, 0),
+        energy_trial(XLA, 0, "gpu+cpu_package", 90.0, 1),
+        energy_trial(XLA, 1, "gpu", 70.0, 0),
+        energy_trial(XLA, 1, "gpu", 90.0, 1),
+    ]
+    record = sweep(trials, objectives={"energy_j": "minimize"})
+    front = pareto_front(record)
+    assert [(point.block, point.values["energy_j"]) for point in front.points] == [(1, 80.0)]
+    assert (front.tried, front.left_out) == (1, 1)
+    fronts = [row.front for row in trade_offs(record.trials) if row.expense == "energy_j"]
+    assert [point.block for front in fronts for point in front.points] == [1]
