@@ -60,11 +60,10 @@ def test_sizes_that_were_not_measured_are_predicted_within_their_interval() -> N
     assert (model.method, model.configs) == ("ridge", 40)
     errors, inside = [], []
     for one, expectation in zip(hidden, expected, strict=True):
-        assert expectation.value is not None
-        assert expectation.low is not None
-        assert expectation.high is not None
-        errors.append(abs(expectation.value / seconds_of(one.params, one.arm) - 1))
-        inside.append(expectation.low <= one.took["trial_s"] <= expectation.high)
+        value, low, high = expectation.value, expectation.low, expectation.high
+        assert value is not None and low is not None and high is not None
+        errors.append(abs(value / seconds_of(one.params, one.arm) - 1))
+        inside.append(low <= one.took["trial_s"] <= high)
     assert np.median(errors) < 0.05
     assert 0.8 < np.mean(inside) <= 1
     assert model.median_error == pytest.approx(0.04, abs=0.02)

@@ -96,10 +96,6 @@ def test_sizes_are_whole_numbers_unless_fractions_were_tried() -> None:
     assert crossing is not None
     shown = " ".join(render(summarise(record), "text").split())
     assert f"from rate {crossing.value:.3g} on ({crossing.low:.3g}–" in shown
-    layers: list[Config] = [{"layers": size} for size in (1, 2, 3, 4) * 3]
-    record = obeying(crossing_at(2.5, param="layers"), layers, noise=0.0005)
-    shown = " ".join(render(summarise(record), "text").split())
-    assert "from 3 layers on, tensorflow/portable+xla is faster" in shown
 
 
 def test_the_interval_of_a_crossing_has_its_nominal_coverage() -> None:
@@ -126,22 +122,18 @@ def test_equal_arms_have_a_wrong_region_in_at_most_one_sweep_of_twenty() -> None
     assert wrong <= most_by_chance(sweeps, 0.05)
 
 
-def test_all_curves_of_a_report_are_corrected_as_one_family() -> None:
+def test_the_level_allows_for_all_curves_and_for_stopping() -> None:
     """With two curves, each has half of the allowed error."""
-    assert crossover_of(obeying(crossing_at(60), TWICE)).confidence == pytest.approx(0.95)
+    one = obeying(crossing_at(60), TWICE)
     configs: list[Config] = [{"units": size, "layers": n} for n in (1, 2, 3) for size in UNITS]
-    both = crossovers_of(obeying(crossing_at(60), configs)).values()
-    assert [curve.confidence for curve in both] == pytest.approx([0.975] * 2)
-
-
-def test_a_sweep_that_its_intervals_stopped_has_wider_bands() -> None:
-    record = obeying(crossing_at(70), TWICE)
-    plain = crossover_of(record).slope
-    stopped = replace(record, criteria=ReportCriteria(auto_blocks=AutoBlocks()))
-    wider = crossover_of(stopped).slope
-    assert plain is not None and wider is not None
+    two = obeying(crossing_at(60), configs)
+    stopped = replace(one, criteria=ReportCriteria(auto_blocks=AutoBlocks()))
+    levels = [[c.confidence for c in crossovers_of(r).values()] for r in (one, two, stopped)]
+    assert levels == [pytest.approx(own) for own in ([0.95], [0.975] * 2, [LEVEL])]
+    slope, wider = (crossover_of(record).slope for record in (one, stopped))
+    assert slope is not None and wider is not None
     widening = t.ppf((1 + LEVEL) / 2, len(TWICE) - 2) / t.ppf(0.975, len(TWICE) - 2)
-    assert wider.high - wider.value == pytest.approx(widening * (plain.high - plain.value))
+    assert wider.high - wider.value == pytest.approx(widening * (slope.high - slope.value))
 
 
 def test_the_shipped_sweep_separates_its_params() -> None:

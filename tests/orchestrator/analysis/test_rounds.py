@@ -50,7 +50,8 @@ def test_only_rounds_that_are_complete_on_every_arm_count() -> None:
     trials = [trial(arm, block) for block in range(2) for arm in (PORTABLE, XLA)]
     trials += [trial(PORTABLE, 0, 1, step_ms=1e6), trial(PORTABLE, 2, 0), trial(XLA, 2, 1)]
     matched = match(sweep(trials))
-    assert (matched.rounds, matched.blocks) == ({(0, 0), (1, 0)}, (0, 1))
+    assert matched.rounds == {(0, 0), (1, 0)}
+    assert matched.blocks == (0, 1)
     assert matched.gaps[0].missing == ((PORTABLE, "no shared round"), (XLA, "no shared round"))
 
 

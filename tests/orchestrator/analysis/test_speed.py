@@ -282,8 +282,9 @@ def unlike_work(*, steps: bool = True) -> SweepRecord:
     for block in range(7):
         size = 1 + block
         for arm, train_s, accuracy, step_ms in ((FAST, 60.0, 0.90, 1), (SHORT, 2.0, 0.95, 20)):
-            time = {"train_s": train_s * size, "step_ms": step_ms * size if steps else None}
-            trials.append(trial(arm, block, val_accuracy=accuracy, **time))
+            metrics = {"train_s": train_s * size, "val_accuracy": accuracy}
+            metrics |= {"step_ms": step_ms * size} if steps else {}
+            trials.append(trial(arm, block, metrics=metrics))
     objectives = {"val_accuracy": "maximize", "train_s": "minimize"}
     return sweep(trials, (FAST, SHORT), objectives=objectives)
 
