@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from orchestrator.core.records import SweepRecord
     from orchestrator.core.trial import Config
     from orchestrator.report.compare import Changes, Side
-    from orchestrator.scheduling.finish import RunResult
+    from orchestrator.scheduling.sweep import RunResult
     from orchestrator.spec import SweepSpec
 
 __all__ = ["compare", "predict", "query", "read_sweep", "run_sweep"]
@@ -95,7 +95,7 @@ def run_sweep(
     from orchestrator.core.stop_signal import Stopped, StopSignal
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.scheduling import sweep
-    from orchestrator.scheduling.watcher import LoggedProgress
+    from orchestrator.scheduling.session import Watcher
     from orchestrator.storage.home import SweepFolder, sweep_home
     from orchestrator.storage.tracking.address import tracking_uri as default_store
 
@@ -109,7 +109,7 @@ def run_sweep(
     try:
         with stop:
             return sweep.run_sweep(
-                checked, options, stop=stop, view=LoggedProgress, confirm=lambda *_: None
+                checked, options, stop=stop, view=Watcher, confirm=lambda *_: None
             )
     except Stopped as error:
         reason = error.reason or "a signal came before a trial was started"

@@ -69,7 +69,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.hardware import classify
     from orchestrator.planning.lanes import make_lanes
-    from orchestrator.planning.open_blocks import describe_opening, open_limit
+    from orchestrator.planning.objectives import describe_opening, open_limit
     from orchestrator.planning.plan import describe_plan, make_plan
     from orchestrator.planning.pricing import describe_prices
     from orchestrator.scheduling.preflight import expect_runnable

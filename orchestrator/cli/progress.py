@@ -15,8 +15,8 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import Config, Outcome, Trial
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.lane_queue import Assignment
-from orchestrator.scheduling.watcher import Watcher
+from orchestrator.scheduling.blocks import Assignment
+from orchestrator.scheduling.session import Watcher
 
 _REFRESH_PER_S = 1  # more would be work on the machine that is being measured
 _FIGURES = {"step_ms": "ms/step", "val_accuracy": "val_accuracy", "train_s": "s training"}

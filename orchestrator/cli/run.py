@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from orchestrator.cli.progress import PlainLines
     from orchestrator.core.records import SweepRecord
     from orchestrator.planning.plan import Plan
-    from orchestrator.scheduling.finish import RunResult
+    from orchestrator.scheduling.sweep import RunResult
     from orchestrator.spec import SweepSpec
 
 
@@ -121,7 +121,7 @@ def run(
 def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, log: Path) -> str:
     """Return what a person reads before a sweep starts."""
     from orchestrator.planning.lanes import make_lanes
-    from orchestrator.planning.open_blocks import describe_opening
+    from orchestrator.planning.objectives import describe_opening
     from orchestrator.planning.plan import describe_plan
     from orchestrator.planning.pricing import describe_prices
     from orchestrator.storage.tracking.address import shown

@@ -32,10 +32,8 @@ _RAY_SETTINGS = {
     "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # then Ray ends the process: see `recovery`
 }
 _ANSWER_S = 5.0
-_SHUTDOWN_S = 10.0
+_SHUTDOWN, _SHUTDOWN_S = "ray-shutdown", 10.0
 _OBJECT_STORE_BYTES = 128 * 2**20  # results are a few kilobytes; memory is the trainers'
-
-_waiting_for_head = threading.Event()
 
 
 class ClusterError(Refusal, RuntimeError):
@@ -84,16 +82,14 @@ def _leave() -> None:
     """Leave a cluster; if its head does not answer any more, do not wait for it."""
     import ray  # noqa: PLC0415
 
-    shutdown = threading.Thread(target=ray.shutdown, daemon=True, name="ray-shutdown")
+    shutdown = threading.Thread(target=ray.shutdown, daemon=True, name=_SHUTDOWN)
     shutdown.start()
     shutdown.join(_SHUTDOWN_S)
-    if shutdown.is_alive():
-        _waiting_for_head.set()
 
 
 def has_waiting_threads() -> bool:
     """Return whether threads of this process wait for a lost head, which never ends."""
-    return _waiting_for_head.is_set()
+    return any(thread.name == _SHUTDOWN for thread in threading.enumerate())
 
 
 def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> tuple[Node, ...]:
@@ -103,7 +99,7 @@ def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> t
         if address is None:
             profile = hardware.probe()
             _start(profile)
-            (ray_node,) = (node for node in ray.nodes() if node["Alive"])
+            (ray_node,) = alive_nodes()
             return (Node(ray_node["NodeID"], profile, profile.cpus, labels=_labels(ray_node)),)
         with tempfile.TemporaryDirectory(prefix="rnnsweep-code-") as folder:
             env = _runtime_env(Path(folder), workload)
@@ -116,19 +112,23 @@ def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> t
     except SystemExit as error:  # Ray takes SIGTERM for itself before it does anything else
         raise Stopped from error
     except ray.exceptions.RayError as error:
-        raise _cannot_run(error) from error
+        raise ClusterError(
+            f"a node of the Ray cluster cannot run rnnsweep's code: {last_line(error)}. The code "
+            "is copied to the nodes; install its dependencies on every node, in the Python that "
+            "runs Ray (pip install -r requirements.lock)"
+        ) from error
     except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
-        if "ersion mismatch" in str(error):
-            raise _other_versions(address, error) from error
+        if "ersion mismatch" in str(error):  # Ray's nodes exchange pickles
+            raise ClusterError(
+                f"the Ray cluster at {address} needs the same versions of Ray and Python "
+                f"everywhere; they differ here: {one_line(error, between='; ')}. rnnsweep submit "
+                "runs the sweep with the versions of the head"
+            ) from error
         raise _no_answer(address or "this machine", error) from error
 
 
 def _start(profile: NodeProfile) -> None:
-    """Start Ray here, never joining a cluster that crashed on this machine (`address="local"`).
-
-    Raises:
-        ClusterError: Ray's own use of NVML failed at a GPU that does not answer.
-    """
+    """Start Ray here, never joining a cluster that crashed on this machine (`address="local"`)."""
     import ray  # noqa: PLC0415
 
     if profile.gpu_faults and profile.gpus:  # else Ray would hand out lost GPUs, too
@@ -157,9 +157,6 @@ def _answering(address: str) -> str:
     """Return the address of a head that answers, with a numeric host: Ray hangs on a name.
 
     If nobody listens there, fail within seconds; Ray itself would try for ten minutes.
-
-    Raises:
-        ClusterError: nobody listens, or it is no address of a cluster's head.
     """
     if address == "auto":
         return address
@@ -182,24 +179,6 @@ def _no_answer(where: str, error: Exception) -> ClusterError:
     return ClusterError(
         f"no Ray cluster answers at {where}: {str(error).rstrip('.')}. Is it running (ray "
         "status), and is its authentication token here (~/.ray/auth_token or RAY_AUTH_TOKEN)?"
-    )
-
-
-def _other_versions(address: str | None, error: Exception) -> ClusterError:
-    """Explain other versions: Ray's nodes exchange pickles, so that versions must be equal."""
-    versions = one_line(error, between="; ")
-    return ClusterError(
-        f"the Ray cluster at {address} needs the same versions of Ray and Python everywhere; they "
-        f"differ here: {versions}. rnnsweep submit runs the sweep with the versions of the head"
-    )
-
-
-def _cannot_run(error: Exception) -> ClusterError:
-    """Explain a node that cannot run the code: its dependencies are missing."""
-    return ClusterError(
-        f"a node of the Ray cluster cannot run rnnsweep's code: {last_line(error)}. The code is "
-        "copied to the nodes; install its dependencies on every node, in the Python that runs Ray "
-        "(pip install -r requirements.lock)"
     )
 
 
@@ -236,9 +215,6 @@ def _expect_actors(nodes: Sequence[Node]) -> None:
     """Refuse a cluster without token authentication if this process shows it a token.
 
     Its tasks run, but Ray takes its actors for abandoned and ends them at once.
-
-    Raises:
-        ClusterError: the cluster is one of these.
     """
     import ray  # noqa: PLC0415
 
@@ -257,32 +233,30 @@ def _expect_actors(nodes: Sequence[Node]) -> None:
 
 
 def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:
-    """Probe every node that has a CPU for trials, by a task pinned to it.
-
-    A head node is often started without CPUs (`--num-cpus=0`), so that no trial runs there. A node
-    that leaves during its probe is left out.
-
-    Raises:
-        ClusterError: no node has a CPU for trials.
-    """
+    """Probe every node that has a CPU for trials; one that leaves meanwhile is left out."""
     import ray  # noqa: PLC0415
 
-    willing = [node for node in ray.nodes() if node["Alive"] and given_cpus(node)]
-    probes = [(node, begin_probe(node)) for node in willing]
+    probes = [(node, begin_probe(node)) for node in alive_nodes() if given_cpus(node)]
     profiled = []
     for node, probe in probes:
         try:
             profiled.append(as_node(node, ray.get(probe)))
         except ray.exceptions.RayError:
-            if any(n["NodeID"] == node["NodeID"] and n["Alive"] for n in ray.nodes()):
+            if any(other["NodeID"] == node["NodeID"] for other in alive_nodes()):
                 raise
     if not profiled and not may_be_empty:
-        alive = sum(node["Alive"] for node in ray.nodes())
         raise ClusterError(
-            f"no node of the Ray cluster has a CPU for trials ({alive} alive): start a node"
-            " with ray start --address HEAD:6379, without --num-cpus=0"
+            f"no node of the Ray cluster has a CPU for trials ({len(alive_nodes())} alive): start"
+            " a node with ray start --address HEAD:6379, without --num-cpus=0"
         )
     return tuple(profiled)
+
+
+def alive_nodes() -> list[Mapping[str, Any]]:
+    """Return those of `ray.nodes()` that are alive."""
+    import ray  # noqa: PLC0415
+
+    return [node for node in ray.nodes() if node["Alive"]]
 
 
 def begin_probe(ray_node: Mapping[str, Any]) -> Any:

@@ -260,11 +260,7 @@ def _submitted(details: Any) -> Submitted | None:
 
 
 def _checked(address: str) -> str:
-    """Return the address of a dashboard, if it answers.
-
-    Raises:
-        SubmissionError: it does not, or the address is of another kind.
-    """
+    """Return the address of a dashboard that answers."""
     parts = urllib.parse.urlsplit(address)
     try:
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)

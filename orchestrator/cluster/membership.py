@@ -1,7 +1,7 @@
-"""The nodes of the Ray cluster while a sweep runs, polled in a thread of its own.
+"""The nodes of the Ray cluster while a sweep runs, and requests for more to its autoscaler.
 
 A lost head never answers, so that a call to it may block. The thread that runs the sweep must
-therefore make no such call.
+therefore make no such call: the nodes are polled in a thread of its own.
 """
 
 from __future__ import annotations
@@ -10,14 +10,18 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from orchestrator.cluster.connection import as_node, begin_probe, given_cpus, pinned
+from orchestrator.cluster.connection import alive_nodes, as_node, begin_probe, given_cpus, pinned
 from orchestrator.core.errors import last_line
 from orchestrator.hardware import Node
 
+NodeRequest: TypeAlias = tuple[Mapping[str, float], Mapping[str, str]]
+"""A request for a node with these resources and these labels."""
+
 _EVERY_S = 1.0
+_WITHDRAW_S = 10.0
 
 _PROBES = 3
 """A new node is not used after so many failed probes."""
@@ -82,11 +86,9 @@ class Membership:
             return node_id in self._answered
 
     def _watch(self) -> None:
-        import ray  # noqa: PLC0415
-
         while not self._ended.wait(_EVERY_S):
             with contextlib.suppress(Exception):  # after any error, poll again
-                alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+                alive = {node["NodeID"]: node for node in alive_nodes()}
                 with self._lock:
                     self._heard_s = time.monotonic()
                     self._nodes = {id_: node for id_, node in self._nodes.items() if id_ in alive}
@@ -144,3 +146,42 @@ def _result(reference: Any) -> Any:
         return ray.get(reference)
     except Exception as error:  # noqa: BLE001 - a node that cannot answer is not used
         return error
+
+
+@contextlib.contextmanager
+def requested_nodes(requests: Sequence[NodeRequest]) -> Iterator[None]:
+    """Have the autoscaler start nodes while the block runs; nothing if there are no requests."""
+    if not requests:
+        yield
+        return
+    request_nodes(requests)
+    try:
+        yield
+    finally:
+        withdraw_request()
+
+
+def request_nodes(requests: Sequence[NodeRequest]) -> None:
+    """Replace the request to the cluster's autoscaler, if it has one, by these nodes.
+
+    Version 2 of Ray's autoscaler reads the labels (`RAY_enable_autoscaler_v2=1` at the head, unless
+    it is the default). Version 1 starts any node with the resources.
+    """
+    from ray.autoscaler.sdk import request_resources  # noqa: PLC0415
+
+    request_resources(
+        bundles=[dict(bundle) for bundle, _ in requests],
+        bundle_label_selectors=[dict(labels) for _, labels in requests] or None,
+    )
+
+
+def withdraw_request() -> None:
+    """Withdraw the request, which would keep idle nodes alive; do not wait for a lost head."""
+
+    def withdraw() -> None:
+        with contextlib.suppress(Exception):
+            request_nodes([])
+
+    thread = threading.Thread(target=withdraw, daemon=True, name="autoscaler-request")
+    thread.start()
+    thread.join(_WITHDRAW_S)

@@ -27,24 +27,19 @@ def matching_classes(
 
     Without a class it means one device of each node: its GPUs, or its CPU if it has no GPU.
     """
-    classes: list[HardwareClass] = []
-    with_gpus = {
-        node.id
-        for hardware_class in hardware
-        if hardware_class.device == "gpu"
-        for node in hardware_class.nodes
-    }
-    for hardware_class in hardware:
-        if entry.selector is not None and not hardware_class.matches(entry.selector):
+    gpu_ids = {node.id for group in hardware if group.device == "gpu" for node in group.nodes}
+    classes = []
+    for group in hardware:
+        if entry.selector is not None and not group.matches(entry.selector):
             continue
-        is_spare_cpu = entry.selector is None and hardware_class.device == "cpu"
+        is_spare_cpu = entry.selector is None and group.device == "cpu"
         nodes = tuple(
             node
-            for node in hardware_class.nodes
-            if carries(node.labels, entry.labels) and not (is_spare_cpu and node.id in with_gpus)
+            for node in group.nodes
+            if carries(node.labels, entry.labels) and not (is_spare_cpu and node.id in gpu_ids)
         )
         if nodes:
-            classes.append(replace(hardware_class, nodes=nodes))
+            classes.append(replace(group, nodes=nodes))
     return classes
 
 
@@ -97,8 +92,8 @@ def arm_ineligibility_reason(
 ) -> str | None:
     """Return why the implementation cannot run some config of the spec there; None if it can."""
     workload = registry.find_workload(spec.workload)
-    if not workload.is_built_in:
-        return None  # its implementations are names of its own
+    if not workload.is_built_in:  # its implementations are names of its own
+        return None
     parsed = implementations.parse_implementation(implementation)
 
     def reason_of(settings: Mapping[str, Any]) -> str | None:
@@ -108,11 +103,10 @@ def arm_ineligibility_reason(
 
     if spec.search.listed:
         return _listed_config_reason(spec.written_settings(), spec.search.listed, reason_of)
-    for settings, because in _variants(spec, workload):
-        reason = reason_of(settings)
-        if reason is not None:
-            return f"{reason}{because}"
-    return None
+    reasons = (
+        f"{why}{because}" for s, because in _variants(spec, workload) if (why := reason_of(s))
+    )
+    return next(reasons, None)
 
 
 def _listed_config_reason(

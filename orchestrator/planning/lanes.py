@@ -6,17 +6,14 @@ would be lost. So arms that exclude each other on a node share one placement sha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.hardware import Node
 from orchestrator.planning.plan import Plan, PlannedArm
 from workloads.protocol import Device
-
-if TYPE_CHECKING:
-    from ray.tune import PlacementGroupFactory
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,33 +73,23 @@ def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
     GPU arm of a machine with one GPU share one shape, all of its CPUs and the GPU, so that they
     mix in random order; where there are several GPUs the two take turns.
     """
-    nodes: dict[str, Node] = {}
-    arms: dict[str, list[PlannedArm]] = {}
-    hardware: dict[frozenset[str], dict[HardwareUse, None]] = {}
+    arms: dict[str, list[PlannedArm]] = defaultdict(list)
+    hardware: dict[frozenset[str], set[HardwareUse]] = defaultdict(set)
     for planned in plan.possible:
         for node in planned.hardware.nodes:
-            nodes.setdefault(node.id, node)
-            arms.setdefault(node.id, []).append(planned)
-        key = frozenset(node.id for node in planned.hardware.nodes)
-        hardware.setdefault(key, {})[planned.arm.hardware] = None
+            arms[node.id].append(planned)
+        hardware[frozenset(node.id for node in planned.hardware.nodes)].add(planned.arm.hardware)
+    nodes = {node.id: node for planned in plan.possible for node in planned.hardware.nodes}
     lanes = {id_: _lane(node, arms[id_]) for id_, node in nodes.items()}
     return tuple(
-        LaneGroup(frozenset(names), tuple(lane for id_, lane in lanes.items() if id_ in key))
-        for key, names in hardware.items()
+        LaneGroup(frozenset(uses), tuple(lane for id_, lane in lanes.items() if id_ in ids))
+        for ids, uses in hardware.items()
     )
 
 
 def lanes_of(groups: Iterable[LaneGroup]) -> tuple[Lane, ...]:
     """Return the lanes of some groups, each once."""
     return tuple(dict.fromkeys(lane for group in groups for lane in group.lanes))
-
-
-def placement_group(node_id: str, bundle: Mapping[str, float]) -> PlacementGroupFactory:
-    """Return one bundle on one node, selected by the label that every Ray node carries."""
-    from ray import tune  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
-
-    selector = {"ray.io/node-id": node_id}
-    return tune.PlacementGroupFactory([dict(bundle)], bundle_label_selector=[selector])
 
 
 def _lane(node: Node, arms: Sequence[PlannedArm]) -> Lane:

@@ -1,14 +1,29 @@
-"""The result of a block for the sampler: one number for each objective, or a failure."""
+"""Objectives: a block's result for the sampler, and how many blocks may be without one.
+
+A sampler learns from the results of blocks. A block has a result once every arm that an objective
+reads has run it. So few open blocks teach the sampler most. Each hardware class needs enough open
+blocks to keep its devices at work. If an objective reads slow arms, blocks end at their pace, and
+only a sweep with all blocks open keeps faster hardware busy to the end.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.names import names_arm
 from orchestrator.core.trial import Outcome
-from orchestrator.spec import Objective
+from orchestrator.planning.lanes import LaneGroup
+from orchestrator.planning.plan import Plan
+from orchestrator.spec import Objective, SweepSpec
+
+LEARNING = ("tpe", "nsga2", "gp")
+"""Samplers that learn from the results of blocks."""
+
+_NOTICEABLE = 0.05
+"""A share of idle time that a plan reports."""
 
 _OVER: Mapping[str, Callable[[Sequence[float]], float]] = {
     "mean": statistics.fmean,
@@ -59,3 +74,97 @@ def block_value(
             return None
         per_arm.append(statistics.fmean(values))
     return _OVER.get(objective.over, statistics.fmean)(per_arm) if per_arm else None
+
+
+def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int | None:
+    """Return how many blocks may be open: the spec's choice, or as few as keep devices at work.
+
+    Each lane of hardware that the objectives read has the blocks that keep its devices at work,
+    and the next one. Tune gives up a worker for which no trial waits when its own ends, and the
+    next trial begins with a cold one. None, for no limit, if the sampler does not learn.
+    """
+    if spec.search.open_blocks is not None:
+        return spec.search.open_blocks
+    if spec.search.sampler not in LEARNING:
+        return None
+    read = arms_that_speak(spec.search.objectives.values(), plan.arms)
+    return max(
+        (
+            sum(math.ceil(lane.slots / trials) + 1 for lane in group.lanes)
+            for group in groups
+            if (trials := plan.repeats * sum(arm.hardware in group.hardware for arm in read))
+        ),
+        default=2,
+    )
+
+
+def idle_shares(
+    spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup], trial_s: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the share of its time, up to its last trial, that each class waits for results.
+
+    Args:
+        spec: the sweep.
+        plan: laid for it.
+        groups: the lanes of the plan.
+        trial_s: seconds of a trial, by the arm's text; each arm of the plan has some.
+
+    Returns:
+        By the names of a group's hardware, joined.
+    """
+    limit = open_limit(spec, plan, groups)
+    held = plan.blocks if limit is None else min(limit, plan.blocks)
+
+    def block_s(group: LaneGroup, blocks: int) -> float:
+        """Return the seconds of a block where each lane works on one of so many open blocks."""
+        own = [arm for arm in plan.arms if arm.hardware in group.hardware]
+        share = min(1.0, blocks / len(group.lanes))
+        return plan.repeats * math.fsum(
+            trial_s[str(arm)] / min(share * group.room(arm), blocks * len(own) * plan.repeats)
+            for arm in own
+        )
+
+    read = {arm.hardware for arm in arms_that_speak(spec.search.objectives.values(), plan.arms)}
+    pace_s = max(block_s(group, held) for group in groups if not group.hardware.isdisjoint(read))
+    shares = {}
+    for group in groups:
+        own_s = block_s(group, plan.blocks)
+        work_s = plan.blocks * own_s
+        until_s = max(work_s, (plan.blocks - held) * pace_s + own_s)
+        name = " and ".join(sorted(map(str, group.hardware)))
+        shares[name] = 1 - work_s / until_s if until_s else 0.0
+    return shares
+
+
+def describe_opening(
+    spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup], trial_s: Mapping[str, float]
+) -> str | None:
+    """Return a line on how many blocks are open at once, and what waits for that.
+
+    None if all blocks are open at once, or if the sampler does not learn. The arguments are those
+    of `idle_shares`, with `trial_s` as far as they are known.
+    """
+    limit = open_limit(spec, plan, groups)
+    is_learning = spec.search.sampler in LEARNING
+    if not is_learning or not plan.possible or limit is None or limit >= plan.blocks:
+        return None
+    line = (
+        f"  open   {limit} of {plan.blocks} blocks at once (search.open_blocks), so that "
+        f"{spec.search.sampler} learns from their results"
+    )
+    if len(groups) < 2:
+        return line
+    way_out = "more open blocks (the sampler learns less)"
+    if set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == set(plan.arms):
+        way_out = (
+            "objectives over the fast arms only (over: gpu), less work on the slow ones "
+            f"(settings in arms.hardware) or {way_out}"
+        )
+    waits = "Fast hardware may wait for the hardware that the objectives read"
+    if all(str(arm) in trial_s for arm in plan.arms):
+        idle = idle_shares(spec, plan, groups, trial_s)
+        shares = [f"{name} {share:.0%}" for name, share in idle.items() if share > _NOTICEABLE]
+        if not shares:
+            return f"{line}. No hardware waits long for that"
+        waits = f"Expected share of idle time: {', '.join(shares)}"
+    return f"{line}. {waits}. To avoid that: {way_out}"

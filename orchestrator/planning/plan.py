@@ -34,11 +34,10 @@ class PlannedArm:
 
 @dataclass(frozen=True, slots=True)
 class AwaitedArm:
-    """An arm for which no node has joined yet, and how long to wait for one, in s."""
+    """An arm for which no node has joined yet, and the spec's entry that waits for one."""
 
     arm: RequestedArm
     entry: HardwareEntry
-    wait_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class Plan:
 
     @property
     def awaited_trials(self) -> int:
-        """Return the number of trials of the awaited arms, if all of their nodes come."""
+        """The number of trials of the awaited arms, if all of their nodes come."""
         return self.blocks * len(self.awaited) * self.repeats
 
     @property
@@ -140,7 +139,7 @@ class Plan:
                 {**dataclasses.asdict(arm.arm), "reason": arm.reason} for arm in self.impossible
             ],
             "awaited": [
-                {**dataclasses.asdict(arm.arm), "wait_s": arm.wait_s} for arm in self.awaited
+                {**dataclasses.asdict(arm.arm), "wait_s": arm.entry.wait_s} for arm in self.awaited
             ],
             "blocks": self.blocks,
             "repeats": self.repeats,
@@ -182,7 +181,7 @@ def make_plan(
         for implementation in spec.arms.implementations:
             asked = RequestedArm(implementation, str(entry))
             if entry in to_await:
-                awaited[asked] = AwaitedArm(asked, entry, entry.wait_s or 0.0)
+                awaited[asked] = AwaitedArm(asked, entry)
                 continue
             reasons = {} if classes else {str(entry): _absence_reason(entry, hardware, waiting)}
             for hardware_class in classes:
@@ -194,9 +193,9 @@ def make_plan(
                     reasons[str(use)] = reason
                     continue
                 arm = Arm(implementation, use)
-                other = possible.get(arm)
-                where = hardware_class if other is None else _joined(other.hardware, hardware_class)
-                possible[arm] = PlannedArm(arm, where)
+                earlier = possible[arm].hardware.nodes if arm in possible else ()
+                nodes = tuple(dict.fromkeys((*earlier, *hardware_class.nodes)))
+                possible[arm] = PlannedArm(arm, replace(hardware_class, nodes=nodes))
             if len(set(reasons.values())) == 1 and len(reasons) >= len(classes):
                 impossible[asked] = ImpossibleArm(asked, *set(reasons.values()))
             else:  # a reason of some of the classes only is reported for these
@@ -227,13 +226,6 @@ def _absence_reason(
     return f"{reason}; a run on a cluster (--address) waits {entry.wait_s:g} s for one"
 
 
-def _joined(one: HardwareClass, other: HardwareClass) -> HardwareClass:
-    """Return a class that two entries of the spec mean, with the nodes of both."""
-    ours = {node.id for node in one.nodes}
-    more = tuple(node for node in other.nodes if node.id not in ours)
-    return replace(one, nodes=(*one.nodes, *more))
-
-
 _NAMED = 3
 """Up to so many implementations that share a reason are named; of more, the number is shown."""
 
@@ -252,29 +244,25 @@ def describe_plan(plan: Plan, name: str) -> str:
     for planned in plan.possible:
         nodes = len(planned.hardware.nodes)
         where = "" if nodes == 1 else f" ({nodes} nodes)"
-        differs = mathematics_of(planned.arm)
-        unlike = (
-            f": different mathematics ({differs}), not comparable with the others"
-            if differs
-            else ""
-        )
-        lines.append(f"  runs   {planned.arm}{where}{unlike}")
-    for hardware, wait_s in {arm.arm.hardware: arm.wait_s for arm in plan.awaited}.items():
+        line = f"  runs   {planned.arm}{where}"
+        if differs := mathematics_of(planned.arm):
+            line += f": different mathematics ({differs}), not comparable with the others"
+        lines.append(line)
+    for hardware, wait_s in {arm.arm.hardware: arm.entry.wait_s for arm in plan.awaited}.items():
         count = sum(arm.arm.hardware == hardware for arm in plan.awaited)
         arms = counted(count, "implementation")
         lines.append(f"  waits  up to {wait_s:g} s for {hardware}: {arms}, not counted above")
     lines += _cannot(plan.impossible)
     if any(arm.measure == "timing" for arm in plan.arms):
-        lines.append(f"  {_timed(plan.timing)}")
+        timing = plan.timing
+        slices = f"{timing.least} to {timing.most} slices of {timing.slice_s:g} s each"
+        until = f"until each ratio of a round is known to ± {100 * timing.interval:.3g} %"
+        lines.append(
+            f"  [timing]: arms take turns and are not trained to the end: {slices}, {until}"
+        )
     if plan.fresh_trainer_reason:
         lines.append(f"  each trial in a fresh trainer process: {plan.fresh_trainer_reason}")
     return "\n".join(lines)
-
-
-def _timed(timing: Timing) -> str:
-    slices = f"{timing.least} to {timing.most} slices of {timing.slice_s:g} s each"
-    until = f"until each ratio of a round is known to ± {100 * timing.interval:.3g} %"
-    return f"[timing]: arms take turns and are not trained to the end: {slices}, {until}"
 
 
 def _cannot(impossible: Sequence[ImpossibleArm]) -> Iterator[str]:

@@ -22,7 +22,7 @@ _KWH_J = 3.6e6
 
 
 def priced(
-    outcome: Outcome, arm: Arm, prices: Sequence[Price], took_turns: Sequence[Outcome] = ()
+    outcome: Outcome, arm: Arm, prices: Sequence[Price], together: Sequence[Outcome]
 ) -> Outcome:
     """Return the outcome with `cost_usd`, `train_cost_usd` and its `cost_basis`.
 
@@ -34,16 +34,18 @@ def priced(
         outcome: how the trial ended.
         arm: on which hardware.
         prices: the spec's.
-        took_turns: the outcomes of all trials that had the slot together, this one's among them.
+        together: the outcomes of all trials that had the slot together, this one's among them.
     """
     price = price_of(arm.hardware, prices)
-    together = took_turns or (outcome,)
     slot_s = max(outcome.ended_s for outcome in together) - min(
         outcome.started_s for outcome in together
     )
     if price is None or slot_s <= 0:
         return outcome
-    energy = _energy_cost(outcome, price)
+    energy: float | None = 0.0
+    if price.usd_per_kwh is not None:
+        joules = outcome.metrics.get("energy_j")
+        energy = None if joules is None else price.usd_per_kwh * joules / _KWH_J
     sharing = str(len(together)) if len(together) > 1 else ""
     costs: dict[str, float] = {}
     if energy is not None:
@@ -67,24 +69,12 @@ def price_of(hardware: HardwareUse, prices: Sequence[Price]) -> Price | None:
 
 def describe_prices(prices: Sequence[Price], hardware: Iterable[HardwareUse]) -> list[str]:
     """Return a line on the cost of each hardware class; none if a spec has no prices."""
-    costs = {name: price_of(name, prices) for name in dict.fromkeys(hardware)} if prices else {}
-    return [
-        f"  costs  {name}: {_promise(name, price) if price else 'no price in the spec, so no cost'}"
-        for name, price in costs.items()
-    ]
-
-
-def _promise(hardware: HardwareUse, price: Price) -> str:
-    sharing = "its" if hardware.usage.measure == "timing" else ""
-    return _basis(price, measured=True, sharing=sharing)
-
-
-def _energy_cost(outcome: Outcome, price: Price) -> float | None:
-    """Return the cost of the measured energy; 0 if it has no price, None if it is not known."""
-    if price.usd_per_kwh is None:
-        return 0.0
-    joules = outcome.metrics.get("energy_j")
-    return None if joules is None else price.usd_per_kwh * joules / _KWH_J
+    lines = []
+    for name in dict.fromkeys(hardware) if prices else ():
+        price, sharing = price_of(name, prices), "its" if name.usage.measure == "timing" else ""
+        cost = _basis(price, measured=True, sharing=sharing) if price else None
+        lines.append(f"  costs  {name}: {cost or 'no price in the spec, so no cost'}")
+    return lines
 
 
 def _basis(price: Price, *, measured: bool, sharing: str = "") -> str:

@@ -1,8 +1,8 @@
 """Blocks of trials, handed out to lanes: what runs next, and where.
 
-Pure Python: it knows no Ray, no Optuna and no clock, so that every order of events can be
-tested. Each lane is kept supplied with one trial more than it can run, and no more: Tune starts
-pending trials in arbitrary order, and a node must never wait for another node's work.
+Without Ray, Optuna and a clock, so that every order of events can be tested. Each lane is kept
+supplied with one trial more than it can run, and no more: Tune starts pending trials in arbitrary
+order, and a node must never wait for another node's work.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import itertools
 import random
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.names import names_arm
@@ -24,13 +24,98 @@ from orchestrator.core.trial import (
     derive_seed,
     make_trial,
 )
-from orchestrator.planning.lanes import LaneGroup, lanes_of
+from orchestrator.planning.lanes import Lane, LaneGroup, lanes_of
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.lane_queue import Assignment, LaneQueue
 from orchestrator.scheduling.suggestions import Suggestions
+from workloads.protocol import Device
 
-if TYPE_CHECKING:
-    from orchestrator.analysis.stopping import StopDecision
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A trial that was handed out to a lane, with the attempt number.
+
+    `others` are the rest of its round, if the round is timed in slices.
+    """
+
+    trial: Trial
+    lane: Lane
+    attempt: int = 1
+    others: tuple[Trial, ...] = ()
+
+    @property
+    def device(self) -> Device:
+        """Return the device of its node that it runs on."""
+        return self.trial.arm.device
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Return all trials that run, the first one first."""
+        return (self.trial, *self.others)
+
+
+@dataclass(slots=True)
+class LaneQueue:
+    """The trials of a lane: those that wait, and how many are out.
+
+    `groups` are those that the lane belongs to. `turn` is the device at work, if the devices of
+    the lane's node take turns.
+    """
+
+    groups: tuple[LaneGroup, ...]
+    lane: Lane
+    waiting: deque[Trial] = field(default_factory=deque)
+    out: int = 0
+    turn: Device = "gpu"
+
+    @property
+    def spare(self) -> int:
+        """Return how many more trials can run at once; one beyond that may wait."""
+        return self.lane.room(self.turn if self.lane.takes_turns else "gpu") - self.out
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether the lane needs another block's trials, to have a next one.
+
+        A lane whose devices take turns collects as many blocks as it has slots before the CPU runs.
+        """
+        if not self.lane.takes_turns:
+            return not self.waiting
+        if not self.waiting and not self.out:
+            self.turn = "gpu"
+        gathered = len({trial.block for trial in self.waiting})
+        return self.turn == "gpu" and self._in_turn() is None and gathered < self.lane.slots
+
+    def pick(self) -> Trial | None:
+        """Take the next trial: the first that waits for the device whose turn it is.
+
+        The turn passes when no trial of that device waits or is out.
+        """
+        trial = self._in_turn()
+        if trial is None and self.waiting and not self.out:
+            self.turn = "cpu" if self.turn == "gpu" else "gpu"
+            trial = self._in_turn()
+        if trial is not None:
+            self.waiting.remove(trial)
+        return trial
+
+    def take_round(self, trial: Trial) -> list[Trial]:
+        """Take the trials that are timed in turns with a picked one: the rest of its round here."""
+        others = [other for other in self.waiting if self._takes_turns_with(trial, other)]
+        for other in others:
+            self.waiting.remove(other)
+        return others
+
+    def _takes_turns_with(self, trial: Trial, other: Trial) -> bool:
+        """Return whether two trials are of one round timed in slices, on the device in turn."""
+        return (
+            (trial.block, trial.repeat) == (other.block, other.repeat)
+            and trial.arm.measure == other.arm.measure == "timing"
+            and (not self.lane.takes_turns or trial.arm.device == other.arm.device)
+        )
+
+    def _in_turn(self) -> Trial | None:
+        any_device = not self.lane.takes_turns
+        return next((t for t in self.waiting if any_device or t.arm.device == self.turn), None)
 
 
 class Blocks:
@@ -54,10 +139,10 @@ class Blocks:
         open_limit: int | None = None,
         baseline: str | None = None,
     ) -> None:
-        self._identity = identity
-        self._plan = plan
+        self.identity = identity
+        self.plan = plan
         self._baseline = baseline
-        self._suggestions = suggestions
+        self.suggestions = suggestions
         self._trials: dict[int, tuple[Trial, ...]] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._attempts: Counter[str] = Counter()
@@ -74,7 +159,7 @@ class Blocks:
         that waited there go to the other lanes of their hardware, or wait until there is one.
         """
         before = {queue.lane.node.id: queue for queue in self._queues}
-        self._suggestions.open_limit = open_limit
+        self.suggestions.open_limit = open_limit
         self._groups = tuple(groups)
         self._queues = []
         for lane in lanes_of(groups):
@@ -96,8 +181,8 @@ class Blocks:
         for event in history:
             if isinstance(event, FinishedTrial):
                 self._count(event)
-            elif self._plan.has_block(event.index):
-                self._suggestions.replay(event)
+            elif self.plan.has_block(event.index):
+                self.suggestions.replay(event)
                 self._admit(event)
         for index, trials in self._trials.items():
             self._put(index, trials)
@@ -128,7 +213,14 @@ class Blocks:
         """
         if not charged:
             self._attempts.subtract(trial.key for trial in assignment.trials)
-        self._put_first(assignment.trials, self._take_back(assignment))
+        queue = self._take_back(assignment)
+        for trial in reversed(assignment.trials):
+            if queue is not None and self._group_of(trial) in queue.groups:
+                queue.waiting.appendleft(trial)
+            else:
+                units = self._units.setdefault(trial.block, {})
+                units.setdefault(self._group_of(trial), deque()).appendleft(trial)
+        self._units = dict(sorted(self._units.items()))  # the oldest block comes first
 
     @property
     def done(self) -> bool:
@@ -137,17 +229,8 @@ class Blocks:
             not self._out
             and not any(queue.waiting for queue in self._queues)
             and not self._units
-            and not self._suggestions.to_come
+            and not self.suggestions.to_come
         )
-
-    @property
-    def stop_decision(self) -> StopDecision | None:
-        """Return the decision that no more blocks are needed; None before it."""
-        return self._suggestions.stop_decision
-
-    def objectives_of(self, arm: Arm) -> tuple[str, ...]:
-        """Return the metrics of the objectives that read an arm's trials."""
-        return self._suggestions.objectives_of(arm)
 
     @property
     def out(self) -> int:
@@ -169,9 +252,9 @@ class Blocks:
             for group, trials in units.items():
                 if not group.lanes:
                     waiting.update(trial.arm.hardware for trial in trials)
-        if not self._queues and self._suggestions.to_come:
-            for arm in self._plan.arms:
-                waiting[arm.hardware] += self._suggestions.to_come * self._plan.repeats
+        if not self._queues and self.suggestions.to_come:
+            for arm in self.plan.arms:
+                waiting[arm.hardware] += self.suggestions.to_come * self.plan.repeats
         return dict(waiting)
 
     def _assign(self, queue: LaneQueue, trial: Trial) -> Assignment:
@@ -188,7 +271,7 @@ class Blocks:
 
     def _is_baseline(self, arm: Arm) -> bool:
         if self._baseline is None:
-            return arm == self._plan.arms[0]
+            return arm == self.plan.arms[0]
         return names_arm(self._baseline, arm)
 
     def _take_back(self, assignment: Assignment) -> LaneQueue | None:
@@ -200,16 +283,6 @@ class Blocks:
         if queue is not None:
             queue.out -= 1
         return queue
-
-    def _put_first(self, trials: Sequence[Trial], queue: LaneQueue | None) -> None:
-        """Have trials be the next ones on a lane, or else the next ones of their hardware."""
-        for trial in reversed(trials):
-            if queue is not None and self._group_of(trial) in queue.groups:
-                queue.waiting.appendleft(trial)
-            else:
-                units = self._units.setdefault(trial.block, {})
-                units.setdefault(self._group_of(trial), deque()).appendleft(trial)
-        self._units = dict(sorted(self._units.items()))  # the oldest block comes first
 
     def _group_of(self, trial: Trial) -> LaneGroup:
         return next(group for group in self._groups if trial.arm.hardware in group.hardware)
@@ -223,7 +296,7 @@ class Blocks:
             return False
         rivals = len({lane.node.id for group in queue.groups for lane in group.lanes})
         begun = (u for u in self._units.values() if not u.keys().isdisjoint(queue.groups))
-        return self._suggestions.to_come + sum(1 for _ in itertools.islice(begun, rivals)) < rivals
+        return self.suggestions.to_come + sum(1 for _ in itertools.islice(begun, rivals)) < rivals
 
     def _supply(self, queue: LaneQueue) -> Block | None:
         """See to it that a lane has a next trial; the block that is new for that."""
@@ -240,7 +313,7 @@ class Blocks:
             if not units.keys().isdisjoint(queue.groups):
                 self._take(queue, index)
                 return None
-        block = self._suggestions.suggest()
+        block = self.suggestions.suggest()
         if block is not None:
             self._admit(block)
             self._take(queue, block.index)
@@ -262,17 +335,17 @@ class Blocks:
     def _count(self, finished: FinishedTrial) -> None:
         """Take an outcome; report its block to the sampler as soon as possible."""
         self._outcomes[finished.key] = finished.outcome
-        self._suggestions.observe(finished)
+        self.suggestions.observe(finished)
         self._report(finished.block)
 
     def _report(self, index: int) -> None:
-        if not self._suggestions.is_open(index):
+        if not self.suggestions.is_open(index):
             return
         outcomes: dict[Arm, list[Outcome]] = {}
         for trial in self._trials[index]:
             if trial.key in self._outcomes:
                 outcomes.setdefault(trial.arm, []).append(self._outcomes[trial.key])
-        self._suggestions.report(index, outcomes)
+        self.suggestions.report(index, outcomes)
 
     def _put(self, index: int, trials: Iterable[Trial]) -> None:
         """Keep those of a block's trials that have no outcome, by the lanes that run them."""
@@ -291,9 +364,9 @@ class Blocks:
         depends on the seed alone.
         """
         trials: list[Trial] = []
-        for repeat in range(self._plan.repeats):
-            arms = sorted(self._plan.arms)
-            seed = derive_seed(self._identity.seed, "order", block.index, repeat)
+        for repeat in range(self.plan.repeats):
+            arms = sorted(self.plan.arms)
+            seed = derive_seed(self.identity.seed, "order", block.index, repeat)
             random.Random(seed).shuffle(arms)
-            trials += [make_trial(self._identity, block, arm, repeat) for arm in arms]
+            trials += [make_trial(self.identity, block, arm, repeat) for arm in arms]
         return tuple(trials)

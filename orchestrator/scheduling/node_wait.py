@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from orchestrator.cluster.autoscaler import NodeRequest
+from orchestrator.cluster.membership import NodeRequest
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.labels import carries
 from orchestrator.core.names import selects

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.planning.objectives import arms_read
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.sampler import missing_package
 from orchestrator.spec import SweepSpec
 from orchestrator.spec.checks import TIMING_METRICS
 
@@ -17,7 +18,7 @@ class NothingToRun(Refusal):
 
 
 def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
-    """Refuse a spec without an arm, a sampler, or an arm for an objective.
+    """Refuse a spec without an arm, a sampler, an arm for an objective, or the baseline's arm.
 
     The arms are not checked while some of them are awaited.
 
@@ -25,11 +26,10 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
         NothingToRun: with every reason.
         BaselineError: with the arms to choose from.
     """
-    package = missing_package(spec.search.sampler)
-    if package is not None:
+    if spec.search.sampler == "gp" and importlib.util.find_spec("torch") is None:
         raise NothingToRun(
-            f"search.sampler: {spec.search.sampler} needs {package}, which is not installed here: "
-            f"pip install 'rnnsweep[{spec.search.sampler}]', or choose another sampler"
+            "search.sampler: gp needs torch, which is not installed here: "
+            "pip install 'rnnsweep[gp]', or choose another sampler"
         )
     if plan.awaited:
         return
@@ -38,27 +38,17 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
         raise NothingToRun(f"sweep {spec.name!r}: no arm can run here\n{reasons}")
     for metric, objective in spec.search.objectives.items():
         read_arms = arms_read(objective, plan.arms)
-        timed = all(arm.measure == "timing" for arm in read_arms)
-        if read_arms and timed and metric not in TIMING_METRICS:
-            raise NothingToRun(
-                f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected an "
-                "arm that is trained whole, received only arms that are timed in slices: set "
-                "measure: full in an entry of arms.hardware, or choose an objective such as step_ms"
-            )
         if not read_arms:
             raise NothingToRun(
                 f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected "
                 f"an arm that can run here; these cannot\n{reasons}"
             )
-    expect_baseline(spec, plan)
-
-
-def expect_baseline(spec: SweepSpec, plan: Plan) -> None:
-    """Refuse a baseline that the report could not use, before anything runs for it.
-
-    Raises:
-        BaselineError: with the arms to choose from.
-    """
+        if metric not in TIMING_METRICS and all(arm.measure == "timing" for arm in read_arms):
+            raise NothingToRun(
+                f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected an "
+                "arm that is trained whole, received only arms that are timed in slices: set "
+                "measure: full in an entry of arms.hardware, or choose an objective such as step_ms"
+            )
     empty = SweepRecord(
         name=spec.name,
         generation=1,

@@ -7,14 +7,13 @@ suggest the same configs again, whatever storage they have.
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.core.trial import Config, ConfigValue, canonical, derive_seed
-from orchestrator.spec import Choices, Dimension, Sampler, Search
+from orchestrator.spec import Choices, Dimension, Search
 
 if TYPE_CHECKING:
     import optuna
@@ -24,13 +23,6 @@ _TRIES = 64
 
 _ENUMERABLE = 100_000
 """The largest finite space that is searched for a config not suggested yet."""
-
-
-def missing_package(sampler: Sampler) -> str | None:
-    """Return the package that a sampler needs and that is not installed; None if it is usable."""
-    if sampler == "gp" and importlib.util.find_spec("torch") is None:
-        return "torch"  # Optuna's Gaussian process is written in it
-    return None
 
 
 class Suggester:
@@ -47,7 +39,10 @@ class Suggester:
         self._optuna = optuna
         self._search = search
         self._seed = seed
-        self._grid = _shuffled(search.grid(), seed) if search.sampler == "grid" else None
+        self._grid: list[Config] | None = None
+        if search.sampler == "grid":  # in a random order, so that drift follows no parameter
+            self._grid = list(search.grid())
+            random.Random(derive_seed(seed, "grid")).shuffle(self._grid)
         self._sequence = optuna.samplers.QMCSampler(  # one for all blocks: it is a sequence
             seed=derive_seed(seed, "suggest"), scramble=True, warn_independent_sampling=False
         )
@@ -100,7 +95,7 @@ class Suggester:
                 return config
         return None
 
-    def _ask(self, index: int, attempt: int) -> tuple[optuna.Trial, Config]:
+    def _ask(self, index: int, attempt: int = 0) -> tuple[optuna.Trial, Config]:
         self._study.sampler = self._sampler(index, attempt)
         trial = self._study.ask()
         return trial, _walk(trial, self._search)
@@ -108,7 +103,7 @@ class Suggester:
     def _enforce(self, index: int, config: Config) -> Config:
         """Make Optuna's next trial have this config."""
         self._study.enqueue_trial(dict(config))
-        trial, _ = self._ask(index, 0)
+        trial, _ = self._ask(index)
         return self._keep(index, config, trial)
 
     def _keep(self, index: int, config: Config, trial: optuna.Trial) -> Config:
@@ -163,10 +158,3 @@ def _suggest(trial: optuna.Trial, name: str, dimension: Dimension) -> ConfigValu
     if dimension.is_integer:
         return trial.suggest_int(name, **bounds)
     return dimension.nearest(trial.suggest_float(name, **bounds))
-
-
-def _shuffled(grid: Sequence[Config], seed: int) -> list[Config]:
-    """Return the whole grid in a seeded order, so that drift does not follow a parameter."""
-    order = list(grid)
-    random.Random(derive_seed(seed, "grid")).shuffle(order)
-    return order

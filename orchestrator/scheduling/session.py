@@ -5,19 +5,19 @@ Everything that ends a trial passes through here once.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Self
 
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial
+from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import priced
-from orchestrator.scheduling.blocks import Blocks
-from orchestrator.scheduling.lane_queue import Assignment
-from orchestrator.scheduling.watcher import Watcher
+from orchestrator.scheduling.blocks import Assignment, Blocks
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import (
     BlocksEnough,
@@ -27,10 +27,52 @@ from orchestrator.storage.journal import (
     RoundFinished,
     TrialFinished,
 )
-from workloads.protocol import Device, TrialRequest
+from workloads.protocol import TrialRequest
 
 if TYPE_CHECKING:
     from orchestrator.analysis.stopping import StopDecision
+
+_log = logging.getLogger("rnnsweep")
+
+
+class Watcher:
+    """A view of a running sweep, and a context manager. This one writes to a logger, `rnnsweep`."""
+
+    def __init__(self, plan: Plan) -> None:
+        _log.info("up to %d trials on %d arms", plan.trials, len(plan.arms))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the view."""
+
+    def trial_restored(self, trial: Trial, outcome: Outcome) -> None:
+        """Count a trial of an earlier start."""
+
+    def trial_assigned(self, assignment: Assignment) -> None:
+        """Show that a trial was handed out; it may still wait for its node."""
+
+    def epoch_finished(self, assignment: Assignment, index: int) -> None:
+        """Show that a running trial finished an epoch."""
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Show that a trial ended."""
+        reason = f": {outcome.failure.message}" if outcome.failure else ""
+        _log.info("block %d, %s: %s%s", trial.block, trial.arm, outcome.status, reason)
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        _log.warning("%s", text)
+
+    def attempt_lost(self, assignment: Assignment) -> None:
+        """Show that an attempt was lost with its worker, and that the trial is retried."""
+        trial = assignment.trial
+        _log.warning("block %d, %s: attempt lost; retrying", trial.block, trial.arm)
+
+    def blocks_decided(self, blocks: int, reason: str) -> None:
+        """Show that no more blocks are needed, and why."""
+        _log.info("enough after %d blocks: %s", blocks, reason)
 
 
 @dataclass(slots=True)
@@ -42,11 +84,14 @@ class Session:
     journal: Journal
     record: Callable[[FinishedTrial], None]
     watcher: Watcher
-    data_digest: str | None
-    canary_baseline: CanaryBaseline = field(default_factory=CanaryBaseline)
+    _canary_baseline: CanaryBaseline = field(default_factory=CanaryBaseline)
     _warned: bool = False
     _lost: Counter[str] = field(default_factory=Counter)
     _preempted: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        if self.journal.state is not None:
+            self._canary_baseline.learn([*self.journal.state.finished.values()])
 
     def assign(self) -> Assignment | None:
         """Return the next trial to start; None if no lane needs one now."""
@@ -71,14 +116,14 @@ class Session:
         ]
         self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
         for finished in ended:
-            self.canary_baseline.add(finished)
+            self._canary_baseline.add(finished)
             self.record(finished)
-        was_decided = self.blocks.stop_decision is not None
+        before = self.blocks.suggestions.stop_decision
         self.blocks.finish(assignment, *(finished.outcome for finished in ended))
-        stop_decision = self.blocks.stop_decision
-        if stop_decision is not None and not was_decided:
-            self._write(stop_record(stop_decision))
-            self.watcher.blocks_decided(stop_decision.blocks, stop_decision.reason)
+        decision = self.blocks.suggestions.stop_decision
+        if decision is not None and before is None:
+            self._write(stop_record(decision))
+            self.watcher.blocks_decided(decision.blocks, decision.reason)
         for finished in ended:
             self.watcher.trial_finished(finished.trial, finished.outcome)
             self._expect_objectives(finished)
@@ -91,7 +136,7 @@ class Session:
             outcome.metrics,
             outcome.telemetry,
             self.spec.disturbance_limits,
-            self.canary_baseline.expected_ms(finished),
+            self._canary_baseline.expected_ms(finished),
         )
         round_id = None
         if trial.arm.measure == "timing":  # the start identifies a round: it is its own
@@ -100,7 +145,8 @@ class Session:
 
     def _expect_objectives(self, finished: FinishedTrial) -> None:
         """Warn, once, of an objective that a complete trial has no metric for."""
-        outcome, read = finished.outcome, self.blocks.objectives_of(finished.trial.arm)
+        outcome = finished.outcome
+        read = self.blocks.suggestions.objectives_of(finished.trial.arm)
         missing = [name for name in read if name not in outcome.metrics]
         if outcome.status == "complete" and missing and not self._warned:
             self._warned = True
@@ -109,10 +155,6 @@ class Session:
                 f"received {', '.join(sorted(outcome.metrics))}. The sampler sees blocks "
                 "without it as failed: stop, and correct the spec or the workload"
             )
-
-    def give_back(self, assignment: Assignment) -> None:
-        """Take back a trial that had not started."""
-        self.blocks.give_back(assignment, charged=False)
 
     def lose(self, assignment: Assignment, *, preempted: bool = False) -> None:
         """Retry an attempt that was lost with its worker, within the limits of the spec.
@@ -142,20 +184,16 @@ class Session:
         outcome = Outcome("failed", now, now, attempt=assignment.attempt, failure=failure)
         self.finish(assignment, *(outcome for _ in assignment.trials))
 
-    def request(self, trial: Trial, device: Device) -> TrialRequest:
+    def request(self, trial: Trial) -> TrialRequest:
         """Return the request for the trainer."""
-        settings: Mapping[str, Any] = {
-            **self.spec.written_settings(),
-            **trial.config,
-            **trial.arm.usage.settings,
-        }
+        fixed = self.spec.written_settings()
         return TrialRequest(
             self.spec.workload,
             trial.arm.implementation,
-            settings,
-            device,
+            {**fixed, **trial.config, **trial.arm.usage.settings},
+            trial.arm.device,
             trial.seed,
-            self.data_digest,
+            self.blocks.identity.data_digest,
             trial.arm.measure,
             self.spec.timing.slice_s,
         )

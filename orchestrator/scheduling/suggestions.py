@@ -1,31 +1,19 @@
-"""The blocks of a sweep: when a new one is suggested, when its result is reported."""
+"""The blocks of a sweep: when a new one is suggested, and when its result is reported."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome
+from orchestrator.core.trial import Block, FinishedTrial, Outcome
 from orchestrator.planning.objectives import arms_read, arms_that_speak, block_value
 from orchestrator.planning.plan import Plan
+from orchestrator.scheduling.sampler import Suggester
 from orchestrator.spec import Objective
 
 if TYPE_CHECKING:
     from orchestrator.analysis.stopping import StopDecision, StoppingRule
-
-
-class ConfigSource(Protocol):
-    """A source of configs that learns from the results of their blocks (see `Suggester`)."""
-
-    def suggest(self, index: int) -> Config | None:
-        """Return the config of a new block, or None if there is none left."""
-
-    def replay(self, index: int, config: Config) -> None:
-        """Take over a block that an earlier start suggested."""
-
-    def report(self, index: int, values: Sequence[float] | None) -> None:
-        """Take a block's objective values, or None for a failure."""
 
 
 class Suggestions:
@@ -43,7 +31,7 @@ class Suggestions:
     def __init__(
         self,
         plan: Plan,
-        source: ConfigSource,
+        source: Suggester,
         objectives: Mapping[str, Objective],
         stopping_rule: StoppingRule | None = None,
     ) -> None:

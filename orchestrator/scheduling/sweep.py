@@ -1,6 +1,7 @@
 """One start of a sweep, from its spec to its report.
 
-`run_sweep` plans, asks for confirmation and runs; the details are in the modules next to it.
+`run_sweep` plans, asks for confirmation, runs, and stores a report; the details are in the modules
+next to it.
 """
 
 from __future__ import annotations
@@ -8,28 +9,23 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
-from orchestrator.cluster import autoscaler, connection
-from orchestrator.cluster.membership import Membership
-from orchestrator.core.disturbance import CanaryBaseline
+from orchestrator.cluster import connection
+from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
+from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
-from orchestrator.core.trial import FinishedTrial
+from orchestrator.core.trial import FinishedTrial, SweepIdentity, Telemetry
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
-from orchestrator.planning.open_blocks import open_limit
+from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.scheduling.blocks import Blocks
-from orchestrator.scheduling.finish import RunResult, finish_sweep
-from orchestrator.scheduling.node_wait import (
-    arms_worth_waiting_for,
-    requests,
-    wait_for_nodes,
-)
-from orchestrator.scheduling.nodes import Fleet
+from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
 from orchestrator.scheduling.preflight import expect_runnable
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import (
@@ -41,16 +37,21 @@ from orchestrator.scheduling.remaining import (
     stopping_rule,
 )
 from orchestrator.scheduling.sampler import Suggester
-from orchestrator.scheduling.session import Session
+from orchestrator.scheduling.session import Session, Watcher
 from orchestrator.scheduling.suggestions import Suggestions
-from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, SessionEnded
 from orchestrator.storage.tracking.errors import LeaseHeld
 from orchestrator.storage.tracking.recorder import Recorder
-from orchestrator.storage.tracking.records import SweepOpening
+from orchestrator.storage.tracking.records import TAG_LIMIT, SweepOpening
+
+_DRAIN_S, _CLOSE_S = 300.0, 60.0
+"""How long a complete sweep waits for its tracking store, and for its report to be stored."""
+
+_STOPPED_DRAIN_S, _STOPPED_READ_S = 10.0, 30.0
+"""How long a stopped sweep waits: the next start records what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,20 @@ class RunOptions:
     address: str | None = None
     fresh: bool = False
     retry_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The end of a start of a sweep.
+
+    `record` is what the tracking store has now. `refused` are the reasons, by trial key, why the
+    store will never take some finished trials. `curves` is the telemetry for a report, by run.
+    """
+
+    record: SweepRecord
+    stopped: Stopped | None
+    refused: Mapping[str, str] = field(default_factory=dict)
+    curves: Mapping[str, Telemetry] = field(default_factory=dict)
 
 
 def run_sweep(
@@ -86,6 +101,9 @@ def run_sweep(
     Raises:
         Refusal, BaselineError: nothing was run, and the message names what to change.
         Stopped: a signal came before anything was run.
+        NotRecorded: the store was too slow or not available at the end; nothing is lost.
+        LeaseHeld: another driver has taken over the sweep.
+        TrackingError: the store cannot be reached or used.
     """
     with ExitStack() as cleanup:
         start = _Start(spec, options, stop, cleanup)
@@ -93,7 +111,7 @@ def run_sweep(
             confirm(start.work.plan, start.work.missing)  # before a cloud node is asked for
             start.wait_for_hardware()
         stopped = start.run(view)
-        return finish_sweep(start.recorder, spec, start.identity, stopped)
+        return _finish(start.recorder, spec, start.identity, stopped)
 
 
 class _Start:
@@ -116,9 +134,7 @@ class _Start:
         self.on_cluster = options.address is not None
         folder = SweepFolder(options.home, spec.name)
         cleanup.enter_context(folder.lock())
-        self.nodes = connection.this_machine()
-        if self.on_cluster:
-            self.nodes = _join(options.address, spec, stop, cleanup)
+        self.nodes = self._join() if self.on_cluster else connection.this_machine()
         plan = make_plan(spec, classify(self.nodes), "to come" if self.on_cluster else None)
         expect_runnable(spec, plan)
         log = folder.path / "recorder.log"
@@ -143,13 +159,13 @@ class _Start:
         if self.awaited:
             membership = Membership(self.nodes)
             wanted = requests(self.awaited, classify(self.nodes))
-            with autoscaler.requested_nodes(wanted), membership.watching():
+            with requested_nodes(wanted), membership.watching():
                 self.nodes = wait_for_nodes(
                     self.spec, lambda: membership.nodes, check=self.stop.check
                 )
         elif not self.on_cluster:
             self.stop.check()
-            self.nodes = _join(None, self.spec, self.stop, self.cleanup)
+            self.nodes = self._join()
         else:
             return
         plan = make_plan(self.spec, classify(self.nodes), "over" if self.on_cluster else None)
@@ -180,6 +196,15 @@ class _Start:
             self._declare(plan.with_block_count(blocks), begun=True)
         return stopped
 
+    def _join(self) -> tuple[Node, ...]:
+        nodes = self.cleanup.enter_context(
+            connection.connect(
+                self.options.address, self.spec.workload, may_be_empty=self.spec.may_wait
+            )
+        )
+        self.stop.listen()  # Ray has taken the signals
+        return nodes
+
     def _remaining(self, plan: Plan) -> RemainingWork:
         retry_failed = self.options.retry_failed
         return remaining_work(self.spec, plan, self.state, retry_failed=retry_failed)
@@ -209,35 +234,23 @@ class _Start:
         for event in self.work.history:
             if isinstance(event, FinishedTrial):
                 watcher.trial_restored(event.trial, event.outcome)
-        session = Session(
-            spec,
-            blocks,
-            self.journal,
-            self.recorder.put,
-            watcher,
-            self.identity.data_digest,
-            CanaryBaseline().learn(list(self.state.finished.values())),
-        )
+        session = Session(spec, blocks, self.journal, self.recorder.put, watcher)
         membership = Membership(self.nodes)
-        recovery = Recovery(
-            session,
-            Fleet(spec, plan, self.nodes, watcher.warn),
-            membership,
-            wait_s=spec.limits.node_wait_s if self.on_cluster else 0.0,
-            ask_for=autoscaler.request_nodes,
-        )
-        path = _python_path(on_cluster=self.on_cluster)
+        wait_s = spec.limits.node_wait_s if self.on_cluster else 0.0
+        recovery = Recovery(session, membership, wait_s)
+        # on a cluster users' own workloads travel with the code bundle
+        python_path = () if self.on_cluster else (str(Path.cwd()),)
         scratch = tempfile.TemporaryDirectory(prefix="rnnsweep-tune-")
         try:
             with scratch as folder, membership.watching():
                 run_trials(
-                    session, recovery, folder=Path(folder), python_path=path, check=self._check
+                    recovery, folder=Path(folder), python_path=python_path, check=self._check
                 )
         except Stopped as stopped:
             return stopped
         finally:
-            if recovery.has_asked:
-                autoscaler.withdraw_request()
+            if recovery.requested:
+                withdraw_request()
         return None
 
     def _check(self) -> None:
@@ -246,23 +259,38 @@ class _Start:
             raise Stopped(str(self.recorder.trouble))
 
 
-def _join(
-    address: str | None, spec: SweepSpec, stop: StopSignal, cleanup: ExitStack
-) -> tuple[Node, ...]:
-    cluster = connection.connect(address, spec.workload, may_be_empty=spec.may_wait)
-    nodes = cleanup.enter_context(cluster)
-    stop.listen()  # Ray has taken the signals
-    return nodes
-
-
 def _extent(opening: SweepOpening) -> object:
     manifest = opening.manifest
     return manifest.arms, manifest.impossible, frozenset(manifest.running), manifest.blocks
 
 
-def _python_path(*, on_cluster: bool) -> tuple[str, ...]:
-    """Return where to import users' own workloads from: the current folder, as `python -m` does.
+def _finish(
+    recorder: Recorder, spec: SweepSpec, identity: SweepIdentity, stopped: Stopped | None
+) -> RunResult:
+    """Wait until everything is recorded, read it back, and store the report with it."""
+    from orchestrator.analysis.arms.over_time import representatives  # noqa: PLC0415
+    from orchestrator.report.brief import to_short_markdown  # noqa: PLC0415  (SciPy)
+    from orchestrator.report.formats.html import to_html  # noqa: PLC0415
+    from orchestrator.report.render import render, summarise  # noqa: PLC0415
 
-    On a cluster these modules travel with the code bundle (`orchestrator.cluster.code_bundle`).
-    """
-    return () if on_cluster else (str(Path.cwd()),)
+    recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S)
+    state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"
+    limit_s = _STOPPED_READ_S if stopped else None
+    record = recorder.read(spec.name, identity.generation, timeout_s=limit_s)
+    record = replace(record, state=state)
+    curves = recorder.curves(representatives(record), timeout_s=limit_s)
+    summary = summarise(record, spec.baseline, curves)
+    recorder.close(
+        state,
+        {
+            "report.md": render(summary, "markdown"),
+            "report.txt": render(summary, "text"),
+            "report.json": render(summary, "json"),
+            "report.html": to_html(summary),
+        },
+        description=to_short_markdown(
+            summary, TAG_LIMIT, "the artifacts report.html and report.md"
+        ),
+        timeout_s=_STOPPED_DRAIN_S if stopped else _CLOSE_S,
+    )
+    return RunResult(record, stopped, recorder.refused, curves)

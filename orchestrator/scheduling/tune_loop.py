@@ -1,25 +1,29 @@
-"""Running a session's trials under Ray Tune: the one file that uses Tune's controller."""
+"""Running a session's trials under Ray Tune: blocks become Tune trials, pinned to their nodes."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray import tune
-from ray.tune.experiment import Trial
+from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import FIFOScheduler
+from ray.tune.search import Searcher
 
 from orchestrator.core.stop_signal import Stopped
+from orchestrator.core.trial import outcome_adapter
 from orchestrator.execution.actor import TrialActor
-from orchestrator.planning.lanes import placement_group
+from orchestrator.execution.job import Job, Rival, TrialLimits, job_adapter
+from orchestrator.scheduling.blocks import Assignment
 from orchestrator.scheduling.recovery import Recovery
-from orchestrator.scheduling.session import Session
-from orchestrator.scheduling.tune_searcher import BlockSearch, Broken
 
 _LOOK_S = 0.5
 
@@ -27,47 +31,16 @@ _MANY = 10_000
 """Above what lanes ever have pending, those of nodes that join included."""
 
 
-class _Recall(FIFOScheduler):
-    """First in, first out; what still waits for a node that is not used any more is taken back.
-
-    A trial is pinned to its node for good: Tune would wait for the node's return, for ever.
-
-    A check, called ten times a second or so, leaves Tune's loop if it raises. It is no callback of
-    Tune, which imports MLflow and more to count callbacks: 1.5 s.
-    """
-
-    def __init__(self, is_in_use: Callable[[str], bool], check: Callable[[], None]) -> None:
-        super().__init__()
-        self._is_in_use = is_in_use
-        self._check = check
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}  # as in BlockSearch
-
-    def choose_trial_to_run(self, tune_controller: Any) -> Any:
-        self._check()  # raises no `Exception`: Tune would wait for the trials that run
-        for trial in list(tune_controller.get_live_trials()):
-            if trial.status == Trial.PENDING and not self._is_in_use(trial.config["node_id"]):
-                tune_controller.stop_trial(trial)
-        return super().choose_trial_to_run(tune_controller)
-
-
 def run_trials(
-    session: Session,
-    recovery: Recovery,
-    *,
-    folder: Path,
-    python_path: tuple[str, ...],
-    check: Callable[[], None],
+    recovery: Recovery, *, folder: Path, python_path: tuple[str, ...], check: Callable[[], None]
 ) -> None:
-    """Run everything that the session still has to hand out.
+    """Run everything that a session still has to hand out.
 
     Ray's memory monitor can end Tune's loop; what was out then is handed out again, each trial
     within its limit of attempts.
 
     Args:
-        session: what to run.
-        upkeep: on which nodes it runs.
+        recovery: of the session to run; on which nodes it runs.
         folder: for Tune's own files, of which nothing is needed later.
         python_path: where users' own workloads are found.
         check: called about ten times a second; what it raises ends the loop.
@@ -85,11 +58,10 @@ def run_trials(
         check()
 
     try:
-        while not session.blocks.done:
-            search = BlockSearch(session, python_path, recovery, check_unless_abandoned)
-            tuner = _tuner(search, folder, recovery, check_unless_abandoned)
+        while not recovery.session.blocks.done:
+            search = BlockSearch(recovery, python_path, check_unless_abandoned)
             try:
-                _aside(tuner.fit, recovery.expect_head)
+                _aside(_tuner(search, folder).fit, recovery.expect_head)
             except Broken as broken:
                 raise broken.error from broken
             except (ray.exceptions.RayError, tune.TuneError):
@@ -98,6 +70,163 @@ def run_trials(
             search.lose_all()
     finally:
         abandoned.set()
+
+
+class BlockSearch(Searcher):
+    """A searcher that hands a session's trials to Tune, and takes their results back.
+
+    Tune's own limit on pending trials must lie above what the session hands out at once (one
+    trial more than each lane's slots): the limit is per sweep, and the lanes are unlike.
+
+    Args:
+        recovery: of the session.
+        python_path: where users' own workloads are found.
+        check: called at each step of Tune; what it raises ends the loop.
+    """
+
+    def __init__(
+        self, recovery: Recovery, python_path: tuple[str, ...], check: Callable[[], None]
+    ) -> None:
+        super().__init__()
+        self.recovery, self.check = recovery, check
+        self.out: dict[str, Assignment] = {}
+        self._session = recovery.session
+        self._python_path = python_path
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return nothing: Tune pickles its parts for a restart that never comes."""
+        return {}
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Save nothing: the journal is what resume reads, never Tune's pickles."""
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """Return the next trial as a Tune config, None while no lane needs one, FINISHED at last.
+
+        Where nothing is out, Tune asks again each second, for ten minutes, and does nothing else:
+        what is to be looked at all the time is looked at here.
+        """
+        self.check()
+        with _through_tune():
+            self.recovery.settle()
+            assignment = self._session.assign()
+            if assignment is None:
+                return self.FINISHED if self._session.blocks.done else None
+            self.out[trial_id] = assignment
+            return {
+                "job": job_adapter.dump_json(self._job(assignment)).decode(),
+                "node_id": assignment.lane.node.id,
+                "bundle": assignment.lane.bundle(assignment.device),
+            }
+
+    def _job(self, assignment: Assignment) -> Job:
+        """Return the job for the actor: one trial, or an interleaved round."""
+        spec, lane = self._session.spec, assignment.lane
+        limits, request = spec.limits, self._session.request
+        return Job(
+            request=request(assignment.trial),
+            attempt=assignment.attempt,
+            issued_s=time.time(),
+            limits=TrialLimits(limits.trial_s, limits.idle_s, limits.memory_mib),
+            python_path=self._python_path,
+            fresh=bool(spec.fresh_trainer_reason),
+            cpus=lane.cpus_used(assignment.trial.arm),
+            neighbours=lane.room(assignment.device) - 1,
+            rivals=tuple(
+                Rival(request(trial), lane.cpus_used(trial.arm)) for trial in assignment.others
+            ),
+            timing=spec.timing if assignment.trial.arm.measure == "timing" else None,
+        )
+
+    def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
+        """Take a sign of life: the running trial finished an epoch."""
+        if "epoch" in result and not result.get("done"):
+            with _through_tune():
+                self._session.watcher.epoch_finished(self.out[trial_id], result["epoch"])
+
+    def on_trial_complete(
+        self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Take a trial's outcome, the loss of its worker, or (without a result) its recall."""
+        assignment = self.out.pop(trial_id, None)
+        if assignment is None:
+            return
+        with _through_tune():
+            if not error and result is None:
+                self._session.blocks.give_back(assignment, charged=False)
+            elif error or result is None or "outcomes" not in result:
+                self.recovery.doubt(assignment)
+            else:
+                outcomes = [outcome_adapter.validate_json(text) for text in result["outcomes"]]
+                self._session.finish(assignment, *outcomes)
+                # of a round, the outcome without failure shows most of its node
+                best = next((outcome for outcome in outcomes if not outcome.failure), outcomes[0])
+                self.recovery.ended(assignment.lane.node, best)
+
+    def lose_all(self) -> None:
+        """Take back everything that is out: Tune itself was lost.
+
+        Only trials that can have been running (on each lane the oldest, up to its slots) are
+        charged an attempt; the last one out is given back first, so that they go out again in the
+        order in which they did.
+        """
+        out, self.out = list(self.out.values()), {}
+        taken: Counter[str] = Counter()
+        running = []
+        for assignment in out:
+            taken[assignment.lane.node.id] += 1
+            if taken[assignment.lane.node.id] <= assignment.lane.room(assignment.device):
+                running.append(assignment)
+        for assignment in reversed(out):
+            if assignment in running:
+                self.recovery.doubt(assignment)
+            else:
+                self._session.blocks.give_back(assignment, charged=False)
+
+
+class Broken(BaseException):
+    """An error of ours on its way through Tune, which would swallow it, or take it for its own.
+
+    Tune catches every `Exception` of a searcher when a trial ends, and reports the trial once
+    more as failed: the outcome would be lost without a word.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextlib.contextmanager
+def _through_tune() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise Broken(error) from error
+
+
+class _Recall(FIFOScheduler):
+    """First in, first out; what still waits for a node that is not used any more is taken back.
+
+    A trial is pinned to its node for good: Tune would wait for the node's return, for ever.
+
+    The search's check, called ten times a second or so, leaves Tune's loop if it raises. It is no
+    callback of Tune, which imports MLflow and more to count callbacks: 1.5 s.
+    """
+
+    def __init__(self, search: BlockSearch) -> None:
+        super().__init__()
+        self._search = search
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # as in BlockSearch
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        self._search.check()  # raises no `Exception`: Tune would wait for the trials that run
+        has_lane = self._search.recovery.session.blocks.has_lane
+        for trial in list(tune_controller.get_live_trials()):
+            if trial.status == TuneTrial.PENDING and not has_lane(trial.config["node_id"]):
+                tune_controller.stop_trial(trial)
+        return super().choose_trial_to_run(tune_controller)
 
 
 def _aside(work: Callable[[], object], expect: Callable[[], None]) -> None:
@@ -123,17 +252,16 @@ def _aside(work: Callable[[], object], expect: Callable[[], None]) -> None:
         raise raised[0]
 
 
-def _tuner(
-    search: BlockSearch, folder: Path, recovery: Recovery, check: Callable[[], None]
-) -> tune.Tuner:
+def _tuner(search: BlockSearch, folder: Path) -> tune.Tuner:
     def resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
-        return placement_group(config["node_id"], config["bundle"])
+        selector = {"ray.io/node-id": config["node_id"]}  # a label that every Ray node carries
+        return tune.PlacementGroupFactory([config["bundle"]], bundle_label_selector=[selector])
 
     return tune.Tuner(
         tune.with_resources(TrialActor, resources),
         tune_config=tune.TuneConfig(
             search_alg=search,
-            scheduler=_Recall(recovery.is_in_use, check),
+            scheduler=_Recall(search),
             num_samples=-1,  # until the searcher returns FINISHED
             reuse_actors=True,
             trial_name_creator=str,

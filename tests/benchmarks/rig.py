@@ -19,8 +19,7 @@ from orchestrator.cli.progress import PlainLines
 from orchestrator.core.stop_signal import StopSignal
 from orchestrator.hardware import probe
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.finish import RunResult
-from orchestrator.scheduling.sweep import RunOptions, run_sweep
+from orchestrator.scheduling.sweep import RunOptions, RunResult, run_sweep
 from orchestrator.spec import parse
 from orchestrator.storage.tracking.address import tracking_uri
 

@@ -10,9 +10,9 @@ from orchestrator.core.trial import Config, FailureRecord, Outcome, SweepIdentit
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm
-from orchestrator.scheduling.blocks import Blocks
-from orchestrator.scheduling.lane_queue import Assignment
-from orchestrator.scheduling.suggestions import ConfigSource, Suggestions
+from orchestrator.scheduling.blocks import Assignment, Blocks
+from orchestrator.scheduling.sampler import Suggester
+from orchestrator.scheduling.suggestions import Suggestions
 from orchestrator.spec import Objective
 
 ACCURACY = {"val_accuracy": Objective(direction="maximize")}
@@ -44,29 +44,29 @@ def plan(
     return Plan(tuple(arms), (), blocks, repeats)
 
 
-class ConfigLog:
-    """A source of configs that records the values reported to it."""
+class ConfigLog(Suggester):
+    """A source of configs that logs what was suggested and reported, in their order."""
 
-    def __init__(self, configs: int = 1_000) -> None:
-        self.configs = configs
+    def __init__(self) -> None:
+        self.log: list[tuple[int, object]] = []
         self.reported: dict[int, Sequence[float] | None] = {}
-        self.suggested: list[int] = []
 
     def suggest(self, index: int) -> Config | None:
-        self.suggested.append(index)
-        return {"units": index} if index < self.configs else None
+        self.log.append((index, "suggested"))
+        return {"units": index}
 
     def replay(self, index: int, config: Config) -> None:
-        assert config == {"units": index}
+        assert config == self.suggest(index)
 
     def report(self, index: int, values: Sequence[float] | None) -> None:
         assert index not in self.reported, "reported twice"
         self.reported[index] = values
+        self.log.append((index, values))
 
 
 def blocks_of(
     plan: Plan,
-    source: ConfigSource | None = None,
+    source: Suggester | None = None,
     objectives: Mapping[str, Objective] = ACCURACY,
     open_limit: int | None = None,
     rule: StoppingRule | None = None,

@@ -19,9 +19,8 @@ from orchestrator import api
 from orchestrator.core.errors import Refusal
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.hardware import classify
-from orchestrator.scheduling.finish import RunResult
-from orchestrator.scheduling.sweep import RunOptions
-from orchestrator.scheduling.watcher import LoggedProgress
+from orchestrator.scheduling.session import Watcher
+from orchestrator.scheduling.sweep import RunOptions, RunResult
 from orchestrator.spec import SpecError, SweepSpec, parse
 from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_records import changed, paired
@@ -181,7 +180,7 @@ def test_a_signal_before_the_first_trial_interrupts_the_script(
 
 def test_progress_goes_to_the_logger(caplog: pytest.LogCaptureFixture) -> None:
     laid = plan(classify([node("a")]))
-    with caplog.at_level("INFO", "rnnsweep"), LoggedProgress(laid) as view:
+    with caplog.at_level("INFO", "rnnsweep"), Watcher(laid) as view:
         view.trial_finished(finished().trial, finished().outcome)
         view.warn("a GPU is lost")
     assert f"block 0, {PORTABLE}: complete" in caplog.messages

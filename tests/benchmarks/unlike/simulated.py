@@ -20,10 +20,9 @@ import yaml
 from orchestrator.core.trial import Config, Outcome, SweepIdentity
 from orchestrator.hardware import Node, NodeProfile, classify
 from orchestrator.planning.lanes import make_lanes
-from orchestrator.planning.open_blocks import open_limit
+from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.blocks import Blocks
-from orchestrator.scheduling.lane_queue import Assignment
+from orchestrator.scheduling.blocks import Assignment, Blocks
 from orchestrator.scheduling.sampler import Suggester
 from orchestrator.scheduling.suggestions import Suggestions
 from orchestrator.spec import parse

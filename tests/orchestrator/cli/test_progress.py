@@ -11,7 +11,7 @@ from orchestrator.cli.progress import LiveView, PlainLines, make_view
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.hardware import classify
-from orchestrator.scheduling.lane_queue import Assignment
+from orchestrator.scheduling.blocks import Assignment
 from tests.orchestrator.sample_plans import blocks_of, node, plan
 
 PLAN = plan(classify([node("a")]), implementations=2, blocks=3, repeats=2)

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
-from orchestrator.planning.open_blocks import describe_opening, idle_shares, open_limit
+from orchestrator.planning.objectives import describe_opening, idle_shares, open_limit
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.spec import SweepSpec, parse
 from tests.benchmarks.unlike.simulated import Question, simulated, unlike_nodes

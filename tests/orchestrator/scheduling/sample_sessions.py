@@ -8,22 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from rich.console import Console
-
-from orchestrator.cli.progress import PlainLines
-from orchestrator.cluster.autoscaler import NodeRequest
-from orchestrator.cluster.membership import Membership
-from orchestrator.core.disturbance import CanaryBaseline
+from orchestrator.cluster.membership import Membership, NodeRequest
 from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
-from orchestrator.planning.open_blocks import open_limit
+from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.lane_queue import Assignment
-from orchestrator.scheduling.nodes import Fleet
+from orchestrator.scheduling.blocks import Assignment
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import stopping_rule
-from orchestrator.scheduling.session import Session
+from orchestrator.scheduling.session import Session, Watcher
 from orchestrator.spec import parse
 from orchestrator.storage import resume
 from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read
@@ -49,24 +43,26 @@ class Present:
         return self.answers or node_id in self.answered
 
 
+class Warnings(Watcher):
+    """A view that keeps warnings."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.texts.append(text)
+
+
 class Held:
     """A session on some nodes, resumed from its journal, with its recovery."""
 
-    def __init__(
-        self,
-        folder: Path,
-        text: str,
-        nodes: tuple[Node, ...] = (HERE,),
-        *,
-        retry_failed: bool = False,
-    ) -> None:
+    def __init__(self, folder: Path, text: str, nodes: tuple[Node, ...] = (HERE,)) -> None:
         self.journal = Journal(folder)
         if self.journal.state is None:
             self.journal.append(SweepOpened(identity(), {}))
         self.spec = parse(text, source="spec")
         self.plan = make_plan(self.spec, classify(nodes))
         state = self.state()
-        retimed = resume.trials_to_retime(state, self.plan, retry_failed=retry_failed)
         self.blocks = blocks_of(
             self.plan,
             objectives=self.spec.search.objectives,
@@ -74,26 +70,19 @@ class Held:
             rule=stopping_rule(self.spec, self.plan),
             baseline=self.spec.baseline,
         )
-        self.blocks.restore(resume.events(state, retry_failed=retry_failed, retimed=retimed))
+        retimed = resume.trials_to_retime(state, self.plan, retry_failed=False)
+        self.blocks.restore(resume.events(state, retry_failed=False, retimed=retimed))
         self.recorded: list[FinishedTrial] = []
-        self.view = PlainLines(Console(quiet=True), self.plan)
-        canary_baseline = CanaryBaseline().learn(list(state.finished.values()))
+        self.view = Warnings()
+        self.warnings = self.view.texts
         self.session = Session(
-            self.spec,
-            self.blocks,
-            self.journal,
-            self.recorded.append,
-            self.view,
-            "digest",
-            canary_baseline,
+            self.spec, self.blocks, self.journal, self.recorded.append, self.view
         )
-        self.warnings: list[str] = []
         self.asked: list[Sequence[NodeRequest]] = []
         self.now_s = 0.0
         self.present = Present(nodes)
         self.recovery = Recovery(
             self.session,
-            Fleet(self.spec, self.plan, nodes, self.warnings.append),
             cast(Membership, self.present),
             wait_s=100.0,
             ask_for=self.asked.append,
@@ -121,10 +110,10 @@ class Held:
         """Return all that the lanes want now."""
         return list(iter(self.session.assign, None))
 
-    def killed(self, text: str, *, retry_failed: bool = False) -> Held:
+    def killed(self, text: str) -> Held:
         """Return the next start, after this driver ended without a word."""
         self.journal.close()
-        return Held(self.journal.path.parent, text, retry_failed=retry_failed)
+        return Held(self.journal.path.parent, text)
 
 
 def on(assignment: Assignment, index: int = 0, **metrics: float) -> Outcome:

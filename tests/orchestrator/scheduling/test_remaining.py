@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orchestrator.cli.local import describe_sweeps
+from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.trial import Block, FinishedTrial, Outcome, make_trial
 from orchestrator.hardware import Node, classify
-from orchestrator.planning.plan import make_plan
+from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for
-from orchestrator.scheduling.remaining import RemainingWork, first_records, remaining_work
-from orchestrator.spec import parse
+from orchestrator.scheduling.remaining import (
+    RemainingWork,
+    first_records,
+    make_opening,
+    remaining_work,
+)
+from orchestrator.spec import SweepSpec, parse
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import (
     BlocksEnough,
@@ -27,16 +34,20 @@ from orchestrator.storage.journal import (
     TrialFinished,
     replay,
 )
+from orchestrator.storage.tracking.records import Manifest
 from tests.orchestrator.sample_plans import identity, node
+from tests.orchestrator.sample_specs import OWN, spec, spec_text
 from tests.orchestrator.scheduling.sample_sessions import Held
-from tests.orchestrator.scheduling.test_session_rounds import AUTO, paced
+from tests.orchestrator.scheduling.test_session import THREE, paced
 
-ENOUGH = AUTO + "blocks: {interval: 0.05, at_most: 40}\n"
+MANY: dict[str, Any] = {"configs": None, "space": {"layers": {"low": 1, "high": 99}}}
 
 
 def start(home: Path) -> tuple[Held, RemainingWork, list[Record]]:
     """A driver that has read the journal: what it found there, and what it added."""
-    held = Held(SweepFolder(home, "sweep").generation(1), ENOUGH)
+    auto = {"interval": 0.05, "at_most": 40}
+    text = spec_text(THREE, name="sweep", measure=None, blocks=auto, **MANY)
+    held = Held(SweepFolder(home, "sweep").generation(1), text)
     state = held.state()
     work = remaining_work(held.spec, held.plan, state, retry_failed=False)
     added = first_records(work, state)
@@ -45,42 +56,31 @@ def start(home: Path) -> tuple[Held, RemainingWork, list[Record]]:
     return held, work, added
 
 
-def kill(held: Held, before: str | None = None) -> None:
-    """End a driver without a word; if asked to, before it wrote its last record of a kind."""
-    held.journal.close()
-    lines = held.journal.path.read_bytes().splitlines(keepends=True)
-    if before is not None:
-        cut = max(number for number, line in enumerate(lines) if before.encode() in line)
-        held.journal.path.write_bytes(b"".join(lines[:cut]))
-
-
-def status_text(home: Path) -> str:
-    return describe_sweeps(home, "sweep")
-
-
 @pytest.mark.parametrize("before", [None, "blocks_enough"])
 def test_why_there_are_blocks_enough_is_reported_by_each_session(
     tmp_path: Path, before: str | None
 ) -> None:
     """Killed with a trial out, after the stop decision was written or just before."""
     held, _, _ = start(tmp_path)
-    out = deque(iter(held.session.assign, None))
-    while held.blocks.stop_decision is None:
+    out = deque(held.assignments())
+    while (decision := held.blocks.suggestions.stop_decision) is None:
         assignment = out.popleft()
         held.session.finish(assignment, paced(assignment))
-        out += iter(held.session.assign, None)
+        out += held.assignments()
     assert out
-    stop_decision = held.blocks.stop_decision
-    kill(held, before)
+    held.journal.close()
+    if before is not None:
+        lines = held.journal.path.read_text().splitlines(keepends=True)
+        cut = max(number for number, line in enumerate(lines) if before in line)
+        held.journal.path.write_text("".join(lines[:cut]))
     second, work, added = start(tmp_path)
     assert [record.record for record in added] == ["session_started", "blocks_enough"]
-    assert (work.stop_decision, work.plan.auto) == (stop_decision, None)
+    assert (work.stop_decision, work.plan.auto) == (decision, None)
     begun = len(second.state().blocks)
     assert (work.plan.blocks, work.missing) == (begun, 3 * begun - len(second.state().finished))
-    assert f"of {3 * begun} trials ended" in status_text(tmp_path)
-    assert f"enough after {stop_decision.blocks} blocks: every speed-up is known" in status_text(
-        tmp_path
-    )
+    text = describe_sweeps(tmp_path, "sweep")
+    assert f"of {3 * begun} trials ended" in text
+    assert f"enough after {decision.blocks} blocks: every speed-up is known" in text
 
 
 TWO = """
@@ -93,13 +93,13 @@ blocks: {interval: 0.05, at_most: 20}
 CPU, GPU = node("a"), node("b", gpus=1)
 
 
-def earlier(nodes: list[Node], half_width: float | None, text: str = TWO) -> SweepState:
-    """Return the state after a start on these nodes that needed seven blocks, by its own rule.
+def earlier(half_width: float | None, text: str = TWO) -> SweepState:
+    """Return the state after a start on both nodes that needed seven blocks, by its own rule.
 
     By the rule of now they are not: the second arm of the pair swings from block to block.
     """
     spec = parse(text, source="spec")
-    laid = make_plan(spec, classify(nodes))
+    laid = make_plan(spec, classify([CPU, GPU]))
     records: list[Record] = [
         SweepOpened(identity(), spec.model_dump(mode="json")),
         SessionStarted(0.0, 1, "host", "0.1", laid.index_count, 1, list(laid.arms), least=6),
@@ -127,7 +127,7 @@ def left_on(nodes: list[Node], state: SweepState, text: str = TWO) -> RemainingW
 
 def test_over_a_part_of_the_arms_nothing_is_judged() -> None:
     """The driver was killed, and the node with the GPU has left until somebody asks for it."""
-    state = replace(earlier([CPU, GPU], None), stop_decision=None, ended=None)
+    state = replace(earlier(None), stop_decision=None, ended=None)
     work = left_on([CPU], state)
     assert (len(work.plan.arms), len(work.plan.awaited)) == (1, 1)
     assert (work.stop_decision, work.plan.blocks, work.missing) == (None, 20, 13)
@@ -136,43 +136,38 @@ def test_over_a_part_of_the_arms_nothing_is_judged() -> None:
     assert (both.stop_decision, both.plan.blocks, both.missing) == (None, 20, 26)
 
 
-def test_what_was_reported_stands_while_arms_are_awaited_and_nothing_is_added() -> None:
-    state = earlier([CPU, GPU], 0.04)
-    work = left_on([CPU], state)
-    assert work.plan.awaited
-    assert arms_worth_waiting_for(work.plan, work.history) == ()
-    assert (work.plan.blocks, work.missing, first_records(work, state)) == (7, 0, [])
-
-
-@pytest.mark.parametrize("half_width", [0.04, None])
-def test_a_sweep_that_an_earlier_rule_ended_stays_ended(half_width: float | None) -> None:
-    state = earlier([CPU, GPU], half_width)
-    work = left_on([CPU, GPU], state)
-    assert work.stop_decision is not None
-    assert (
-        work.stop_decision.blocks,
-        work.stop_decision.half_width,
-        work.stop_decision.reason,
-    ) == ((7, half_width, "as it was"))
+@pytest.mark.parametrize(
+    ("half_width", "nodes"), [(0.04, [CPU, GPU]), (None, [CPU, GPU]), (0.04, [CPU])]
+)
+def test_a_sweep_that_an_earlier_rule_ended_stays_ended(
+    half_width: float | None, nodes: list[Node]
+) -> None:
+    """Also while arms are awaited."""
+    state = earlier(half_width)
+    work = left_on(nodes, state)
+    decision = work.stop_decision
+    assert decision is not None
+    assert (decision.blocks, decision.half_width, decision.reason) == (7, half_width, "as it was")
     assert (work.plan.auto, work.plan.blocks, work.missing) == (None, 7, 0)
     assert first_records(work, state) == []
+    assert arms_worth_waiting_for(work.plan, work.history) == ()
 
 
 @pytest.mark.parametrize(
-    ("half_width", "change"),
+    ("half_width", "before", "now"),
     [
-        (0.04, ("interval: 0.05", "interval: 0.03")),
-        (0.04, ("interval: 0.05", "interval: 0.05, at_least: 8")),
-        (0.04, ("[python/a]", "[python/a, python/b]")),
-        (0.04, ("blocks:", "baseline: python/a on CPU A, 2 CPUs\nblocks:")),
-        (0.06, ("at_most: 20", "at_most: 19")),
+        (0.04, "interval: 0.05", "interval: 0.03"),
+        (0.04, "interval: 0.05", "interval: 0.05, at_least: 8"),
+        (0.04, "[python/a]", "[python/a, python/b]"),
+        (0.04, "blocks:", "baseline: python/a on CPU A, 2 CPUs\nblocks:"),
+        (0.06, "at_most: 20", "at_most: 19"),
     ],
 )
 def test_a_spec_that_asks_for_more_than_was_reported_goes_on(
-    half_width: float, change: tuple[str, str]
+    half_width: float, before: str, now: str
 ) -> None:
-    changed = TWO.replace(*change)
-    work = left_on([CPU, GPU], earlier([CPU, GPU], half_width), changed)
+    changed = TWO.replace(before, now)
+    work = left_on([CPU, GPU], earlier(half_width), changed)
     assert work.stop_decision is None
     assert work.plan.blocks == parse(changed, source="spec").most_blocks
     assert work.missing > 0
@@ -183,6 +178,51 @@ def test_the_most_blocks_are_reported_for_as_long_as_they_are_the_most(
     most: int, goes_on: bool
 ) -> None:
     """The interval of some arm was never known."""
-    before = earlier([CPU, GPU], None, TWO.replace("at_most: 20", "at_most: 7"))
+    before = earlier(None, TWO.replace("at_most: 20", "at_most: 7"))
     work = left_on([CPU, GPU], before, TWO.replace("at_most: 20", f"at_most: {most}"))
     assert (work.missing > 0) == goes_on
+
+
+BASE = {**OWN, "implementations": ["python/a", "python/b"], "hardware": ["cpu", "gpu"]}
+SPEC = spec(BASE)
+FIRST = identity()
+
+
+def plan_of(checked: SweepSpec) -> Plan:
+    return make_plan(checked, classify([CPU]))
+
+
+def manifest(*arguments: Any, **options: Any) -> Manifest:
+    return make_opening(*arguments, **options).manifest
+
+
+def test_the_store_is_reported_the_whole_extent_of_a_sweep_that_was_larger() -> None:
+    space = {"layers": [1, 2, 3, 4, 5]}
+    wider = [*BASE["implementations"], "python/c"]
+    more = spec(BASE, repeats=2, configs=5, space=space, implementations=wider)
+    larger, laid = plan_of(more), plan_of(SPEC)
+    first = manifest(more, larger, FIRST, None, begun=True)
+    second = manifest(SPEC, laid, FIRST, first, begun=True)
+    assert (second.blocks, second.repeats) == (larger.blocks, larger.repeats) == (5, 2)
+    assert set(second.arms) == set(larger.arms)
+    assert (first.current, second.current) == (larger.arms, laid.arms)
+    assert set(second.arms) - set(second.current) == {Arm("python/c", larger.arms[0].hardware)}
+    fresh = manifest(SPEC, laid, replace(FIRST, generation=2), first)
+    assert (fresh.blocks, fresh.repeats, fresh.arms) == (3, 1, laid.arms)
+
+
+def test_while_arms_are_waited_for_nobody_has_left() -> None:
+    """The store names an arm by its class, which only the node shows."""
+    laid = plan_of(SPEC)
+    awaited = AwaitedArm(RequestedArm("python/a", "gpu"), SPEC.arms.hardware[1])
+    waiting = manifest(SPEC, replace(laid, awaited=(awaited,)), FIRST, None)
+    assert (waiting.arms, waiting.current) == (laid.arms, ())
+
+
+def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed() -> None:
+    auto = spec(BASE, blocks="auto", **MANY)
+    forty = replace(plan_of(SPEC), blocks=40)
+    before = manifest(SPEC, forty, FIRST, None)
+    now = manifest(auto, plan_of(auto).with_block_count(12), FIRST, before)
+    assert (before.blocks, now.blocks) == (40, 12)
+    assert manifest(SPEC, replace(forty, blocks=8), FIRST, now).blocks == 8

@@ -1,4 +1,4 @@
-"""A trial between blocks, journal and store."""
+"""Trials and rounds between blocks, journal, store and sampler."""
 
 from __future__ import annotations
 
@@ -9,17 +9,27 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cli.progress import PlainLines
 from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
+from orchestrator.scheduling.blocks import Assignment
 from orchestrator.storage.journal import Record
 from tests.orchestrator.sample_specs import OWN, spec_text
-from tests.orchestrator.scheduling.sample_sessions import Held
+from tests.orchestrator.scheduling.sample_sessions import Held, on
 
 TRIED = {**OWN, "settings": {"epochs": 2, "units": 1}, "limits": {"attempts": 2}}
 SPEC = spec_text(TRIED)
 COMPLETE = Outcome("complete", 0.0, 1.0, metrics={"val_accuracy": 0.5})
+
+THREE = {
+    **OWN,
+    "configs": 2,
+    "space": {"layers": [1, 2]},
+    "implementations": ["python/a", "python/b", "python/c"],
+    "baseline": "python/b",
+    "measure": {"mode": "timing", "interval": 0.02, "slice_s": 0.5},
+}
+TIMED = spec_text(THREE)
 
 
 @pytest.fixture
@@ -27,22 +37,30 @@ def held(tmp_path: Path) -> Held:
     return Held(tmp_path, SPEC)
 
 
-def test_the_journal_has_a_trial_before_anybody_else(held: Held) -> None:
-    assignment = held.assign()
-    held.session.finish(assignment, COMPLETE)
-    assert [finished.trial for finished in held.recorded] == [assignment.trial]
-    state = held.killed(SPEC).state()
-    assert list(state.blocks) == [0]
-    assert state.finished[assignment.trial.key].outcome == COMPLETE
+def test_the_journal_has_a_trial_before_anybody_else(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = held.assign(), held.assign()
+    held.session.finish(first, COMPLETE)
+    assert [finished.trial for finished in held.recorded] == [first.trial]
+    assert held.state().finished[first.trial.key].outcome == COMPLETE
+
+    def full(record: Record) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(held.journal, "append", full)
+    with pytest.raises(Stopped, match="No space left"):
+        held.session.finish(second, COMPLETE)
+    assert len(held.recorded) == 1, "the store never has what the journal has not"
 
 
 def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(held: Held) -> None:
     trial = held.assign().trial
-    request = held.session.request(trial, "cpu")
+    request = held.session.request(trial)
     assert request.settings == {"epochs": 2, "units": 1, **trial.config}
-    assert (request.seed, request.data_digest) == (trial.seed, "digest")
+    assert (request.seed, request.data_digest) == (trial.seed, "d")
     short = replace(trial.arm.hardware, usage=Usage(settings={"epochs": 1}))
-    less = held.session.request(replace(trial, arm=Arm("python/a", short)), "cpu")
+    less = held.session.request(replace(trial, arm=Arm("python/a", short)))
     assert less.settings == {**request.settings, "epochs": 1}
 
 
@@ -51,27 +69,95 @@ def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(held: Held) -
     [("los", ["cpu"], 1), ("val_accuracy", ["cpu", {"class": "cpu", "measure": "timing"}], 0)],
 )
 def test_an_objective_that_the_arms_it_reads_lack_is_warned_of_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str, hardware: list[Any], warned: int
+    tmp_path: Path, metric: str, hardware: list[Any], warned: int
 ) -> None:
-    warnings: list[str] = []
-    monkeypatch.setattr(PlainLines, "warn", lambda self, text: warnings.append(text))
     held = Held(tmp_path, spec_text(TRIED, objectives={metric: "minimize"}, hardware=hardware))
     for _ in range(2 * len(held.plan.arms)):
         assignment = held.assign()
         timed = assignment.trial.arm.measure == "timing"
         metrics = {"step_ms": 1.0} if timed else COMPLETE.metrics
         held.session.finish(assignment, replace(COMPLETE, metrics=metrics))
-    assert len(warnings) == warned
-    assert all("expected los" in text and "received val_accuracy" in text for text in warnings)
+    assert len(held.warnings) == warned
+    assert all("expected los" in text and "received val_acc" in text for text in held.warnings)
 
 
-def test_a_full_disk_stops_the_sweep(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_is_one_record_and_is_paid_for_once(tmp_path: Path) -> None:
+    prices = [{"hardware": "cpu", "usd_per_hour": 3.6, "source": "a", "date": "2026-11-21"}]
+    held = Held(tmp_path, spec_text(THREE, prices=prices))
     assignment = held.assign()
+    held.session.finish(assignment, *(on(assignment, index, step_ms=5.0) for index in range(3)))
+    assert len(held.lines("round_finished")) == 1
+    assert held.lines("trial_finished") == []
+    assert list(held.state().finished) == [trial.key for trial in assignment.trials]
+    assert [finished.trial for finished in held.recorded] == list(assignment.trials)
+    assert [finished.round_id for finished in held.recorded] == ["10.000"] * 3
+    costs = [finished.outcome.metrics["cost_usd"] for finished in held.recorded]
+    assert sum(costs) == pytest.approx(0.010), "ten seconds, from the first start to the last end"
 
-    def full(record: Record) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(held.journal, "append", full)
-    with pytest.raises(Stopped, match="No space left"):
-        held.session.finish(assignment, COMPLETE)
-    assert held.recorded == [], "the store never has what the journal has not"
+FOUR = spec_text(THREE, implementations=[f"python/{name}" for name in "abcd"])
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_an_extended_sweep_that_is_killed_ends_with_whole_rounds(tmp_path: Path, cut: int) -> None:
+    held = Held(tmp_path, TIMED)
+    for _ in range(2):
+        assignment = held.assign()
+        held.session.finish(assignment, *(on(assignment) for _ in assignment.trials))
+    ran = 0
+    longer = held.killed(FOUR)
+    while not longer.blocks.done:
+        assignment = longer.assign()
+        if ran == cut:
+            longer, ran = longer.killed(FOUR), ran + 1
+            continue
+        longer.session.finish(assignment, *(on(assignment, 100 + ran) for _ in assignment.trials))
+        ran += 1
+    assert ran <= 3, "each of the two blocks once, and once handed out in vain"
+    finished = longer.state().finished.values()
+    assert len(finished) == 8
+    assert len({(trial.block, trial.round_id) for trial in finished}) == 2
+
+
+def test_disturbed_trials_are_marked_and_the_canary_is_judged_by_earlier_starts(
+    tmp_path: Path,
+) -> None:
+    text = spec_text(TRIED, configs=10, space={"layers": [*range(10)]})
+    held = Held(tmp_path, text)
+    for index in range(5):
+        assignment = held.assign()
+        held.session.finish(assignment, on(assignment, canary_ms=10.0 + 0.01 * index))
+    held = held.killed(text)
+    for name, value in {"canary_ms": 30.0, "others_cpu_pct": 43.0}.items():
+        assignment = held.assign()
+        held.session.finish(assignment, replace(on(assignment), metrics={name: value}))
+    assert [list(finished.disturbance) for finished in held.recorded] == [
+        ["slow_canary"],
+        ["other_processes"],
+    ]
+    assert {finished.status for finished in held.recorded} == {"complete"}
+
+
+def paced(assignment: Assignment) -> Outcome:
+    """A complete outcome: the baseline takes as long in each block, the others do not."""
+    slow = 1.0 if assignment.trial.arm.implementation == "python/b" else 2.0
+    wobble = 1 + 0.1 * ((assignment.trial.block * 7919) % 13) / 13
+    return on(assignment, step_ms=slow * wobble ** (slow - 1))
+
+
+def test_blocks_come_until_it_is_enough_and_the_journal_shows_why(tmp_path: Path) -> None:
+    many = {"configs": None, "space": {"layers": {"low": 1, "high": 99}}, "measure": None}
+    text = spec_text(THREE, **many, blocks={"interval": 0.03, "at_most": 40})
+    held, ran = Held(tmp_path, text), 0
+    while (assignment := held.session.assign()) is not None:
+        held.session.finish(assignment, paced(assignment))
+        ran += 1
+    assert held.blocks.done
+    decision = held.blocks.suggestions.stop_decision
+    assert decision is not None
+    (record,) = held.lines("blocks_enough")
+    assert (record["blocks"], record["why"]) == (decision.blocks, decision.reason)
+    assert 6 * 3 <= ran == len(held.state().finished) < 40 * 3
+    second = held.killed(text)
+    assert second.session.assign() is None
+    assert second.blocks.done

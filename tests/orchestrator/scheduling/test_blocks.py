@@ -1,0 +1,325 @@
+"""Which lane gets which trial of a block, and when; rounds, lost trials, restored starts."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.analysis.stopping import StoppingRule
+from orchestrator.core.arms import Usage
+from orchestrator.core.criteria import AutoBlocks
+from orchestrator.core.trial import (
+    Block,
+    FinishedTrial,
+    Outcome,
+    OutcomeStatus,
+    Trial,
+    make_trial,
+)
+from orchestrator.hardware import classify
+from orchestrator.planning.lanes import lanes_of, make_lanes
+from orchestrator.planning.plan import Plan
+from orchestrator.scheduling.blocks import Assignment, Blocks
+from orchestrator.spec import Objective
+from orchestrator.storage import resume
+from orchestrator.storage.journal import (
+    BlockSuggested,
+    SweepOpened,
+    SweepState,
+    TrialFinished,
+    replay,
+)
+from tests.orchestrator.sample_plans import (
+    ConfigLog,
+    blocks_of,
+    complete,
+    drain,
+    failed,
+    identity,
+    node,
+    plan,
+)
+from tests.profiles import draws
+
+
+def timed(laid: Plan, *implementations: str) -> Plan:
+    """Return a plan whose arms (of these implementations, or all) are timed in slices."""
+    arms = []
+    for planned in laid.possible:
+        arm = planned.arm
+        if not implementations or arm.implementation in implementations:
+            hardware = replace(arm.hardware, usage=Usage(measure="timing"))
+            planned = replace(planned, arm=replace(arm, hardware=hardware))  # noqa: PLW2901
+        arms.append(planned)
+    return replace(laid, possible=tuple(arms))
+
+
+ONE_NODE = plan(classify([node("a")]), blocks=1)
+
+
+def one(blocks: Blocks) -> Assignment:
+    handed_out = blocks.next()
+    assert handed_out is not None
+    return handed_out[0]
+
+
+def at_work_until_done(
+    blocks: Blocks, duration_s: Callable[[], float]
+) -> Iterator[list[Assignment]]:
+    """Run everything as Ray would: what is at work before each end."""
+    waiting: list[Assignment] = []
+    at_work: list[tuple[float, Assignment]] = []
+    now_s = 0.0
+    while not blocks.done:
+        waiting += [handed_out[0] for handed_out in iter(blocks.next, None)]
+        for assignment in list(waiting):
+            lane = assignment.lane
+            neighbours = [other for _, other in at_work if other.lane.node == lane.node]
+            alike = {other.device for other in neighbours} <= {assignment.device}
+            room = lane.room(assignment.device) if lane.takes_turns else lane.slots
+            if len(neighbours) < room and (alike or not lane.takes_turns):
+                waiting.remove(assignment)
+                at_work.append((now_s + duration_s(), assignment))
+        assert at_work, "nothing is at work, yet the sweep is not done"
+        yield [assignment for _, assignment in at_work]
+        first = min(at_work, key=lambda end: end[0])
+        at_work.remove(first)
+        now_s, ended = first
+        blocks.finish(ended, *(complete() for _ in ended.trials))
+
+
+def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
+    laid = plan(classify([node("big", cpus=8, gpus=4)]), implementations=2, blocks=10, repeats=2)
+    (lane,) = lanes_of(make_lanes(laid))
+    assert lane.takes_turns
+    assert (lane.bundle("cpu"), lane.room("cpu")) == ({"CPU": 8}, 1)
+    assert (lane.bundle("gpu"), lane.room("gpu")) == ({"CPU": 2, "GPU": 1}, 4)
+    seen = list(at_work_until_done(blocks_of(laid), lambda: 1.0))
+    assert len(seen) == laid.trials
+    devices = [{assignment.device for assignment in at_work} for at_work in seen]
+    assert all(len(kinds) == 1 for kinds in devices), "a CPU arm has the node to itself"
+    at_work_on = {
+        device: [len(turn) for turn in seen if turn[0].device == device]
+        for device in ("cpu", "gpu")
+    }
+    assert set(at_work_on["cpu"]) == {1}
+    assert at_work_on["gpu"].count(4) > 0.7 * len(at_work_on["gpu"]), "all GPUs are at work"
+    turns = sum(one != other for one, other in pairwise(devices))
+    assert 2 <= turns <= 6, "few turns: each begins with cold trainers"
+    assert max(assignment.trial.block for assignment in seen[0]) <= 3, (
+        "the CPU's turn comes after as many blocks as there are slots"
+    )
+
+
+def test_a_blocks_arms_of_one_class_share_a_node() -> None:
+    nodes = [
+        node("a", cpus=4, gpus=1),
+        node("b", cpus=4, gpus=1, gpu="NVIDIA L4"),
+    ]
+    finished = drain(blocks_of(plan(classify(nodes), implementations=2, blocks=6)))
+    assert len(finished) == 6 * 6
+    on_cpu: dict[int, set[str]] = defaultdict(set)
+    for assignment in finished:
+        if assignment.device == "cpu":
+            on_cpu[assignment.trial.block].add(assignment.lane.node.id)
+        else:
+            assert assignment.trial.arm.hardware_class.gpu == assignment.lane.node.gpu_names[0]
+    assert all(len(ids) == 1 for ids in on_cpu.values())
+    assert set.union(*on_cpu.values()) == {"a", "b"}
+
+
+def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Assignment]) -> list[str]:
+    """Nodes that run nothing, and that have an arm of which a trial is in nobody's hands."""
+    busy = {assignment.lane.node.id for assignment in at_work}
+    held = blocks._outcomes.keys() | blocks._out.keys()
+    for queue in blocks._queues:
+        if queue.lane.node.id in busy:
+            held |= {trial.key for trial in queue.waiting}
+    free = {t.arm for ts in blocks._trials.values() for t in ts if t.key not in held}
+    unseen = laid.blocks - len(blocks._trials)
+    return [
+        idle.id
+        for planned in laid.possible
+        for idle in planned.hardware.nodes
+        if idle.id not in busy and (unseen or planned.arm in free)
+    ]
+
+
+KINDS = st.tuples(st.sampled_from("AB"), st.sampled_from([0, 1, 3]), st.sampled_from("TL"))
+
+
+@settings(deadline=None, max_examples=80)
+@given(data=st.data())
+def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> None:
+    """Any cluster, any durations, all blocks open: every trial runs once, and nothing waits."""
+    nodes = [
+        node(f"n{number}", cpus=4, gpus=gpus, cpu_model=f"CPU {model}", gpu=f"NVIDIA {kind}4")
+        for number, (model, gpus, kind) in enumerate(
+            data.draw(st.lists(KINDS, min_size=1, max_size=5))
+        )
+    ]
+    sizes = st.integers(1, 3)
+    laid = plan(
+        classify(nodes),
+        implementations=data.draw(sizes),
+        blocks=data.draw(st.integers(1, 9)),
+        repeats=data.draw(sizes),
+    )
+    rng = random.Random(data.draw(st.integers(0, 1000)))
+    blocks, ended = blocks_of(laid), 0
+    for at_work in at_work_until_done(blocks, lambda: rng.expovariate(1.0)):
+        assert not idle_with_work(laid, blocks, at_work)
+        ended += 1
+    assert ended == len(blocks._outcomes) == laid.trials
+
+
+def test_a_repeat_is_a_round_of_all_arms_with_an_order_and_a_seed_of_its_own() -> None:
+    laid = plan(classify([node("a")]), implementations=4, blocks=5, repeats=3)
+    finished = [assignment.trial for assignment in drain(blocks_of(laid))]
+    rounds = [finished[start : start + 4] for start in range(0, len(finished), 4)]
+    for members in rounds:
+        assert len({(trial.block, trial.repeat, trial.seed) for trial in members}) == 1
+        assert len({trial.arm for trial in members}) == 4
+    assert len({members[0].seed for members in rounds}) == len(rounds)
+    assert len({tuple(trial.arm for trial in members) for members in rounds}) > 5
+    assert [assignment.trial for assignment in drain(blocks_of(laid))] == finished
+
+
+def test_where_devices_take_turns_a_timed_round_stays_on_one_of_them() -> None:
+    laid = timed(plan(classify([node("big", cpus=8, gpus=4)])))
+    seen = Counter[str]()
+    for at_work in at_work_until_done(blocks_of(laid), lambda: 1.0):
+        assert {len(assignment.trials) for assignment in at_work} == {2}
+        devices = {trial.arm.device for trial in at_work[0].trials}
+        assert devices == {at_work[0].device}
+        seen.update(devices)
+    assert seen == {"gpu": 3, "cpu": 3}
+
+
+def test_a_round_that_is_lost_or_given_back_goes_out_again_as_it_was() -> None:
+    blocks = blocks_of(timed(ONE_NODE))
+    first = one(blocks)
+    blocks.give_back(first)
+    second = one(blocks)
+    assert (second.trials, second.attempt) == (first.trials, 2)
+    blocks.give_back(second, charged=False)
+    assert one(blocks) == second
+
+
+def retimed(laid: Plan, *ended: FinishedTrial, retry_failed: bool = False) -> set[str]:
+    finished = {trial.key: trial for trial in ended}
+    state = SweepState(identity(), {}, blocks={0: Block(0, {})}, finished=finished)
+    return resume.trials_to_retime(state, laid, retry_failed=retry_failed)
+
+
+def trials_of(laid: Plan) -> list[Trial]:
+    return [make_trial(identity(), Block(0, {}), arm, 0) for arm in laid.arms]
+
+
+def ended(
+    trial: Trial, round_id: str = "1", status: OutcomeStatus = "complete", node: str = "a"
+) -> FinishedTrial:
+    return FinishedTrial(trial, Outcome(status, 0.0, 1.0, node=node, round_id=round_id))
+
+
+@pytest.mark.parametrize(
+    ("other", "retry_failed", "expected"),
+    [
+        (None, False, (0,)),
+        (("2", "complete", "a"), False, (0, 1)),
+        (("1", "complete", "a"), False, ()),
+        (("1", "failed", "a"), False, ()),
+        (("1", "failed", "a"), True, (0,)),
+        (("1", "wrong_kernel", "a"), True, ()),
+        (("2", "complete", "b"), False, ()),
+    ],
+)
+def test_trials_of_incomplete_rounds_are_timed_again(
+    other: tuple[str, OutcomeStatus, str] | None, retry_failed: bool, expected: tuple[int, ...]
+) -> None:
+    first, second = trials_of(timed(ONE_NODE))
+    both = [ended(first), *([ended(second, *other)] if other else [])]
+    keys = {(first, second)[index].key for index in expected}
+    assert retimed(timed(ONE_NODE), *both, retry_failed=retry_failed) == keys
+
+
+def test_whole_trainings_and_other_hardware_are_never_timed_again() -> None:
+    hardware = classify([node("a"), node("b", cpu_model="CPU B")])
+    both = timed(plan(hardware, implementations=4), "tensorflow/kernel0", "tensorflow/kernel1")
+    trials = [ended(trial) for trial in trials_of(both)]
+    slices = [trial for trial in trials if trial.arm.measure == "timing"]
+    assert not retimed(both, *(trial for trial in trials if trial.arm.measure == "full"))
+    assert not retimed(both, *(t for t in slices if t.arm.hardware == slices[0].arm.hardware))
+
+
+def run_some(blocks: Blocks, rng: random.Random, count: int, failing: float) -> SweepState:
+    """Finish a number of assignments in any order; return the state of the journal then."""
+    history: list[Block | FinishedTrial] = []
+    out: list[Assignment] = []
+    for _ in range(count):
+        while (handed_out := blocks.next()) is not None:
+            out.append(handed_out[0])
+            history += [handed_out[1]] if handed_out[1] else []
+        if blocks.done:
+            break
+        assignment = out.pop(rng.randrange(len(out)))
+        metrics = {"val_accuracy": rng.random(), "step_ms": 10 * rng.lognormvariate(0, 0.1)}
+        outcome = failed() if rng.random() < failing else replace(complete(), metrics=metrics)
+        history.append(FinishedTrial(assignment.trial, outcome))
+        blocks.finish(assignment, outcome)
+    records = [
+        TrialFinished(event)
+        if isinstance(event, FinishedTrial)
+        else BlockSuggested(event.index, event.config, 0.0)
+        for event in history
+    ]
+    state = replay([SweepOpened(identity(), {}), *records])
+    assert state is not None
+    return state
+
+
+@settings(deadline=None, max_examples=draws(60, 200))
+@given(
+    seed=st.integers(0, 10_000),
+    cut=st.integers(0, 80),
+    gpus=st.sampled_from([0, 1, 2]),
+    failing=st.sampled_from([0.0, 0.02, 0.2]),
+    open_limit=st.one_of(st.none(), st.integers(1, 4)),
+)
+def test_a_sweep_cut_anywhere_resumes_as_it_was(
+    seed: int, cut: int, gpus: int, failing: float, open_limit: int | None
+) -> None:
+    """The sampler and the stopping rule learn the same, and what is missing runs once."""
+    nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
+    laid = plan(classify(nodes), blocks=9)
+    over = "tensorflow/kernel0 on CPU A, 4 CPUs"
+    objectives = {"val_accuracy": Objective(direction="maximize", over=over)}
+    first, later = (
+        (ConfigLog(), StoppingRule(AutoBlocks(0.15, 6, 9), laid.arms, 1)) for _ in range(2)
+    )
+    before = blocks_of(laid, first[0], objectives, open_limit, first[1])
+    state = run_some(before, random.Random(seed), cut, failing)
+    after = blocks_of(laid, later[0], objectives, open_limit, later[1])
+    after.restore(resume.events(state, retry_failed=False))
+    assert later[0].log == first[0].log
+    assert later[1].stop_decision == first[1].stop_decision
+    rest = [assignment.trial.key for assignment in drain(after)]
+    assert not set(rest) & set(state.finished)
+    begun = {index for index, value in later[0].log if value == "suggested"}
+    assert len(rest) == len(set(rest)) == len(begun) * len(laid.arms) - len(state.finished)
+    assert set(later[0].reported) == begun
+
+
+def test_a_block_in_which_an_arm_failed_is_reported_as_failed() -> None:
+    source = ConfigLog()
+    blocks = blocks_of(plan(classify([node("a")]), implementations=3, blocks=1), source)
+    blocks.finish(one(blocks), failed())
+    drain(blocks)
+    assert source.reported == {0: None}

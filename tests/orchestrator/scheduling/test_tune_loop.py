@@ -1,0 +1,201 @@
+"""Trials out to Tune, outcomes back, and errors of ours that Tune must not swallow."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray import tune
+
+from orchestrator.core.criteria import Timing
+from orchestrator.core.stop_signal import Stopped
+from orchestrator.core.trial import FailureRecord, Outcome, outcome_adapter
+from orchestrator.execution.job import Job, job_adapter
+from orchestrator.scheduling import tune_loop
+from orchestrator.scheduling.tune_loop import BlockSearch, Broken, run_trials
+from tests.orchestrator.scheduling.sample_sessions import Held, Warnings
+from tests.orchestrator.scheduling.test_session import SPEC, TIMED
+
+COMPLETE = Outcome("complete", 0.0, 1.0)
+
+
+def result(*outcomes: Outcome) -> dict[str, Any]:
+    """Return what the actor reports of a trial or a round."""
+    texts = [outcome_adapter.dump_json(outcome).decode() for outcome in outcomes]
+    return {"outcomes": texts, "done": True}
+
+
+def search_of(held: Held) -> BlockSearch:
+    return BlockSearch(held.recovery, ("/path",), lambda: None)
+
+
+def job_of(search: BlockSearch, trial_id: str = "a") -> Job:
+    handed = search.suggest(trial_id)
+    assert isinstance(handed, dict)
+    assert (handed["node_id"], handed["bundle"]) == ("a", {"CPU": 2})
+    return job_adapter.validate_json(handed["job"])
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Held:
+    """A session whose only node is there, and answers at once."""
+    held = Held(tmp_path, SPEC)
+    held.present.answers = True
+    return held
+
+
+@pytest.fixture
+def search(held: Held) -> BlockSearch:
+    return search_of(held)
+
+
+def test_it_hands_out_what_lanes_want_and_finishes_at_the_end(
+    held: Held, search: BlockSearch
+) -> None:
+    assert isinstance(search.suggest("a"), dict)
+    assert isinstance(search.suggest("b"), dict)
+    assert search.suggest("c") is None, "the lane has what it runs, and one more"
+    for trial_id, following in (("a", "c"), ("b", "d"), ("c", "e")):
+        search.on_trial_complete(trial_id, result(COMPLETE))
+        handed = search.suggest(following)
+    assert handed == BlockSearch.FINISHED
+    search.on_trial_complete("unknown", result(COMPLETE))
+    assert len(held.recorded) == 3
+
+
+def test_a_trial_has_a_fresh_trainer_where_the_spec_wants_it(tmp_path: Path) -> None:
+    for name, spec in {"warm": SPEC, "fresh": f"{SPEC}trainer: fresh\n"}.items():
+        assert job_of(search_of(Held(tmp_path / name, spec))).fresh == (name == "fresh")
+
+
+def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED)
+    search = search_of(held)
+    job = job_of(search)
+    assert job.timing == Timing(0.02, slice_s=0.5)
+    asked = [job.request, *(rival.request for rival in job.rivals)]
+    implementations = [request.implementation for request in asked]
+    assert implementations[0] == "python/b", "the baseline is the one to compare with"
+    assert sorted(implementations) == ["python/a", "python/b", "python/c"]
+    assert {(request.measure, request.slice_s) for request in asked} == {("timing", 0.5)}
+    assert all(request.settings == job.request.settings for request in asked)
+    failed = Outcome("failed", 1.0, 2.0, failure=FailureRecord("error", "no"))
+    search.on_trial_complete("a", result(COMPLETE, failed, COMPLETE))
+    ended = [(trial.status, trial.arm.implementation) for trial in held.recorded]
+    assert ended == list(zip(["complete", "failed", "complete"], implementations, strict=True))
+
+
+def test_a_lost_worker_costs_its_trial_an_attempt(held: Held, search: BlockSearch) -> None:
+    for last in (None, {"epoch": 1}):
+        search.suggest("a")
+        search.on_trial_complete("a", last, error=True)
+        search.recovery.settle()
+    (lost,) = held.recorded
+    assert lost.outcome.failure is not None
+    assert lost.outcome.failure.reason == "lost"
+
+
+def test_a_trial_that_tune_gives_back_costs_nothing(held: Held, search: BlockSearch) -> None:
+    for _ in range(4):
+        assert job_of(search).attempt == 1
+        search.on_trial_complete("a")
+    assert held.recorded == []
+
+
+def test_an_error_of_ours_is_not_tunes_to_handle(
+    search: BlockSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("the view broke")
+
+    monkeypatch.setattr(Warnings, "epoch_finished", broken)
+    monkeypatch.setattr(Warnings, "trial_finished", broken)
+    search.suggest("a")
+    for call in (search.on_trial_result, search.on_trial_complete):
+        with pytest.raises(Broken, match="the view broke") as caught:
+            call("a", {"epoch": 1} if call == search.on_trial_result else result(COMPLETE))
+        assert isinstance(caught.value.error, RuntimeError)
+        assert not isinstance(caught.value, Exception)
+
+
+def run(held: Held, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fit: Any) -> None:
+    """Run a session with a loop in the place of Tune's."""
+    monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "1")  # it is set, for the process
+    tuner = lambda search, folder: SimpleNamespace(fit=lambda: fit(search))  # noqa: E731
+    monkeypatch.setattr(tune_loop, "_tuner", tuner)
+    run_trials(held.recovery, folder=tmp_path, python_path=(), check=lambda: None)
+
+
+def test_a_lost_loop_charges_only_what_can_have_been_running(
+    held: Held, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    attempts: list[list[int]] = []
+
+    def fit(search: BlockSearch) -> None:
+        search.suggest("running")
+        search.suggest("waiting")
+        attempts.append([assignment.attempt for assignment in search.out.values()])
+        if len(attempts) < 3:
+            raise tune.TuneError("the loop was lost")
+        for trial_id in ("running", "waiting"):
+            search.on_trial_complete(trial_id, result(COMPLETE))
+
+    run(held, monkeypatch, tmp_path, fit)
+    assert attempts == [[1, 1], [2, 1], [1, 1]]
+    assert [finished.status for finished in held.recorded] == ["failed", "complete", "complete"]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(Broken(ValueError("ours")), ValueError), (tune.TuneError("Tune's"), tune.TuneError)],
+)
+def test_an_error_with_nothing_out_ends_the_sweep(
+    held: Held,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    error: BaseException,
+    raised: type[BaseException],
+) -> None:
+    def fit(search: BlockSearch) -> None:
+        raise error
+
+    with pytest.raises(raised):
+        run(held, monkeypatch, tmp_path, fit)
+
+
+def test_a_loop_that_was_left_behind_goes_on_no_more(
+    held: Held, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its head was given up, and came back while the sweep was recording what is done."""
+    is_back, ended = threading.Event(), threading.Event()
+
+    def fit(search: BlockSearch) -> None:
+        search.check()
+        is_back.wait(60)
+        with pytest.raises(Stopped):
+            search.check()
+        ended.set()
+
+    monkeypatch.setattr(tune_loop, "_LOOK_S", 0.01)
+    held.now_s = 26.0
+    held.recovery._looked, held.recovery._awake_since, held.present.silent_s = 25.0, 0.0, 26.0
+    with pytest.raises(Stopped, match="head of the Ray cluster has not answered"):
+        run(held, monkeypatch, tmp_path, fit)
+    is_back.set()
+    assert ended.wait(60)
+
+
+def test_a_trial_that_waits_for_a_node_without_a_lane_is_recalled(search: BlockSearch) -> None:
+    trials = [
+        SimpleNamespace(status=status, config={"node_id": node})
+        for status, node in (("PENDING", "gone"), ("PENDING", "a"), ("RUNNING", "gone"))
+    ]
+    stopped: list[Any] = []
+    controller = SimpleNamespace(
+        get_live_trials=lambda: trials, get_trials=list, stop_trial=stopped.append
+    )
+    assert tune_loop._Recall(search).choose_trial_to_run(controller) is None
+    assert stopped == trials[:1]
