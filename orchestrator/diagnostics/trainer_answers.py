@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.execution.trainer_process import Trainer, TrainerGone
@@ -19,24 +19,31 @@ _IDLE_S = 120.0
 class Answer:
     """Everything that a trainer reported; `reason` is None if it succeeded.
 
-    `is_possible` is False where the request cannot run on this machine. `is_usable` is False where
-    the trainer cannot take another request.
+    `failure` is the kind of a failure that the trainer reported. `is_usable` is False where the
+    trainer cannot take another request.
     """
 
     reason: str | None = None
-    is_possible: bool = True
+    failure: str | None = None
     is_usable: bool = True
     metrics: Mapping[str, float] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     dataset: protocol.Dataset | None = None
+    proof: protocol.KernelProof | None = None
     texts: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+
+    @property
+    def is_possible(self) -> bool:
+        """False where the request cannot run on this machine."""
+        return self.failure != "not_possible"
 
     def take(self, event: protocol.Event) -> bool:
         """Note an event; return whether it was the last one."""
         match event:
-            case protocol.KernelProof(asked, ran, evidence) if ran != asked:
-                self.reason = f"ran {ran}, not {asked} ({evidence})"
+            case protocol.KernelProof(asked, ran, evidence):
+                self.proof = event
+                self.reason = None if ran == asked else f"ran {ran}, not {asked} ({evidence})"
             case protocol.Environment(facts):
                 self.facts |= {k: str(v) for k, v in facts.items() if v is not None}
             case protocol.Dataset():
@@ -46,16 +53,20 @@ class Answer:
             case protocol.Result(metrics):
                 self.metrics = metrics
             case protocol.Failure(kind, message):
-                self.reason, self.is_possible = message, kind != "not_possible"
+                self.reason, self.failure = message, kind
         return isinstance(event, protocol.Result | protocol.Failure)
 
 
-def ask(trainer: Trainer, request: TrialRequest) -> Answer:
+def ask(
+    trainer: Trainer,
+    request: TrialRequest,
+    listen: Callable[[protocol.Event], object] = lambda event: None,
+) -> Answer:
     """Send a request and return the answer. The end of the process, or a hang, is its reason."""
     answer, began_s = Answer(), time.monotonic()
     try:
         trainer.request(request)
-        _listen(trainer, answer)
+        _listen(trainer, answer, listen)
     except (TrainerGone, TimeoutError, protocol.ProtocolError, OSError) as error:
         tail = trainer.output_tail().splitlines()
         last = f"; its last output: {tail[-1]}" if tail else ""
@@ -64,12 +75,14 @@ def ask(trainer: Trainer, request: TrialRequest) -> Answer:
     return answer
 
 
-def _listen(trainer: Trainer, answer: Answer) -> None:
+def _listen(trainer: Trainer, answer: Answer, listen: Callable[[protocol.Event], object]) -> None:
     active_s, cpu_s = time.monotonic(), trainer.family()[0]
     while True:
         event = trainer.next_event(_LOOK_S)
-        if event is not None and answer.take(event):
-            return
+        if event is not None:
+            listen(event)
+            if answer.take(event):
+                return
         used_s = trainer.family()[0]
         if event is not None or used_s > cpu_s + 0.01:
             active_s, cpu_s = time.monotonic(), used_s

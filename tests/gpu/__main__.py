@@ -16,9 +16,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from orchestrator.hardware import NodeProfile, probe
+from orchestrator.hardware import probe
 from tests.gpu.checks import CHECKS, run_checks
 from tests.gpu.lab import Lab
 from tests.gpu.outcomes import OtherHardware, Outcome, Record
@@ -28,19 +27,28 @@ from workloads.implementations import BACKENDS
 
 def main() -> int:
     """Run the checks and return the exit code."""
-    options = _parser().parse_args()
-    node = probe()
+    options, node = _parser().parse_args(), probe()
+    # The hardware and sizes of this run, without host names.
+    own = ("cpu_model", "cpus", "memory_mib", "driver", "system")
+    conditions = {
+        "device": options.device,
+        "sizes": "quick" if options.quick else "full",
+        "gpus": [gpu.name for gpu in node.gpus],
+        "gpu_memory_mib": [gpu.memory_mib for gpu in node.gpus],
+        **{name: getattr(node, name) for name in own},
+    }
     try:
-        record = Record(options.output, _conditions(node, options))
+        record = Record(options.output, conditions)
     except OtherHardware as error:
         print(error, file=sys.stderr)
         return 2
-    checks = [check for check in CHECKS if not options.only or check.name in options.only]
+    checks = [CHECKS[name] for name in CHECKS if not options.only or name in options.only]
     if options.device == "gpu" and not node.gpus:
         for check in checks:
-            record.add(Outcome(check.name, "all", "skipped", reason="NVML sees no NVIDIA GPU"))
+            reason = "NVML sees no NVIDIA GPU"
+            record.add(Outcome(check.__name__, "all", "skipped", reason=reason))
     else:
-        until_s = time.monotonic() + options.limit_s if options.limit_s else None
+        until_s = time.monotonic() + options.limit_s
         sizes = QUICK if options.quick else FULL
         with (
             tempfile.TemporaryDirectory() as scratch,
@@ -53,33 +61,21 @@ def main() -> int:
     return 1 if any(outcome.status == "failed" for outcome in record.outcomes) else 0
 
 
-def _conditions(node: NodeProfile, options: argparse.Namespace) -> dict[str, Any]:
-    """Describe the hardware and sizes of this run, without host names."""
-    return {
-        "device": options.device,
-        "sizes": "quick" if options.quick else "full",
-        "gpus": [gpu.name for gpu in node.gpus],
-        "gpu_memory_mib": [gpu.memory_mib for gpu in node.gpus],
-        **{
-            name: getattr(node, name)
-            for name in ("cpu_model", "cpus", "memory_mib", "driver", "system")
-        },
-    }
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.gpu",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    names = [check.name for check in CHECKS]
+    names = list(CHECKS)
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the outcomes to FILE")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--backends", nargs="+", choices=tuple(BACKENDS), default=list(BACKENDS))
     parser.add_argument("--device", choices=("gpu", "cpu"), default="gpu")
     parser.add_argument("--quick", action="store_true", help="use tiny sizes")
-    parser.add_argument("--limit-s", type=float, help="start no check after this many seconds")
+    parser.add_argument(
+        "--limit-s", type=float, default=float("inf"), help="start no check after so many seconds"
+    )
     return parser
 
 

@@ -14,9 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
-
-Status: TypeAlias = Literal["passed", "missed", "failed", "skipped"]
+from typing import Any, Literal
 
 FORMAT, VERSION = "rnnsweep-gpu-checks", 1
 
@@ -31,32 +29,38 @@ class Outcome:
 
     name: str
     case: str
-    status: Status
+    status: Literal["passed", "missed", "failed", "skipped"]
     backend: str = ""
     implementation: str = ""
     reason: str = ""
     measured: Mapping[str, Any] = field(default_factory=dict)
     expected: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def line(self) -> str:
+        """The outcome with its reason or its figures."""
+        subject = " ".join(filter(None, [self.implementation or self.backend, self.case]))
+        figures = ", ".join(
+            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value:.70}"
+            for name, value in self.measured.items()
+            if isinstance(value, float | str)
+        )
+        return f"{self.status:<8}{self.name:<13}{subject}: {self.reason or figures}"
+
 
 def judged(
     name: str,
     case: str,
     implementation: str,
-    reason: str,
+    reason: str | None,
     measured: Mapping[str, Any],
     expected: Mapping[str, Any] | None = None,
 ) -> Outcome:
     """Return a failed outcome if there is a reason, else a passed one."""
+    status: Literal["failed", "passed"] = "failed" if reason else "passed"
+    backend = implementation.partition("/")[0]
     return Outcome(
-        name,
-        case,
-        "failed" if reason else "passed",
-        implementation.partition("/")[0],
-        implementation,
-        reason,
-        measured,
-        expected or {},
+        name, case, status, backend, implementation, reason or "", measured, expected or {}
     )
 
 
@@ -67,12 +71,18 @@ class Record:
         self.hardware = dict(hardware)
         self.versions: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
+        self.outcomes: list[Outcome] = []  # in the order of their arrival
         self._path, self._lock = path, threading.Lock()
-        self.outcomes: list[Outcome] = []
-        """In the order of their arrival."""
-
         if path is not None and path.exists():
-            self._read(path)
+            content = json.loads(path.read_text())
+            if content.get("format") != FORMAT or content.get("hardware") != self.hardware:
+                raise OtherHardware(
+                    f"{path}: expected {FORMAT} of this machine ({self.hardware}); received"
+                    f" {content.get('format')} of {content.get('hardware')}: choose another"
+                    " --output"
+                )
+            self.versions, self.seconds = content["versions"], content["seconds"]
+            self.outcomes = [Outcome(**fields) for fields in content["checks"]]
 
     def add(self, outcome: Outcome) -> None:
         """Add an outcome, replacing one of the same case, and write the file."""
@@ -84,25 +94,14 @@ class Record:
     def took(self, check: str, backend: str, seconds: float) -> None:
         """Record the duration of a check."""
         with self._lock:
-            self.seconds[f"{check} {backend}".strip()] = round(seconds, 1)
+            self.seconds[f"{check} {backend}"] = round(seconds, 1)
             self._write()
 
     def as_text(self) -> str:
         """Return a line per outcome, and the counts."""
-        lines = [line(outcome) for outcome in self.outcomes]
         counts = Counter(outcome.status for outcome in self.outcomes)
         total = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-        return "\n".join([*lines, total or "nothing was checked"])
-
-    def _read(self, path: Path) -> None:
-        content = json.loads(path.read_text())
-        if content.get("format") != FORMAT or content.get("hardware") != self.hardware:
-            raise OtherHardware(
-                f"{path}: expected {FORMAT} of this machine ({self.hardware}); received"
-                f" {content.get('format')} of {content.get('hardware')}: choose another --output"
-            )
-        self.versions, self.seconds = content["versions"], content["seconds"]
-        self.outcomes = [Outcome(**fields) for fields in content["checks"]]
+        return "\n".join([*(one.line for one in self.outcomes), total or "nothing was checked"])
 
     def _write(self) -> None:
         if self._path is None:
@@ -125,14 +124,3 @@ class Record:
 def _case(outcome: Outcome) -> tuple[str, str, str, str]:
     """Return the identity of a case across runs."""
     return outcome.name, outcome.backend, outcome.implementation, outcome.case
-
-
-def line(outcome: Outcome) -> str:
-    """Format one outcome with its reason or its figures."""
-    subject = " ".join(filter(None, [outcome.implementation or outcome.backend, outcome.case]))
-    figures = ", ".join(
-        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value:.70}"
-        for name, value in outcome.measured.items()
-        if isinstance(value, float | str)
-    )
-    return f"{outcome.status:<8}{outcome.name:<13}{subject}: {outcome.reason or figures}"

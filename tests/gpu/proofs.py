@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.gpu.lab import Answer, Lab
+from orchestrator.diagnostics.trainer_answers import Answer
+from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Outcome, judged
 from workloads.eligibility import LayerTraits, ineligibility_reason, is_installed
 from workloads.implementations import KERNELS, Precision, parse_implementation
@@ -80,13 +81,14 @@ def options(lab: Lab, backend: str) -> Iterator[Outcome]:
 def fall_backs(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Check that a layer which silently runs another kernel is detected."""
     asked = f"{backend}/cudnn"
-    for cell, reason in FALL_BACKS[backend]:
-        case = f"{cell}, {reason}"
-        answer = lab.ask("racing:fallen_back", asked, {"cell": cell, "reason": reason})
-        measured = answer.proof
-        detected = measured.get("ran") != "cudnn"
-        wrong = answer.why or ("" if detected else "the fall-back was not detected")
-        yield judged("fall_backs", case, asked, wrong, measured, {"ran": "anything but cudnn"})
+    for cell, cause in FALL_BACKS[backend]:
+        answer = lab.ask("racing:fallen_back", asked, {"cell": cell, "reason": cause})
+        measured = proven(answer)
+        reason = answer.reason if answer.proof is None else ""
+        if measured.get("ran") == "cudnn":
+            reason = "the fall-back was not detected"
+        expected = {"ran": "anything but cudnn"}
+        yield judged("fall_backs", f"{cell}, {cause}", asked, reason, measured, expected)
 
 
 def fit(lab: Lab, backend: str) -> Iterator[Outcome]:
@@ -98,11 +100,10 @@ def fit(lab: Lab, backend: str) -> Iterator[Outcome]:
     }
     portable_loss: float | None = None
     for implementation in eligible(lab, backend, layers=2):
-        kernel = implementation.partition("/")[2]
         answer = lab.ask("image_rows", implementation, settings)
-        measured: dict[str, Any] = {**answer.proof, **answer.some("loss", "val_loss", "step_ms")}
-        expected: dict[str, Any] = {"ran": kernel, "loss": portable_loss}
-        reason = answer.wrong_kernel(kernel)
+        measured = {**proven(answer), **some(answer, "loss", "val_loss", "step_ms")}
+        expected: dict[str, Any] = {"loss": portable_loss}
+        reason = unproven(answer)
         if portable_loss is None:
             portable_loss = measured.get("loss")
         elif not reason and abs(measured["loss"] / portable_loss - 1) > _SAME_LOSS:
@@ -128,20 +129,14 @@ def precisions(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 def layout(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Check that our flat buffer equals that of TensorFlow's own op for cuDNN's weights."""
-    if backend != "tensorflow":
+    if backend != "tensorflow" or lab.device == "cpu":  # the op has no CPU kernel
         return
-    implementation = "tensorflow/fused"
     for cell, (layers, both) in itertools.product(lab.sizes.cells, lab.sizes.stacks):
         case = {"cell": cell, "layers": layers, "bidirectional": both}
-        if lab.device == "cpu":
-            reason = "the op has no CPU kernel"
-            yield Outcome("layout", _words(case), "skipped", backend, implementation, reason)
-            continue
-        answer = lab.ask("probes:layout", implementation, case)
-        measured = answer.some("different", "numbers")
-        wrong = f"{measured['different']:.0f} differ" if measured.get("different") else ""
-        reason = answer.why or wrong
-        yield judged("layout", _words(case), implementation, reason, measured, {"different": 0})
+        answer = lab.ask("probes:layout", "tensorflow/fused", case)
+        measured = some(answer, "different", "numbers")
+        reason = answer.reason or ("the buffers differ" if measured.get("different") else "")
+        yield judged("layout", _words(case), "tensorflow/fused", reason, measured)
 
 
 def refusals(lab: Lab, backend: str) -> Iterator[Outcome]:
@@ -190,29 +185,48 @@ def parity(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 def eligible(lab: Lab, backend: str, *, layers: int = 1, bidirectional: bool = False) -> list[str]:
     """Return the backend's implementations that can run LSTMs here, the portable one first."""
-    traits = LayerTraits(layers=layers, bidirectional=bidirectional)
+    case = {"cell": "lstm", "layers": layers, "bidirectional": bidirectional}
     names = [f"{backend}/{kernel}" for kernel in KERNELS]
-    return [
-        name
-        for name in names
-        if ineligibility_reason(parse_implementation(name), traits, lab.device) is None
-    ]
+    return [name for name in names if _ineligible(lab, name, case) is None]
+
+
+def some(answer: Answer, *names: str) -> dict[str, Any]:
+    """Return these metrics as far as they were measured."""
+    return {name: answer.metrics[name] for name in names if name in answer.metrics}
+
+
+def proven(answer: Answer) -> dict[str, Any]:
+    """Return the kernel that ran and its evidence; empty without a proof."""
+    proof = answer.proof
+    return {} if proof is None else {"ran": proof.ran, "evidence": proof.evidence}
+
+
+def unproven(answer: Answer) -> str:
+    """Return the failure, or that another kernel or none is proven; empty if all is right."""
+    return answer.reason or ("no kernel was proven" if answer.proof is None else "")
+
+
+def _ineligible(lab: Lab, implementation: str, case: Mapping[str, Any]) -> str | None:
+    """Return the reason why an implementation cannot run a case on the lab's device."""
+    traits = LayerTraits(
+        cell=case["cell"],
+        layers=case["layers"],
+        bidirectional=case.get("bidirectional", False),
+        mask="right" if case.get("lengths") else "none",
+    )
+    return ineligibility_reason(parse_implementation(implementation), traits, lab.device)
 
 
 def _proof(lab: Lab, name: str, implementation: str, settings: Mapping[str, Any]) -> Outcome:
     """Check that `synthetic` runs the requested kernel, or is refused for the predicted reason."""
-    asked = parse_implementation(implementation).kernel_text
-    predicted = ineligibility_reason(
-        parse_implementation(implementation), _traits(settings), lab.device
-    )
+    predicted = _ineligible(lab, implementation, settings)
     answer = lab.ask("synthetic", implementation, {**_TINY, **settings})
     if predicted is None:
-        measured = {**answer.proof, **answer.some("step_ms")}
-        reason = answer.wrong_kernel(asked)
-        return judged(name, _words(settings), implementation, reason, measured, {"ran": asked})
-    refused = answer.why.startswith("not_possible: ") and predicted in answer.why
+        measured = {**proven(answer), **some(answer, "step_ms")}
+        return judged(name, _words(settings), implementation, unproven(answer), measured)
+    refused = answer.failure == "not_possible" and predicted in str(answer.reason)
     reason = "" if refused else "it was not refused for the predicted reason"
-    expected, measured = {"refused": predicted}, {"refused": answer.why}
+    expected, measured = {"refused": predicted}, {"refused": answer.reason}
     return judged(name, _words(settings), implementation, reason, measured, expected)
 
 
@@ -220,30 +234,21 @@ def _compared(
     lab: Lab, name: str, implementation: str, case: Mapping[str, Any]
 ) -> Iterator[Outcome]:
     """Compare with the reference, unless the implementation cannot run the case."""
-    asked = parse_implementation(implementation)
-    if ineligibility_reason(asked, _traits(case), lab.device) is not None:
+    if _ineligible(lab, implementation, case) is not None:
         return
     answer = lab.ask("probes:numbers", implementation, case, seed=3)
-    tolerance = TOLERANCES[asked.precision]
-    measured = answer.some(*_ROLES)
+    tolerance = TOLERANCES[parse_implementation(implementation).precision]
+    measured = some(answer, *_ROLES)
     wrong = [role for role, difference in measured.items() if difference > tolerance]
-    reason = answer.why or (f"beyond {tolerance:g}: {', '.join(wrong)}" if wrong else "")
+    reason = answer.reason or (f"beyond {tolerance:g}: {', '.join(wrong)}" if wrong else "")
     yield judged(name, _words(case), implementation, reason, measured, {"at_most": tolerance})
 
 
 def _refused(case: str, implementation: str, answer: Answer, kind: str) -> Outcome:
-    refused = answer.why.startswith(f"{kind}: ")
-    reason = "" if refused else f"expected {kind}; received {answer.why or 'a result'}"
-    return judged("refusals", case, implementation, reason, {"failure": answer.why}, {"kind": kind})
-
-
-def _traits(case: Mapping[str, Any]) -> LayerTraits:
-    return LayerTraits(
-        cell=case["cell"],
-        layers=case["layers"],
-        bidirectional=case.get("bidirectional", False),
-        mask="right" if case.get("lengths") else "none",
-    )
+    reason = f"expected {kind}; received {answer.failure or 'a result'}: {answer.reason}"
+    measured = {"failure": answer.failure, "reason": answer.reason}
+    wrong = "" if answer.failure == kind else reason
+    return judged("refusals", case, implementation, wrong, measured, {"kind": kind})
 
 
 def _words(case: Mapping[str, Any]) -> str:

@@ -111,7 +111,6 @@ class Sizes:
     """Settings that replace the defaults of `rnnsweep parity`."""
 
     power_s: float = 10.0
-    trial_limit_s: float = 240.0
 
 
 FULL = Sizes()

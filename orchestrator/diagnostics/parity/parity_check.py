@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import tempfile
 import typing
-from collections import deque
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -58,15 +58,6 @@ USUAL: Mapping[str, Any] = {
 can get wrong, and steps enough that no weight is left where it began."""
 
 
-_Key: TypeAlias = tuple[str, Device]
-"""A trainer process is one of a backend and a device; it stays warm to the end."""
-
-
-def _threads() -> ThreadPoolExecutor:
-    """Return threads to start trainers: a trainer ends with the thread that started it."""
-    return ThreadPoolExecutor(max(2, usable_cpus()), "parity")
-
-
 class SavedList(BaseModel):
     """Everything that one machine saved; the outputs are for the data of `digest`."""
 
@@ -82,41 +73,49 @@ class SavedList(BaseModel):
 
 
 @dataclass(slots=True)
-class ParityCheck:
-    """A check: its participants, and its results so far.
+class ParityCheck(AbstractContextManager["ParityCheck"]):
+    """A check with its results so far, and one warm trainer per backend and device until its end.
 
     `settings` are those of the user over the usual ones, or over those of the loaded weights.
     `kept_in` is the folder of weights that are only saved, and `loaded` the list of weights that
     another run saved.
     """
 
-    implementations: Sequence[Implementation]
-    devices: Sequence[Device]
     settings: Mapping[str, Any]
-    report: Callable[[str], object]
+    report: Callable[[str], object] = str
     kept_in: Path | None = None
     loaded: SavedList | None = None
     data: str = ""
-    members: list[Participant] = field(default_factory=list)
     saved: tuple[Participant, ...] = ()
-    pairs: tuple[ParityPair, ...] = ()
+    pairs: list[ParityPair] = field(default_factory=list)
     excluded: list[Excluded] = field(default_factory=list)
-    _trainers: dict[_Key, Trainer] = field(default_factory=dict)
-    _pool: ThreadPoolExecutor = field(default_factory=_threads)
+    _trainers: dict[tuple[str, Device], Trainer] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(max(2, usable_cpus()), "parity")
+    )
+    """Its threads start the trainers: a trainer ends with the thread that started it."""
+
+    def __exit__(self, *raised: object) -> None:
+        """End all trainers, and those that a thread is just starting."""
+        self.report = str
+        for _ in range(2):
+            while self._trainers:
+                self._trainers.popitem()[1].close()
+            self._pool.shutdown(cancel_futures=True)
 
     @property
     def failed(self) -> list[Excluded]:
-        """Return those that could have run."""
+        """Those that could have run."""
         return [one for one in self.excluded if one.failed_on is not None]
 
     @property
     def across(self) -> list[ParityPair]:
-        """Return the pairs whose weights were loaded by another one than saved them."""
+        """The pairs whose weights were loaded by another one than saved them."""
         return [pair for pair in self.pairs if self.loaded or pair.saved != pair.loaded]
 
     @property
     def is_good(self) -> bool:
-        """Return whether at least one pair was compared across, all are within and none failed.
+        """Whether at least one pair was compared across, all are within and none failed.
 
         If weights were only saved: whether there are any and none are missing.
         """
@@ -134,34 +133,38 @@ class ParityCheck:
         except ValidationError as error:
             raise Refusal(registry.explain_invalid_settings(error, ImageRowsSettings)) from None
 
-    def find_participants(self, cells: Sequence[Cell], at_least: int) -> None:
-        """Find the implementations that can run some cells here.
+    def find_participants(
+        self, implementations: Sequence[Implementation], cells: Sequence[Cell], at_least: int
+    ) -> list[Participant]:
+        """Return the implementations that can run some cells here, on each of their devices.
 
         Raises:
             Refusal: the settings are wrong, or less than that number can run every cell.
         """
+        participants, here = list[Participant](), devices()
         for cell in cells:
             traits = self.settings_of(cell).traits()
-            for one in self.implementations:
-                reasons = {d: ineligibility_reason(one, traits, d) for d in self.devices}
+            for one in implementations:
+                reasons = {d: ineligibility_reason(one, traits, d) for d in here}
                 able = [device for device, reason in reasons.items() if reason is None]
-                self.members += [
+                participants += [
                     Participant(implementation=one, device=device, cell=cell) for device in able
                 ]
                 if not able:
-                    self.excluded.append(Excluded(one, cell, str(reasons[self.devices[-1]])))
-        if max(sum(one.cell == cell for one in self.members) for cell in cells) < at_least:
-            labels = ", ".join(dict.fromkeys(one.label for one in self.members)) or "none"
+                    self.excluded.append(Excluded(one, cell, str(reasons[here[-1]])))
+        if max(sum(one.cell == cell for one in participants) for cell in cells) < at_least:
+            labels = ", ".join(dict.fromkeys(one.label for one in participants)) or "none"
             missing = sorted({f"\n  {one.implementation}: {one.reason}" for one in self.excluded})
             raise Refusal(
                 f"nothing to compare: expected at least {at_least} of the implementations on "
                 f"some device here; received {labels}{''.join(missing)}"
             )
+        return participants
 
-    def save(self, folder: Path) -> SavedList:
+    def save(self, participants: Sequence[Participant], folder: Path) -> SavedList:
         """Train and save all participants, each with its own seed, so that all weights differ."""
         requests = {}
-        for number, one in enumerate(self.members):
+        for number, one in enumerate(participants):
             asked = SaveRequest(settings=self.settings_of(one.cell), into=_files(folder, one))
             requests[one] = _request("save", one, asked, seed=number)
         answers = self._ask(requests, "saved")
@@ -171,13 +174,19 @@ class ParityCheck:
             settings=dict(self.settings),
             data=data.name if data else "",
             digest=data.digest if data else "",
-            saved=tuple(self.members),
+            saved=tuple(answers),
         )
 
-    def load(self, listed: SavedList, folder: Path, tolerance: float | None) -> None:
+    def load(
+        self,
+        participants: Sequence[Participant],
+        listed: SavedList,
+        folder: Path,
+        tolerance: float | None,
+    ) -> None:
         """Have all participants load the weights that all have saved of their cell."""
         requests, wanted = {}, {}
-        for one in self.members:
+        for one in participants:
             wanted[one] = [saved for saved in listed.saved if saved.can_compare(one)]
             if wanted[one]:
                 asked = LoadRequest(
@@ -186,20 +195,12 @@ class ParityCheck:
                     saved=[_files(folder, saved) for saved in wanted[one]],
                 )
                 requests[one] = _request("compare", one, asked)
-        pairs = []
         for one, answer in self._ask(requests, "loaded").items():
             compared = OUTPUT_COMPARISONS.validate_json(answer.texts[ANSWER])
             for saved, result in zip(wanted[one], compared, strict=True):
                 limit = tolerance or saved.tolerance(one)
-                pairs.append(ParityPair(saved, one, result.difference, result.exact, limit))
-        self.pairs = tuple(pairs)
-
-    def close(self) -> None:
-        """End all trainers, and those that a thread is just starting."""
-        for _ in range(2):
-            while self._trainers:
-                self._trainers.popitem()[1].close()
-            self._pool.shutdown(cancel_futures=True)
+                pair = ParityPair(saved, one, result.difference, result.exact, limit)
+                self.pairs.append(pair)
 
     def _ask(
         self, requests: Mapping[Participant, TrialRequest], done: str
@@ -208,37 +209,33 @@ class ParityCheck:
 
         Backends and devices work at the same time: no time is measured.
         """
-        queues: dict[_Key, deque[Participant]] = {}
+        queues: defaultdict[Any, list[Participant]] = defaultdict(list)
         for one in requests:
-            queues.setdefault((one.implementation.backend, one.device), deque()).append(one)
+            queues[one.implementation.backend, one.device].append(one)
         answers: dict[Participant, Answer] = {}
 
-        def work(key: _Key) -> None:
-            while queues[key]:
-                one = queues[key].popleft()
-                answer = answers[one] = self._answer(key, one, requests[one])
+        def work(queue: list[Participant]) -> None:
+            while queue:
+                one = queue.pop(0)
+                answer = answers[one] = self._answer(one, requests[one])
                 result = done if answer.reason is None else f"FAILED: {answer.reason}"
-                count = f"{len(answers)}/{len(requests)}"
-                name = f"{one.label}  {one.cell}"
-                self.report(f"{count}  {name}  {result}  ({answer.seconds:.0f} s)")
+                label = f"{len(answers)}/{len(requests)}  {one.label}  {one.cell}"
+                self.report(f"{label}  {result}  ({answer.seconds:.0f} s)")
 
         try:
-            list(self._pool.map(work, queues))
+            list(self._pool.map(work, queues.values()))
         except BaseException:  # Ctrl-C, which the threads do not see
             for queue in queues.values():
                 queue.clear()
-            self.report = str
             raise
-        for one in [one for one in requests if answers[one].reason is not None]:
-            answer = answers.pop(one)
-            self.members.remove(one)
-            failed_on = one.device if answer.is_possible else None
-            self.excluded.append(
-                Excluded(one.implementation, one.cell, str(answer.reason), failed_on)
-            )
-        return {one: answers[one] for one in requests if one in answers}
+        for one in requests:
+            if (reason := answers[one].reason) is not None:
+                failed_on = one.device if answers[one].is_possible else None
+                self.excluded.append(Excluded(one.implementation, one.cell, reason, failed_on))
+        return {one: answers[one] for one in requests if answers[one].reason is None}
 
-    def _answer(self, key: _Key, one: Participant, request: TrialRequest) -> Answer:
+    def _answer(self, one: Participant, request: TrialRequest) -> Answer:
+        key = one.implementation.backend, one.device
         trainer = self._trainers.get(key)
         if trainer is None:
             trainer = self._trainers[key] = Trainer(one.implementation, one.device)
@@ -288,22 +285,21 @@ def check(
         if not cells:
             expected = f"expected one that was saved in {source} ({', '.join(kept)})"
             raise Refusal(f"--set cell: {expected}")
-    state = ParityCheck(_implementations(names), devices(), settings, report, into, loaded)
-    state.find_participants(cells, 1 if into or source else 2)
+    result = ParityCheck(settings, report, loaded=loaded)
+    at_least = 1 if into or source else 2
+    participants = result.find_participants(_implementations(names), cells, at_least)
     if into is not None:
-        state.kept_in = _made(into)
-    with (
-        tempfile.TemporaryDirectory(prefix="rnnsweep-parity-") as scratch,
-        contextlib.closing(state),
-    ):
-        folder = (state.kept_in or source or Path(scratch)).resolve()
-        listed = loaded or state.save(folder)
-        state.data, state.saved = listed.data, listed.saved
+        result.kept_in = _made(into)
+    with tempfile.TemporaryDirectory(prefix="rnnsweep-parity-") as scratch, result:
+        folder = (result.kept_in or source or Path(scratch)).resolve()
+        listed = loaded or result.save(participants, folder)
+        result.data, result.saved = listed.data, listed.saved
         if into is None:
-            state.load(listed, folder, tolerance)
+            loaders = participants if loaded else listed.saved
+            result.load(loaders, listed, folder, tolerance)
     if into is not None:
         (folder / LIST).write_text(listed.model_dump_json(indent=2) + "\n")
-    return state
+    return result
 
 
 def _implementations(names: Sequence[str]) -> tuple[Implementation, ...]:

@@ -76,10 +76,10 @@ class ParityPair:
 
     @property
     def is_within(self) -> bool:
-        """Return whether the outputs are within the tolerance and the weights exactly the same."""
+        """Whether the outputs are within the tolerance and the weights exactly the same."""
         return self.exact and self.excess <= 1
 
     @property
     def excess(self) -> float:
-        """Return the difference over the tolerance; infinite if an output is not finite."""
+        """The difference over the tolerance; infinite if an output is not finite."""
         return float("inf") if self.difference is None else self.difference / self.tolerance

@@ -22,7 +22,7 @@ from workloads.implementations import parse_implementation
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.initial_weights import draw_layer, draw_variable
 from workloads.process import environment_for
-from workloads.protocol import Device, Epoch
+from workloads.protocol import Device, Epoch, Event
 from workloads.resources import usable_cpus
 from workloads.settings import CharRnnSettings
 
@@ -111,11 +111,13 @@ class Arm:
 
     def answer(self) -> Answer:
         """Run one trial from the initial weights."""
-        settings = self._question.settings
-        trial = self._lab.ask("char_rnn", self.implementation, settings, seed=_SEED)
-        assert not trial.why, trial.why
+        settings, events = self._question.settings, list[Event]()
+        trial = self._lab.ask(
+            "char_rnn", self.implementation, settings, seed=_SEED, listen=events.append
+        )
+        assert trial.reason is None, trial.reason
         self.facts = dict(trial.facts)
-        epochs_s = [event.seconds for event in trial.events if isinstance(event, Epoch)]
+        epochs_s = [event.seconds for event in events if isinstance(event, Epoch)]
         return _answer(epochs_s, trial.metrics, self._question)
 
     @property

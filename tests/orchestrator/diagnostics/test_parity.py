@@ -35,7 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Participant]:
     """Let trainers answer at once; the participants that were asked, in any order."""
     asked: list[Participant] = []
 
-    def answer(check: ParityCheck, key: Any, one: Participant, request: TrialRequest) -> Answer:
+    def answer(check: ParityCheck, one: Participant, request: TrialRequest) -> Answer:
         asked.append(one)
         answer = Answer()
         answer.take(Dataset("digits", "0", "here", 320, 320))
@@ -121,7 +121,7 @@ LISTED = SavedList(machine="there", settings=dict(USUAL), data="digits", digest=
 
 def finished(*pairs: ParityPair, **changes: Any) -> ParityCheck:
     saved = tuple(dict.fromkeys(pair.saved for pair in pairs))
-    check = ParityCheck((), ("cpu",), USUAL, str, data="digits", saved=saved, pairs=pairs)
+    check = ParityCheck(USUAL, data="digits", saved=saved, pairs=list(pairs))
     for name, value in changes.items():
         setattr(check, name, value)
     return check
@@ -243,7 +243,7 @@ def test_a_participant_that_loads_with_another_kernel_fails(
     result = parity.check(["torch/fused"], [], lines.append, source=tmp_path)
     reason = "ran portable, not fused (While × 2)"
     assert result.failed == [Excluded(FUSED.implementation, "lstm", reason, "cpu")]
-    assert (result.pairs, result.is_good) == ((), False)
+    assert (result.pairs, result.is_good) == ([], False)
     assert f"FAILED: {reason}" in lines[0]
 
 
