@@ -115,7 +115,7 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
 
     @property
     def is_good(self) -> bool:
-        """Whether at least one pair was compared across, all are within and none failed.
+        """True if at least one pair was compared across, all are within and none failed.
 
         If weights were only saved: whether there are any and none are missing.
         """

@@ -76,7 +76,7 @@ class ParityPair:
 
     @property
     def is_within(self) -> bool:
-        """Whether the outputs are within the tolerance and the weights exactly the same."""
+        """True if the outputs are within the tolerance and the weights exactly the same."""
         return self.exact and self.excess <= 1
 
     @property
