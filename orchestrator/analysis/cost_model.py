@@ -23,14 +23,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal
 from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import (
-    Config,
-    ConfigValue,
-    FinishedTrial,
-    Outcome,
-    canonical,
-    is_number,
-)
+from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, canonical, is_number
 
 TARGETS = ("trial_s", "step_ms", "peak_rss_mib", "peak_gpu_mib", "energy_j")
 """The costs that can be predicted. `trial_s` is a trial's whole time, from its set-up to its last
@@ -97,17 +90,22 @@ def observe(
     A trainer's first trial includes its start-up: if an arm has others, its time is left out.
     Memory is from first trials alone. Interleaved trials share the time of their round.
     """
-    trials = [one for one in finished if one.outcome.status == "complete"]
+    trials = [one for one in finished if one.status == "complete"]
     fixed = {k: v for k, v in (settings or {}).items() if isinstance(v, bool | int | float | str)}
-    warm = {one.trial.arm for one in trials if one.outcome.trainer_trials}
-    return [
-        Observation(
-            params_of(fixed, one.trial.config, one.trial.arm),
-            one.trial.arm,
-            _took(one, seconds, one.trial.arm in warm),
-        )
-        for one, seconds in zip(trials, trial_seconds(trials), strict=True)
-    ]
+    warm = {one.arm for one in trials if one.trainer_trials}
+    observations = []
+    for one, seconds in zip(trials, trial_seconds(trials), strict=True):
+        is_first = one.trainer_trials == 0
+        costs = {
+            target: one.metrics[target]
+            for target in TARGETS
+            if target in one.metrics and (is_first or target not in MEMORY)
+        }
+        if not (is_first and one.arm in warm):
+            costs["trial_s"] = seconds
+        took = {name: value for name, value in costs.items() if 0 < value < math.inf}
+        observations.append(Observation(params_of(fixed, one.config, one.arm), one.arm, took))
+    return observations
 
 
 def params_of(settings: Mapping[str, Any], config: Config, arm: Arm) -> Config:
@@ -117,34 +115,18 @@ def params_of(settings: Mapping[str, Any], config: Config, arm: Arm) -> Config:
 
 def trial_seconds(finished: Sequence[FinishedTrial]) -> list[float]:
     """Return the seconds that each trial kept its slot; interleaved ones share their round's."""
-    by_slot: dict[object, list[Outcome]] = defaultdict(list)
-    for one in finished:
-        by_slot[_slot(one)].append(one.outcome)
-    spans_s = {
-        slot: max(o.ended_s for o in outcomes) - min(o.started_s for o in outcomes)
-        for slot, outcomes in by_slot.items()
+    slots = [
+        (one.block, one.repeat, one.node, one.round_id) if one.arm.measure == "timing" else one.key
+        for one in finished
+    ]
+    by_slot: dict[object, list[FinishedTrial]] = defaultdict(list)
+    for slot, one in zip(slots, finished, strict=True):
+        by_slot[slot].append(one)
+    shares_s = {
+        slot: (max(o.ended_s for o in own) - min(o.started_s for o in own)) / len(own)
+        for slot, own in by_slot.items()
     }
-    return [spans_s[_slot(one)] / len(by_slot[_slot(one)]) for one in finished]
-
-
-def _slot(finished: FinishedTrial) -> object:
-    """Return a key that the interleaved trials of a round share; else the trial's own."""
-    trial = finished.trial
-    if trial.arm.measure != "timing":
-        return trial.key
-    return trial.block, trial.repeat, finished.outcome.node, finished.round_id
-
-
-def _took(finished: FinishedTrial, seconds: float, has_warm: bool) -> dict[str, float]:
-    outcome, is_first = finished.outcome, finished.outcome.trainer_trials == 0
-    took: dict[str, float] = {
-        target: outcome.metrics[target]
-        for target in TARGETS
-        if target in outcome.metrics and (is_first or target not in MEMORY)
-    }
-    if not (is_first and has_warm):
-        took["trial_s"] = seconds
-    return {name: value for name, value in took.items() if math.isfinite(value) and value > 0}
+    return [shares_s[slot] for slot in slots]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,17 +191,17 @@ class CostModel:
         rows = [(params_of(settings, config, arm), arm) for config, arm in asked]
         reasons = [self.refusal_reason(params, arm) for params, arm in rows]
         inside = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
-        logs = iter(self._predict(inside).tolist() if inside else ())
-        half = _half_width(self.errors)
+        values = iter(np.exp(self._predict(inside)).tolist() if inside else ())
+        factor = math.exp(_half_width(self.errors))
         expectations = []
         for (config, arm), reason in zip(asked, reasons, strict=True):
-            if reason is not None:
+            if reason is None:
+                value = next(values)
+                interval = value, value / factor, value * factor
+                expectations.append(Expectation(config, arm, self.target, *interval))
+            else:
                 text = f"{self.target} of {arm}: {reason}"
                 expectations.append(Expectation(config, arm, self.target, reason=text))
-                continue
-            log = next(logs)
-            value, low, high = math.exp(log), math.exp(log - half), math.exp(log + half)
-            expectations.append(Expectation(config, arm, self.target, value, low, high))
         return expectations
 
     def refusal_reason(self, params: Config, arm: Arm) -> str | None:

@@ -148,12 +148,8 @@ def _best(configs: Iterable[_Repeats], metric: str, direction: Direction) -> Ite
 def pareto_front(record: SweepRecord, mathematics: str = "", work: str = "") -> Front:
     """Return the Pareto front of all arms that compute the same, in the first objective's order.
 
+    These have the baseline's `mathematics` (its difference from the settings) and amount of `work`.
     Arms timed in slices are kept apart if others were trained.
-
-    Args:
-        record: the sweep.
-        mathematics: the difference of the baseline's mathematics from the settings.
-        work: the baseline's own amount of work.
     """
     modes = {arm: arm.measure for arm in {trial.arm for trial in record.trials}}
     wanted = (mathematics, work, "full" if "full" in modes.values() else "timing")
@@ -166,10 +162,8 @@ def pareto_front(record: SweepRecord, mathematics: str = "", work: str = "") -> 
 def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
     """Return the fronts of these trials: over all hardware first, if there are several classes.
 
-    Arms timed in slices have no accuracy and are on none.
-
-    Args:
-        trials: those of arms that compute the same and do the same amount of work.
+    The trials are of arms that compute the same and do the same amount of work. Arms timed in
+    slices have no accuracy and are on none.
     """
     full = [trial for trial in trials if trial.arm.measure == "full"]
     complete = [trial for trial in full if trial.status == "complete"]

@@ -58,12 +58,8 @@ def break_evens(
 ) -> tuple[BreakEven, ...]:
     """Compare, on each hardware, every arm with the baseline's implementation, and +xla with none.
 
-    Only pairs with the same mathematics; the arm that compiles longer comes first.
-
-    Args:
-        matched: the complete rounds.
-        baseline: the baseline of each arm.
-        confidence: the level of the intervals, for one pair.
+    Only pairs with the same mathematics; the arm that compiles longer comes first. Intervals have
+    the level `confidence` if there is one pair.
     """
     every = [trial for arm in matched.trials for trial in matched.all_trials(arm)]
     trainers: Trainers = "fresh" if all(t.trainer_trials == 0 for t in every) else "warm"

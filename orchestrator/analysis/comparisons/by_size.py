@@ -64,11 +64,7 @@ def by_size(
 ) -> tuple[BySize, ...]:
     """Return the matched blocks by each param that varied, in descending order of `explains`.
 
-    Args:
-        matched: the trials of the complete rounds.
-        configs: each block's config.
-        comparisons: the pairs of times that the speed-ups are made from.
-        metric: the time metric; without one no param explains anything.
+    The configs are those of the blocks. Without a time metric no param explains anything.
     """
     by_block: dict[Arm, dict[int, list[FinishedTrial]]] = {}
     logs: dict[int, list[float]] = defaultdict(list)

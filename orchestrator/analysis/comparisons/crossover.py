@@ -146,10 +146,8 @@ def crossovers(
 ) -> tuple[Crossover, ...]:
     """Return the crossovers of every compared arm with its baseline, along every varied param.
 
-    Args:
-        comparisons: the pairs of times, by block.
-        configs: each block's config.
-        margin: the share by which a speed-up may differ from 1 and be the same.
+    The configs are those of the blocks. A speed-up that differs from 1 by less than the margin (a
+    share) is the same.
     """
     designs: dict[tuple[int, ...], list[_Design]] = {}
     curves: list[tuple[Comparison, _Design]] = []

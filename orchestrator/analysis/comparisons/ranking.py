@@ -83,13 +83,8 @@ def rankings(
     """Rank the arms of each hardware class, the hardware of each implementation, and all arms.
 
     The arms of a group have equal mathematics, amount of work and measuring mode, and for energy
-    the same scope.
-
-    Args:
-        matched: the complete rounds.
-        metric: the metric of time; None for no ranking by time.
-        margin: the share within which values are the same.
-        error: the share of groups in which a standing may be wrong.
+    the same scope. Without a `metric` of time there is no ranking by time. Values within the margin
+    (a share) are the same; `error` is the share of groups in which a standing may be wrong.
     """
     results = []
     for ranked_by in filter(None, (metric, *RANKED)):

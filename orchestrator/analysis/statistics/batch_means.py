@@ -12,13 +12,11 @@ accounts for all of them (Bonferroni). A round ends by the interval's width alon
 Mathematical Statistics 36(2), 1965) and never by the position of the ratio, so that ending early
 does not bias it.
 
-The limit of the method is correlation over more turns than a batch has. Of 10,000 rounds each,
-ended at an interval of 1, 2 or 5 %, it covers the truth in 98.8 to 99.5 % where turns are
-independent, 97.3 to 97.9 % at an autoregression of 0.3, 91.3 to 95.3 % at one of 0.61, 69 to 79 %
-at one of 0.9, and 62 to 73 % with a slow drift (0.98, plus independent noise), fewer if a round
-ends early (`tests/benchmarks/results/coverage.txt`). The ratio has no bias in any. This interval
-only decides when a round ends. Verdicts use the spread between blocks, which includes whatever
-lasts for a whole round.
+The limit of the method is correlation over more turns than a batch has. The interval covers the
+truth in 99 % of rounds where turns are independent, and in 91 to 95 % at an autoregression of 0.61,
+but in 62 to 73 % with a slow drift (`tests/benchmarks/results/coverage.txt`). The ratio has no bias
+in any. This interval only decides when a round ends. Verdicts use the spread between blocks, which
+includes whatever lasts for a whole round.
 """
 
 from __future__ import annotations
@@ -68,9 +66,7 @@ def planned_looks(least: int, most: int) -> tuple[int, ...]:
 def paired_ratio(log_ratios: Sequence[float], looks: int = 1) -> PairedRatio:
     """Return mean and interval of the log-ratios of some turns, in their order.
 
-    Args:
-        log_ratios: one of each turn.
-        looks: the number of planned looks; each gets an equal share of the error rate.
+    Each of the planned looks gets an equal share of the error rate.
     """
     from scipy.special import stdtrit  # noqa: PLC0415 - slow to import, needed in rounds only
 

@@ -80,12 +80,10 @@ class Judgement:
 def judge(
     comparisons: Sequence[Sequence[float]], margin: float, error: float = 1 - CONFIDENCE
 ) -> tuple[Judgement, ...]:
-    """Judge the comparisons of one family, each by its blocks' numbers around 0.
+    """Judge the comparisons of one family, each by its blocks' log-ratios or differences.
 
-    Args:
-        comparisons: one number a block for each comparison: log-ratios, or differences.
-        margin: the difference that does not matter, on the scale of the numbers.
-        error: the share of sweeps in which one of these may wrongly differ.
+    The margin is the difference that does not matter, on the scale of these numbers; `error` is the
+    share of sweeps in which one of them may wrongly differ.
     """
     judged = [values for values in comparisons if len(values) >= MIN_BLOCKS]
     p_values = [_p_values(values, margin) for values in judged]
