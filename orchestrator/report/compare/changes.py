@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -26,6 +25,7 @@ from orchestrator.core.criteria import Margins, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config, FinishedTrial, canonical
 from orchestrator.report.compare.sides import InvalidSide, Side
+from orchestrator.report.wording import grouped
 
 FailOn = Literal["slower", "faster", "worse", "larger", "changed", "inconclusive"]
 
@@ -160,14 +160,13 @@ def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
     inputs = {"setting": "settings", "data": "data"}
     unlike = {inputs[d.subject]: None for d in differences if d.subject in inputs}
     named = _named_pairs(before.arms, after.arms)
-    record, configs = _relabelled(before, after, named, is_accuracy_comparable=not unlike)
+    record, configs = _as_one(before, after, named, is_accuracy_comparable=not unlike)
     given = [side.record.criteria.margins.accuracy for side in (before, after) if not side.is_file]
     margins = Margins(margin, min(given, default=Margins().accuracy))
     record = replace(record, criteria=ReportCriteria(margins=margins))
     sides = [(_labelled(one, before), _labelled(other, after)) for one, other in named]
-    matched = _matched(record, sides)
-    speeds = _compared(record, matched, [(later, earlier) for earlier, later in sides])
-    needs = {m: _compared(record, _counted(matched, m), sides, m) for m in NEEDS}
+    speeds = _compared(record, [(later, earlier) for earlier, later in sides])
+    needs = {metric: _compared(record, sides, metric) for metric in NEEDS}
     changes = tuple(
         ArmChange(
             *pair,
@@ -219,7 +218,7 @@ def _expect_two_of_a_kind(before: Side, after: Side) -> None:
             f"{before.record.workload} and {after.label} of {after.record.workload}"
         )
     if before.record.run_id == after.record.run_id:
-        both = before.label if before.label == after.label else f"{before.label} and {after.label}"
+        both = " and ".join(dict.fromkeys((before.label, after.label)))
         raise InvalidSide(
             "expected two sweeps, or two generations of one; received one sweep on both sides "
             f"({both}), so nothing can have changed. Name an earlier generation (such as "
@@ -229,19 +228,16 @@ def _expect_two_of_a_kind(before: Side, after: Side) -> None:
 
 def _named_pairs(before: Sequence[Arm], after: Sequence[Arm]) -> _Pairs:
     """Pair equal arms; others by their name, if one arm of either side has it on other hardware."""
-
-    def name(arm: Arm) -> tuple[str, str, str]:
-        return arm.implementation, arm.device, str(arm.usage)
-
-    pairs = []
-    for arm in before:
-        moved = [one for one in before if one not in after and name(one) == name(arm)]
-        there = [other for other in after if other not in before and name(other) == name(arm)]
-        if arm in after:
-            pairs.append((arm, arm))
-        elif len(moved) == len(there) == 1:
-            pairs.append((arm, there[0]))
-    return pairs
+    gone, new = (
+        grouped(((arm.implementation, arm.device, str(arm.usage)), arm) for arm in own)
+        for own in ([a for a in before if a not in after], [a for a in after if a not in before])
+    )
+    moved = {
+        arms[0]: new[key][0]
+        for key, arms in gone.items()
+        if len(arms) == len(new.get(key, ())) == 1
+    }
+    return [(arm, moved.get(arm, arm)) for arm in before if arm in after or arm in moved]
 
 
 def _labelled(arm: Arm, side: Side) -> Arm:
@@ -251,7 +247,7 @@ def _labelled(arm: Arm, side: Side) -> Arm:
     return replace(arm, hardware=replace(arm.hardware, hardware_class=of_side))
 
 
-def _relabelled(
+def _as_one(
     before: Side, after: Side, arms: _Pairs, *, is_accuracy_comparable: bool
 ) -> tuple[SweepRecord, tuple[Config, ...]]:
     """Return both sweeps as one, with a block for each config, and the configs.
@@ -261,44 +257,42 @@ def _relabelled(
     """
     trials: list[FinishedTrial] = []
     blocks: dict[str, int] = {}
-    configs: list[Config] = []
-    names = {n for side in (before, after) for t in side.record.trials for n in t.config}
+    configs: dict[int, Config] = {}
+    searched = {n for side in (before, after) for t in side.record.trials for n in t.config}
     for side, own_arms in zip((before, after), zip(*arms, strict=True), strict=False):
-        labels = {arm: _labelled(arm, side) for arm in own_arms}
-        settings = side.record.settings
+        fixed = {n: value for n, value in side.record.settings.items() if n in searched}
         for trial in side.record.trials:
-            if trial.arm not in labels:
+            if trial.arm not in own_arms:
                 continue
-            everything = {**settings, **trial.config}
-            config = {name: everything[name] for name in sorted(names) if name in everything}
+            config = dict(sorted({**fixed, **trial.config}.items()))
             block = blocks.setdefault(canonical(config), len(blocks))
-            configs += [config] if block == len(configs) else []
+            configs.setdefault(block, config)
             metrics = dict(trial.metrics)
             if not is_accuracy_comparable:
                 metrics.pop("val_accuracy", None)
-            own = replace(trial.trial, arm=labels[trial.arm], block=block, config=config, repeat=0)
+            arm = _labelled(trial.arm, side)
+            own = replace(trial.trial, arm=arm, block=block, config=config, repeat=0)
             trials.append(FinishedTrial(own, replace(trial.outcome, metrics=metrics), trial.run_id))
     quiet = {(t.arm, t.block) for t in trials if t.status == "complete" and not t.disturbance}
     kept = [t for t in trials if not t.disturbance or (t.arm, t.block) not in quiet]
-    return (
-        replace(
-            after.record,
-            trials=tuple(kept),
-            current=(),
-            datasets=(*before.record.datasets, *after.record.datasets),
-        ),
-        tuple(configs),
-    )
+    datasets = (*before.record.datasets, *after.record.datasets)
+    joint = replace(after.record, trials=tuple(kept), current=(), datasets=datasets)
+    return joint, tuple(configs.values())
 
 
-def _matched(record: SweepRecord, sides: _Pairs) -> CompleteRounds:
-    """Match the configs of each pair of arms by itself: a failure of one arm concerns no other."""
-    own: dict[Arm, list[FinishedTrial]] = defaultdict(list)
-    for trial in record.trials:
-        own[trial.arm].append(trial)
+def _matched(record: SweepRecord, sides: _Pairs, metric: str | None) -> CompleteRounds:
+    """Match the configs of each pair of arms by itself: a failure of one arm concerns no other.
+
+    A trial counts if its trainer makes the metric comparable; all count if all trainers were fresh.
+    """
+    complete = [trial for trial in record.trials if trial.status == "complete"]
+    measure = next((measure for measure in MEASURES if measure.metric == metric), None)
+    if measure and any(trial.trainer_trials for trial in complete):
+        complete = [trial for trial in complete if measure.counts(trial)]
+    own = grouped((trial.arm, trial) for trial in complete)
     matches = [
-        match(replace(record, arms=pair, blocks=0, trials=(*own[pair[0]], *own[pair[1]])))
-        for pair in sides
+        match(replace(record, arms=(a, b), blocks=0, trials=(*own.get(a, ()), *own.get(b, ()))))
+        for a, b in sides
     ]
     return CompleteRounds(
         blocks=tuple(sorted({block for own in matches for block in own.blocks})),
@@ -309,22 +303,11 @@ def _matched(record: SweepRecord, sides: _Pairs) -> CompleteRounds:
     )
 
 
-def _counted(matched: CompleteRounds, metric: str) -> CompleteRounds:
-    """Return the trials whose trainers make the metric comparable: all, if all were fresh."""
-    (measure,) = (measure for measure in MEASURES if measure.metric == metric)
-    every = [t for rounds in matched.trials.values() for own in rounds.values() for t in own]
-    alike = all(trial.trainer_trials == 0 for trial in every)
-    counted = {
-        arm: {r: [t for t in own if alike or measure.counts(t)] for r, own in rounds.items()}
-        for arm, rounds in matched.trials.items()
-    }
-    return replace(matched, trials=counted)
-
-
 def _compared(
-    record: SweepRecord, matched: CompleteRounds, sides: _Pairs, metric: str | None = None
+    record: SweepRecord, sides: _Pairs, metric: str | None = None
 ) -> dict[Arm, Comparison]:
     """Compare the first arm of each pair with the second; nothing is shown within the margin."""
+    matched = _matched(record, sides, metric)
     record = replace(record, arms=tuple(arm for arm, _ in sides))
     comparisons = {}
     for judged in compare_pairs(record, matched, Baseline("", "arm", dict(sides)), metric):
@@ -338,12 +321,14 @@ def _compared(
 
 
 def _lost(record: SweepRecord, earlier: Arm, later: Arm) -> int:
+    """Count the configs that the arm completed before, and only failed at after."""
+    done = grouped((t.arm, t.block) for t in record.trials if t.status == "complete")
     tried = {trial.block for trial in record.trials if trial.arm == later}
-    done, done_later = (
-        {t.block for t in record.trials if t.arm == arm and t.status == "complete"}
-        for arm in (earlier, later)
+    return (
+        len(tried.intersection(done.get(earlier, ())).difference(done[later]))
+        if later in done
+        else 0
     )
-    return len((done & tried) - done_later) if done_later else 0
 
 
 def _differences(before: SweepRecord, after: SweepRecord) -> tuple[Difference, ...]:

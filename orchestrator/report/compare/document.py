@@ -6,14 +6,13 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
-from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import difference, ratio
 from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes, Difference
 from orchestrator.report.document import Column, Document, Section, make_table
 from orchestrator.report.formats.json_format import plain
 from orchestrator.report.prose import bullets, paragraphs
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.wording import ArmNames, deciding_interval
 
 FORMAT = "rnnsweep-compare"
 VERSION = 2
@@ -49,7 +48,7 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
     columns: list[Column[ArmChange]] = [
         Column("arm", lambda arm: name(arm.after)),
         Column("configs", lambda arm: len(arm.comparison.pairs)),
-        Column("speed-up", lambda arm: _ratio(arm.comparison), show=ratio, numeric=True),
+        Column("speed-up", lambda arm: deciding_interval(arm.comparison), show=ratio, numeric=True),
         Column("verdict", lambda arm: arm.verdict),
         Column("Δ val_accuracy", _accuracy, show=difference, numeric=True),
         Column("accuracy", lambda arm: getattr(arm.comparison.accuracy, "verdict", None)),
@@ -65,11 +64,7 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
 
 
 def _need(metric: str, arm: ArmChange) -> Estimate | None:
-    return _ratio(arm.needs[metric]) if metric in arm.needs else None
-
-
-def _ratio(comparison: Comparison) -> Estimate | None:
-    return comparison.corrected or comparison.speedup
+    return deciding_interval(arm.needs[metric]) if metric in arm.needs else None
 
 
 def _accuracy(arm: ArmChange) -> Estimate | None:
