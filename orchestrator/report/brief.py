@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Document, Section
-from orchestrator.report.formats.markdown import escape, section
+from orchestrator.report.formats.markdown import escape, section_markdown
 from orchestrator.report.prose import paragraphs
 from orchestrator.report.sections.arms import matrix
 from orchestrator.report.sections.speedups import contrasts, speed
 from orchestrator.report.sections.verdict import verdicts
 from orchestrator.report.wording import ArmNames, arm_names
+
+_Maker: TypeAlias = Callable[[ReportSummary, ArmNames], Section | None]
 
 
 def to_short_markdown(
@@ -28,12 +31,11 @@ def to_short_markdown(
         limit: The most characters that the store keeps.
         whole: The place of the full report, in words for the reader.
     """
-    name = arm_names(summary)
     head, foot = f"# {escape(_title(summary))}", escape(f"The full report is in {whole}.")
     room = limit - len(head) - len(foot) - 2 * len(_GAP) - 1
     parts: list[str] = []
-    for part in (*_parts(summary, name), _without_notes(matrix, summary, name)):
-        if part and (kept := _fitting(part, room)):
+    for part in _sections(summary, (speed, contrasts, matrix)):
+        if kept := _fitting(part, room):
             parts.append(kept)
             room -= len(kept) + len(_GAP)
     return _GAP.join([head, *parts, foot])[: limit - 1] + "\n"
@@ -44,7 +46,7 @@ def in_brief(summary: ReportSummary) -> Document:
     foot = Section(
         "More", paragraphs=("For the full report, run the same command without --brief.",)
     )
-    return Document(_title(summary), (*_parts(summary, arm_names(summary)), foot))
+    return Document(_title(summary), (*_sections(summary, (speed, contrasts)), foot))
 
 
 _GAP = "\n\n"
@@ -54,25 +56,16 @@ def _title(summary: ReportSummary) -> str:
     return f"Sweep {summary.sweep.label}: {summary.sweep.workload}"
 
 
-def _parts(summary: ReportSummary, name: ArmNames) -> list[Section]:
-    """Make the sections, most important first."""
-    speeds = (_without_notes(make, summary, name) for make in (speed, contrasts))
-    return [verdicts(summary, name), _in_short(summary), *filter(None, speeds)]
-
-
-def _without_notes(
-    make: Callable[[ReportSummary, ArmNames], Section | None],
-    summary: ReportSummary,
-    name: ArmNames,
-) -> Section | None:
-    full = make(summary, name)
-    return replace(full, paragraphs=()) if full else None
-
-
-def _in_short(summary: ReportSummary) -> Section:
+def _sections(summary: ReportSummary, makers: Iterable[_Maker]) -> Iterator[Section]:
+    """Make the verdict, validity in short, and these sections without their notes."""
+    name = arm_names(summary)
+    yield verdicts(summary, name)
     proven = sum(arm.proven for arm in summary.arms)
     notes = paragraphs("sections/in_short.j2", summary=summary, proven=proven)
-    return Section("Validity in short", paragraphs=notes)
+    yield Section("Validity in short", paragraphs=notes)
+    for make in makers:
+        if section := make(summary, name):
+            yield replace(section, paragraphs=())
 
 
 def _fitting(part: Section, room: int) -> str:
@@ -81,7 +74,7 @@ def _fitting(part: Section, room: int) -> str:
     while True:
         dropped = len(part.bullets) - len(bullets)
         notes = (*part.paragraphs, *([f"{dropped} more in the full report."] if dropped else []))
-        written = section(Section(part.title, bullets, tables, notes))
+        written = section_markdown(Section(part.title, bullets, tables, notes))
         if len(written) <= room:
             return written
         bullets, tables = (bullets, tables[:-1]) if tables else (bullets[:-1], ())

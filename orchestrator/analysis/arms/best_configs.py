@@ -193,6 +193,12 @@ def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
     return tuple(results)
 
 
+def config_points(trials: Iterable[FinishedTrial], metrics: Collection[str]) -> list[ParetoPoint]:
+    """Return the means of these metrics of each config × arm, if all of its repeats have them."""
+    points = (_point(repeats, metrics) for repeats in _by_config(trials))
+    return [point for point in points if point]
+
+
 def _by_config(trials: Iterable[FinishedTrial]) -> list[_Repeats]:
     """Return the repeats of each config × arm."""
     groups: dict[Arm, dict[int, list[FinishedTrial]]] = {}

@@ -9,7 +9,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts.chart import Chart
 from orchestrator.report.charts.curves import curves
 from orchestrator.report.charts.speedups import matrix, speedups
-from orchestrator.report.charts.trade_offs import phases, trade_offs
+from orchestrator.report.charts.trade_offs import phases, trade_off_chart
 from orchestrator.report.wording import arm_names
 
 __all__ = ["Chart", "charts_of"]
@@ -25,7 +25,7 @@ def charts_of(summary: ReportSummary) -> list[Chart]:
     charts = [
         *speedups(summary, name, styles),
         *matrix(summary),
-        *trade_offs(summary, name, styles),
+        *(trade_off_chart(summary, front, name, styles) for front in summary.fronts),
         *curves(summary, name, styles),
         *phases(summary, name),
     ]

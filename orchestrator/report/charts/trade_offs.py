@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from orchestrator.analysis.arms.best_configs import ParetoPoint, TradeOff
-from orchestrator.analysis.arms.over_time import PHASES
-from orchestrator.analysis.measures import FRESH_ONLY
+from orchestrator.analysis.arms.best_configs import ParetoPoint, TradeOff, config_points
+from orchestrator.analysis.arms.over_time import PHASES, PhaseSplit
 from orchestrator.analysis.statistics.formatting import count, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
@@ -31,18 +29,14 @@ MOST_POINTS = 1500
 """The most configs drawn: more look the same, and make the page slower. Fronts are complete."""
 
 
-def trade_offs(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
-    """Make a chart of each front that has points."""
-    drawn = [trade_off for trade_off in summary.fronts if trade_off.front.points]
-    return [_trade_off(summary, trade_off, name, styles) for trade_off in drawn]
-
-
-def _trade_off(
+def trade_off_chart(
     summary: ReportSummary, trade_off: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
 ) -> Chart:
+    """Make the chart of a front, and of the configs behind it."""
     where = str(trade_off.hardware or "all hardware")
     scope = f" of {trade_off.scope}" if trade_off.scope else ""
-    expense, accuracy = metric_title(trade_off.expense) + scope, metric_title(trade_off.accuracy)
+    measure, accuracy = metric_title(trade_off.expense), metric_title(trade_off.accuracy)
+    expense = measure + scope
     best = sorted(trade_off.front.points, key=lambda point: point.values[trade_off.expense])
     columns: list[Column[ParetoPoint]] = [
         Column("arm", lambda point: name(point.arm)),
@@ -53,24 +47,20 @@ def _trade_off(
         Column("runs", lambda point: ", ".join(point.run_ids)),
     ]
 
-    def row(arm: Arm, x: float, y: float, about: str) -> dict[str, Any]:
-        text = f"{name(arm)}, {about}: {accuracy} {number(y)}, {metric_title(trade_off.expense)}"
-        return {"name": name(arm), "x": x, "y": y, "text": f"{text} {number(x)}"}
+    def row(point: ParetoPoint, about: str) -> dict[str, Any]:
+        x, y = point.values[trade_off.expense], point.values[trade_off.accuracy]
+        text = f"{name(point.arm)}, {about}block {point.block}: {accuracy} {number(y)}, {measure}"
+        return {"name": name(point.arm), "x": x, "y": y, "text": f"{text} {number(x)}"}
 
     tried = [
-        row(arm, x, y, f"block {block}")
-        for arm, block, x, y in _tried(summary, trade_off, {point.arm for point in best})
+        row(point, "")
+        for point in config_points(summary.trials, (trade_off.expense, trade_off.accuracy))
+        if point.scope == trade_off.scope
+        and trade_off.hardware in (None, point.arm.hardware_class)
+        and point.arm not in summary.front.apart
     ]
     shown = tried[:: -(-len(tried) // MOST_POINTS) or 1]
-    front = [
-        row(
-            point.arm,
-            point.values[trade_off.expense],
-            point.values[trade_off.accuracy],
-            f"on the Pareto front, block {point.block} ({config_text(point.config)})",
-        )
-        for point in best
-    ]
+    front = [row(p, f"on the Pareto front ({config_text(p.config)}), ") for p in best]
     drawn = f" {len(shown)} of {len(tried)} other configs are drawn." if shown != tried else ""
     both = [*shown, *front]
     drawn_names = {r["name"] for r in both}
@@ -90,8 +80,7 @@ def _trade_off(
     ]
     line = [{"x": r["x"], "y": r["y"]} for r in front]
     ends = [
-        f"{accuracy} {number(r['y'])}, {metric_title(trade_off.expense)} {number(r['x'])}"
-        for r in (front[0], front[-1])
+        f"{accuracy} {number(r['y'])}, {measure} {number(r['x'])}" for r in (front[0], front[-1])
     ]
     return Chart(
         key="-".join(
@@ -113,62 +102,36 @@ def _trade_off(
     )
 
 
-def _tried(
-    summary: ReportSummary, trade_off: TradeOff, best: set[Arm]
-) -> Iterator[tuple[Arm, int, float, float]]:
-    """Yield arm, block, expense and accuracy of the configs tried where the front is.
-
-    They are averages over complete repeats, without arms that cannot be on the front.
-    """
-    excluded = {arm for arm in trade_off.front.apart if arm not in best}
-    groups: dict[tuple[Arm, int], list[tuple[float, float]]] = defaultdict(list)
-    for trial in summary.trials:
-        fits = (
-            trade_off.hardware in (None, trial.arm.hardware_class)
-            and trial.arm not in excluded
-            and trade_off.scope in ("", trial.telemetry.energy_scope)
-            and (trade_off.expense not in FRESH_ONLY or trial.trainer_trials == 0)
-            and trial.status == "complete"
-        )
-        x, y = (trial.metrics.get(m, math.nan) for m in (trade_off.expense, trade_off.accuracy))
-        if fits and math.isfinite(x) and math.isfinite(y):
-            groups[trial.arm, trial.block].append((x, y))
-    for (arm, block), values in groups.items():
-        x, y = (math.fsum(column) / len(values) for column in zip(*values, strict=True))
-        yield arm, block, x, y
-
-
 def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
     """Make a chart of stacked bars; an empty list if no phase was measured."""
     splits = [split for split in summary.phases if split.seconds]
     measured = [phase for phase in PHASES if any(phase in split.seconds for split in splits)]
     if not measured:
         return []
-    columns: list[Column[Any]] = [
+    columns: list[Column[PhaseSplit]] = [
         Column("arm", lambda split: name(split.arm)),
-        *(_phase_column(phase) for phase in measured),
+        *(Column(p, partial(_seconds, p), numeric=True) for p in measured),
     ]
     data = [
         {
-            "name": phase.removesuffix("_s"),
+            "name": (words := phase.removesuffix("_s")),
             "arm": short(name(split.arm)),
             "row": short(name(split.arm)),
             "order": PHASES.index(phase),
-            "seconds": split.seconds.get(phase, 0.0),
-            "text": f"{name(split.arm)}: {phase.removesuffix('_s')} "
-            f"{number(split.seconds.get(phase, 0))} s",
+            "seconds": (seconds := split.seconds.get(phase, 0.0)),
+            "text": f"{name(split.arm)}: {words} {number(seconds)} s",
         }
         for split in splits
         for phase in measured
     ]
     names = {phase.removesuffix("_s"): PHASES.index(phase) for phase in measured}
     legend = looks(names, legend={"columns": 5})
-    seconds = {"type": "quantitative", "title": "mean seconds per trial", "stack": "zero"}
+    stacked = {"type": "quantitative", "title": "mean seconds per trial", "stack": "zero"}
     bars = layer(
         "bars",
         "bar",
         {"size": 22, "stroke": "var(--paper)", "yOffset": 6},
-        x={"field": "seconds", **seconds},
+        x={"field": "seconds", **stacked},
         y=ROW,
         color=legend["color"],
         order="order",
@@ -191,8 +154,8 @@ def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
     ]
 
 
-def _phase_column(phase: str) -> Column[Any]:
-    return Column(phase, lambda split: split.seconds.get(phase), numeric=True)
+def _seconds(phase: str, split: PhaseSplit) -> float | None:
+    return split.seconds.get(phase)
 
 
 def _longest(arm: str, seconds: Mapping[str, float]) -> str:

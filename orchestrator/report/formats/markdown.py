@@ -16,11 +16,11 @@ def to_markdown(document: Document) -> str:
     """Write the document, with tables in GitHub's syntax."""
     parts = [f"# {escape(document.title)}"]
     for number, part in enumerate(document.sections):
-        parts += _section(part) if number == 0 else [section(part)]
+        parts += _section(part) if number == 0 else [section_markdown(part)]
     return "\n\n".join(parts) + "\n"
 
 
-def section(part: Section) -> str:
+def section_markdown(part: Section) -> str:
     """Write one section with its heading, without a line break at its end."""
     heading = [f"## {escape(part.title)}"] if part.title else []
     return "\n\n".join([*heading, *_section(part)])

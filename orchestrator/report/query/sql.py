@@ -1,10 +1,10 @@
-"""SQL over the trials of sweeps, in a database in memory that can reach nothing else."""
+"""SQL over the trials of sweeps, one table in a database in memory that can reach nothing else."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,9 +15,15 @@ import pyarrow as pa
 from orchestrator.analysis.measures import MEASURES
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial_columns import OUTSIDE_METRICS
+from orchestrator.core.trial_columns import (
+    COLUMNS,
+    OUTSIDE_METRICS,
+    Kind,
+    config_names,
+    free_name,
+    metric_names,
+)
 from orchestrator.report.document import visible
-from orchestrator.report.query.trial_table import trial_table
 
 _SANDBOX: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,  # no files, no network, no data of the calling program
@@ -26,6 +32,13 @@ _SANDBOX: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",
 }
 _UNKNOWN = re.compile(r'Referenced (?:column|table) "(.*?)" not found|a column named "(.*?)"')
+_TYPES: dict[Kind, Any] = {
+    "whole": pa.int64(),
+    "number": pa.float64(),
+    "text": pa.string(),
+    "truth": pa.bool_(),
+    "time": pa.timestamp("ms"),  # in UTC
+}
 _DTYPES = {
     pa.int64(): pd.Int64Dtype(),
     pa.string(): pd.StringDtype(),
@@ -78,6 +91,58 @@ def ask(
             if name in blank or (table.num_rows and name not in _possible_metrics(sweeps)):
                 raise QueryError(_unknown_column(name, names)) from error
             blank.append(name)
+
+
+def trial_table(records: Sequence[SweepRecord], blank: Iterable[str] = ()) -> pa.Table:
+    """Return all trials of the sweeps, with their columns, params (all settings) and metrics.
+
+    A param or metric whose name is taken becomes `config.NAME` or `metric.NAME`. A param that is a
+    number in one trial and a text in another is a text in all. NaN is a missing value. `blank` are
+    the names of further metrics, which no trial has.
+    """
+    arrays = dict[str, Any]()
+
+    def add(name: str, cells: Sequence[Any], kind: Kind) -> None:
+        values = [None if cell is None else _as(kind, cell) for cell in cells]
+        arrays[name] = pa.array(values, _TYPES[kind], from_pandas=True)  # NaN becomes null
+
+    rows = [(record, trial) for record in records for trial in record.trials]
+    trials = [trial for _, trial in rows]
+    add("sweep", [record.name for record, _ in rows], "text")
+    add("generation", [record.generation for record, _ in rows], "whole")
+    add("workload", [record.workload for record, _ in rows], "text")
+    for column in COLUMNS:
+        add(column.name, [column.get(trial) for trial in trials], column.kind)
+    scalars = (bool, int, float, str)
+    fixed = {name for r in records for name, value in r.settings.items() if type(value) in scalars}
+    for name in sorted({*fixed, *config_names(trials)}):
+        cells = [trial.config.get(name, record.settings.get(name)) for record, trial in rows]
+        add(free_name(name, "config", arrays), cells, _kind(cells))
+    for name in metric_names(trials):
+        cells = [trial.metrics.get(name) for trial in trials]
+        add(free_name(name, "metric", arrays), cells, "number")
+    for name in blank:
+        add(name, [None] * len(trials), "number")
+    return pa.table(arrays)
+
+
+def _kind(cells: Iterable[Any]) -> Kind:
+    types = {type(cell) for cell in cells if cell is not None}
+    if types == {bool}:
+        return "truth"
+    if types == {int} and all(cell is None or abs(cell) < 2**63 for cell in cells):
+        return "whole"
+    return "number" if types and types <= {int, float} else "text"
+
+
+def _as(kind: Kind, cell: Any) -> Any:
+    """Return the cell in a form that Arrow takes for this kind."""
+    if kind == "text":
+        text = str(cell).lower() if isinstance(cell, bool) else str(cell)
+        return text.encode(errors="backslashreplace").decode()  # it may have a lone surrogate
+    if kind == "time":
+        return round(1000 * cell)
+    return float(cell) if kind == "number" else cell
 
 
 def usual_columns(record: SweepRecord, names: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from orchestrator.core.trial_columns import (
     free_name,
 )
 from orchestrator.report.formats.csv_rows import HEADER
-from orchestrator.report.query.trial_table import trial_table
+from orchestrator.report.query.sql import trial_table
 from orchestrator.storage.tracking.run_content import run_content
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import PORTABLE, sweep, trial

@@ -21,8 +21,13 @@ from orchestrator.analysis.summary import summarise
 from orchestrator.report.charts import charts_of
 from orchestrator.report.charts.chart import DARK, DASHES, LIGHT, SYMBOLS, axis
 from orchestrator.report.charts.curves import title_of
-from orchestrator.report.formats.html.html import parts_of, script_json, to_html, vega
-from orchestrator.report.formats.html.rows import trial_columns
+from orchestrator.report.formats.html.html import (
+    parts_of,
+    script_json,
+    to_html,
+    trial_columns,
+    vega,
+)
 from orchestrator.report.formats.images import draw
 from orchestrator.report.sections.document import document
 from orchestrator.report.wording import arm_names

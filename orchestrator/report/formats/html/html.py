@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from orchestrator import __version__
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.trial import FinishedTrial
+from orchestrator.core.trial_columns import COLUMNS, QUALIFIERS, config_names, metric_names
 from orchestrator.report.charts import Chart, charts_of
 from orchestrator.report.charts.chart import DARK, LIGHT, short, slug
 from orchestrator.report.charts.speedups import SIGNS
 from orchestrator.report.document import Document, Section, visible
-from orchestrator.report.formats.html.rows import trial_columns
 from orchestrator.report.sections.document import document
-from orchestrator.report.wording import ArmNames, arm_names
+from orchestrator.report.wording import ArmNames, arm_names, kernel_text
 from workloads.data.cache import atomic_write, cache_folder
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 MOST_ROWS = 300
 """The most rows of a table; the JSON format has all."""
 
+MOST_SHOWN = 3
+"""The most metrics with a column of the table; the details of a trial have all metrics."""
+
+_FIRST = ("step_ms", "train_s", "val_accuracy", "val_loss", "val_bits_per_char")
 _HERE = files("orchestrator.report.formats.html")
 _MARKS = SIGNS | {
     "equal": "=", "better": "▲", "worse": "▼", "best": "★", "pays": "▲", "never": "▼",
@@ -71,7 +77,7 @@ def to_html(summary: ReportSummary) -> str:
         marks=_MARKS,
         trials=bool(summary.trials),
         most_rows=MOST_ROWS,
-        figures_json=script_json(_figures(summary, plots, name)),
+        figures_json=script_json({p.key: p.specification("container") for p in plots}),
         trials_json=script_json(trial_columns(summary, name)),
         scripts=scripts,
     )
@@ -146,13 +152,62 @@ def script_json(value: Any) -> str:
     return text.translate({ord(char): f"\\u{ord(char):04x}" for char in "<>&"})
 
 
-def _figures(summary: ReportSummary, plots: Sequence[Chart], name: ArmNames) -> dict[str, Any]:
-    """Return the charts, and the arms behind their names, for the choice of arms."""
-    arms = {
-        short(name(entry.arm)): {
-            "implementation": visible(entry.arm.implementation),
-            "hardware": visible(str(entry.arm.hardware)),
-        }
-        for entry in summary.arms
+def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
+    """Return a list for each field with a value per trial; texts are numbers of `texts`.
+
+    `arms` are in the order of the summary, which also decides the colours of plots; `plotted` is
+    the name of an arm in plots.
+    """
+    texts = {"": 0}
+
+    def numbered(cells: Iterable[Any]) -> list[int]:
+        return [texts.setdefault(visible(cell or ""), len(texts)) for cell in cells]
+
+    trials = summary.trials
+    place = {entry.arm: i for i, entry in enumerate(summary.arms)}
+    metrics = metric_names(trials)
+    cells = {column.name: [column.get(trial) for trial in trials] for column in COLUMNS}
+    shown = [m for m in (*summary.sweep.objectives, *_FIRST) if m in metrics]
+    return {
+        "arms": [
+            {
+                "name": visible(name(entry.arm)),
+                "plotted": short(name(entry.arm)),
+                "implementation": visible(entry.arm.implementation),
+                "hardware": visible(str(entry.arm.hardware)),
+            }
+            for entry in summary.arms
+        ],
+        "shown": list(dict.fromkeys(shown))[:MOST_SHOWN],
+        "arm": [place[trial.arm] for trial in trials],
+        **{field: cells[field] for field in ("block", "repeat", "attempt")},
+        **{field: numbered(cells[field]) for field in ("node", "failure")},
+        "outcome": numbered(trial.status.replace("_", " ") for trial in trials),
+        "run": [visible(trial.run_id) for trial in trials],
+        "kernel": numbered(map(_kernel, trials)),
+        "params": _columns(config_names(trials), [trial.config for trial in trials]),
+        "metrics": _columns(metrics, [trial.metrics for trial in trials]),
+        "notes": {c.name: numbered(cells[c.name]) for c in QUALIFIERS if any(cells[c.name])},
+        "texts": list(texts),
     }
-    return {"arms": arms, "plots": {p.key: p.specification("container") for p in plots}}
+
+
+def _columns(
+    names: Iterable[str], rows: list[Mapping[str, bool | float | str]]
+) -> dict[str, list[Any]]:
+    return {visible(name): [_short(row.get(name)) for row in rows] for name in names}
+
+
+def _short(value: bool | float | str | None) -> bool | float | str | None:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else str(value)
+    return value
+
+
+def _kernel(trial: FinishedTrial) -> str:
+    if trial.kernel is None:
+        return ""
+    ran = kernel_text(trial.kernel.asked, trial.kernel.ran)
+    return f"{ran} ({trial.kernel.evidence or 'no evidence'})"

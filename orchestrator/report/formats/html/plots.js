@@ -3,7 +3,8 @@
 (() => {
   const root = document.documentElement;
   const byId = (id) => document.getElementById(id);
-  const { arms, plots } = JSON.parse(byId("figures").textContent);
+  const plots = JSON.parse(byId("figures").textContent);
+  const arms = new Map(JSON.parse(byId("trial-data").textContent).arms.map((arm) => [arm.plotted, arm]));
   const theme = byId("theme");
   const chosen = { hardware: byId("plot-hardware"), implementation: byId("plot-implementation") };
 
@@ -14,7 +15,7 @@
     const fits = (row) => {
       const arm = row.arm ?? row.name;
       return !hidden.has(row.name) && Object.entries(chosen).every(([property, select]) =>
-        !select || !select.value || !Object.hasOwn(arms, arm) || arms[arm][property] === select.value);
+        !select || !select.value || !arms.has(arm) || arms.get(arm)[property] === select.value);
     };
     const { datasets, ...rest } = plots[key];
     const shown = Object.entries(datasets).map(([name, rows]) => [name, rows.filter(fits)]);
