@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.diagnostics.peaks.measurement import WORKLOAD
+from orchestrator.diagnostics.peaks import WORKLOAD
 from orchestrator.diagnostics.trainer_answers import Answer
 from orchestrator.execution.telemetry import Instruments, Sampler, record
 from orchestrator.hardware import probe

@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 from orchestrator import hardware
 from orchestrator.cli.main import main
 from orchestrator.cluster import connection
-from orchestrator.diagnostics.peaks import Peak, Rate
-from orchestrator.diagnostics.peaks.stored import store_peaks, versions
+from orchestrator.diagnostics.peaks import Peak, Rate, store_peaks, versions
 from orchestrator.hardware import classify
 from tests.orchestrator.diagnostics.test_hardware_listing import SCHEMA
 

@@ -90,13 +90,6 @@ def test_a_document_has_the_facts_of_each_node(nodes: list[Node]) -> None:
     assert "None" not in text
 
 
-@pytest.mark.parametrize("width", [60, 100])
-def test_text_fits(nodes: list[Node], width: int) -> None:
-    classes = classify(nodes)
-    text = to_text(hardware_document(classes, [peak(classes[-1].id, "bf16")]), width)
-    assert max(map(len, text.splitlines())) <= width
-
-
 @pytest.mark.parametrize(
     ("rate", "shown", "is_disturbed"),
     [

@@ -1,29 +1,101 @@
-"""Measure peaks that are not stored yet, on this machine or on one node per class of a cluster."""
+"""The peaks of the hardware: a short roofline of each class, measured by trainers and stored.
+
+Each installed backend measures a matrix product and a copy, in each precision of the device (see
+`workloads.measuring.roofline`), in a trainer process that has the device to itself: on this
+machine, or on one node per class of a cluster. The peaks are kept in the sweep home (`peaks.json`)
+by hardware class and versions.
+
+A trial's own `peak_flops_per_s` is not read from here. The trainer of the trial measures it by the
+same method, so that it has the same process, clocks and neighbours as the times it is compared to.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from orchestrator.core.errors import last_line
-from orchestrator.diagnostics.peaks.stored import Peak, Rate, store_peaks, stored_peaks, versions
 from orchestrator.diagnostics.trainer_answers import ask
 from orchestrator.execution.trainer_process import Trainer
-from orchestrator.hardware import HardwareClass, Node
+from orchestrator.hardware import HardwareClass, Node, NodeProfile
 from workloads.implementations import BACKENDS, Implementation
 from workloads.protocol import Device, TrialRequest
 
 WORKLOAD = "workloads.tasks.peak_rates:measure"
+METHOD = "1"
+"""The version of the method of `workloads.measuring.roofline`; a change of it changes this."""
 
+FILE_NAME, _VERSION = "peaks.json", 2
+_PRECISIONS = ("float32", "tf32", "bf16")
 _TF32_SINCE = 8
 """The major compute capability of the first GPUs with TF32 (Ampere)."""
-_PRECISIONS = ("float32", "tf32", "bf16")
 
+_QUIET = 1.5
+"""Rounds of an idle device differ by less; on shared virtual cores by a third."""
+
+_COMPANIONS: Mapping[str, Sequence[str]] = {"jax": ("jaxlib",)}
+_OF_GPUS = ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
 _ON_A_GPU = {"cuda_build": "cuda", "cudnn_build": "cudnn", "devices": "devices"}
 """Facts that a trainer on a GPU reports -> their names among a peak's versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A rate per second: the median of several rounds, and the slowest and fastest of them."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The measured peaks of a device under one backend, in one precision.
+
+    Args:
+        hardware: id of the hardware class.
+        backend: whose matrix product and copy it was.
+        precision: `float32`, `tf32` or `bf16`.
+        flops_per_s: of a matrix product.
+        bytes_per_s: of a copy, read and written bytes counted; None with `tf32`, which is one of
+            products only.
+        versions: of what it may depend on: packages, driver, CUDA, cuDNN.
+        node: where it was measured.
+        at: when, in UTC (`2026-11-21T16:20:00Z`).
+    """
+
+    hardware: str
+    backend: str
+    precision: str
+    flops_per_s: Rate
+    bytes_per_s: Rate | None
+    versions: Mapping[str, str]
+    node: str
+    at: str
+
+    @property
+    def is_disturbed(self) -> bool:
+        """True where rounds differ so much that other work must have taken the machine."""
+        rates = filter(None, (self.flops_per_s, self.bytes_per_s))
+        return any(rate.high > _QUIET * rate.low for rate in rates)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the peak without its hardware class."""
+        body = dataclasses.asdict(self)
+        del body["hardware"]
+        return body
+
+
+_PEAKS = TypeAdapter(list[Peak])
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +210,13 @@ def measure_rates(
 
 def _plan(hardware: HardwareClass, stored: Sequence[Peak]) -> _Plan | None:
     """Return the node of a class and its request; None if all peaks are stored."""
-    node = hardware.nodes[0]
-    precisions = {"float32", "bf16"}
-    gpu = None
+    node, gpu, has_tf32 = hardware.nodes[0], None, False
     if hardware.device == "gpu":
         first = node.profile.gpus[0]
         gpu = None if node.id else first.uuid  # a cluster's Ray shows a task its own
-        if int((first.compute_capability or f"{_TF32_SINCE}.0").split(".")[0]) >= _TF32_SINCE:
-            precisions.add("tf32")
+        capability = first.compute_capability or f"{_TF32_SINCE}.0"
+        has_tf32 = int(capability.split(".")[0]) >= _TF32_SINCE
+    precisions = tuple(name for name in _PRECISIONS if name != "tf32" or has_tf32)
     present = {(p.backend, p.precision) for p in stored if p.hardware == hardware.id}
     backends = tuple(
         backend
@@ -153,10 +224,8 @@ def _plan(hardware: HardwareClass, stored: Sequence[Peak]) -> _Plan | None:
         if backend in node.profile.packages
         and not {(backend, precision) for precision in precisions} <= present
     )
-    if not backends:
-        return None
-    in_order = tuple(precision for precision in _PRECISIONS if precision in precisions)
-    return hardware, node, PeakRequest(hardware.device, backends, in_order, gpu)
+    request = PeakRequest(hardware.device, backends, precisions, gpu)
+    return (hardware, node, request) if backends else None
 
 
 def _run_plans(
@@ -166,9 +235,8 @@ def _run_plans(
     remote = [plan for plan in plans if plan[1].id]
     for hardware, node, request in plans:
         if not node.id:
-            name = hardware.name
 
-            def begin(backend: str, name: str = name) -> None:
+            def begin(backend: str, name: str = hardware.name) -> None:
                 report(f"measuring {name} with {backend} …")
 
             yield hardware, node, measure_rates(request, begin)
@@ -176,13 +244,11 @@ def _run_plans(
         return
     import ray  # noqa: PLC0415  (seconds that this machine alone does without)
 
-    task = ray.remote(measure_rates)
     references = []
     for hardware, node, request in remote:
-        report(
-            f"measuring {hardware.name} on {node.profile.hostname}: {', '.join(request.backends)}"
-        )
-        pinned = task.options(
+        backends = ", ".join(request.backends)
+        report(f"measuring {hardware.name} on {node.profile.hostname}: {backends}")
+        pinned = ray.remote(measure_rates).options(
             num_cpus=node.cpus,
             num_gpus=int(request.device == "gpu"),
             max_retries=0,
@@ -204,14 +270,69 @@ def _peaks(
         of |= {name: answer.facts[fact] for fact, name in _ON_A_GPU.items() if fact in answer.facts}
     at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     for precision, metrics in answer.metrics.items():
-        product = _rate(metrics, "product_flops_per_s")
-        assert product is not None  # the workload always measures it
-        copied = _rate(metrics, "copy_bytes_per_s")
+        product, name = _rate(metrics, "product_flops_per_s"), "copy_bytes_per_s"
+        copied = _rate(metrics, name) if name in metrics else None
         host = node.profile.hostname
         yield Peak(hardware.id, backend, precision, product, copied, of, host, at)
 
 
-def _rate(metrics: Mapping[str, float], name: str) -> Rate | None:
-    if name not in metrics:
-        return None
+def _rate(metrics: Mapping[str, float], name: str) -> Rate:
     return Rate(metrics[name], metrics[f"{name}_low"], metrics[f"{name}_high"])
+
+
+def versions(profile: NodeProfile, backend: str, device: Device) -> dict[str, str]:
+    """Return the versions of a node that a peak depends on: its key in the store."""
+    names = [backend, "keras", *_COMPANIONS.get(backend, ())]
+    by_name = {"method": METHOD}
+    if device == "gpu":
+        names += _OF_GPUS
+        by_name["driver"] = profile.driver or "unknown"
+    return by_name | {name: profile.packages[name] for name in names if name in profile.packages}
+
+
+def stored_peaks(home: Path, classes: Iterable[HardwareClass]) -> tuple[Peak, ...]:
+    """Return the stored peaks of these classes for the versions of their nodes."""
+    stored = _read(home / FILE_NAME)
+    return tuple(
+        peak
+        for hardware in classes
+        for peak in stored
+        if peak.hardware == hardware.id
+        and any(
+            versions(node.profile, peak.backend, hardware.device).items() <= peak.versions.items()
+            for node in hardware.nodes
+        )
+    )
+
+
+def store_peaks(home: Path, peaks: Sequence[Peak]) -> None:
+    """Add peaks to the stored ones, and replace those of the same versions.
+
+    Raises:
+        OSError: the home cannot be written.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    all_peaks = {
+        (peak.hardware, peak.backend, peak.precision, *sorted(peak.versions.items())): peak
+        for peak in (*_read(home / FILE_NAME), *peaks)
+    }
+    body = {
+        "format": "rnnsweep-peaks",
+        "version": _VERSION,
+        "peaks": [dataclasses.asdict(peak) for peak in all_peaks.values()],
+    }
+    with tempfile.TemporaryDirectory(dir=home, prefix=f".{FILE_NAME}-") as scratch:
+        new = Path(scratch) / FILE_NAME
+        new.write_text(json.dumps(body, indent=2), encoding="utf-8")
+        new.replace(home / FILE_NAME)  # atomic, for a process that reads it just now
+
+
+def _read(file: Path) -> list[Peak]:
+    """Return the peaks in the file, or none if it is absent or invalid: it can be made again."""
+    try:
+        body = json.loads(file.read_text(encoding="utf-8"))
+        if body.get("version") != _VERSION:
+            return []
+        return _PEAKS.validate_python(body["peaks"])
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return []
