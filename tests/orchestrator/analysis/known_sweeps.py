@@ -62,14 +62,14 @@ Ending = Sequence[float] | str
 def training(
     arm: Arm, block: int, ending: Ending = RISING, epoch_s: float = 2.0, **changes: Any
 ) -> FinishedTrial:
-    """Return a training whose epochs take `epoch_s`; without metrics if it fails."""
-    if isinstance(ending, str):
-        return trial(
-            arm, block, **{"status": "failed", "failure": ending, "metrics": {}, **changes}
-        )
+    """Return a training whose epochs take `epoch_s`; after some of them it may fail."""
     epochs = tuple(
-        EpochRecord(i, epoch_s, 0.1, {"val_accuracy": value}) for i, value in enumerate(ending)
+        EpochRecord(i, epoch_s, 0.1, {"val_accuracy": value})
+        for i, value in enumerate(RISING if isinstance(ending, str) else ending)
     )
+    if isinstance(ending, str):
+        failed: dict[str, Any] = {"status": "failed", "failure": ending, "metrics": {}}
+        return trial(arm, block, epochs=epochs, **{**failed, **changes})
     measured = {"train_s": epoch_s * len(epochs), "val_accuracy": ending[-1], "step_ms": 5.0}
     return trial(arm, block, epochs=epochs, **{**measured, **changes})
 

@@ -1,22 +1,182 @@
-"""The time, energy and money that the rest of a sweep may take."""
+"""Test predictions for configs that were not measured, and for the rest of a sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from orchestrator.analysis.cost_model import (
+    Expectation,
+    NotPredicted,
+    Observation,
+    fit,
+    observe,
+    predict_from,
+    trial_seconds,
+)
 from orchestrator.analysis.forecast import Forecast, describe_forecast, forecast, makespan
-from orchestrator.core.arms import Arm
+from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome, SweepIdentity, make_trial
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import BlockSuggested, Journal, SweepOpened, TrialFinished
+from tests.orchestrator.sample_hardware import in_slices, on_cpu
 from tests.orchestrator.sample_plans import node, plan
+from tests.orchestrator.sample_records import paired
 from tests.orchestrator.sample_specs import spec
+from tests.orchestrator.sample_sweeps import PORTABLE, XLA, failed, finished
+
+ARMS = (PORTABLE, XLA)
+
+
+def true_seconds(config: Config, arm: Arm) -> float:
+    """Return the true seconds: each arm has its own level and its own growth."""
+    start, growth = (2.0, 1.0) if arm == PORTABLE else (6.0, 0.8)
+    return start * float(config["layers"]) * (float(config["units"]) / 64) ** growth
+
+
+def drawn(count: int, seed: int = 0, noise: float = 0.05) -> list[Observation]:
+    rng = random.Random(seed)
+    configs: list[Config] = [
+        {"units": round(math.exp(rng.uniform(math.log(16), math.log(256)))), "layers": 1 + i % 3}
+        for i in range(count)
+    ]
+    return [
+        Observation(c, arm, {"trial_s": true_seconds(c, arm) * rng.lognormvariate(0, noise)})
+        for c in configs
+        for arm in ARMS
+    ]
+
+
+def predicted(shown: Sequence[Observation], config: Config, arm: Arm = PORTABLE) -> Expectation:
+    (expectation,) = fit(shown, "trial_s").predict([(config, arm)])
+    return expectation
+
+
+def test_sizes_that_were_not_measured_are_predicted_within_their_interval() -> None:
+    model = fit(drawn(40), "trial_s")
+    hidden = [one for one in drawn(60, seed=1) if 20 < float(one.params["units"]) < 240]
+    expected = model.predict([(one.params, one.arm) for one in hidden])
+    assert (model.method, model.configs) == ("ridge", 40)
+    errors, inside = [], []
+    for one, expectation in zip(hidden, expected, strict=True):
+        value, low, high = expectation.value, expectation.low, expectation.high
+        assert value is not None and low is not None and high is not None
+        errors.append(abs(value / true_seconds(one.params, one.arm) - 1))
+        inside.append(low <= one.took["trial_s"] <= high)
+    assert np.median(errors) < 0.05
+    assert 0.8 < np.mean(inside) <= 1
+    assert model.median_error == pytest.approx(0.04, abs=0.02)
+
+
+def test_the_median_is_used_where_sizes_explain_nothing() -> None:
+    rng = random.Random(5)
+    noise = [
+        replace(one, took={"trial_s": (2.0 if one.arm == XLA else 1.0) * rng.lognormvariate(0, 1)})
+        for one in drawn(12)
+    ]
+    model = fit(noise, "trial_s")
+    assert model.method == "medians"
+    values = {arm: [o.took["trial_s"] for o in noise if o.arm == arm] for arm in ARMS}
+    for arm in ARMS:
+        (expectation,) = model.predict([({"units": 64, "layers": 2}, arm)])
+        assert expectation.value == pytest.approx(np.exp(np.median(np.log(values[arm]))))
+
+
+def test_an_arm_with_few_trials_borrows_the_slopes_of_the_others() -> None:
+    shown = drawn(30)
+    few = [one for one in shown if one.arm == PORTABLE] + [o for o in shown if o.arm == XLA][:3]
+    config: Config = {"units": 200, "layers": 3}
+    assert predicted(few, config, XLA).value == pytest.approx(true_seconds(config, XLA), rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"units": 3000}, "units: expected 32 to 244, as measured; received 3000"),
+        ({"units": 2}, "units: expected 32 to 244, as measured; received 2"),
+        ({"units": math.nan}, "units: expected 32 to 244, as measured; received NaN"),
+        ({"units": None}, "units: expected 32 to 244, as measured; received nothing"),
+        ({"unit": 37}, "unit: no trial had such a parameter"),
+        ({"epochs": 3}, "epochs: expected 2, as measured; received 3"),
+        ({"cell": "rnn"}, 'cell: expected "gru" or "lstm", as measured; received "rnn"'),
+        ({"cell": None}, 'cell: expected "gru" or "lstm", as measured; received nothing'),
+        ({"epochs": None}, None),
+        ({"dropout": None}, None),
+        ({"dropout": 0.25}, None),
+    ],
+)
+def test_what_is_outside_of_the_measured_ranges_is_refused(
+    config: dict[str, Any], reason: str | None
+) -> None:
+    cells: list[Config] = [{"cell": "gru"}, {"cell": "lstm", "dropout": 0.2}]
+    shown = [
+        replace(one, params={**one.params, "epochs": 2, **cells[index // 2 % 2], **more})
+        for index, one in enumerate(drawn(24))
+        for more in ({}, {"dropout": 0.3})
+    ]
+    usual: Config = {"units": 100, "layers": 2, "epochs": 2, "cell": "gru"}
+    asked = {name: value for name, value in {**usual, **config}.items() if value is not None}
+    expectation = predicted(shown, asked)
+    assert (expectation.value is None) is (reason is not None)
+    assert expectation.reason == (None if reason is None else f"trial_s of {PORTABLE}: {reason}")
+
+
+def test_an_arm_without_trials_and_too_few_configs_are_refused() -> None:
+    other = Arm("torch/fused", on_cpu())
+    assert predicted(drawn(8), {"units": 64, "layers": 2}, other).reason == (
+        f"trial_s of {other}: no trial of {other} was measured"
+    )
+    with pytest.raises(NotPredicted, match="of at least 5 configs to learn from, received 4"):
+        fit(drawn(4), "trial_s")
+
+
+def test_a_record_predicts_for_its_arms_only() -> None:
+    record = paired(6)
+    predictions = predict_from(record, {}, targets=["step_ms"])
+    assert [one.arm for one in predictions] == list(record.arms)
+    with pytest.raises(NotPredicted, match=r"expected an arm of it \(.*\); got 'jax/portable'"):
+        predict_from(record, {}, "jax/portable")
+    with pytest.raises(NotPredicted, match=r"expected of trial_s, .*; received 'accuracy'"):
+        predict_from(record, {}, targets=["accuracy"])
+
+
+def lasting(seconds: float, arm: Arm = PORTABLE, block: int = 0, **changes: Any) -> FinishedTrial:
+    return finished(block, arm, **{"started_s": 0.0, "ended_s": seconds, **changes})
+
+
+def test_complete_trials_are_observed_with_all_that_their_cost_depends_on() -> None:
+    less = Arm(PORTABLE.implementation, on_cpu("CPU", 2, Usage(settings={"epochs": 1})))
+    trials = [lasting(3.0, less), failed()]
+    (seen,) = observe(trials, {"epochs": 3, "cell": "lstm", "layers_of": [1]})
+    assert seen.params == {**trials[0].trial.config, "epochs": 1, "cell": "lstm"}
+    assert seen.took == {"trial_s": 3.0, "step_ms": pytest.approx(8.123456789)}
+
+
+def test_start_up_is_left_out_of_times_and_memory_is_from_first_trials_alone() -> None:
+    peak = {"peak_rss_mib": 400.0}
+    first = lasting(9.0, metrics=peak, trainer_trials=0)
+    warm = lasting(3.0, block=1, metrics=peak, trainer_trials=1)
+    assert [one.took for one in observe([first])] == [{"trial_s": 9.0, **peak}]
+    assert [one.took for one in observe([first, warm])] == [peak, {"trial_s": 3.0}]
+
+
+def test_interleaved_trials_share_the_true_seconds_their_round() -> None:
+    slices = [Arm(arm.implementation, in_slices(arm.hardware)) for arm in ARMS]
+    taking_turns = [lasting(10.0, slices[0]), lasting(12.0, slices[1], started_s=2.0)]
+    alone = [lasting(5.0, block=3)]
+    assert trial_seconds([*taking_turns, *alone]) == [6.0, 6.0, 5.0]
+
+
+# the rest of a sweep
 
 ForecastAfter = Callable[..., Forecast]
 CONFIGS: list[Config] = [{"units": 8 + 4 * (7 * n % 30), "layers": 1 + n % 3} for n in range(30)]

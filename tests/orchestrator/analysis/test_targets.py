@@ -202,12 +202,6 @@ def test_a_training_that_diverges_never_reaches_a_target(
     assert (xla.time_s.trials, xla.time_s.reached, xla.diverged) == row
 
 
-def test_epochs_before_a_divergence_reach_no_target() -> None:
-    broken = training(XLA, 8, NAN, epochs=training(XLA, 8).epochs)
-    record = to_target([*learning().trials, training(PORTABLE, 8), broken])
-    assert reached(comparison_of(record)) == (8, 0, 1, 0)
-
-
 def test_an_arm_that_always_diverges_reaches_the_target_in_no_block() -> None:
     record = learning(dict.fromkeys(range(8), (RISING, NAN)), train_cost_usd=1.0)
     assert reached(comparison_of(record)) == (0, 0, 8, 0)
