@@ -23,9 +23,8 @@ from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_rat
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import FailureRecord
 from orchestrator.execution import telemetry
-from orchestrator.execution.cpu_claims import CpusTaken
 from orchestrator.execution.job import Job, Rival, TrialRun
-from orchestrator.execution.trainer_pool import TrainerKey, TrainerPool
+from orchestrator.execution.trainer_pool import CpusTaken, TrainerKey, TrainerPool
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
 from workloads import protocol

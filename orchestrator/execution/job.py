@@ -6,7 +6,7 @@ import functools
 import importlib.metadata
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter
@@ -25,7 +25,6 @@ from orchestrator.core.trial import (
     Telemetry,
 )
 from orchestrator.execution import telemetry
-from orchestrator.execution.cpu_claims import shown
 from orchestrator.execution.trainer_process import Trainer
 from workloads import protocol
 
@@ -180,7 +179,7 @@ class TrialRun:
         if self.job.neighbours:
             company["neighbours_at_most"] = self.job.neighbours
         if self.cpus is not None:
-            company["trainer_cpus"] = shown(self.cpus)
+            company["trainer_cpus"] = _shown(self.cpus)
         status: OutcomeStatus = "complete"
         if self.failure is not None:
             status = "failed"
@@ -203,3 +202,14 @@ class TrialRun:
             artifacts=self.artifacts,
             telemetry=record,
         )
+
+
+def _shown(cpus: Sequence[int]) -> str:
+    """Return CPUs as the kernel writes them: `0-3,8`."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][-1] + 1:
+            runs[-1].append(cpu)
+        else:
+            runs.append([cpu])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -15,12 +15,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
-from orchestrator.execution.cpu_claims import confined
 from workloads.implementations import Implementation
 from workloads.process import environment_for
 from workloads.protocol import (
@@ -191,6 +190,23 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
             except ProtocolError as error:
                 self._events.put(error)
         self._events.put(None)
+
+
+@contextlib.contextmanager
+def confined(cpus: Sequence[int] | None) -> Iterator[None]:
+    """Confine processes that this thread starts in the block to these CPUs; None for no change.
+
+    The thread itself is confined during the block, so that the process is from its first moment.
+    """
+    if cpus is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def trainer_environment(

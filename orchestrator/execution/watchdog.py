@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 
 from orchestrator.core.trial import FailureReason
-from orchestrator.execution.cpu_claims import CpusTaken
 from orchestrator.execution.job import TrialLimits
 from orchestrator.execution.trainer_process import Trainer, TrainerGone
 from workloads.protocol import Event, Failure, ProtocolError, Result
@@ -34,7 +33,7 @@ class TrialFailed(Exception):
         self.reason = reason
 
 
-FAILURES = (TrialFailed, ProtocolError, TrainerGone, OSError, CpusTaken)
+FAILURES = (TrialFailed, ProtocolError, TrainerGone, OSError)
 """Errors that end a trial and leave its trainer in doubt; see `failure_of`."""
 
 
@@ -88,7 +87,13 @@ class Watchdog:
             if used_s - self._cpu_s > 0.01 * (now - self._active) + 0.01:
                 self._active = now
             self._cpu_s = max(self._cpu_s, used_s)
-        _check_memory(max(self.trainer.memory_mib(), self._family_mib), limits)
+        held_mib = max(self.trainer.memory_mib(), self._family_mib)
+        if limits.memory_mib is not None and held_mib > limits.memory_mib:
+            message = f"the trainer held {held_mib:.0f} MiB; limits.memory_mib allows"
+            raise TrialFailed("out_of_memory", f"{message} {limits.memory_mib}")
+        if memory_share() > _NODE_MEMORY_LIMIT:
+            message = f"the node's memory was {_NODE_MEMORY_LIMIT:.0%} full"
+            raise TrialFailed("out_of_memory", f"{message}; the trainer held {held_mib:.0f} MiB")
         if self._spent_s + now - self._began > limits.trial_s:
             message = f"took longer than limits.trial_s allows ({limits.trial_s:g} s)"
             raise TrialFailed("time_limit", message)
@@ -136,17 +141,3 @@ def oom_kills(vmstat: Path = Path("/proc/vmstat")) -> int | None:
         return int(counters["oom_kill"])
     except (OSError, ValueError, KeyError):
         return None
-
-
-def _check_memory(held_mib: float, limits: TrialLimits) -> None:
-    if limits.memory_mib is not None and held_mib > limits.memory_mib:
-        raise TrialFailed(
-            "out_of_memory",
-            f"the trainer held {held_mib:.0f} MiB; limits.memory_mib allows {limits.memory_mib}",
-        )
-    if memory_share() > _NODE_MEMORY_LIMIT:
-        raise TrialFailed(
-            "out_of_memory",
-            f"the node's memory was {_NODE_MEMORY_LIMIT:.0%} full; "
-            f"the trainer held {held_mib:.0f} MiB",
-        )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.cluster.connection import token_settings
-from orchestrator.execution.cpu_claims import confined
+from orchestrator.execution.trainer_process import confined
 from tests.benchmarks import rig
 from tests.benchmarks.unlike.simulated import CPUS, DEVICES, Question, judge, sizes
 from tests.workloads.examples import sleeper

@@ -17,10 +17,9 @@ from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import Outcome, outcome_adapter
 from orchestrator.execution import telemetry
 from orchestrator.execution.actor import TrialActor
-from orchestrator.execution.cpu_claims import CpuClaims
 from orchestrator.execution.interleaved_round import InterleavedRound
 from orchestrator.execution.job import Job, Rival, TrialLimits, job_adapter
-from orchestrator.execution.trainer_pool import TrainerPool
+from orchestrator.execution.trainer_pool import CpuClaims, TrainerPool
 from workloads.protocol import TrialRequest
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -19,10 +19,9 @@ import pytest
 from orchestrator.core.trial import FailureReason, Outcome, outcome_adapter, to_json
 from orchestrator.execution import trainer_pool, watchdog
 from orchestrator.execution.actor import run_trial
-from orchestrator.execution.cpu_claims import CpuClaims
 from orchestrator.execution.job import Job, TrialLimits, TrialRun
 from orchestrator.execution.telemetry import Instruments
-from orchestrator.execution.trainer_pool import TrainerPool
+from orchestrator.execution.trainer_pool import CpuClaims, TrainerPool
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
 from workloads.protocol import TrialRequest
 

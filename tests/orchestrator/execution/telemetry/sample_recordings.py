@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from typing import Any
 
 from orchestrator.execution.telemetry.readings import (
     GpuReading,
@@ -32,9 +33,9 @@ WINDOWS = (TimeWindow(10.0, 14.0), TimeWindow(16.0, 20.0), TimeWindow(22.0, 26.0
 """Timed epochs of 4 s, with validation of 2 s between them."""
 
 
-def watts(at_s: float, windows: Sequence[TimeWindow] = WINDOWS) -> float:
+def watts(at_s: float) -> float:
     """100 W in timed epochs, 300 W anywhere else."""
-    inside = any(window.began_s <= at_s < window.ended_s for window in windows)
+    inside = any(window.began_s <= at_s < window.ended_s for window in WINDOWS)
     return 100.0 if inside else 300.0
 
 
@@ -47,23 +48,33 @@ def joules(at_s: float) -> float:
 
 
 def gpu_samples(
-    change: Callable[[float, GpuReading], GpuReading] = lambda at_s, reading: reading,
+    changes: Callable[[float], Mapping[str, Any]] = lambda at_s: {},
     *,
+    has_counter: bool = True,
     until_s: float = 30.0,
-    every_s: float = 0.2,
 ) -> list[Sample]:
-    """Return samples of one GPU, whole ones each second, as a sampler takes them."""
-    samples = []
-    for index in range(round(until_s / every_s) + 1):
-        at_s = index * every_s
-        whole = index % round(1 / every_s) == 0
-        reading = replace(GPU, power_w=watts(at_s)) if whole else GpuReading()
-        reading = change(at_s, replace(reading, energy_j=1e6 + joules(at_s)))
-        samples.append(Sample(at_s, (reading,), node(at_s) if whole else None))
+    """Return samples of one GPU, whole ones each second, as a sampler takes them.
+
+    `changes` are those of a whole reading. Without a counter power is read instead, more often.
+    """
+    samples, each_s = [], 5 if has_counter else 10
+    for index in range(round(until_s * each_s) + 1):
+        at_s = index / each_s
+        reading = GpuReading(power_w=None if has_counter else watts(at_s))
+        is_whole = index % each_s == 0
+        if is_whole:
+            reading = replace(GPU, power_w=watts(at_s), **changes(at_s))
+        reading = replace(reading, energy_j=1e6 + joules(at_s) if has_counter else None)
+        samples.append(Sample(at_s, (reading,), node(at_s) if is_whole else None))
     return samples
 
 
-def node(at_s: float, **changes: float | None) -> NodeReading:
+def node_samples(until_s: int = 30, **changes: Any) -> list[Sample]:
+    """Return samples of a node each second, without a GPU."""
+    return [Sample(float(at_s), node=node(at_s, **changes)) for at_s in range(until_s + 1)]
+
+
+def node(at_s: float, **changes: Any) -> NodeReading:
     """Four CPUs: the trainer keeps two busy, others half of one, and the host takes a fifth."""
     reading = NodeReading(
         busy_s=100 + 2.5 * at_s,
@@ -76,14 +87,14 @@ def node(at_s: float, **changes: float | None) -> NodeReading:
         temperature_c=50.0,
         other_trainers=0,
     )
-    return replace(reading, **changes)  # type: ignore[arg-type]
+    return replace(reading, **changes)
 
 
 def recording(
     samples: Sequence[Sample],
     windows: Sequence[TimeWindow] = WINDOWS,
     limit: int = 8_192,
-    **changes: object,
+    **changes: Any,
 ) -> Recording:
     """Of a GPU's trial, its samples stored as a sampler stores them."""
     store = SampleBuffer(limit)
@@ -92,5 +103,4 @@ def recording(
         store.edge(window.ended_s)
     for sample in samples:
         store.add(sample)
-    made = Recording("gpu", store.all(), windows)
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(Recording("gpu", store.all(), windows), **changes)

@@ -15,37 +15,37 @@ from tests.orchestrator.execution.telemetry.sample_recordings import (
     GPU,
     gpu_samples,
     node,
+    node_samples,
     recording,
     watts,
 )
 
 
 def test_a_summary_is_of_the_timed_epochs() -> None:
-    def hotter_between(at_s: float, reading: GpuReading) -> GpuReading:
-        if reading.utilization_pct is None or watts(at_s) == 100.0:
-            return reading
-        return replace(
-            reading,
-            temperature_c=99.0,
-            utilization_pct=5.0,
-            sm_clock_mhz=300.0,
-            clock_reasons=frozenset({"hw_slowdown"}),
-            memory_used_mib=3000.0,
-        )
-
-    metrics, telemetry = summarise(recording(gpu_samples(hotter_between), cost_pct=0.4))
-    exact = {
+    hot = {
+        "temperature_c": 99.0,
+        "utilization_pct": 5.0,
+        "sm_clock_mhz": 300.0,
+        "clock_reasons": frozenset({"hw_slowdown"}),
+        "memory_used_mib": 3000.0,
+    }
+    samples = gpu_samples(lambda at_s: {} if watts(at_s) == 100.0 else hot)
+    metrics, telemetry = summarise(recording(samples, cost_pct=0.4))
+    expected = {
         "mean_gpu_utilization_pct": 90.0,
         "max_temperature_c": 60.0,
         "sm_clock_mhz": 1500.0,
         "throttled_pct": 0.0,
         "peak_gpu_used_mib": 3000.0,  # at any time
         "telemetry_cpu_pct": 0.4,
+        "trainer_cpu_pct": 50.0,
+        "others_cpu_pct": 12.5,
+        "steal_pct": 5.0,
+        "mean_power_w": metrics["energy_j"] / 12,
+        "energy_j": metrics["energy_gpu_j"],
+        "energy_gpu_j": metrics["energy_j"],
     }
-    assert {name: metrics[name] for name in exact} == exact
-    close = {"trainer_cpu_pct": 50.0, "others_cpu_pct": 12.5, "steal_pct": 5.0}
-    assert {name: metrics[name] for name in close} == pytest.approx(close)
-    assert metrics["mean_power_w"] == pytest.approx(metrics["energy_j"] / 12)
+    assert metrics == pytest.approx(expected)
     assert telemetry == Telemetry(
         energy_method="nvml_counter",
         energy_scope="gpu",
@@ -67,55 +67,43 @@ def test_of_trials_that_took_turns_the_cpus_has_no_gpu() -> None:
 
 
 def test_what_slowed_a_gpu_down_is_noted_with_its_share() -> None:
-    def capped(at_s: float, reading: GpuReading) -> GpuReading:
-        if reading.clock_reasons is None:
-            return reading
-        reasons = {"gpu_idle", "sw_power_cap"} if at_s < 21 else {"gpu_idle"}
-        return replace(reading, clock_reasons=frozenset(reasons))
-
-    metrics, telemetry = summarise(recording(gpu_samples(capped)))
+    reasons = {True: frozenset({"gpu_idle", "sw_power_cap"}), False: frozenset({"gpu_idle"})}
+    samples = gpu_samples(lambda at_s: {"clock_reasons": reasons[at_s < 21]})
+    metrics, telemetry = summarise(recording(samples))
     assert metrics["throttled_pct"] == pytest.approx(100 * 8 / 12)
-    assert telemetry.throttle_reasons is not None
-    assert dict(telemetry.throttle_reasons) == {"sw_power_cap": pytest.approx(100 * 2 / 3)}
+    assert telemetry.throttle_reasons == pytest.approx({"sw_power_cap": 100 * 2 / 3})
 
 
 def test_a_gpu_s_clock_is_set_against_the_highest_seen_unless_its_own_load_is_why() -> None:
-    def slower(at_s: float, reading: GpuReading) -> GpuReading:
-        if reading.sm_clock_mhz is None:
-            return reading
-        return replace(
-            reading,
-            clock_reasons=frozenset({"sw_power_cap" if at_s < 15 else "hw_slowdown"}),
-            sm_clock_mhz=1000.0 if at_s < 21 else 2000.0,
-            highest_sm_clock_mhz=2000.0,
-        )
-
-    metrics, _ = summarise(recording(gpu_samples(slower)))
+    samples = gpu_samples(
+        lambda at_s: {
+            "clock_reasons": frozenset({"sw_power_cap" if at_s < 15 else "hw_slowdown"}),
+            "sm_clock_mhz": 1000.0 if at_s < 21 else 2000.0,
+            "highest_sm_clock_mhz": 2000.0,
+        }
+    )
+    metrics, _ = summarise(recording(samples))
     assert metrics["clock_drop_pct"] == pytest.approx(50 * 4 / 12)
-    assert "clock_drop_pct" not in summarise(recording(gpu_samples()))[0]
 
 
 def test_cpus_are_slow_and_hot_in_a_cpu_s_trial_only() -> None:
-    def samples() -> list[Sample]:
-        slow = [
-            node(at_s, clock_share=0.8 if at_s < 15 else 1.2, throttled_s=at_s / 10)
-            for at_s in range(31)
-        ]
-        return [Sample(float(at_s), (), sample) for at_s, sample in enumerate(slow)]
-
-    metrics, _ = summarise(recording(samples(), device="cpu"))
+    samples = [
+        Sample(at_s, node=node(at_s, clock_share=share, throttled_s=at_s / 10))
+        for at_s, share in ((float(at_s), 0.8 if at_s < 15 else 1.2) for at_s in range(31))
+    ]
+    metrics, _ = summarise(recording(samples, device="cpu"))
     assert metrics["clock_drop_pct"] == pytest.approx(20 * 4 / 12)
     assert metrics["throttled_pct"] == pytest.approx(10.0)
-    assert not {"clock_drop_pct", "throttled_pct"} & set(summarise(recording(samples()))[0])
+    assert not {"clock_drop_pct", "throttled_pct"} & set(summarise(recording(samples))[0])
 
 
-@pytest.mark.parametrize(("trainers", "processes"), [(0, 0), (None, None), (None, 0), (2, 1)])
+@pytest.mark.parametrize(("trainers", "processes"), [(None, None), (None, 0), (2, 1)])
 def test_neighbours_are_counted(trainers: int | None, processes: int | None) -> None:
-    sample = Sample(
-        1.0, (replace(GPU, other_processes=processes),), node(1.0, other_trainers=trainers)
-    )
-    quiet = Sample(0.0, (replace(GPU, other_processes=None),), node(0.0, other_trainers=None))
-    _, telemetry = summarise(recording([quiet, sample]))
+    samples = [
+        Sample(at_s, (replace(GPU, other_processes=others),), node(at_s, other_trainers=at_work))
+        for at_s, others, at_work in ((0.0, None, None), (1.0, processes, trainers))
+    ]
+    _, telemetry = summarise(recording(samples))
     assert (telemetry.other_trainers, telemetry.other_gpu_processes) == (trainers, processes)
 
 
@@ -123,12 +111,10 @@ def test_what_was_not_measured_is_absent_and_never_0() -> None:
     blind = [Sample(sample.at_s, (GpuReading(),)) for sample in gpu_samples()]
     metrics, telemetry = summarise(recording(blind))
     assert metrics == {}
-    assert telemetry == Telemetry(
-        energy_absent="GPU 0: the samples do not cover all of the timed epochs"
-    )
+    reason = "GPU 0: the samples do not cover all of the timed epochs"
+    assert telemetry == Telemetry(energy_absent=reason)
     assert curves(blind) == ([], {})
-    without_trainer = [replace(sample, node=node(sample.at_s, trainer_s=None)) for sample in blind]
-    assert set(summarise(recording(without_trainer))[0]) == {"steal_pct"}
+    assert set(summarise(recording(node_samples(trainer_s=None)))[0]) == {"steal_pct"}
 
 
 def test_curves_have_mlflows_names_and_truth_between_the_points() -> None:
@@ -161,13 +147,12 @@ def test_curves_have_mlflows_names_and_truth_between_the_points() -> None:
 
 
 def test_a_long_curve_has_few_points_and_keeps_its_mean() -> None:
-    at_s, values_by_name = curves(
-        [
-            replace(sample, gpus=(replace(GPU, power_w=sample.at_s % 2),))
-            for sample in (Sample(float(at_s), node=node(at_s)) for at_s in range(10 * POINTS + 1))
-        ]
-    )
-    assert at_s == pytest.approx(list(range(10, 10 * POINTS + 1, 10)))
+    samples = [
+        replace(sample, gpus=(GpuReading(power_w=sample.at_s % 2),))
+        for sample in node_samples(10 * POINTS)
+    ]
+    at_s, values_by_name = curves(samples)
+    assert at_s == list(range(10, 10 * POINTS + 1, 10))
     assert values_by_name["system/gpu_0_power_usage_watts"] == [0.5] * POINTS
 
 
@@ -187,7 +172,6 @@ def test_a_trials_outcome_keeps_metrics_notes_and_short_curves() -> None:
 def test_samples_that_make_no_sense_are_reported_and_nothing_is_raised() -> None:
     nonsense: Any = "now"
     samples = [replace(sample, at_s=nonsense) for sample in gpu_samples()]
-    broken = replace(recording([]), samples=samples)
-    metrics, seen = record(broken, 0.0, {"step_ms": 1.0})
+    metrics, seen = record(replace(recording([]), samples=samples), 0.0, {"step_ms": 1.0})
     assert metrics == {}
     assert (seen.energy_absent or "").startswith("telemetry failed: TypeError: ")
