@@ -40,7 +40,11 @@ class TrainerGone(RuntimeError):
     """The trainer process has ended; `returncode` is as of `subprocess` (negative: a signal)."""
 
     def __init__(self, returncode: int) -> None:
-        super().__init__(f"the trainer process {_ending(returncode)}")
+        names = {-number.value: number.name for number in signal.Signals}
+        ended = f"ended with exit status {returncode}"
+        if returncode < 0:
+            ended = f"was ended by {names.get(returncode, f'signal {-returncode}')}"
+        super().__init__(f"the trainer process {ended}")
         self.returncode = returncode
 
 
@@ -224,10 +228,3 @@ def trainer_environment(
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONUNBUFFERED": "1",
     }
-
-
-def _ending(returncode: int) -> str:
-    if returncode >= 0:
-        return f"ended with exit status {returncode}"
-    names = {number.value: number.name for number in signal.Signals}
-    return f"was ended by {names.get(-returncode, f'signal {-returncode}')}"

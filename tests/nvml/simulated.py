@@ -75,30 +75,25 @@ GPU_CALLS = (
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """A value that is `value` at `from_s` seconds and then changes by `per_s` per second.
-
-    It changes every `every_s` seconds, or continuously if that is 0.
-    """
+    """A value that changes by `per_s` per second: every `every_s`, or continuously if that is 0."""
 
     value: float
     per_s: float = 0.0
-    from_s: float = 0.0
     every_s: float = 0.0
 
 
-Value: TypeAlias = float | Trend | Sequence[Trend] | None
-"""A number, a trend, several trends (the last one that has begun counts), or None: unsupported."""
+Value: TypeAlias = float | Trend | None
+"""A number, a trend, or None: unsupported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An `nvmlReturn_t` that a call returns from a time and from a number of calls on.
+    """An `nvmlReturn_t` that a call returns from a number of calls on.
 
     With a code below 0 the call hangs for that many milliseconds and then succeeds.
     """
 
     code: int
-    from_s: float = 0.0
     from_call: int = 1
 
 
@@ -141,6 +136,10 @@ class SimulatedGpu:
         yield "gpu"
         yield f"name {self.name}"
         yield f"uuid {self.uuid or f'GPU-{index:08d}-0000-0000-0000-000000000000'}"
+        energy_j = self.energy_j
+        if energy_j == -1.0:
+            power_w = self.power_w if isinstance(self.power_w, int | float) else 0.0
+            energy_j = Trend(1_000.0, per_s=power_w, every_s=0.1)
         values: dict[str, tuple[Value, float]] = {
             "memory": (self.memory_mib, _MIB),
             "memory_used": (self.memory_used_mib, _MIB),
@@ -148,7 +147,7 @@ class SimulatedGpu:
             "utilization": (self.utilization_pct, 1),
             "power_mw": (self.power_w, 1000),
             "power_limit_mw": (self.power_limit_w, 1000),
-            "energy_mj": (self._energy(), 1000),
+            "energy_mj": (energy_j, 1000),
             "temperature0": (self.temperature_c, 1),
             "clock1": (self.sm_clock_mhz, 1),
             "clock2": (self.memory_clock_mhz, 1),
@@ -165,19 +164,13 @@ class SimulatedGpu:
             "mig": (self.mig, 1),
         }
         for name, (value, scale) in values.items():
-            for trend in _trends(value):
+            if value is not None:
+                trend = value if isinstance(value, Trend) else Trend(float(value))
                 start, per_s = trend.value * scale, trend.per_s * scale
-                numbers = (trend.from_s, start, per_s, trend.every_s)
-                yield f"value {name} {' '.join(f'{number:.6f}' for number in numbers)}"
+                yield f"value {name} 0 {start:.6f} {per_s:.6f} {trend.every_s:.6f}"
         for pid, mib in self.processes.items():
             yield f"process {pid} {round(mib * _MIB)}"
         yield from _error_lines(self.errors)
-
-    def _energy(self) -> Value:
-        if self.energy_j != -1.0:
-            return self.energy_j
-        power_w = self.power_w if isinstance(self.power_w, int | float) else 0.0
-        return Trend(1_000.0, per_s=power_w, every_s=0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +179,6 @@ class SimulatedNvml:
 
     gpus: Sequence[SimulatedGpu] = ()
     errors: Errors = field(default_factory=dict)
-    driver: str = "580.95.05"
-    cuda: int = 13_000
 
     def __post_init__(self) -> None:
         supported = {"*", *NODE_CALLS, *GPU_CALLS}
@@ -215,8 +206,8 @@ class SimulatedNvml:
         path = folder / "simulated-nvml.txt"
         lines = [
             f"began {time.monotonic():.6f}",
-            f"driver {self.driver}",
-            f"cuda {self.cuda}",
+            "driver 580.95.05",
+            "cuda 13000",
             *_error_lines(self.errors),
             *(line for index, gpu in enumerate(self.gpus) for line in gpu.lines(index)),
         ]
@@ -241,15 +232,7 @@ def library() -> Path:
     return built
 
 
-def _trends(value: Value) -> Sequence[Trend]:
-    if value is None:
-        return ()
-    if isinstance(value, Trend):
-        return (value,)
-    return (Trend(float(value)),) if isinstance(value, int | float) else value
-
-
 def _error_lines(errors: Errors) -> Iterator[str]:
     for call, error in errors.items():
         refusal = error if isinstance(error, Refusal) else Refusal(error)
-        yield f"error {call} {refusal.code} {refusal.from_s:.6f} {refusal.from_call}"
+        yield f"error {call} {refusal.code} 0 {refusal.from_call}"

@@ -33,6 +33,7 @@ _MB = 2**20 / 1e6
 """MLflow's megabytes are decimal."""
 
 GpuValue = Callable[[GpuReading], float | None]
+NodeValue = Callable[[NodeReading], float | None]
 
 _GAUGES: Mapping[str, tuple[GpuValue, Callable[..., float]]] = {
     "mean_gpu_utilization_pct": (lambda gpu: gpu.utilization_pct, fmean),
@@ -55,7 +56,7 @@ _GPU_CURVES: Mapping[str, GpuValue] = {
     "pcie_transmit_megabytes_per_second": lambda gpu: _scaled(gpu.pcie_tx_mib_s, _MB),
 }
 
-_NODE_CURVES: Mapping[str, Callable[[NodeReading], float | None]] = {
+_NODE_CURVES: Mapping[str, NodeValue] = {
     "system_memory_usage_megabytes": lambda node: node.memory_used_mib * _MB,
     "system_memory_usage_percentage": lambda node: _percent(
         node.memory_used_mib, node.memory_total_mib
@@ -152,26 +153,29 @@ def _metrics(recording: Recording) -> Iterator[tuple[str, float]]:
     used = (sum(gpu.memory_used_mib or 0.0 for gpu in s.gpus) for s in recording.samples)
     if peak := max(used, default=0.0):
         yield "peak_gpu_used_mib", peak
-    yield from _shares(recording)
+    users = _cpu_shares(lambda value_of: _grown(recording, value_of))
+    names = {"trainer": "trainer_cpu_pct", "others": "others_cpu_pct", "steal": "steal_pct"}
+    yield from ((name, users[user]) for user, name in names.items() if user in users)
     if recording.cost_pct is not None:
         yield "telemetry_cpu_pct", recording.cost_pct
 
 
-def _shares(recording: Recording) -> Iterator[tuple[str, float]]:
-    """Yield the users of the node's CPU time, in percent of the CPUs that the trainer may use."""
-    total_s = _grown(recording, lambda node: node.total_s)
-    busy_s = _grown(recording, lambda node: node.busy_s)
-    steal_s = _grown(recording, lambda node: node.steal_s)
+def _cpu_shares(growth_of: Callable[[NodeValue], float | None]) -> dict[str, float]:
+    """Return the users of the node's CPU time, in percent of the CPUs that the trainer may use."""
+    total_s, busy_s = growth_of(lambda node: node.total_s), growth_of(lambda node: node.busy_s)
+    steal_s, trainer_s = (
+        growth_of(lambda node: node.steal_s),
+        growth_of(lambda node: node.trainer_s),
+    )
     if not total_s or busy_s is None or steal_s is None:
-        return
-    trainer_s = _grown(recording, lambda node: node.trainer_s)
+        return {}
+    seconds = {"utilization": busy_s, "steal": steal_s}
     if trainer_s is not None:
-        yield "trainer_cpu_pct", min(100.0, 100 * trainer_s / total_s)
-        yield "others_cpu_pct", max(0.0, 100 * (busy_s - trainer_s) / total_s)
-    yield "steal_pct", 100 * steal_s / total_s
+        seconds |= {"trainer": trainer_s, "others": busy_s - trainer_s}
+    return {user: min(100.0, max(0.0, 100 * s / total_s)) for user, s in seconds.items()}
 
 
-def _grown(recording: Recording, value_of: Callable[[NodeReading], float | None]) -> float | None:
+def _grown(recording: Recording, value_of: NodeValue) -> float | None:
     points = ((s, value_of(s.node)) for s in recording.samples if s.node)
     return growth(points, recording.windows)
 
@@ -203,19 +207,13 @@ def _all_curves(
 
 def _growth(before: Sample, after: Sample) -> dict[str, float]:
     """Return percentages of the CPU time between two samples, and the power of the CPUs."""
-    first, last = before.node, after.node
-    assert first is not None
-    assert last is not None
-    seconds = {"utilization": last.busy_s - first.busy_s, "steal": last.steal_s - first.steal_s}
-    if first.trainer_s is not None and last.trainer_s is not None:
-        seconds["trainer"] = last.trainer_s - first.trainer_s
-        seconds["others"] = seconds["utilization"] - seconds["trainer"]
-    total_s = last.total_s - first.total_s
-    grown = {
-        f"cpu_{name}_percentage": min(100.0, max(0.0, 100 * part / total_s))
-        for name, part in seconds.items()
-        if total_s > 0
-    }
+
+    def growth_of(value_of: NodeValue) -> float | None:
+        ends = [value_of(sample.node) for sample in (before, after) if sample.node]
+        return None if ends[0] is None or ends[1] is None else ends[1] - ends[0]
+
+    shares = _cpu_shares(growth_of)
+    grown = {f"cpu_{user}_percentage": share for user, share in shares.items()}
     if before.package_j is not None and after.package_j is not None:
         watts = (after.package_j - before.package_j) / (after.at_s - before.at_s)
         grown["cpu_package_power_watts"] = watts

@@ -17,7 +17,7 @@ from orchestrator.hardware import Node, NodeProfile, classify
 from orchestrator.report.document import Document
 from orchestrator.report.formats.text import to_text
 from tests.nvml.simulated import GPU_IS_LOST, NOT_SUPPORTED, SimulatedGpu, SimulatedNvml
-from tests.orchestrator.hardware.machines import SAMPLES
+from tests.orchestrator.hardware.machines import MACHINES, present
 
 SCHEMA = json.loads(Path(hardware_listing.__file__).with_name("hardware.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -35,10 +35,10 @@ def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Node]:
         SimulatedGpu(name=NAME, errors={"*": GPU_IS_LOST}),
     ]
     nodes = []
-    for name, sample in SAMPLES.items():
+    for name in MACHINES:
         (tmp_path / name).mkdir()
         SimulatedNvml(gpus if name == "xeon" else ()).in_this_process(monkeypatch, tmp_path)
-        profile = hardware.probe(root=sample.present(monkeypatch, tmp_path / name))
+        profile = hardware.probe(root=present(name, monkeypatch, tmp_path / name))
         profile = dataclasses.replace(profile, hostname=f"host-{name}")
         labels = {"ray.io/node-id": name * 8, "ray.io/accelerator-type": "H200"}
         nodes.append(Node(name * 8, profile, profile.cpus, len(profile.gpus), labels))

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SLICING = "tests.workloads.examples.slicing"
 QUICK = Timing(interval=0.05, least=6, most=6, slice_s=0.01)
 LIMITS = TrialLimits(60, 30)
+NOOP = TrialRequest("tests.workloads.examples.hostile:noop", "none/one")
 
 
 def job_of(
@@ -143,26 +144,26 @@ def test_a_round_ends_at_a_look_once_it_is_narrow_enough(trainers: TrainerPool) 
     assert [outcome.metrics["slices"] for outcome in outcomes] == [10, 10]
 
 
-def actor_of(job: Job) -> TrialActor:
-    return TrialActor({"job": job_adapter.dump_json(job).decode()})
+def config_of(job: Job) -> dict[str, str]:
+    return {"job": job_adapter.dump_json(job).decode()}
 
 
-def test_an_actor_runs_a_round_and_gives_signs_of_life() -> None:
+def test_an_actor_runs_rounds_and_trials_and_gives_signs_of_life() -> None:
     timing = Timing(interval=0.001, least=8, most=8, slice_s=0.2)
-    actor = actor_of(job_of("steady", "none/one", "none/two", timing=timing))
+    job = job_of("steady", "none/one", "none/two", timing=timing)
+    plain = replace(job, request=NOOP, rivals=(), timing=None, neighbours=3)
+    actor = TrialActor(config_of(job))
     try:
-        results = [actor.step()]
-        while not results[-1]["done"]:
-            results.append(actor.step())
-        assert len(results) > 2
-        outcomes = [outcome_adapter.validate_json(text) for text in results[-1]["outcomes"]]
-        assert [outcome.status for outcome in outcomes] == ["complete", "complete"]
-        next_job = job_of("steady", "none/one", "none/two")
-        assert actor.reset_config({"job": job_adapter.dump_json(next_job).decode()})
-        while not (result := actor.step())["done"]:
-            pass
-        repeat = [outcome_adapter.validate_json(text) for text in result["outcomes"]]
-        assert [outcome.trainer_trials for outcome in repeat] == [1, 1]
+        for next_job, number in ((job, 2), (plain, 1), (plain, 1)):
+            actor.reset_config(config_of(next_job))
+            results = [actor.step()]
+            while not results[-1]["done"]:
+                results.append(actor.step())
+            assert len(results) > number
+            outcomes = [outcome_adapter.validate_json(text) for text in results[-1]["outcomes"]]
+            assert [outcome.status for outcome in outcomes] == ["complete"] * number
+        assert outcomes[0].trainer_trials == 1
+        assert outcomes[0].environment["neighbours_at_most"] == 3
     finally:
         actor.cleanup()
 
@@ -170,12 +171,12 @@ def test_an_actor_runs_a_round_and_gives_signs_of_life() -> None:
 def test_a_round_that_is_taken_away_leaves_no_trainer() -> None:
     others = psutil.Process().children()
     timing = Timing(interval=0.001, least=90, most=90, slice_s=0.2)
-    actor = actor_of(job_of("steady", "none/one", "none/two", timing=timing))
+    actor = TrialActor(config_of(job_of("steady", "none/one", "none/two", timing=timing)))
     for _ in range(3):  # each of them is warm, and turns have been taken
         assert not actor.step()["done"]
     children = [child for child in psutil.Process().children() if child not in others]
     assert len([child for child in children if "workloads" in child.cmdline()]) == 2
-    actor.reset_config({"job": job_adapter.dump_json(job_of("steady", "none/three")).decode()})
+    actor.reset_config(config_of(job_of("steady", "none/three")))
     actor.cleanup()
     remaining = [child for child in psutil.Process().children() if child in children]
     running = [child for child in remaining if child.is_running()]

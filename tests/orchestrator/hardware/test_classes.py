@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 from orchestrator import hardware
 from orchestrator.hardware import (
     Gpu,
+    HardwareClass,
     Node,
     NodeProfile,
     classify,
     no_gpu_class_reason,
     probing,
 )
-from orchestrator.hardware.profile import Cpu
+from orchestrator.hardware.profile import Cache, Cpu
 from workloads.resources import CgroupLimits
 
 
-def profile(cpu: str = "AMD EPYC", cpus: int = 8, gpus: tuple[Gpu, ...] = ()) -> NodeProfile:
-    return NodeProfile("host", cpu, cpus, 16_000, gpus, None, "Linux", "3.11")
+def node(host: str, *gpus: Gpu, cpus: int = 8, memory_mib: int = 16_000, **facts: Any) -> Node:
+    profile = NodeProfile(host, "AMD EPYC", cpus, memory_mib, gpus, None, "Linux", "3.11", **facts)
+    return Node(host, profile, cpus)
+
+
+def hosts(of: HardwareClass) -> list[str]:
+    return [one.id for one in of.nodes]
 
 
 def gpu(index: int = 0, name: str = "NVIDIA H200") -> Gpu:
@@ -65,49 +72,51 @@ def test_only_visible_gpus_are_probed(
 
 
 def test_equal_nodes_form_one_class_with_a_readable_name_and_a_stable_slug() -> None:
-    nodes = [Node("a", profile(), 8), Node("b", profile(), 8), Node("c", profile(cpus=4), 4)]
-    small, large = classify(nodes)
+    small, large = classify([node("a"), node("b"), node("c", cpus=4)])
     assert (small.name, large.name) == ("AMD EPYC, 4 CPUs", "AMD EPYC, 8 CPUs")
     assert large.slug == "amd-epyc-8-cpus"
-    assert [node.id for node in large.nodes] == ["a", "b"]
+    assert hosts(large) == ["a", "b"]
 
 
 def test_unlike_gpus_of_a_node_form_no_class() -> None:
-    mixed = Node("a", profile(gpus=(gpu(0), gpu(1, "NVIDIA T4"))), 8)
+    mixed = node("a", gpu(0), gpu(1, "NVIDIA T4"))
     assert [hardware.name for hardware in classify([mixed])] == ["AMD EPYC, 8 CPUs"]
-    like = Node("b", profile(gpus=(gpu(0),)), 8)
-    cpu, accelerated = classify([mixed, like])
-    assert [node.id for node in cpu.nodes] == ["a"]
-    assert [node.id for node in accelerated.nodes] == ["b"]
+    assert list(map(hosts, classify([mixed, node("b", gpu(0))]))) == [["a"], ["b"]]
     reason = no_gpu_class_reason(mixed) or ""
-    assert reason.startswith("host has unlike GPUs (NVIDIA H200, NVIDIA T4)")
+    assert reason.startswith("a has unlike GPUs (NVIDIA H200, NVIDIA T4)")
+    given_none = dataclasses.replace(node("b", gpu(0)), gpu_limit=0)
+    assert list(map(hosts, classify([given_none]))) == [["b"]]
+    assert no_gpu_class_reason(given_none) == "Ray has no GPU of b to give, which NVML shows there"
 
 
 def test_differences_between_nodes_of_a_class_are_reported() -> None:
-    plain = profile()
-    nodes = [
-        Node("a", dataclasses.replace(plain, hostname="a", memory_mib=64_000), 8),
-        Node("b", dataclasses.replace(plain, hostname="b", memory_mib=66_000), 8),
-    ]
+    nodes = [node("a", memory_mib=64_000), node("b", memory_mib=66_000)]
     assert classify(nodes)[0].unlike == ()  # by less than a tenth
-    small = CgroupLimits(memory_mib=16_384, version=2)
-    older = Cpu(signature="GenuineIntel 6/79/1", vectors=("AVX2",))
-    other = dataclasses.replace(plain, hostname="c", limits=small, cpu=older)
-    nodes.append(Node("c", dataclasses.replace(other, packages={"torch": "2.14.0"}), 8))
-    (only,) = classify(nodes)
-    assert set(only.unlike) >= {
+    other = node(
+        "c",
+        limits=CgroupLimits(memory_mib=16_384, version=2),
+        cpu=Cpu(
+            signature="GenuineIntel 6/79/1",
+            vectors=("AVX2",),
+            cores=4,
+            logical_cpus=8,
+            caches=(Cache("L2", 512, 4),),
+        ),
+        packages={"torch": "2.14.0"},
+    )
+    (only,) = classify([*nodes, other])
+    assert only.unlike == (
         "memory: 16 GiB on c; 62 GiB on a; 64 GiB on b",
         "CPU: GenuineIntel 6/79/1 on c; unknown on a, b",
         "vector extensions: AVX2 on c; none on a, b",
+        "threads per core: 2 on c; unknown on a, b",
+        "caches: L2 512 KiB on c; unknown on a, b",
         "torch: 2.14.0 on c; none on a, b",
-    }
+    )
 
 
 def test_a_power_limit_of_one_gpu_node_is_reported() -> None:
-    def node(host: str, power_w: float) -> Node:
-        limited = dataclasses.replace(gpu(), power_limit_w=power_w)
-        return Node(host, dataclasses.replace(profile(gpus=(limited,)), hostname=host), 8)
-
-    cpu, accelerated = classify([node("a", 700.0), node("b", 500.0)])
+    limited = (dataclasses.replace(gpu(), power_limit_w=power_w) for power_w in (700.0, 500.0))
+    cpu, accelerated = classify(map(node, "ab", limited))
     assert accelerated.unlike == ("power limit: 500 W on b; 700 W on a",)
     assert cpu.unlike == ()
