@@ -59,53 +59,43 @@ class Command:
     """A running command, with its output in files."""
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str], cwd: Path) -> None:
-        self._out = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed in wait())
-        self._err = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        out, err = self._files = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
             [COMMAND, *arguments],
             stdin=subprocess.DEVNULL,
-            stdout=self._out,
-            stderr=self._err,
+            stdout=out,
+            stderr=err,
             env=environ,
             cwd=cwd,
         )
 
     @property
     def running(self) -> bool:
-        """Return True until the command has ended."""
         return self.process.poll() is None
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the command."""
         self.process.send_signal(number)
 
     def has_printed(self, words: str) -> bool:
         """Return True if the command has ended or has written these words to stderr."""
-        return not self.running or words in self._text()[1]
+        return not self.running or words in self._text(1)
 
     @property
     def printed(self) -> str:
         """The command's stdout so far."""
-        return self._text()[0]
+        return self._text(0)
 
     def wait(self, timeout_s: float = 120) -> Done:
-        """Wait for the end of the command."""
         try:
             self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"still running after {timeout_s} s:\n{self._text()[1]}") from None
-        out, err = self._text()
-        self._out.close()
-        self._err.close()
-        return Done(self.process.returncode, out, err)
+            raise AssertionError(f"still running after {timeout_s} s:\n{self._text(1)}") from None
+        return Done(self.process.returncode, self._text(0), self._text(1))
 
-    def _text(self) -> tuple[str, str]:
-        texts = []
-        for file in (self._out, self._err):
-            texts.append(os.pread(file.fileno(), 10_000_000, 0).decode())
-        return texts[0], texts[1]
+    def _text(self, number: int) -> str:
+        return os.pread(self._files[number].fileno(), 10_000_000, 0).decode()
 
 
 class Home:
@@ -160,15 +150,12 @@ class Home:
 
     @property
     def database(self) -> Path:
-        """The MLflow database."""
         return self.path / "mlflow.db"
 
     def sweep(self, name: str) -> Path:
-        """Return the folder of a sweep."""
         return self.path / "sweeps" / name
 
     def journal(self, name: str, generation: int = 1) -> list[Json]:
-        """Read a journal's complete records, independently of the product's code."""
         try:
             text = (self.sweep(name) / str(generation) / "journal.jsonl").read_text()
         except FileNotFoundError:
@@ -176,24 +163,15 @@ class Home:
         return [json.loads(line) for line in text.split("\n")[:-1]]
 
     def finished(self, name: str, generation: int = 1) -> list[Json]:
-        """Return the journal's records of finished trials."""
-        finished: list[Json] = []
-        for record in self.journal(name, generation):
-            if record["record"] == "trial_finished":
-                finished.append(record["finished"])
-            elif record["record"] == "round_finished":
-                finished += record["finished"]
-        return finished
+        journal = self.journal(name, generation)
+        finished = [one["finished"] for one in journal if one["record"].endswith("_finished")]
+        return [trial for one in finished for trial in (one if isinstance(one, list) else [one])]
 
     def count(self, name: str, record: str) -> int:
-        """Return how many records of a kind the journal has."""
         return sum(entry["record"] == record for entry in self.journal(name))
 
     def report(self, name: str, *arguments: object) -> Json:
-        """Return the output of `rnnsweep report NAME --format json`."""
-        done = self.run("report", name, "--format", "json", *arguments).expect(0)
-        report: Json = json.loads(done.out)
-        return report
+        return json.loads(self.run("report", name, "--format", "json", *arguments).expect(0).out)
 
     def parents(self, name: str) -> list[Any]:
         """Return a sweep's parent runs in MLflow, the oldest first."""
@@ -204,13 +182,10 @@ class Home:
         return [run for run in self._runs(name) if PARENT in run.data.tags]
 
     def client(self) -> MlflowClient:
-        """Return MLflow's own client for the store."""
         return MlflowClient(f"sqlite:///{self.database}")
 
     def artifact(self, run: Any, path: str) -> str:
-        """Return the text of a run's artifact."""
-        folder = Path(run.info.artifact_uri.removeprefix("file://"))
-        return (folder / path).read_text()
+        return Path(run.info.artifact_uri.removeprefix("file://"), path).read_text()
 
     def expect_exactly_once(self, name: str, trials: int) -> None:
         """Check that the journal and MLflow hold the same trials, this many, each once."""
@@ -241,15 +216,12 @@ class Home:
 
     def expect_nothing_running(self, within_s: float = 150) -> None:
         """Wait until no process of this home is running; Ray's agents may take a minute."""
-        describe = lambda: f"still running: {self.processes()}"  # noqa: E731
-        wait_for(lambda: not self.processes(), within_s, describe, every_s=0.3)
+        wait_for(lambda: not self.processes(), within_s, lambda: str(self.processes()), every_s=0.3)
 
     def _runs(self, name: str) -> list[Any]:
         client = self.client()
         experiment = client.get_experiment_by_name(name)
-        if experiment is None:
-            return []
-        ids = [experiment.experiment_id]
+        ids = [experiment.experiment_id] if experiment else []
         return list(client.search_runs(ids, max_results=1000, order_by=["start_time ASC"]))
 
     def _command(
@@ -260,10 +232,7 @@ class Home:
         return Command([str(word) for word in words], {**self.environ(), **changes}, cwd)
 
     def environ(self) -> dict[str, str]:
-        """Return the environment of a command on this home."""
-        inherited = {
-            key: value for key, value in os.environ.items() if not key.startswith("MLFLOW_")
-        }
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_")}
         return {**inherited, "RNNSWEEP_HOME": str(self.path), "COLUMNS": "120"}
 
 
@@ -303,7 +272,6 @@ def cluster() -> Iterator[tuple[str, int]]:
 
 
 def listens(port: int) -> bool:
-    """Return True if something listens on the port."""
     with socket.socket() as connection:
         return connection.connect_ex(("127.0.0.1", port)) == 0
 

@@ -40,42 +40,6 @@ def test_help_imports_nothing_heavy() -> None:
     assert [name for name in HEAVY if name in loaded] == []
 
 
-def test_plan_runs_nothing(bare: Home) -> None:
-    spec = bare.spec(
-        "planned",
-        workload="image_rows",
-        settings={"dataset": "digits"},
-        arms={"implementations": ["tensorflow/portable", "tensorflow/cudnn"]},
-    )
-    done = bare.run("plan", spec, "--set", "repeats=3").expect(0)
-    assert "2 blocks × 1 arm × 3 repeats = 6 trials" in done.out
-    assert "cannot run tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU" in done.out
-    assert done.err == ""
-    plan = json.loads(bare.run("plan", spec, "--format", "json").expect(0).out)
-    assert (plan["format"], plan["version"], plan["trials"]) == ("rnnsweep-plan", 2, 2)
-    assert plan["impossible"][0]["implementation"] == "tensorflow/cudnn"
-    assert not bare.path.exists()
-
-
-def test_hardware_and_workloads(bare: Home) -> None:
-    (hardware, *_) = json.loads(bare.run("hardware", "--format", "json").expect(0).out)["classes"]
-    assert hardware["name"] in bare.run("hardware").expect(0).out
-    text = bare.run("workloads").expect(0).out
-    for words in ("image_rows", "epochs", "tensorflow/cudnn", "cuDNN kernels need an NVIDIA GPU"):
-        assert words in text
-    assert not bare.path.exists()
-
-
-def test_make_and_ci_run_the_readmes_commands() -> None:
-    done = subprocess.run(
-        ["make", "-n", "demo", "test"], capture_output=True, text=True, check=False, cwd=ROOT
-    )
-    assert done.returncode == 0, done.stderr
-    assert "rnnsweep run sweeps/quickstart.yaml" in done.stdout
-    assert "-m pytest" in done.stdout
-    assert "make test" in (ROOT / ".ci" / "run").read_text()
-
-
 def test_a_pipe_whose_reader_has_seen_enough(bare: Home, tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("rnnsweep")
     done = subprocess.run(

@@ -20,44 +20,25 @@ CHANCE = random.Random(20261121)
 MIDDLE = CHANCE.choice([2, 3, 4])
 
 
-def is_opening(home: Home) -> bool:
-    """Return True while the recorder opens the sweep: a journal without a session."""
-    return home.count(NAME, "sweep_opened") > home.count(NAME, "session_started")
-
-
-def has_first_attempt(home: Home) -> bool:
-    return home.count(NAME, "block_suggested") > 0
-
-
-def is_in_the_middle(home: Home) -> bool:
-    return len(home.finished(NAME)) >= MIDDLE
-
-
-def has_last_trial(home: Home) -> bool:
-    """Return True when all trials have ended; the recorder is some milliseconds behind."""
-    return len(home.finished(NAME)) == 6
-
-
-def is_reporting(home: Home) -> bool:
-    return home.count(NAME, "session_ended") > 0
-
-
-MOMENTS: list[tuple[Callable[[Home], bool], int]] = [
-    (is_opening, 3),
-    (has_first_attempt, 3),
-    (is_in_the_middle, 3),
-    (has_last_trial, 3),
-    (is_reporting, 4),  # one more config, so that there is a session to end
-]
+MOMENTS: dict[str, tuple[Callable[[Home], bool], int]] = {
+    "a journal without a session, while the recorder opens the sweep": (
+        lambda home: home.count(NAME, "sweep_opened") > home.count(NAME, "session_started"),
+        3,
+    ),
+    "the first attempt": (lambda home: home.count(NAME, "block_suggested") > 0, 3),
+    "the middle": (lambda home: len(home.finished(NAME)) >= MIDDLE, 3),
+    "the last trial, before it is recorded": (lambda home: len(home.finished(NAME)) == 6, 3),
+    "the report, of one more config": (lambda home: home.count(NAME, "session_ended") > 0, 4),
+}
 
 
 def test_a_sweep_killed_five_times_has_every_trial_once(home: Home) -> None:
     spec = home.spec(NAME, settings={"sleep_s": 0.3}, search={"sampler": "tpe"})
-    for moment, configs in MOMENTS:
+    for name, (moment, configs) in MOMENTS.items():
         before = home.finished(NAME)
         with home.running("run", spec, "--set", f"search.configs={configs}") as command:
             wait_for(lambda: moment(home) or not command.running, 60)  # noqa: B023
-            assert command.running, f"{moment.__name__}: {command.wait()}"
+            assert command.running, f"{name}: {command.wait()}"
             time.sleep(CHANCE.uniform(0, 0.05))
             command.send(signal.SIGKILL)
             command.wait()

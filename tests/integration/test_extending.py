@@ -1,11 +1,10 @@
-"""A second run under the same name: it extends the sweep, is refused, or starts a generation."""
+"""A second run under the same name: it extends the sweep, or starts a generation."""
 
 from __future__ import annotations
 
 import os
 import pty
 import select
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -26,15 +25,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory, address: str) -> Home:
     done = home.run("run", spec_of(home)).expect(1)
     assert "2 complete of 4 expected; 2 failed" in done.out
     home.expect_exactly_once(NAME, 4)
-    shutil.copytree(home.path, home.path.with_name("copy"))
     return home
-
-
-@pytest.fixture
-def copied(grown: Home, tmp_path: Path) -> Home:
-    """A copy of the home with the same sweep. Its artifacts stay in the original."""
-    shutil.copytree(grown.path.with_name("copy"), tmp_path / "home")
-    return Home(tmp_path / "home", grown.gate)
 
 
 def spec_of(home: Home) -> Path:
@@ -113,31 +104,3 @@ def on_a_terminal(home: Home, *arguments: str) -> tuple[int, str, str]:
     assert command.stdout is not None
     out = command.stdout.read().decode()
     return command.wait(10), screen.decode(), out
-
-
-def test_another_sweep_under_the_same_name_is_refused(copied: Home) -> None:
-    spec = copied.spec(
-        NAME,
-        workload="tests.workloads.examples.hostile:noop",
-        settings={"sleep_s": 0.5},
-        search={"space": {"units": {"low": 8}}, "objectives": {"step_ms": "minimize"}},
-        seed=1,
-    )
-    copied.run("run", spec).refused(
-        "workload:",
-        "settings.sleep_s:",
-        "search.space.units.low: 4 -> 8",
-        "step_ms",
-        "seed: 0 -> 1",
-    ).refused("--fresh")
-
-
-def test_a_damaged_journal_is_refused_by_its_line(copied: Home) -> None:
-    journal = copied.sweep(NAME) / "1" / "journal.jsonl"
-    lines = journal.read_text().splitlines(keepends=True)
-    journal.write_text("".join([lines[0], "{damaged\n", *lines[2:]]))
-    copied.run("run", spec_of(copied)).refused(f"{journal}, line 2")
-    copied.run("status", NAME).refused(f"{journal}, line 2")
-    assert (
-        f"{journal}, line 2" in copied.run("status").expect(0).out
-    )  # other sweeps are still listed

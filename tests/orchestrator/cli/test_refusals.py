@@ -12,6 +12,7 @@ from orchestrator.storage.journal import Journal
 from orchestrator.storage.resume import identify, take_over
 from tests.orchestrator.cli.typed_commands import typed
 from tests.orchestrator.sample_specs import spec, spec_text
+from tests.orchestrator.sample_sweeps import fresh_home
 
 NOBODY = "--address http://127.0.0.1:9"
 REFUSED = [
@@ -61,6 +62,31 @@ def test_what_is_wrong_is_refused(
     assert not home.exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [("run good.yaml", "good.yaml"), ("run good.yaml", "/proc/none"), ("status", "good.yaml")],
+)
+def test_what_cannot_be_a_home_is_refused(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    command: str,
+    path: str,
+) -> None:
+    monkeypatch.setenv("RNNSWEEP_HOME", path)
+    code, _, err = typed(capfd, *command.split())
+    assert code == 2 and path in err and "RNNSWEEP_HOME" in err
+
+
+def test_a_sweep_that_the_store_does_not_have_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RNNSWEEP_HOME", str(fresh_home(tmp_path)))
+    code, _, err = typed(capfd, "report", "none")
+    assert code == 2 and "no sweep 'none'" in err
+    assert "no sweeps" in typed(capfd, "status")[1]
+
+
 def test_a_port_that_is_taken_is_refused(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     home.mkdir()
     (home / "mlflow.db").touch()
@@ -84,8 +110,11 @@ def test_a_plan_that_does_not_extend_the_existing_trials_is_refused(
     with Journal(SweepFolder(home, "mine").generation(1)) as journal:
         take_over(journal, None, identify(spec(), 1), spec())
     for form in ("text", "json"):
-        code, out, err = typed(capfd, "plan", "good.yaml", "--set", "seed=4", "--format", form)
+        others = ("--set", "seed=4", "--set", "search.sampler=qmc", "--set", "settings.units=2")
+        others = (*others, "--set", "search.space={layers: [1, 2, 3]}")
+        code, out, err = typed(capfd, "plan", "good.yaml", *others, "--format", form)
         assert code == 2
         assert "tensorflow/portable" in out
-        assert "seed: 0 -> 4" in err
+        for difference in ("seed: 0 -> 4", "search.sampler: ", "settings.units: ", "--fresh"):
+            assert difference in err
     assert typed(capfd, "plan", "good.yaml", "--set", "repeats=2")[0] == 0
