@@ -12,30 +12,21 @@ import pytest
 from orchestrator.cli.exit_codes import internal_error
 from orchestrator.cli.main import main
 from orchestrator.core.errors import Refusal
-from tests.orchestrator.cli.typed_commands import typed
+from tests.orchestrator.cli.typed_commands import Run
 
-ARGUMENTS = {
-    "run": ["spec.yaml"],
-    "plan": ["spec.yaml"],
-    "submit": ["spec.yaml", "--address", "http://127.0.0.1:9"],
-    "logs": ["mine", "--address", "http://127.0.0.1:9"],
-    "stop": ["mine"],
-    "report": ["mine"],
-    "query": ["mine"],
-    "compare": ["mine", "other"],
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("run", "plan"), ("mine.yaml",)),
+    "submit": ("mine.yaml", "--address", "http://127.0.0.1:9"),
+    "logs": ("mine", "--address", "http://127.0.0.1:9"),
+    "compare": ("mine", "other"),
+    **dict.fromkeys(("stop", "report", "query"), ("mine",)),
 }
 BROKEN = {
-    "run": "orchestrator.spec.load",
-    "plan": "orchestrator.spec.load",
-    "submit": "orchestrator.spec.load",
+    **dict.fromkeys(("run", "plan", "submit"), "orchestrator.spec.load"),
     "logs": "orchestrator.cluster.jobs.Cluster",
-    "stop": "orchestrator.cli.jobs.sweep_home",
-    "status": "orchestrator.cli.jobs.sweep_home",
-    "report": "orchestrator.api.read_sweep",
-    "query": "orchestrator.api.read_sweep",
-    "compare": "orchestrator.api.read_sweep",
-    "hardware": "orchestrator.hardware.classify",
-    "workloads": "orchestrator.hardware.classify",
+    **dict.fromkeys(("stop", "status"), "orchestrator.cli.jobs.sweep_home"),
+    **dict.fromkeys(("report", "query", "compare"), "orchestrator.api.read_sweep"),
+    **dict.fromkeys(("hardware", "workloads"), "orchestrator.hardware.classify"),
     "parity": "orchestrator.diagnostics.parity.check",
     "ui": "orchestrator.cli.ui.sweep_home",
 }
@@ -43,34 +34,22 @@ BROKEN = {
 
 @pytest.mark.parametrize("command", sorted(main.commands))
 def test_an_internal_error_of_any_command_is_exit_code_70(
-    command: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    run: Run, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: object, **kwargs: object) -> None:
         raise KeyError("a\nbug")
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(BROKEN[command], broken)
-    code, out, err = typed(capfd, command, *ARGUMENTS.get(command, []))
+    code, out, err = run(command, *ARGUMENTS.get(command, ()))
     assert (code, out) == (70, "")
     (line,) = err.splitlines()
     assert "KeyError" in line and "report this bug" in line
     (file,) = tmp_path.glob("rnnsweep-error-*.txt")
     assert line.endswith(str(file))
     assert "Traceback" in file.read_text()
-
-
-def test_an_error_before_any_command_is_an_internal_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def broken(*args: object) -> None:
-        raise RuntimeError("early")
-
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("orchestrator.cli.exit_codes.CommandGroup.invoke", broken)
-    assert typed(capfd, "ui")[0] == 70
+    assert run("ui")[0] == 70, "also before a command begins"
 
 
 def test_a_traceback_that_no_file_takes_is_printed(
@@ -90,11 +69,7 @@ def test_a_traceback_that_no_file_takes_is_printed(
     ],
 )
 def test_sigterm_interrupts_a_command_only_while_it_has_trainers(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    function: str,
-    arguments: list[str],
+    run: Run, monkeypatch: pytest.MonkeyPatch, function: str, arguments: list[str]
 ) -> None:
     handlers: list[Any] = []
 
@@ -102,10 +77,9 @@ def test_sigterm_interrupts_a_command_only_while_it_has_trainers(
         handlers.append(signal.getsignal(signal.SIGTERM))
         raise Refusal("enough")
 
-    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path))
     monkeypatch.setattr(function, refuse)
     before = dict(os.environ), signal.getsignal(signal.SIGTERM)
-    code, _, err = typed(capfd, *arguments)
+    code, _, err = run(*arguments)
     assert (code, handlers) == (2, [signal.default_int_handler])
     assert "enough" in err
     assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 
 import jsonschema
-import pytest
 
 from orchestrator import hardware
 from orchestrator.cluster import connection
 from orchestrator.diagnostics.peaks import Peak, Rate
 from orchestrator.diagnostics.peaks.stored import store_peaks, versions
 from orchestrator.hardware import classify
-from tests.orchestrator.cli.typed_commands import Run, typed
+from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.diagnostics.test_hardware_listing import SCHEMA
 from tests.orchestrator.sample_specs import spec_text
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """A command that must leave no home behind."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RNNSWEEP_HOME", "home")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return partial(typed, capfd)
-
-
-def test_this_machine_is_shown_with_the_peaks_that_are_kept(run: Run) -> None:
+def test_this_machine_is_shown_with_the_peaks_that_are_kept(run: Run, home: Path) -> None:
     assert run("hardware")[0] == 0
-    home = Path("home")
     assert not home.exists()
     profile = hardware.probe()
     (cpu, *_) = classify(connection.this_machine())
@@ -52,7 +40,7 @@ def test_workloads_are_listed(run: Run) -> None:
     assert "sequence_length" in run("workloads", "char_rnn", "--set", "cell=gru")[1]
 
 
-def test_a_plan_has_what_would_run_and_what_cannot(run: Run) -> None:
+def test_a_plan_has_what_would_run_and_what_cannot(run: Run, home: Path) -> None:
     names = ["tensorflow/portable", "tensorflow/cudnn"]
     Path("mine.yaml").write_text(spec_text(implementations=names))
     code, out, err = run("plan", "mine.yaml", "--set", "repeats=3")
@@ -62,4 +50,4 @@ def test_a_plan_has_what_would_run_and_what_cannot(run: Run) -> None:
     plan = json.loads(run("plan", "mine.yaml", "--format", "json")[1])
     assert (plan["format"], plan["version"], plan["trials"]) == ("rnnsweep-plan", 2, 3)
     assert plan["impossible"][0]["implementation"] == "tensorflow/cudnn"
-    assert not Path("home").exists()
+    assert not home.exists()

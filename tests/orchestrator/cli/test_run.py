@@ -17,12 +17,10 @@ from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.sweep import RunResult
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
-from tests.orchestrator.cli.typed_commands import Run, typed
+from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_records import paired
-from tests.orchestrator.sample_specs import spec_text
 
-SPEC = spec_text()
 PLAN = plan(classify([node("a", cpu_model="CPU [red]A[/red] :smile:")]), blocks=9, repeats=1)
 CONFIRM, BEGIN = "confirm", "begin"
 
@@ -30,13 +28,10 @@ Outcome = RunResult | BaseException
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+def ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """`rnnsweep run` with a sweep that ends like this after these steps: code, stdout, stderr."""
-    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path / "home"))
-    spec = tmp_path / "mine.yaml"
-    spec.write_text(SPEC)
 
-    def run(outcome: Outcome, *steps: str) -> tuple[int, str, str]:
+    def ends(outcome: Outcome, *steps: str) -> tuple[int, str, str]:
         def sweep(
             *args: Any,
             view: Callable[[Plan], PlainLines],
@@ -52,14 +47,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
             return outcome
 
         monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", sweep)
-        code, out, err = typed(capfd, "run", str(spec))
-        return code, out, err.replace(str(spec), "SPEC")
+        return run("run", "mine.yaml")
 
-    return run
-
-
-def log_of(tmp_path: Path) -> str:
-    return (tmp_path / "home" / "sweeps" / "mine" / "run.log").read_text()
+    return ends
 
 
 @pytest.mark.parametrize(
@@ -71,53 +61,54 @@ def log_of(tmp_path: Path) -> str:
         Refusal("no"),
     ],
 )
-def test_what_ends_a_sweep_that_has_begun_is_exit_code_3(run: Run, error: Exception) -> None:
-    code, out, err = run(error, BEGIN)
+def test_what_ends_a_sweep_that_has_begun_is_exit_code_3(ends: Run, error: Exception) -> None:
+    code, out, err = ends(error, BEGIN)
     assert (code, out) == (3, "")
-    assert f"Stopped: {error}\nResume with: rnnsweep run SPEC" in err
-    code, out, err = run(error)
+    assert f"Stopped: {error}\nResume with: rnnsweep run mine.yaml" in err
+    code, out, err = ends(error)
     assert (code, out) == (2, "")
     assert f"Error: {error}" in err
 
 
-def test_an_unexpected_error_never_looks_like_failed_trials(run: Run, tmp_path: Path) -> None:
-    code, out, err = run(KeyError("a\nbug"), BEGIN)
+def test_an_unexpected_error_never_looks_like_failed_trials(ends: Run, home: Path) -> None:
+    code, out, err = ends(KeyError("a\nbug"), BEGIN)
     assert (code, out) == (70, "")
     line, hint = err.splitlines()
     assert "internal error, KeyError: 'a\\nbug'" in line
     assert "report this bug" in line
     assert line.endswith("run.log")
-    assert hint == "Finished trials are kept. Resume with: rnnsweep run SPEC"
-    assert "Traceback" in log_of(tmp_path)
-    code, out, err = run(RuntimeError("early"))
+    assert hint == "Finished trials are kept. Resume with: rnnsweep run mine.yaml"
+    log = home / "sweeps" / "mine" / "run.log"
+    assert "Traceback" in log.read_text()
+    code, out, err = ends(RuntimeError("early"))
     assert (code, out) == (70, "")
     assert len(err.splitlines()) == 1
-    assert "RuntimeError: early" in log_of(tmp_path)
+    assert "RuntimeError: early" in log.read_text()
 
 
-def test_a_broken_pipe_within_the_sweep_is_no_success(run: Run) -> None:
-    assert run(BrokenPipeError("Ray's"), BEGIN)[0] == 70
+def test_a_broken_pipe_within_the_sweep_is_no_success(ends: Run) -> None:
+    assert ends(BrokenPipeError("Ray's"), BEGIN)[0] == 70
 
 
-def test_a_signal_before_the_first_trial(run: Run) -> None:
-    code, _, err = run(Stopped())
+def test_a_signal_before_the_first_trial(ends: Run) -> None:
+    code, _, err = ends(Stopped())
     assert (code, err) == (
         3,
-        "Stopped before a trial was started. Resume with: rnnsweep run SPEC\n",
+        "Stopped before a trial was started. Resume with: rnnsweep run mine.yaml\n",
     )
 
 
-def test_trials_that_mlflow_refuses_do_not_hold_up_the_report_of_the_others(run: Run) -> None:
-    code, out, err = run(RunResult(paired(6), None, {"key": "too long"}), BEGIN)
+def test_trials_that_mlflow_refuses_do_not_hold_up_the_report_of_the_others(ends: Run) -> None:
+    code, out, err = ends(RunResult(paired(6), None, {"key": "too long"}), BEGIN)
     assert code == 1
     assert "tensorflow/portable+xla" in out
     assert "Warning: 1 finished trial is safe in the journal" in err
     assert "too long" in err
 
 
-def test_what_is_announced(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_announced(ends: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example")
-    code, _, err = run(RunResult(paired(6), None), CONFIRM)
+    code, _, err = ends(RunResult(paired(6), None), CONFIRM)
     assert code == 0
     assert "2 of 18 trials are done" in err.splitlines()
     assert "CPU [red]A[/red] :smile:" in err

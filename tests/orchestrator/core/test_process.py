@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.cluster import code_bundle
 from orchestrator.core.errors import last_line, one_line
-from orchestrator.core.stop_signal import restored_process
+from orchestrator.core.stop_signal import Stopped, StopSignal, restored_process
 from orchestrator.core.version import COMMIT, _git_commit
 from orchestrator.execution.job import recorded_environment
 from tests.lacking import skip_here
@@ -30,6 +30,24 @@ def test_environment_and_handlers_are_restored(monkeypatch: pytest.MonkeyPatch) 
     assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
 
 
+def test_the_first_signal_asks_and_the_second_ends_at_once() -> None:
+    calls: list[str] = []
+    before = signal.getsignal(signal.SIGTERM)
+    with StopSignal(lambda: calls.append("first"), lambda: calls.append("second")) as stop:
+        stop.check()
+        signal.raise_signal(signal.SIGTERM)
+        assert calls == ["first"]
+        with pytest.raises(Stopped):
+            stop.check()
+        signal.raise_signal(signal.SIGINT)
+        assert calls == ["first", "second", "first"]
+    assert signal.getsignal(signal.SIGTERM) == before
+    with StopSignal(lambda: calls.append("asked")) as stop:
+        with pytest.raises(Stopped), stop.at_once():
+            signal.raise_signal(signal.SIGINT)
+    assert "asked" not in calls
+
+
 @pytest.mark.parametrize(
     ("text", "last"),
     [
@@ -45,8 +63,7 @@ def test_the_last_line_is_the_last_with_a_word(text: str, last: str) -> None:
 
 
 def test_lines_of_an_error_are_joined() -> None:
-    answer = RuntimeError(r'{"msg": "Traceback\n  main()\nKeyError: 1\n"}')
-    assert last_line(answer, escaped=True) == "KeyError: 1"
+    assert last_line(OSError(r'{"msg": "main()\nKeyError: 1\n"}'), escaped=True) == "KeyError: 1"
     error = RuntimeError("Version mismatch:\n    Ray: 2.60.0\n\n    Python: 3.12.4\n")
     assert one_line(error, between="; ") == "Version mismatch:; Ray: 2.60.0; Python: 3.12.4"
     assert one_line(TimeoutError()) == "TimeoutError"

@@ -1,0 +1,28 @@
+"""A working directory, a home that does not exist yet, and commands that are typed there."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.orchestrator.cli.typed_commands import Run, typed
+from tests.orchestrator.sample_specs import spec_text
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home; a spec, `mine.yaml`, is in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path / "home"))
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_PASSWORD", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    Path("mine.yaml").write_text(spec_text())
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def run(home: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    """`rnnsweep …`: its exit code, stdout and stderr."""
+    return partial(typed, capfd)
