@@ -9,8 +9,7 @@ import jsonschema
 
 from orchestrator import hardware
 from orchestrator.cluster import connection
-from orchestrator.diagnostics.peaks import Peak, Rate
-from orchestrator.diagnostics.peaks.stored import store_peaks, versions
+from orchestrator.diagnostics.peaks import Peak, Rate, store_peaks, versions
 from orchestrator.hardware import classify
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.diagnostics.test_hardware_listing import SCHEMA

@@ -42,9 +42,9 @@ def test_the_first_signal_asks_and_the_second_ends_at_once() -> None:
         signal.raise_signal(signal.SIGINT)
         assert calls == ["first", "second", "first"]
     assert signal.getsignal(signal.SIGTERM) == before
-    with StopSignal(lambda: calls.append("asked")) as stop:
-        with pytest.raises(Stopped), stop.at_once():
-            signal.raise_signal(signal.SIGINT)
+    asked = StopSignal(lambda: calls.append("asked"))
+    with asked, pytest.raises(Stopped), asked.at_once():
+        signal.raise_signal(signal.SIGINT)
     assert "asked" not in calls
 
 
