@@ -2,17 +2,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from workloads.context import Context
 from workloads.implementations import parse_implementation
 from workloads.protocol import (
     Artifact,
-    Command,
     Dataset,
     Environment,
     Epoch,
@@ -35,65 +32,49 @@ from workloads.protocol import (
     is_command,
 )
 
-finite = st.floats(allow_nan=False, allow_infinity=False)
-durations = st.floats(1e-9, allow_infinity=False)
-words = st.text(max_size=20)
-metrics = st.dictionaries(words, finite, max_size=4)
-plain = st.none() | st.booleans() | st.integers() | finite | words
-values = st.recursive(
-    plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3)
+EVENTS: tuple[Event, ...] = (
+    PhaseBegan("load", 1.5),
+    PhaseEnded("load", -2.0, 3),
+    Epoch(0, 1.5, None, {}),
+    Epoch(-1, 1e-300, 0.5, {"loss": -1e300, "": 0.0}),
+    Ready(12),
+    SliceDone(1, 1e-9),
+    KernelProof("cudnn+xla", "portable", "line one\nline two"),
+    Dataset("digits", "ab" * 32, "scikit-learn", 10**15, 0),
+    Environment({"a": None, "b": True, "c": 3, "d": 0.5, "e": "ä\u2028"}),
+    Artifact("sample.txt", '"quotes" and \\'),
+    Result({"loss": 0.0}),
+    Failure("non_finite", "why"),
+    Failure("error", "why", "traceback"),
 )
-requests = st.builds(
-    TrialRequest,
-    words,
-    words,
-    st.dictionaries(words, values, max_size=4),
-    st.sampled_from(["cpu", "gpu"]),
-    st.integers(min_value=0),
-    st.none() | words,
-    st.sampled_from(["full", "timing"]),
-    durations,
-)
-events: st.SearchStrategy[Event] = st.one_of(
-    st.builds(Ready, st.integers()),
-    st.builds(SliceDone, st.integers(min_value=1), durations),
-    st.builds(PhaseBegan, words, finite),
-    st.builds(PhaseEnded, words, finite, finite),
-    st.builds(Epoch, st.integers(), finite, st.none() | finite, metrics),
-    st.builds(KernelProof, words, words, words),
-    st.builds(Dataset, words, words, words, st.integers(), st.integers()),
-    st.builds(Environment, st.dictionaries(words, plain, max_size=4)),
-    st.builds(Artifact, words, words),
-    st.builds(Result, metrics),
-    st.builds(Failure, st.sampled_from(["error", "non_finite", "data"]), words, words),
+REQUESTS = (
+    TrialRequest("image_rows", "torch/fused"),
+    TrialRequest(
+        *("a.b:c", "none/noop", {"units": [1, {"x": None}]}, "gpu", 2**70, "ab", "timing", 0.1)
+    ),
 )
 
 
-@given(requests, events)
-def test_lines_survive_a_round_trip(request: TrialRequest, event: Event) -> None:
-    assert decode_request(encode(request)) == request
-    assert decode_event(encode(event)) == event
-    assert "\n" not in encode(request) + encode(event)
+def test_lines_survive_a_round_trip() -> None:
+    assert {type(event) for event in EVENTS} == set(get_args(Event))
+    for event in EVENTS:
+        assert decode_event(encode(event)) == event
+        assert "\n" not in encode(event)
+    for request in REQUESTS:
+        assert decode_request(encode(request)) == request
+        assert not is_command(encode(request))
+    for command in (Slice(), Slice(7), Finish()):
+        assert decode_command(encode(command)) == command
+        assert is_command(encode(command))
 
 
-@given(st.text() | values.map(json.dumps))
-def test_any_other_line_is_refused(line: str) -> None:
-    for decode in (decode_event, decode_request):
-        with pytest.raises(ProtocolError):
-            decode(line)
-
-
-@given(events, st.data())
-def test_a_missing_or_unknown_field_is_named(event: Event, data: st.DataObject) -> None:
-    body = json.loads(encode(event))
-    required = [
-        item.name
-        for item in dataclasses.fields(event)
-        if item.default is item.default_factory is dataclasses.MISSING
-    ]
-    name = data.draw(st.sampled_from(required))
-    with pytest.raises(ProtocolError, match=rf"{event.event}\.{name}: this field is missing"):
-        decode_event(json.dumps({key: value for key, value in body.items() if key != name}))
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.event)
+def test_a_missing_or_unknown_field_is_named(event: Event) -> None:
+    body, missing = json.loads(encode(event)), dataclasses.MISSING
+    fields = dataclasses.fields(event)
+    for name in [i.name for i in fields if i.default is i.default_factory is missing]:
+        with pytest.raises(ProtocolError, match=rf"{event.event}\.{name}: this field is missing"):
+            decode_event(json.dumps({key: value for key, value in body.items() if key != name}))
     with pytest.raises(ProtocolError, match=rf"{event.event}\.colour: unknown field"):
         decode_event(json.dumps({**body, "colour": 1}))
 
@@ -117,11 +98,19 @@ def test_a_wrong_request_is_explained(change: dict[str, Any], message: str) -> N
         decode_request(json.dumps({"workload": "a", "implementation": "a/b", **change}))
 
 
-@pytest.mark.parametrize("line", ["[]", "[" * 100_000, ""])
+@pytest.mark.parametrize("line", ["[]", "[" * 100_000, "", "no JSON", "3"])
 def test_a_line_that_is_no_object_is_refused(line: str) -> None:
     assert not is_command(line)
-    with pytest.raises(ProtocolError, match=r"expected (a|one) JSON object"):
-        decode_request(line)
+    for decode in (decode_request, decode_command, decode_event):
+        with pytest.raises(ProtocolError, match=r"expected (a|one) JSON object"):
+            decode(line)
+
+
+def test_an_unknown_command_or_event_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="expected one of slice, finish; received None"):
+        decode_command("{}")
+    with pytest.raises(ProtocolError, match=r"expected one of phase_began, .*; received \['x'\]"):
+        decode_event('{"event": ["x"]}')
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "-1e999", '"1"', "true"])
@@ -134,18 +123,6 @@ def test_a_number_that_is_no_finite_float_is_refused(number: str) -> None:
 def test_values_that_json_lacks_are_refused(value: Any) -> None:
     with pytest.raises(ProtocolError, match="cannot be written"):
         encode(Result({"loss": value}))
-
-
-@pytest.mark.parametrize("command", [Slice(), Slice(7), Finish()])
-def test_commands_survive_a_round_trip(command: Command) -> None:
-    assert decode_command(encode(command)) == command
-    assert is_command(encode(command))
-
-
-def test_a_line_without_a_command_is_no_command() -> None:
-    assert not is_command(encode(TrialRequest("a:b", "none/noop")))
-    with pytest.raises(ProtocolError, match="expected one of slice, finish; received None"):
-        decode_command("{}")
 
 
 def context(sent: list[Event]) -> Context:
@@ -174,8 +151,7 @@ def test_artifacts_are_limited_in_number_and_size() -> None:
         trial.artifact(f"{index}.txt", "")
     with pytest.raises(ValueError, match=r"at most 16 texts of a trial; '15.txt' is one too many"):
         trial.artifact("15.txt", "")
-    assert sent[:2] == [
-        Artifact("large.txt", "ä" * 128 * 1024),
-        Artifact("large.txt", "a" * 256 * 1024),
+    assert [event.name for event in sent if isinstance(event, Artifact)] == [
+        *["large.txt"] * 3,
+        *(f"{index}.txt" for index in range(15)),
     ]
-    assert len(sent) == 18

@@ -54,14 +54,11 @@ def test_tokens_needed_suffice(samples: int, steps: int, validation_samples: int
     assert (len(train), len(validation)) == (samples, validation_samples)
 
 
-def test_the_published_number_of_samples_takes_no_memory() -> None:
+def test_windows_take_no_memory() -> None:
     stream = counting(tokens_needed(612_235, 64))
     train, _ = cut_windows(stream, sequence_length=64, samples=612_235)
     assert train.inputs.shape == (612_235, 64)
     assert np.shares_memory(train.inputs, stream)
-    taken = train.take(np.array([5, 612_234]))
-    assert taken.inputs[:, 0].tolist() == [5, 612_234]
-    assert taken.targets.tolist() == [69, 612_298]
 
 
 @given(st.integers(0, 900), st.integers(1, 6), st.integers(1, 12))

@@ -66,12 +66,9 @@ def test_the_cache_key_has_all_that_decides_the_tokens(poem: Path) -> None:
     assert vocabulary(load(poem)) == (UNKNOWN, "not", "or")
 
 
-def test_python_docs_are_prose_that_repeats_no_paragraph() -> None:
-    topics = python_docs()
-    assert list(topics) == sorted(topics)
-    paragraphs = [" ".join(part.split()) for parts in topics.values() for part in parts]
+def test_python_docs_repeat_no_paragraph() -> None:
+    paragraphs = [" ".join(part.split()) for parts in python_docs().values() for part in parts]
     assert len(paragraphs) == len(set(paragraphs)) > 1000
-    assert any("Assignment statements are used to (re)bind names" in part for part in paragraphs)
 
 
 def test_a_python_without_its_topics_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
