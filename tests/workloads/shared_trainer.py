@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tests.lacking import skip_here
@@ -47,12 +46,7 @@ class Trainer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.process.kill()
         self.process.communicate()
 
@@ -62,19 +56,19 @@ class Trainer:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def next_event(self) -> Event:
-        """Read one event; fail if the process has ended."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, f"the trainer ended with {self.process.wait()}"
-        return decode_event(line)
-
     def ask(self, workload: str, implementation: str = "none/noop", **fields: Any) -> list[Event]:
-        """Run a trial; return all its events, of which the last is its result or failure."""
+        """Run a trial; return all its events, the last of which is its result or failure."""
         self.send(encode(TrialRequest(workload, implementation, **fields)))
-        events = [self.next_event()]
-        while not isinstance(events[-1], Result | Failure):
-            events.append(self.next_event())
+        return self.events_of_trial()
+
+    def events_of_trial(self) -> list[Event]:
+        """Read the events of a trial; fail if the process has ended."""
+        assert self.process.stdout is not None
+        events = list[Event]()
+        while not (events and isinstance(events[-1], Result | Failure)):
+            line = self.process.stdout.readline()
+            assert line, f"the trainer ended with {self.process.wait()}"
+            events.append(decode_event(line))
         return events
 
 

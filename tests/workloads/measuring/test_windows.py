@@ -208,6 +208,12 @@ def test_a_slice_costs_as_much_per_step_as_a_whole_pass(
     assert metrics["canary_ms"] == 3.0
 
 
+def test_a_slice_has_about_the_requested_steps_in_whole_passes(machine: Machine) -> None:
+    trial, events = context(Slice(6), Slice(1), Finish())
+    run_slices(Run(machine, 8), trial)
+    assert [event.steps for event in events if isinstance(event, SliceDone)] == [6, 2]
+
+
 def test_the_canary_of_a_gpu_waits_for_the_device_in_every_round(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
