@@ -17,9 +17,6 @@ from workloads.implementations import BACKENDS, parse_implementation
 from workloads.process import environment_for
 from workloads.resources import CgroupLimits, read_limits
 
-V1_NONE = "9223372036854771712\n"
-V1_PERIOD = {"cpu/cpu.cfs_period_us": "100000\n"}
-
 
 def tree(root: Path, group: str, files: Mapping[str, str]) -> Path:
     """Write `proc/self/cgroup`, and files in `sys/fs/cgroup`."""
@@ -38,21 +35,19 @@ def version_2(**limits: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("group", "files", "expected"),
     [
-        pytest.param("", {}, CgroupLimits(), id="no cgroups"),
-        pytest.param(
+        ("", {}, CgroupLimits()),
+        (
             "0::/\n",
             version_2(cpu_max="150000 100000\n", memory_max="8589934592\n"),
             CgroupLimits(1.5, 8192, 2),
-            id="container of version 2",
         ),
-        pytest.param(
+        (
             "0::/\n",
             version_2(cpu_max="max 100000\n", memory_max="max\n"),
             CgroupLimits(None, None, 2),
-            id="version 2 without limits",
         ),
-        pytest.param(
-            "0::/system.slice/job.service/part\n",
+        (
+            "0::/system.slice/job.service/part\n",  # the tightest of groups within groups
             {
                 **version_2(),
                 "system.slice/cpu.max": "800000 100000\n",
@@ -62,36 +57,28 @@ def version_2(**limits: str) -> dict[str, str]:
                 "system.slice/job.service/part/memory.max": "max\n",
             },
             CgroupLimits(2.0, 4096, 2),
-            id="the tightest of groups within groups",
         ),
-        pytest.param(
-            "4:memory:/docker/abc\n2:cpu,cpuacct:/docker/abc\n",
+        (
+            "4:memory:/docker/abc\n2:cpu,cpuacct:/docker/abc\n",  # it sees its group as the root
             {
                 "cpu,cpuacct/cpu.cfs_quota_us": "250000\n",
                 "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
                 "memory/memory.limit_in_bytes": "2147483648\n",
             },
             CgroupLimits(2.5, 2048, 1),
-            id="container of version 1, which sees its group as the root",
         ),
-        pytest.param(
-            "4:memory:/jobs/7\n2:cpu:/jobs/7\n0::/\n",
+        (
+            "4:memory:/jobs/7\n2:cpu:/jobs/7\n0::/\n",  # with an empty version 2
             {
                 "cpu/cpu.cfs_quota_us": "-1\n",
-                **V1_PERIOD,
-                "memory/memory.limit_in_bytes": V1_NONE,
+                "cpu/cpu.cfs_period_us": "100000\n",
+                "memory/memory.limit_in_bytes": "9223372036854771712\n",
                 "memory/jobs/7/memory.limit_in_bytes": "1073741824\n",
                 "unified/cgroup.controllers": "\n",
             },
             CgroupLimits(None, 1024, 1),
-            id="version 1 with an empty version 2",
         ),
-        pytest.param(
-            "nonsense\n0::/../../elsewhere\n",
-            version_2(cpu_max="many 0\n"),
-            CgroupLimits(None, None, 2),
-            id="unreadable values limit nothing",
-        ),
+        ("nonsense\n0::/../../x\n", version_2(cpu_max="many 0\n"), CgroupLimits(None, None, 2)),
     ],
 )
 def test_limits(

@@ -28,23 +28,21 @@ SETTINGS = {
 class Room:
     """A folder with the trainers that save and load checkpoints in it."""
 
-    def __init__(self, folder: Path, trainers: Callable[[str], Trainer]) -> None:
-        self.folder, self.trainers, self.digest = folder, trainers, ""
+    def __init__(self, folder: Path, request: pytest.FixtureRequest) -> None:
+        self.folder, self.request, self.digest = folder, request, ""
 
     def files(self, name: str) -> dict[str, str]:
-        paths = {"weights": self.folder / f"{name}.npz", "outputs": self.folder / f"{name}.npy"}
-        return {kind: str(path) for kind, path in paths.items()}
+        ends = {"weights": ".npz", "outputs": ".npy"}
+        return {kind: str(self.folder / f"{name}{end}") for kind, end in ends.items()}
 
     def save(self, name: str, implementation: str, *, seed: int = 1, **settings: Any) -> None:
-        request = {"settings": {**SETTINGS, **settings}, "into": self.files(name)}
-        events = self._ask("save", implementation, request, seed)
+        events = self._ask("save", implementation, settings, seed, into=self.files(name))
         result(events)
         self.digest = single_event(events, Dataset).digest
 
     def load(self, *names: str, by: str, **settings: Any) -> list[Event]:
         saved = [self.files(name) for name in names]
-        request = {"settings": {**SETTINGS, **settings}, "digest": self.digest, "saved": saved}
-        return self._ask("compare", by, request, 2)
+        return self._ask("compare", by, settings, 2, digest=self.digest, saved=saved)
 
     def compare(self, *names: str, by: str, **settings: Any) -> tuple[OutputComparison, ...]:
         events = self.load(*names, by=by, **settings)
@@ -59,19 +57,20 @@ class Room:
             Path(new).write_bytes(Path(old).read_bytes())
         rewrite(Path(self.files(into)["weights"]), change)
 
-    def _ask(self, function: str, implementation: str, request: Any, seed: int) -> list[Event]:
-        trainer = self.trainers(implementation.partition("/")[0])
+    def _ask(
+        self, function: str, implementation: str, settings: Any, seed: int, **files: Any
+    ) -> list[Event]:
+        backend = implementation.partition("/")[0]
+        name = "trainer" if backend == "tensorflow" else f"{backend}_trainer"
+        trainer: Trainer = self.request.getfixturevalue(name)
+        request = {"settings": {**SETTINGS, **settings}, **files}
         workload = f"workloads.tasks.parity:{function}"
         return trainer.ask(workload, implementation, settings=request, seed=seed)
 
 
 @pytest.fixture
 def room(tmp_path: Path, request: pytest.FixtureRequest) -> Room:
-    def trainer(backend: str) -> Trainer:
-        name = "trainer" if backend == "tensorflow" else f"{backend}_trainer"
-        return request.getfixturevalue(name)
-
-    return Room(tmp_path, trainer)
+    return Room(tmp_path, request)
 
 
 @full
@@ -140,19 +139,18 @@ def not_a_number(arrays: Arrays) -> None:
     arrays["classes/bias"][0] = np.nan
 
 
+FAULTS = (
+    *(gates_in_another_order, the_recurrent_kernel_transposed, the_directions_exchanged),
+    *(one_bias_lost, not_a_number),
+)
+
+
 @full
 def test_a_wrong_conversion_exceeds_the_tolerance(room: Room) -> None:
-    faults = (
-        gates_in_another_order,
-        the_recurrent_kernel_transposed,
-        the_directions_exchanged,
-        one_bias_lost,
-        not_a_number,
-    )
     room.save("right", "torch/fused")
-    for fault in faults:
+    for fault in FAULTS:
         room.change("right", fault.__name__, fault)
-    names = [fault.__name__ for fault in faults]
+    names = [fault.__name__ for fault in FAULTS]
     right, *wrong, bad = room.compare("right", *names, by="torch/fused")
     assert right == OutputComparison(difference=0.0, exact=True)
     assert min(comparison.difference or 0.0 for comparison in wrong) > 100 * FLOAT32
@@ -163,28 +161,30 @@ def test_a_wrong_conversion_exceeds_the_tolerance(room: Room) -> None:
 def test_fewer_samples_are_compared_with_the_first_saved_ones(room: Room) -> None:
     room.save("forty", "torch/fused")
     expect_equal(*room.compare("forty", by="torch/fused", validation_samples=24))
-    message = failure(room.load("forty", by="torch/fused", validation_samples=41)).message
-    assert "expected outputs of shape (41, 10), as on this machine; received (40, 10)" in message
 
 
 @full
 def test_what_cannot_be_compared_is_refused(room: Room) -> None:
     room.save("small", "torch/fused", cell="rnn_tanh")
+
+    def refusal(**settings: Any) -> str:
+        failed = failure(room.load("small", by="torch/fused", **{"cell": "rnn_tanh", **settings}))
+        assert failed.kind == "data"
+        return failed.message
+
     for settings, words in (
         ({"units": 6}, "expected weights of the shapes {'dense/kernel': (12, 32)"),
         ({"layers": 1}, "expected weights of the shapes {'recurrent_1/forward/kernel': None"),
         ({"cell": "rnn_relu"}, "expected weights of rnn_relu; received rnn_tanh"),
     ):
-        failed = failure(room.load("small", by="torch/fused", **{"cell": "rnn_tanh", **settings}))
-        assert failed.kind == "data"
-        assert room.files("small")["weights"] in failed.message
-        assert words in failed.message
+        assert room.files("small")["weights"] in refusal(**settings)
+        assert words in refusal(**settings)
+    words = "expected outputs of shape (41, 10), as on this machine; received (40, 10)"
+    assert words in refusal(validation_samples=41)
     Path(room.files("small")["outputs"]).write_text("no array")
-    failed = failure(room.load("small", by="torch/fused", cell="rnn_tanh"))
-    assert "expected saved outputs" in failed.message
+    assert "expected saved outputs" in refusal()
     room.digest = "0" * 64
-    failed = failure(room.load("small", by="torch/fused"))
-    assert (failed.kind, "the data whose outputs were saved" in failed.message) == ("data", True)
+    assert "the data whose outputs were saved" in refusal()
 
 
 def test_the_difference_is_relative_to_the_largest_output() -> None:
