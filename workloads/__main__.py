@@ -20,7 +20,6 @@ imports a package that is not installed here; the reason is the last line of sta
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 
@@ -30,33 +29,6 @@ from workloads.trainer import Channel, answer_request, check_import
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Answer requests until standard input ends; return the exit status."""
-    options = _parser().parse_args(arguments)
-    if options.check is not None:
-        return check_import(options.check)
-    is_attached = options.die_with_parent is not None
-    if is_attached:
-        bind_trainer_to_parent(options.die_with_parent)
-    channel, claim, status = Channel(), BackendClaim(), 0
-    lines = channel.lines(at_end=_exit_now if is_attached else _keep_running)
-    for line in lines:
-        try:
-            status = max(status, answer_request(line, channel.emit, claim, lines))
-        except KeyboardInterrupt:  # by hand: Ctrl-C; otherwise a workload raised it
-            if not is_attached:
-                return 130
-            status = max(status, 1)
-    return status
-
-
-def _exit_now() -> None:
-    os._exit(0)  # a trial may be running, and nobody waits for it any more
-
-
-def _keep_running() -> None:
-    """Let the requests finish that were read before standard input ended."""
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m workloads",
         description="Run trials: read one JSON request per line, write JSON events.",
@@ -68,7 +40,22 @@ def _parser() -> argparse.ArgumentParser:
         help="exit when this parent process ends, or when standard input ends",
     )
     parser.add_argument("--check", metavar="WORKLOAD", help="import a workload; run nothing")
-    return parser
+    options = parser.parse_args(arguments)
+    if options.check is not None:
+        return check_import(options.check)
+    is_attached = options.die_with_parent is not None
+    if is_attached:
+        bind_trainer_to_parent(options.die_with_parent)
+    channel, claim, status = Channel(), BackendClaim(), 0
+    lines = channel.lines(exit_at_end=is_attached)
+    for line in lines:
+        try:
+            status = max(status, answer_request(line, channel.emit, claim, lines))
+        except KeyboardInterrupt:  # by hand: Ctrl-C; otherwise a workload raised it
+            if not is_attached:
+                return 130
+            status = max(status, 1)
+    return status
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Rules for which implementation can run which layers on which device, and the reason if not.
 
 They are checked before anything runs, and import no framework. The rules for `cudnn` are those of
-Keras 3.15 (`keras/src/layers/rnn/`, `keras/src/backend/{tensorflow,jax,torch}/rnn.py`). Keras
-refuses some of these cases and silently runs another kernel in others; tests compare the rules
-with Keras in both directions. The rules for `fused` are those of `workloads.models.fused` and of
-its library calls: TensorFlow's `CudnnRNNV3`, `jax.experimental.rnn`, PyTorch's `torch._VF`.
+Keras 3.15 (`keras/src/layers/rnn/`, `keras/src/backend/{tensorflow,jax,torch}/rnn.py`), which
+silently runs another kernel in some cases; tests compare the rules with Keras. The rules for
+`fused` are those of `workloads.models.fused` and of its library calls: TensorFlow's `CudnnRNNV3`,
+`jax.experimental.rnn`, PyTorch's `torch._VF`.
 """
 
 from __future__ import annotations

@@ -106,12 +106,7 @@ class Implementation:
 
 
 def parse_implementation(text: str, *, known_only: bool = True) -> Implementation:
-    """Read `backend/kernel[+option…]`.
-
-    Args:
-        text: for instance `tensorflow/cudnn`.
-        known_only: refuse names that no built-in workload has. A user's own workload may use any
-            name.
+    """Read `backend/kernel[+option…]`; a user's own workload may use any name.
 
     Raises:
         ImplementationError: the text is not of that form, repeats an option, or (with

@@ -63,10 +63,7 @@ class Slicing:
 
     @property
     def step_s(self) -> float:
-        """Seconds per step: the geometric mean over the slices.
-
-        The log of the ratio of two trials is therefore the mean log-ratio of their slices.
-        """
+        """Seconds per step: the geometric mean over the slices."""
         logs = [math.log(done.seconds / done.steps) for done in self.done_slices]
         return math.exp(math.fsum(logs) / len(logs))
 
@@ -105,13 +102,8 @@ class SliceSize:
 def choose_slice_size(pass_steps: int, step_s: float, slice_s: float) -> SliceSize:
     """Return the size of a slice that takes about `slice_s`.
 
-    A slice is whole passes over the data, or a part of one pass. A part that would be nearly a
-    whole pass, with its settling steps, becomes a whole pass.
-
-    Args:
-        pass_steps: steps of a pass.
-        step_s: seconds of a step.
-        slice_s: intended seconds of a slice.
+    A slice is whole passes over the data, of `pass_steps` steps, or a part of one pass. A part that
+    would be nearly a whole pass, with its settling steps, becomes a whole pass.
     """
     steps = max(1, round(slice_s / step_s))
     passes = round(steps / pass_steps)

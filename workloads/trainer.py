@@ -73,8 +73,11 @@ class Channel:
             except BrokenPipeError:
                 os._exit(1)  # the reader is gone
 
-    def lines(self, at_end: Callable[[], None]) -> Lines:
-        """Return the received lines; a thread reads them, so that it can detect the end."""
+    def lines(self, *, exit_at_end: bool) -> Lines:
+        """Return the received lines; a thread reads them, so that it can detect the end.
+
+        At the end the process exits, even in a trial, or finishes the requests that it has read.
+        """
         lines = Lines()
 
         def read() -> None:
@@ -82,7 +85,8 @@ class Channel:
                 for line in source:
                     if line.strip():
                         lines.received.put(line)
-            at_end()
+            if exit_at_end:
+                os._exit(0)  # nobody waits for a running trial any more
             lines.received.put(None)
 
         threading.Thread(target=read, name="requests", daemon=True).start()

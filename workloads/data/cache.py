@@ -40,13 +40,8 @@ def load_or_make(
     """Load arrays from the cache, or make them and write them there.
 
     Several trainers may make the same arrays at once: every file is written atomically, and files
-    of one key are equal.
-
-    Args:
-        kind: prefix of the folder's name, for people who look into the cache.
-        key: everything that decides the arrays, including the version of the code that makes them.
-        names: names of the arrays.
-        make: makes the arrays if one is missing in the cache or unreadable.
+    of one key are equal. `kind` begins the folder's name. `key` is everything that decides the
+    arrays, including the version of the code of `make`, which makes all `names`.
     """
     digest = hashlib.sha256(json.dumps(dict(key), sort_keys=True).encode()).hexdigest()
     paths = {name: cache_folder() / f"{kind}-{digest[:24]}" / f"{name}.npy" for name in names}

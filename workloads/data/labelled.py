@@ -54,10 +54,9 @@ def load_image_rows(settings: ImageRowsSettings) -> DataSet:
 def load_sentiment(settings: SentimentSettings) -> DataSet:
     """Load, number, pad and shuffle the reviews of these settings, always in the same order.
 
-    Inputs are tokens below the vocabulary's size, of shape (reviews, sequence_length). At least one
-    token of a row is not padding. Words outside the vocabulary become the unknown token. The end of
-    a longer review remains. A file is an .npz with x_train, y_train, x_test, y_test: rows of
-    numbered tokens, with zeros as padding on any side.
+    Inputs are tokens below the vocabulary's size, of shape (reviews, sequence_length). The end of a
+    longer review remains. A file is an .npz with x_train, y_train, x_test, y_test: rows of numbered
+    tokens, with zeros as padding on any side.
 
     Raises:
         DataError: the data is missing, cannot be downloaded, has an unexpected layout, or has
@@ -85,13 +84,8 @@ def scale_columns(images: NDArray[np.generic]) -> NDArray[np.float32]:
 
     For image n and column c: `(v[n, :, c] - min) / (max - min)`, with min and max over the rows
     of that column of that image. A column without contrast becomes 0. No image depends on another,
-    so training and validation data cannot leak into each other.
-
-    Args:
-        images: shape (samples, rows, columns).
-
-    Returns:
-        Values from 0 to 1, of the same shape.
+    so training and validation data cannot leak into each other. The shape (samples, rows, columns)
+    stays.
     """
     values = images.astype(np.float32)
     low = values.min(axis=1, keepdims=True)
@@ -180,8 +174,7 @@ def _labelled_sentences() -> tuple[list[list[str]], NDArray[np.int32]]:
     """Return different sentences of Python's documentation as words, and their labels.
 
     The class of a sentence is the half of the topics, in alphabetical order, that it comes from.
-    It can be learnt, since topics have words of their own: naive Bayes classifies four of five
-    unseen sentences correctly. Both classes have about the same number of sentences.
+    It can be learnt, since topics have words of their own.
     """
     topics: dict[tuple[str, ...], int] = {}
     for topic, paragraphs in enumerate(python_docs().values()):

@@ -80,11 +80,7 @@ class DataSet:
 
 
 def load_by_keras(dataset: str, load: Callable[[Any], LoadedType], offline: str) -> LoadedType:
-    """Return what one of Keras' loaders downloads and checks.
-
-    Raises:
-        DataError: the download failed.
-    """
+    """Return what one of Keras' loaders downloads; raise `DataError` if the download fails."""
     import keras  # noqa: PLC0415 - inside a trainer process, and only for these data sets
 
     try:

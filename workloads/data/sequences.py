@@ -80,11 +80,8 @@ def cut_streams(
 
     Both parts are cut into `batch_size` parallel streams of equal length. Row b of batch i, which
     is sample i · batch_size + b, contains step i of stream b. Row b of the next batch continues it.
-    The rest that does not fill a batch is dropped: all batches are full.
-
-    Returns:
-        Inputs and targets of shape (batches · batch_size, sequence_length); the target of a step
-        is the token after it.
+    The rest that does not fill a batch is dropped: all batches are full. Inputs and targets have
+    the shape (batches · batch_size, sequence_length); the target of a step is the token after it.
 
     Raises:
         DataError: a part is too short for one batch.

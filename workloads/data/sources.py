@@ -65,11 +65,7 @@ def data_digest(dataset: str, data_path: str | None = None) -> str:
 
 
 def digits_file() -> Path:
-    """Return the path of the images that scikit-learn bundles, without importing scikit-learn.
-
-    Raises:
-        DataError: scikit-learn is not installed.
-    """
+    """Return the path of the images that scikit-learn bundles, without importing it."""
     spec = importlib.util.find_spec("sklearn")
     if spec is None or spec.origin is None:
         raise DataError(
@@ -84,9 +80,6 @@ def python_docs() -> dict[str, list[str]]:
 
     Many topics repeat others (`compound` contains all of `if`, `while` and `with`). A paragraph
     appears only where it occurs first, so that the validation text is never trained on.
-
-    Raises:
-        DataError: this Python was installed without its documentation's topics.
     """
     try:
         from pydoc_data.topics import topics  # noqa: PLC0415 - some distributions leave it out

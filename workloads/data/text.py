@@ -61,11 +61,8 @@ def load_char_rnn(settings: CharRnnSettings) -> DataSet:
 def load_text(settings: TextSettings, cut: Cut, kind: TokenKind, length: int) -> DataSet:
     """Load the samples of a corpus; the tokens of a text are kept in the cache.
 
-    Args:
-        settings: its name, its file, and the maximum number of different tokens.
-        cut: cuts tokens into training and validation samples.
-        kind: characters or words; `zipf` always has words.
-        length: number of tokens of `zipf`, which has no end; a text has its own length.
+    `zipf` always has words, and as many as `length` says; a text has its own length. `cut` makes
+    training and validation samples of the tokens.
 
     Raises:
         DataError: as `read_text`, or the text is too short.
@@ -162,16 +159,8 @@ def encode(text: str, kind: TokenKind, vocabulary: int) -> EncodedText:
 
     Words are runs of letters, digits and underscores with inner apostrophes, in lower case. Every
     other character except white space is a word of its own. White space is a token only with
-    characters.
-
-    Args:
-        text: text to encode.
-        kind: characters or words.
-        vocabulary: maximum number of different tokens, including the unknown one. A more frequent
-            token has a lower number; ties are in code point order.
-
-    Returns:
-        Tokens of shape (tokens,).
+    characters. A more frequent token has a lower number; ties are in code point order. `vocabulary`
+    is the maximum number of different tokens, including the unknown one.
     """
     words: Sequence[str] = text if kind == "character" else split_words(text)
     texts = (UNKNOWN, *rank_words(words, vocabulary - 1))
@@ -187,10 +176,8 @@ def zipf_corpus(length: int, vocabulary: int) -> EncodedText:
     word has an arc of a circle, as long as its probability; the order of the arcs is drawn once. A
     point moves around the circle by the same angle in every step, and jumps to a random place in a
     quarter of the steps. The words are the arcs that it visits. All places of the point are equally
-    likely, so the law holds exactly. One previous word predicts the next one roughly; several words
-    locate the point, and so predict the next word, more precisely: memory helps. The loss of a
-    model that learns falls below the entropy of the word frequencies, but never to zero, because of
-    the jumps.
+    likely, so the law holds exactly. Several previous words locate the point better than one, so
+    memory helps. Because of the jumps, no model's loss falls to zero.
 
     Word r is token r, with the text `w<r>`. Token 0, the unknown one, does not occur, but counts
     in `vocabulary`.

@@ -47,10 +47,6 @@ class EpochClock(keras.callbacks.Callback):
         self._cpu_began_s = time.process_time()
         self._window = self._trial.begin("train")
 
-    def on_test_begin(self, logs: Any = None) -> None:
-        """Open the validation window; close the training window if it is still open."""
-        self._steps_done()
-
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Close the validation window, and report the epoch."""
         self._synchronise()
@@ -63,9 +59,7 @@ class EpochClock(keras.callbacks.Callback):
             self.target_s = self._trial.seconds["train"]
 
     def _steps_done(self) -> None:
-        if self.model.witness.on_steps_done is None:
-            return
-        self.model.witness.on_steps_done = None
+        self.model.witness.on_steps_done = None  # Keras would call it after the validation too
         self._synchronise()
         assert self._window is not None
         self._epoch_s = self._trial.end(self._window).seconds

@@ -15,7 +15,7 @@ A product of side n is 2 n³ FLOPs. Its numbers are random: a GPU that multiplie
 draws less power and clocks higher. A copy counts the bytes read and the bytes written. On a GPU it
 is the backend's own copy with the sign changed, so that it cannot return the same buffer. On a CPU
 it is NumPy's copy, by one thread per usable CPU, into existing memory: a backend's copy requests
-new memory for every result, and would measure the kernel's memory allocation.
+new memory for every result.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ One `fit` runs through all slices. If a pass over the data takes at most about t
 slice is whole passes: a pass costs as much as an epoch of a full trial, which includes a fixed
 cost per epoch (30 ms on TensorFlow). If a pass takes longer, a slice is a part of it: its steps are
 timed separately, and it gets the share of the fixed cost that its steps have in a whole pass. The
-time of a step therefore does not depend on the slice's length, which a disturbed probe may choose
-badly.
+time of a step therefore does not depend on the slice's length.
 
 All batches are full, windows are synchronised at both edges, and nothing compiles in them.
 """
@@ -28,9 +27,6 @@ from workloads.measuring.keras_clocks import (
 )
 from workloads.models.run import StartState, TrainingRun
 from workloads.slicing import SliceSize, choose_slice_size
-
-_PROBE_SHARE = 4
-"""The probe of a step's time covers at least 1 / _PROBE_SHARE of a slice."""
 
 
 def run_slices(run: TrainingRun, trial: Context) -> dict[str, float]:
@@ -145,13 +141,13 @@ class SliceClock(keras.callbacks.Callback):
 
 
 def _step_s(run: TrainingRun, slice_s: float) -> float:
-    """Return the seconds of a step, from a window that is doubled until it is long enough."""
+    """Return the seconds of a step, from a window that is doubled to a quarter of a slice."""
     step_s = 0.0
 
     def double(steps: int, seconds: float) -> int:
         nonlocal step_s
         step_s = seconds / steps
-        return 0 if seconds >= slice_s / _PROBE_SHARE else 2 * steps
+        return 0 if seconds >= slice_s / 4 else 2 * steps
 
     with StepClock(run.model, double):
         run.fit(run.train_feed, epochs=ENDLESS)
