@@ -61,7 +61,7 @@ def load_char_rnn(settings: CharRnnSettings) -> DataSet:
 def load_text(settings: TextSettings, cut: Cut, kind: TokenKind, length: int) -> DataSet:
     """Load the samples of a corpus; the tokens of a text are kept in the cache.
 
-    `zipf` always has words, and as many as `length` says; a text has its own length. `cut` makes
+    `zipf` always has words, `length` of them; a text has its own length. `cut` makes
     training and validation samples of the tokens.
 
     Raises:
