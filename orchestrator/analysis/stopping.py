@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.pairing.pairs import arm_values
+from orchestrator.analysis.pairing.pairs import pair_arms, time_metric
 from orchestrator.analysis.statistics.estimates import LEVEL, MIN_BLOCKS, t_interval
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
@@ -120,10 +120,11 @@ class StoppingRule:
             name="", generation=1, run_id="", workload="", objectives={}, arms=self.arms,
             impossible=(), blocks=0, repeats=1, expected_trials=0, trials=tuple(trials),
         )  # fmt: skip
-        values, baseline = arm_values(match(record)), pick_baseline(record, self.baseline)
+        matched, baseline = match(record), pick_baseline(record, self.baseline)
+        metric = time_metric(matched)
         widths: dict[tuple[Arm, Arm], float | None] = {}
         for arm, base in baseline.fair_pairs(self.arms) if baseline else ():
-            ratios = values.pair(arm, base).times.verdict_log_ratios
+            ratios = pair_arms(matched, arm, base, metric).times.verdict_log_ratios
             interval = t_interval(ratios, LEVEL) if len(ratios) >= MIN_BLOCKS else None
             widths[arm, base] = math.expm1((interval.high - interval.low) / 2) if interval else None
         return widths

@@ -201,9 +201,8 @@ def excluded_trials(arm: Arm, own: Sequence[FinishedTrial]) -> list[ExcludedTria
 def _message(trial: FinishedTrial) -> str:
     if trial.failure is not None:
         return trial.failure.message
-    if trial.kernel is not None:
-        return f"asked {trial.kernel.asked}, ran {trial.kernel.ran}: {trial.kernel.evidence}"
-    return ""
+    kernel = trial.kernel
+    return f"asked {kernel.asked}, ran {kernel.ran}: {kernel.evidence}" if kernel else ""
 
 
 @dataclass(frozen=True, slots=True)

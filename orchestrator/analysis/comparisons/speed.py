@@ -15,7 +15,13 @@ from orchestrator.analysis.comparisons.accuracy import AccuracyComparison, compa
 from orchestrator.analysis.measures import TIMES
 from orchestrator.analysis.pairing.baseline import Baseline, difference_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
-from orchestrator.analysis.pairing.pairs import Pair, PairedArms, PairedTimes, arm_values
+from orchestrator.analysis.pairing.pairs import (
+    Pair,
+    PairedArms,
+    PairedTimes,
+    pair_arms,
+    time_metric,
+)
 from orchestrator.analysis.statistics.estimates import (
     MIN_BLOCKS,
     Estimate,
@@ -101,13 +107,15 @@ def compare(
 
     The metric is by default a time.
     """
-    values = arm_values(matched, metric)
+    metric = metric or time_metric(matched)
     sides = [
         (arm, base)
         for arm in record.arms
         if (base := baseline.of.get(arm)) != arm and (base is None or not difference_of(arm, base))
     ]
-    paired = [values.pair(arm, base) if base else PairedArms() for arm, base in sides]
+    paired = [
+        pair_arms(matched, arm, base, metric) if base else PairedArms() for arm, base in sides
+    ]
     margin = record.criteria.margins.speed
     plain = confidence_for(record.criteria.auto_blocks)  # their widths may have ended the sweep
     log_ratios = [pair.times.verdict_log_ratios for pair in paired]
@@ -121,11 +129,11 @@ def compare(
             Comparison(
                 arm=arm,
                 baseline=base,
-                metric=values.metric,
+                metric=metric,
                 pairs=times.pairs,
                 speedup=times.ratio(plain),
                 verdict=verdict,
-                reason=_reason(matched, (arm, base), values.metric, times)
+                reason=_reason(matched, (arm, base), metric, times)
                 if verdict == "inconclusive"
                 else None,
                 corrected=exponential(speed.corrected),
@@ -149,17 +157,15 @@ def contrast(
     record: SweepRecord, matched: CompleteRounds, baseline: Baseline
 ) -> tuple[Contrast, ...]:
     """List the arms whose mathematics differs from their baseline's, in the order of the spec."""
-    values = arm_values(matched)
+    metric = time_metric(matched)
     confidence = confidence_for(record.criteria.auto_blocks)
     contrasts = []
     for arm in record.arms:
         base = baseline.of.get(arm, arm)
         if mathematics := difference_of(arm, base):
-            pair = values.pair(arm, base)
+            pair = pair_arms(matched, arm, base, metric)
             times = pair.times.pairs, pair.times.ratio(confidence)
-            contrasts.append(
-                Contrast(arm, base, mathematics, values.metric, *times, pair.difference)
-            )
+            contrasts.append(Contrast(arm, base, mathematics, metric, *times, pair.difference))
     return tuple(contrasts)
 
 

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from orchestrator.analysis.measures import TIMES, value_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round, RoundSelection
-from orchestrator.analysis.statistics.estimates import CONFIDENCE, Estimate, exponential, t_interval
+from orchestrator.analysis.statistics.estimates import Estimate, exponential, t_interval
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial
 
@@ -66,7 +66,7 @@ class PairedTimes:
         """The log-ratios for a verdict: none if too many blocks were disturbed."""
         return [] if self.selection.reason else self.log_ratios
 
-    def ratio(self, confidence: float = CONFIDENCE) -> Estimate | None:
+    def ratio(self, confidence: float) -> Estimate | None:
         """Return the geometric mean ratio of times; None for fewer than two blocks."""
         return exponential(t_interval(self.log_ratios, confidence))
 
@@ -131,48 +131,29 @@ class PairedArms:
         return t_interval(self.differences)
 
 
-@dataclass(frozen=True, slots=True)
-class ArmValues:
-    """The times and accuracies of every arm, by complete round; `metric` is that of the times."""
+def pair_arms(matched: CompleteRounds, arm: Arm, base: Arm, metric: str | None) -> PairedArms:
+    """Pair the blocks' values of a time metric, and the accuracies, of two arms.
 
-    metric: str | None
-    times: Mapping[Arm, RoundValues]
-    accuracies: Mapping[Arm, RoundValues]
-    rounds: CompleteRounds
-
-    def pair(self, arm: Arm, base: Arm) -> PairedArms:
-        """Pair the blocks' times and accuracies of two arms.
-
-        Between arms with different amounts of work, or different measuring modes, only times per
-        step are compared. Accuracies are compared only between whole trainings of equal work, over
-        all rounds, since a disturbance does not change them.
-        """
-        modes = {arm.measure, base.measure}
-        is_equal_work = arm.work == base.work
-        times, accuracies = PairedTimes(), tuple[Pair, ...]()
-        if (is_equal_work and len(modes) == 1) or self.metric in _PER_STEP:
-            both = self.times.get(arm, {}), self.times.get(base, {})
-            times = pair_times(self.rounds, (arm, base), both)
-        if is_equal_work and modes == {"full"}:
-            both = self.accuracies.get(arm, {}), self.accuracies.get(base, {})
-            shared = RoundSelection(sorted(both[0].keys() & both[1].keys()))
-            accuracies = _pairs(both, shared, fmean)
-        return PairedArms(times, accuracies)
+    Between arms with different amounts of work, or different measuring modes, only times per step
+    are compared. Accuracies are compared only between whole trainings of equal work, over all
+    rounds, since a disturbance does not change them.
+    """
+    sides = matched.trials.get(arm, {}), matched.trials.get(base, {})
+    modes = {arm.measure, base.measure}
+    is_equal_work = arm.work == base.work
+    times, accuracies = PairedTimes(), tuple[Pair, ...]()
+    if metric and ((is_equal_work and len(modes) == 1) or metric in _PER_STEP):
+        values = positive_values(sides[0], metric), positive_values(sides[1], metric)
+        times = pair_times(matched, (arm, base), values)
+    if is_equal_work and modes == {"full"}:
+        ours, theirs = (round_values(side, _accuracy_of, fmean) for side in sides)
+        shared = RoundSelection(sorted(ours.keys() & theirs.keys()))
+        accuracies = _pairs((ours, theirs), shared, fmean)
+    return PairedArms(times, accuracies)
 
 
-def arm_values(matched: CompleteRounds, metric: str | None = None) -> ArmValues:
-    """Return every arm's values of a metric (by default a time), and of `val_accuracy`."""
-    metric = metric or time_metric(matched)
-    arms = matched.trials.items()
-    return ArmValues(
-        metric,
-        {arm: positive_values(rounds, metric) for arm, rounds in arms} if metric else {},
-        {
-            arm: round_values(rounds, lambda trial: value_of(trial, "val_accuracy"), fmean)
-            for arm, rounds in arms
-        },
-        matched,
-    )
+def _accuracy_of(trial: FinishedTrial) -> float | None:
+    return value_of(trial, "val_accuracy")
 
 
 def time_metric(matched: CompleteRounds) -> str | None:
