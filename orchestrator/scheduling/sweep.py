@@ -139,8 +139,7 @@ class _Start:
         expect_runnable(spec, plan)
         log = folder.path / "recorder.log"
         self.recorder = cleanup.enter_context(Recorder(options.tracking_uri, options.home, log))
-        self.before = None if options.fresh else self.recorder.find(spec.name)
-        latest = self.recorder.latest_generation(spec.name)
+        latest, self.before = self.recorder.find(spec.name, fresh=options.fresh)
         number = resume.generation(folder, latest, fresh=options.fresh)
         self.identity = resume.identify(spec, number)
         self.journal = cleanup.enter_context(Journal(folder.generation(number)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.errors import Refusal
-from orchestrator.storage.lock import hold
+from orchestrator.storage import lock
 
 
 class HomeUnusable(Refusal):
@@ -57,13 +57,18 @@ class SweepFolder:
         if not os.access(self.path, os.W_OK):
             raise HomeUnusable(self.home, "permission denied")
 
-    def lock(self) -> contextlib.AbstractContextManager[None]:
-        """Lock all generations of a name for one driver.
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the lock of all generations of a name while the context lasts.
 
         Raises:
             Locked: another process holds it.
         """
-        return hold(self.path)
+        descriptor = lock.take(self.path)
+        try:
+            yield
+        finally:
+            os.close(descriptor)
 
     def generation(self, number: int) -> Path:
         """Return `HOME/sweeps/NAME/NUMBER`."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import socket
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,20 +95,6 @@ def take(folder: Path) -> int:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, _OWNER.dump_json(Owner.here()), 0)
     return descriptor
-
-
-@contextlib.contextmanager
-def hold(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder while the context lasts.
-
-    Raises:
-        Locked: another process holds it.
-    """
-    descriptor = take(folder)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def holder(folder: Path) -> Owner | None:

@@ -301,10 +301,13 @@ def _translated(shown: str, *, content: bool = False) -> Iterator[None]:
 def _refused(where: str, error: Exception) -> TrackingError:
     """Return any error of MLflow, SQLAlchemy or the operating system as one of ours."""
     received = one_line(error)[:_SHOWN]
+    status = getattr(getattr(error, "response", None), "status_code", None)  # the HTTP library's
+    if isinstance(error, MlflowException):
+        status = error.get_http_status_code()
     next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
     if "maintenance mode" in received:
         next_step = "MLflow has retired folders as stores: use sqlite:///PATH or a server's address"
-    elif _http_status(error) == _FORBIDDEN:
+    elif status == _FORBIDDEN:
         next_step = (
             "The server forbids this: start it with --allowed-hosts naming the host in this"
             " address, or check what the server's permissions allow you"
@@ -312,13 +315,6 @@ def _refused(where: str, error: Exception) -> TrackingError:
     elif "No space left" in received or "disk is full" in received:
         next_step = "Make room on the disk"
     return TrackingError(f"MLflow store {where}", "a working store", received, next_step)
-
-
-def _http_status(error: Exception) -> int | None:
-    """Return the HTTP status of an error of MLflow, or of the HTTP library below it."""
-    if isinstance(error, MlflowException):
-        return error.get_http_status_code()
-    return getattr(getattr(error, "response", None), "status_code", None)
 
 
 def _stored(run: Any) -> StoredRun:

@@ -39,8 +39,8 @@ from orchestrator.storage.tracking.records import (
     Manifest,
     SweepState,
 )
-from orchestrator.storage.tracking.run_content import PARENT_TAG, all_settings, is_curve
-from orchestrator.storage.tracking.trial_table import TABLE_FILE, TrialTable, read_table
+from orchestrator.storage.tracking.run_content import CURVES, PARENT_TAG, all_settings
+from orchestrator.storage.tracking.trial_table import TABLE_FILE, read_table
 
 Environment: TypeAlias = Mapping[str, str | int | float | bool | None]
 
@@ -95,23 +95,20 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     )
 
 
-def find_manifest(tracking_uri: str, name: str) -> Manifest | None:
-    """Return the manifest of a sweep's latest generation; None if it is new."""
-    try:
-        return _parent(MlflowStore(tracking_uri), name, None)[1]
-    except (StoreMissing, SweepNotFound):
-        return None
+def find(tracking_uri: str, name: str, fresh: bool = False) -> tuple[int, Manifest | None]:
+    """Return a sweep's highest generation, 0 if it is new, and the manifest of the latest.
 
-
-def latest_generation(tracking_uri: str, name: str) -> int:
-    """Return the highest generation of a sweep in the store, of any version; 0 if it is new."""
+    With `fresh` there is no manifest, and a generation of any version is counted.
+    """
     try:
         store = MlflowStore(tracking_uri)
     except StoreMissing:
-        return 0
-    experiment = store.experiment(name)
-    parents = store.search([experiment], PARENTS) if experiment else ()
-    return max((_generation(run) for run in parents), default=0)
+        return 0, None
+    number = max(map(_generation, _parents(store, name)), default=0)
+    try:
+        return number, None if fresh else _parent(store, name, None)[1]
+    except SweepNotFound:
+        return number, None
 
 
 def list_sweeps(tracking_uri: str) -> list[StoredRun]:
@@ -123,16 +120,19 @@ def list_sweeps(tracking_uri: str) -> list[StoredRun]:
 
 
 def _split(name: str, generation: int | None) -> tuple[str, int | None]:
-    head, mark, tail = name.rpartition("#")
-    return (
-        (head, int(tail)) if generation is None and mark and tail.isdigit() else (name, generation)
-    )
+    head, _, tail = name.rpartition("#")
+    is_label = generation is None and head and tail.isdigit()
+    return (head, int(tail)) if is_label else (name, generation)
+
+
+def _parents(store: MlflowStore, name: str) -> list[StoredRun]:
+    experiment = store.experiment(name)
+    return list(store.search([experiment], PARENTS)) if experiment else []
 
 
 def _parent(store: MlflowStore, name: str, generation: int | None) -> tuple[StoredRun, Manifest]:
     """Return the parent run of a generation, or of the latest; one without a manifest is none."""
-    experiment = store.experiment(name)
-    runs = list(store.search([experiment], PARENTS)) if experiment else []
+    runs = _parents(store, name)
     generations = sorted({_generation(run) for run in runs})
     wanted = generations[::-1] if generation is None else [generation]
     for number in wanted:
@@ -242,7 +242,7 @@ def _curves(store: MlflowStore, run_id: str) -> Telemetry:
     start_ms, end_ms = (round(s * 1000) for s in (trial.started_s, trial.ended_s))
     values: dict[str, dict[int, float]] = {}  # by name and step
     times_s: dict[int, float] = {}
-    for name in filter(is_curve, sorted(run.metrics)):
+    for name in sorted(name for name in run.metrics if name.startswith(CURVES)):
         for point in store.history(run_id, name):
             if start_ms - _ROUNDED_MS <= point.at_ms <= end_ms + _ROUNDED_MS:
                 values.setdefault(name, {})[point.step] = point.value
@@ -311,10 +311,10 @@ def read_trials(store: MlflowStore, parent: StoredRun) -> StoredTrials:
         _add_runs(store, stored, store.search(experiment, query))
         return stored
     deleted = {run.run_id for run in store.search(experiment, query, deleted=True)}
-    stored.table = table.number
-    stored.finished = {trial.key: trial for trial in table.trials if trial.run_id not in deleted}
-    stored.late = len(table.trials) - len(stored.finished)
-    late = f"{query} and tags.{TABLE_TAG} = '{table.number + 1}'"
+    stored.table, trials = table
+    stored.finished = {trial.key: trial for trial in trials if trial.run_id not in deleted}
+    stored.late = len(trials) - len(stored.finished)
+    late = f"{query} and tags.{TABLE_TAG} = '{stored.table + 1}'"
     stored.late += _add_runs(store, stored, store.search(experiment, late))
     half_written = f"{query} and attributes.status = 'RUNNING'"
     _add_runs(store, stored, store.search(experiment, half_written))
@@ -345,7 +345,9 @@ def _add_runs(store: MlflowStore, stored: StoredTrials, runs: Iterable[StoredRun
     return count
 
 
-def _read_table(store: MlflowStore, parent: StoredRun, stored: StoredTrials) -> TrialTable | None:
+def _read_table(
+    store: MlflowStore, parent: StoredRun, stored: StoredTrials
+) -> tuple[int, list[FinishedTrial]] | None:
     """Return the sweep's table; None if there is none, or one that is damaged."""
     if TABLE_FILE not in store.texts(parent.run_id):
         return None

@@ -16,11 +16,10 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any
 
 from orchestrator.core.records import SweepRecord
@@ -45,15 +44,6 @@ class RecorderDied(TrackingError):
     """The process ended, or did not answer and was killed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A call of a method of the writer, on its way to the process."""
-
-    method: str
-    arguments: tuple[Any, ...]
-    answer: Future[Any] = field(default_factory=Future)
-
-
 class Recorder:
     """The recorder of one sweep, on the driver's side. A context manager; thread-safe.
 
@@ -64,7 +54,7 @@ class Recorder:
         self._process = RecorderProcess(tracking_uri, home, log_path)
         self._change = threading.Condition()
         self._queue: deque[FinishedTrial] = deque()
-        self._calls: deque[_Call] = deque()
+        self._calls: deque[tuple[Future[Any], str, tuple[Any, ...]]] = deque()
         self._refused: dict[str, str] = {}
         self._is_open = False
         self._stopping = False
@@ -80,12 +70,7 @@ class Recorder:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._is_open and not self._is_silent and not isinstance(self._trouble, LeaseHeld):
             try:
                 self.close("stopped", {}, timeout_s=5.0)
@@ -110,13 +95,12 @@ class Recorder:
         with self._change:
             return dict(self._refused)
 
-    def find(self, name: str) -> Manifest | None:
-        """Return the manifest of a sweep's latest generation in the store; None if it is new."""
-        return self._call("find", name)
+    def find(self, name: str, *, fresh: bool = False) -> tuple[int, Manifest | None]:
+        """Return a sweep's highest generation in the store, 0 if it is new, and its manifest.
 
-    def latest_generation(self, name: str) -> int:
-        """Return the highest generation of a sweep in the store, of any version; 0 if it is new."""
-        return self._call("latest_generation", name)
+        With `fresh` there is no manifest, and a generation of any version is counted.
+        """
+        return self._call("find", name, fresh)
 
     def read(
         self, name: str, generation: int | None = None, *, timeout_s: float | None = None
@@ -138,7 +122,7 @@ class Recorder:
     ) -> Mapping[str, Telemetry]:
         """Return the telemetry curves of a few trials by run id; {} if that takes too long."""
         try:
-            return self._call("curves", tuple(run_ids), timeout_s=timeout_s)
+            return self._call("read_curves", tuple(run_ids), timeout_s=timeout_s)
         except TimeoutError:
             self._is_silent = True
             return {}
@@ -210,14 +194,14 @@ class Recorder:
             self._is_open = False
 
     def _call(self, method: str, *arguments: Any, timeout_s: float | None = None) -> Any:
-        """Have the thread call a method of the writer, and wait for the answer."""
-        call = _Call(method, arguments)
+        """Have the thread ask the process, and wait for the answer."""
+        answer = Future[Any]()
         with self._change:
             if self._stopping:
                 raise RuntimeError("the recorder was closed")
-            self._calls.append(call)
+            self._calls.append((answer, method, arguments))
             self._change.notify_all()
-        return call.answer.result(timeout_s)
+        return answer.result(timeout_s)
 
     # The rest runs in the recorder's thread.
 
@@ -233,9 +217,9 @@ class Recorder:
             self._process.close()
             with self._change:
                 self._stopping = True
-                for call in self._calls:
+                for answer, *_ in self._calls:
                     closed = RuntimeError("the recorder was closed")
-                    call.answer.set_exception(self._trouble or closed)
+                    answer.set_exception(self._trouble or closed)
                 self._change.notify_all()
 
     def _take_turn(self) -> bool:
@@ -252,10 +236,11 @@ class Recorder:
             if self._idle_s() == 0:
                 self._send(batch)
             return True
+        answer, method, arguments = call
         try:
-            call.answer.set_result(self._process.ask(call.method, *call.arguments))
+            answer.set_result(self._process.ask(method, *arguments))
         except Exception as error:  # noqa: BLE001  (raised where the answer is awaited)
-            call.answer.set_exception(error)
+            answer.set_exception(error)
         return True
 
     def _idle_s(self) -> float | None:
@@ -329,7 +314,7 @@ class RecorderProcess:
         return self._running
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """Return the answer of a method of the writer.
+        """Return the answer to a method of `Writer`, or a function of `reader` on its store.
 
         Raises:
             RecorderDied: there is no answer; the next call starts a new process.

@@ -22,7 +22,6 @@ from orchestrator.core.trial import (
     FinishedTrial,
     Outcome,
     SweepIdentity,
-    Telemetry,
     Trial,
     canonical,
     digest,
@@ -38,8 +37,8 @@ ARTIFACT_FOLDER = "texts"
 """The folder of the texts that a workload keeps, separate from ours whatever their names are."""
 SOURCE_TAGS = {"mlflow.source.name": "rnnsweep", "mlflow.source.type": "LOCAL"}
 
-_CURVES = "system/"
-"""The prefix of what MLflow's UI shows as system metrics."""
+CURVES = "system/"
+"""The prefix of telemetry over time, which MLflow's UI shows as system metrics."""
 
 # MLflow 3.17, mlflow/utils/validation.py: MAX_PARAM_VAL_LENGTH, MAX_ENTITY_KEY_LENGTH.
 _PARAM_LIMIT = 6000
@@ -117,22 +116,12 @@ def run_name(identity: SweepIdentity, trial: Trial) -> str:
     return _cut(" · ".join(parts), _NAME_LIMIT)
 
 
-def is_curve(metric: str) -> bool:
-    """Return whether a run's metric is telemetry over time, rather than a figure or an epoch's."""
-    return metric.startswith(_CURVES)
-
-
 def entity_name(name: str) -> str:
     """Return `name` as MLflow accepts it: it refuses some characters and path-like forms."""
     clean = re.sub(r"[^\w.\- :/]", "_", name)[:_NAME_LIMIT]
     if posixpath.normpath(clean) != clean or clean.startswith(("/", "..")) or clean == ".":
         clean = clean.replace("/", "_").replace(".", "_") or "_"
     return clean
-
-
-def environment_digest(finished: FinishedTrial) -> str:
-    """Return the name of a trial's environment among the parent run's artifacts."""
-    return digest(finished.outcome.environment)
 
 
 def _cells(columns: Iterable[TrialColumn], finished: FinishedTrial) -> dict[str, str]:
@@ -170,7 +159,7 @@ def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
         "sweep": identity.label,
         **{name: _cut(text, _READABLE_LIMIT) for name, text in _cells(TAGS, finished).items()},
         "config": _cut(canonical(finished.config), TAG_LIMIT),
-        "environment": environment_digest(finished),
+        "environment": digest(finished.outcome.environment),
     }
 
 
@@ -201,15 +190,10 @@ def _points(outcome: Outcome) -> Iterator[Point]:
         if latest.get(name) != value:
             step = last_step if name in latest else 0
             yield Point(entity_name(name), value, _ms(outcome.ended_s), step)
-    yield from _curves(outcome.telemetry, outcome.started_s)
-
-
-def _curves(telemetry: Telemetry, started_s: float) -> Iterator[Point]:
-    """Yield telemetry over time, which MLflow's UI shows as system metrics."""
-    for name, values in telemetry.curves.items():
-        for step, (at_s, value) in enumerate(zip(telemetry.at_s, values, strict=True)):
-            if value is not None:
-                yield Point(entity_name(name), value, _ms(started_s + at_s), step)
+    for name, curve in outcome.telemetry.curves.items():
+        for step, (at_s, at) in enumerate(zip(outcome.telemetry.at_s, curve, strict=True)):
+            if at is not None:
+                yield Point(entity_name(name), at, _ms(outcome.started_s + at_s), step)
 
 
 def _ms(seconds: float) -> int:

@@ -7,8 +7,8 @@ and values of `mlflow.search_runs`, for whoever loads it; the column `record` is
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +23,21 @@ _ROWS_AT_ONCE = 500
 """The rows of a group, which are in memory twice while a table is read: as text and as trials."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialTable:
-    """The content of a table; the tables of a sweep are numbered from 1."""
-
-    number: int
-    trials: Sequence[FinishedTrial]
-
-
-def write_table(path: Path, table: TrialTable) -> None:
-    """Write a table of trials."""
+def write_table(path: Path, number: int, trials: Iterable[FinishedTrial]) -> None:
+    """Write a table of trials; the tables of a sweep are numbered from 1."""
     import pyarrow as pa  # noqa: PLC0415  (a process that writes no table needs none of it)
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    rows = [_row(trial) for trial in table.trials]
+    rows = [_row(trial) for trial in trials]
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: _column(pa, name, [row.get(name) for row in rows]) for name in names}
-    about = canonical({"version": _VERSION, "number": table.number})
+    about = canonical({"version": _VERSION, "number": number})
     content = pa.table(columns).replace_schema_metadata({"rnnsweep": about})
     pq.write_table(content, path, row_group_size=_ROWS_AT_ONCE, compression="zstd")
 
 
-def read_table(path: Path, place: str = TABLE_FILE) -> TrialTable:
-    """Return the trials of a table, which is read a group of rows at a time.
+def read_table(path: Path, place: str = TABLE_FILE) -> tuple[int, list[FinishedTrial]]:
+    """Return the number and the trials of a table, which is read a group of rows at a time.
 
     Raises:
         WrongVersion: another version of rnnsweep wrote it.
@@ -59,7 +51,7 @@ def read_table(path: Path, place: str = TABLE_FILE) -> TrialTable:
             about = json.loads(file.schema_arrow.metadata[b"rnnsweep"])
             if about["version"] != _VERSION:
                 raise WrongVersion(place, "a table of trials", _VERSION, about["version"])
-            return TrialTable(about["number"], list(_trials(file, place)))
+            return about["number"], list(_trials(file, place))
     except WrongVersion:
         raise
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, TrackingError) as error:

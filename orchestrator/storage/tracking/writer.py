@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import FinishedTrial, Telemetry, canonical
+from orchestrator.core.trial import FinishedTrial, canonical
 from orchestrator.storage.tracking import reader
 from orchestrator.storage.tracking.errors import (
     ContentRefused,
@@ -39,10 +39,9 @@ from orchestrator.storage.tracking.run_content import (
     SOURCE_TAGS,
     TRIAL_TAGS,
     RunContent,
-    environment_digest,
     run_content,
 )
-from orchestrator.storage.tracking.trial_table import TABLE_FILE, TrialTable, write_table
+from orchestrator.storage.tracking.trial_table import TABLE_FILE, write_table
 from orchestrator.storage.tracking.ui_views import view_tags
 
 _NOTE_TAG = "mlflow.note.content"
@@ -82,9 +81,11 @@ class Writer:
         return MlflowStore(self._uri, create=True)
 
     def answer(self, method: str, *arguments: Any) -> Any:
-        """Return the result of a method, or the error in its place."""
+        """Return the result of a method, or of a reader's function, or the error in its place."""
         try:
-            return getattr(self, method)(*arguments)
+            if hasattr(self, method):
+                return getattr(self, method)(*arguments)
+            return getattr(reader, method)(self._uri, *arguments)
         except (TrackingError, LeaseHeld, SweepNotFound) as error:
             _log.warning("%s", error)
             return error
@@ -97,22 +98,10 @@ class Writer:
                 "Its log has the whole trace; please report it",
             )
 
-    def find(self, name: str) -> Manifest | None:
-        """Return the manifest of a sweep's latest generation; None if it is new."""
-        return reader.find_manifest(self._uri, name)
-
-    def latest_generation(self, name: str) -> int:
-        """Return the highest generation of a sweep, of any version; 0 if it is new."""
-        return reader.latest_generation(self._uri, name)
-
     def read(self, name: str, generation: int | None) -> SweepRecord:
         """Return a sweep with all that is recorded."""
         self._update_table()  # so that neither this reading nor the next needs single runs
         return reader.read_sweep(self._uri, name, generation)
-
-    def curves(self, run_ids: Sequence[str]) -> Mapping[str, Telemetry]:
-        """Return the telemetry curves of a few trials by run id."""
-        return reader.read_curves(self._uri, run_ids)
 
     def open(self, opening: SweepOpening) -> list[FinishedTrial]:
         """Find or make the sweep's runs, take the lease, and return the trials in the store.
@@ -148,7 +137,7 @@ class Writer:
         """Write trials that have ended; what the store has already is not written again.
 
         Returns:
-            Why the store will never take some of them, by trial key; usually empty.
+            The reasons why the store will never take some of them, by trial key; usually none.
 
         Raises:
             TrackingError: the store failed; the same batch can be given again.
@@ -181,14 +170,7 @@ class Writer:
             self._beat_s = now_s
 
     def close(self, state: EndState, texts: Mapping[str, str], description: str = "") -> None:
-        """End the session: write the report and the state, and release the lease.
-
-        Args:
-            state: the state of the sweep.
-            texts: artifacts of the parent run by path.
-            description: the beginning of the parent run's page, in Markdown, of at most `TAG_LIMIT`
-                characters; "" leaves it as it is.
-        """
+        """End the session, as `Recorder.close`; a description of "" leaves that of the run."""
         self._update_table()
         for path, text in texts.items():
             self._store.write_text(self._parent, path, text)
@@ -282,12 +264,11 @@ class Writer:
     def _write_table(self) -> None:
         stored = self._stored
         stored.needs_table = True
-        table = TrialTable(stored.table + 1, tuple(stored.finished.values()))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / TABLE_FILE
-            write_table(path, table)
+            write_table(path, stored.table + 1, stored.finished.values())
             self._store.write_file(self._parent, path)
-        stored.table, stored.late, stored.needs_table = table.number, 0, False
+        stored.table, stored.late, stored.needs_table = stored.table + 1, 0, False
 
     def _record_one(self, trial: FinishedTrial) -> None:
         key = trial.key
@@ -297,7 +278,7 @@ class Writer:
         content = run_content(self._manifest().identity, trial)
         tags = {**content.tags, TABLE_TAG: str(self._stored.table + 1)}
         content = replace(content, tags=tags)
-        self._keep_environment(trial)
+        self._keep_environment(tags["environment"], trial.outcome.environment)
         run_id = stored.run_id if stored else ""
         if key in self._stored.unfinished:
             run_id = self._stored.unfinished[key].run_id
@@ -357,10 +338,10 @@ class Writer:
             self._store.log_dataset(run.run_id, content.dataset)
         self._store.set_status(run.run_id, content.status, content.end_ms)
 
-    def _keep_environment(self, trial: FinishedTrial) -> None:
-        path = f"{_ENVIRONMENTS}/{environment_digest(trial)}.json"
-        if trial.outcome.environment and path not in self._environments:
-            self._store.write_text(self._parent, path, canonical(trial.outcome.environment))
+    def _keep_environment(self, digest: str, environment: reader.Environment) -> None:
+        path = f"{_ENVIRONMENTS}/{digest}.json"
+        if environment and path not in self._environments:
+            self._store.write_text(self._parent, path, canonical(environment))
             self._environments.add(path)
 
 

@@ -69,7 +69,7 @@ def test_what_has_not_begun_has_the_state_of_reports(tmp_path: Path) -> None:
         journal.append(SweepOpened(IDENTITY, {}))
     text = "quickstart: stopped before it began; resume with the same run command\n"
     assert describe_sweeps(tmp_path, None) == text
-    with lock.hold(folder.path):
+    with folder.lock():
         assert describe_sweeps(tmp_path, None).startswith("quickstart: starting (")
     with Journal(folder.generation(1)) as journal:
         journal.append(SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))

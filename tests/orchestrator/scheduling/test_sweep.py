@@ -81,12 +81,10 @@ class Store:
     def __exit__(self, *_: object) -> None:
         """Nothing to close."""
 
-    def find(self, name: str) -> Manifest | None:
-        assert name == "sweep"
-        return self.stored_sweep
-
-    def latest_generation(self, name: str) -> int:
-        return self.stored_sweep.identity.generation if self.stored_sweep else 0
+    def find(self, name: str, *, fresh: bool) -> tuple[int, Manifest | None]:
+        assert (name, fresh) == ("sweep", False)
+        stored = self.stored_sweep
+        return (stored.identity.generation, stored) if stored else (0, None)
 
     def open(self, opening: SweepOpening) -> list[FinishedTrial]:
         self.stored_sweep = opening.manifest

@@ -21,7 +21,7 @@ from orchestrator.cli.ui import view_of
 from orchestrator.storage.tracking.address import artifact_root, shown, tracking_uri
 from orchestrator.storage.tracking.errors import StoreMissing, TrackingError
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
-from orchestrator.storage.tracking.reader import find_manifest, list_sweeps, read_sweep
+from orchestrator.storage.tracking.reader import find, list_sweeps, read_sweep
 from orchestrator.storage.tracking.ui_views import view_link, view_tags
 from orchestrator.storage.tracking.writer import Writer
 from tests.orchestrator.sample_sweeps import (
@@ -52,7 +52,7 @@ def test_a_home_with_a_hostile_name(tmp_path: Path) -> None:
 
 
 def test_reading_makes_no_store(tmp_path: Path) -> None:
-    assert find_manifest(address(tmp_path), "quickstart") is None
+    assert find(address(tmp_path), "quickstart") == (0, None)
     with pytest.raises(StoreMissing, match=r"mlflow.db: expected a SQLite file, .*Run a"):
         read_sweep(address(tmp_path), "quickstart")
     assert list(tmp_path.iterdir()) == []

@@ -21,14 +21,13 @@ from orchestrator.storage.tracking.errors import (
 )
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
 from orchestrator.storage.tracking.reader import (
-    find_manifest,
-    latest_generation,
+    find,
     list_sweeps,
     read_curves,
     read_sweep,
 )
 from orchestrator.storage.tracking.run_content import run_content
-from orchestrator.storage.tracking.trial_table import TrialTable, read_table, write_table
+from orchestrator.storage.tracking.trial_table import read_table, write_table
 from tests.orchestrator.sample_sweeps import (
     IDENTITY,
     PORTABLE,
@@ -189,7 +188,7 @@ def test_columns_are_those_of_search_runs(tmp_path: Path) -> None:
     other = replace(trial, trial=replace(trial.trial, key="k", config={**config, "mixed": "auto"}))
     path = tmp_path / "trials.parquet"
     rows = [replace(trial, run_id="a"), replace(other, run_id="b"), replace(failed(1), run_id="c")]
-    write_table(path, TrialTable(7, rows))
+    write_table(path, 7, rows)
     first, second, third = pq.read_table(path).to_pylist()
     assert first["params.units"] == str(2**70)
     assert (first["params.mixed"], second["params.mixed"]) == ("1", "auto")
@@ -204,9 +203,9 @@ def test_columns_are_those_of_search_runs(tmp_path: Path) -> None:
     assert (first["metrics.loss"], first["metrics.step_ms"]) == (float("inf"), 2.5)
     assert (first["status"], third["status"]) == ("FINISHED", "FAILED")
     assert (third["metrics.step_ms"], str(first["start_time"].tzinfo)) == (None, "UTC")
-    back = read_table(path)
+    number, back = read_table(path)
     clean = replace(trial, outcome=replace(trial.outcome, node="läss ?"))
-    assert (back.number, back.trials[0], back.trials[0].run_id) == (7, clean, "a")
+    assert (number, back[0], back[0].run_id) == (7, clean, "a")
 
 
 def change_column(path: Path, change: Callable[[str], str]) -> None:
@@ -280,7 +279,7 @@ def test_a_store_of_another_version_is_refused(
     assert [run.name for run in list_sweeps(address(home))] == ["quickstart"]
     with writer(home) as opened:  # as --fresh does
         assert opened.open(opening(replace(IDENTITY, generation=2))) == []
-    assert latest_generation(address(home), "quickstart") == 2
+    assert find(address(home), "quickstart", fresh=True) == (2, None)
 
 
 def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
@@ -338,8 +337,8 @@ def test_generations_are_separate(home: Path) -> None:
     assert len(read_sweep(address(home), "quickstart", 1).trials) == 1
     assert len(read_sweep(address(home), "quickstart#1").trials) == 1
     assert [run.name for run in list_sweeps(address(home))] == ["quickstart#2", "quickstart"]
-    assert find_manifest(address(home), "quickstart") == opening(second).manifest
-    assert find_manifest(address(home), "another") is None
+    assert find(address(home), "quickstart") == (2, opening(second).manifest)
+    assert find(address(home), "another") == (0, None)
     with pytest.raises(SweepNotFound, match=r"quickstart#3.*quickstart#1, quickstart#2"):
         read_sweep(address(home), "quickstart", 3)
     with pytest.raises(SweepNotFound, match=r"'quikstart' in sqlite.*nearest there: quickstart"):
