@@ -7,8 +7,7 @@ the same order from the same initial weights. rnnsweep's arms are whole trials t
 workloads`; each is paired with a bare Keras script of the same backend and layer, and the fused
 ones with a hand-written PyTorch loop over `nn.LSTM`. Every contender is a process of its own that
 stays warm. In each round both sides of a pair run one right after the other, pairs and sides in a
-seeded random order. Ratios are taken within pairs. A pair is measured again if others loaded the
-machine meanwhile.
+seeded random order. Ratios are taken within pairs.
 
 Targets: an arm at most 1.03 × its bare Keras script, torch/fused at most 1.05 × the hand-written
 loop. If the interval covers the target, the verdict is inconclusive.
@@ -34,7 +33,6 @@ from tests.benchmarks.contenders.pairs import (
     Asked,
     Pair,
     ask,
-    ask_quietly,
     opened,
     write_question,
 )
@@ -61,7 +59,7 @@ def main() -> None:
         order = random.Random(0)
         for number in range(options.rounds + 1):
             for pair in order.sample(pairs, k=len(pairs)):
-                asked = ask_quietly(pair, order) if number else ask(pair, order)
+                asked = ask(pair, order)
                 _print_progress(f"round {number}" if number else "warm-up", pair, asked)
                 if number:
                     answers[pair.arm.implementation].append(asked)
@@ -92,9 +90,7 @@ def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for name in ("loss", "val_loss"):
         low, high = (edge(row[name][at] for row in rows) for at, edge in enumerate((min, max)))
         lines.append(f"{name}: {low:.6f} to {high:.6f} over all contenders and rounds")
-    busy_cpus = max(row["neighbours_cpus"] for row in rows)
-    lines.append(f"{rows[0]['rounds']} rounds; others kept at most {busy_cpus:.2f} CPUs busy")
-    return lines
+    return [*lines, f"{rows[0]['rounds']} rounds"]
 
 
 def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
@@ -115,7 +111,6 @@ def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
         "high": ratio.high if ratio else None,
         "to_reach": pair.at_most,
         "verdict": _verdict(ratio, pair.at_most),
-        "neighbours_cpus": max(asked.neighbours_cpus for asked in answers),
         **{name: (min(both), max(both)) for name, both in values.items()},
     }
 
@@ -130,7 +125,7 @@ def _verdict(ratio: Estimate | None, at_most: float) -> str:
 def _print_progress(when: str, pair: Pair, asked: Asked) -> None:
     print(
         f"{when}: {pair.arm.name} {asked.arm.step_ms:.2f} ms, {pair.reference.name}"
-        f" {asked.reference.step_ms:.2f} ms; others kept {asked.neighbours_cpus:.2f} CPUs busy",
+        f" {asked.reference.step_ms:.2f} ms",
         file=sys.stderr,
         flush=True,
     )

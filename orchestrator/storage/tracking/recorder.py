@@ -111,11 +111,7 @@ class Recorder:
             SweepNotFound: the store has none of that name and generation.
             NotRecorded: it did not answer in `timeout_s`.
         """
-        try:
-            return self._call("read", name, generation, timeout_s=timeout_s)
-        except TimeoutError as error:
-            self._is_silent = True
-            raise NotRecorded(0, f"no answer in {timeout_s:.0f} s") from error
+        return self._call("read", name, generation, timeout_s=timeout_s)
 
     def curves(
         self, run_ids: Sequence[str], *, timeout_s: float | None = None
@@ -123,8 +119,7 @@ class Recorder:
         """Return the telemetry curves of a few trials by run id; {} if that takes too long."""
         try:
             return self._call("read_curves", tuple(run_ids), timeout_s=timeout_s)
-        except TimeoutError:
-            self._is_silent = True
+        except NotRecorded:
             return {}
 
     def open(self, opening: SweepOpening) -> list[FinishedTrial]:
@@ -188,8 +183,8 @@ class Recorder:
         self.drain(timeout_s)
         try:
             self._call("close", state, texts, description, timeout_s=timeout_s)
-        except (TrackingError, TimeoutError) as error:
-            raise NotRecorded(0, str(error) or f"no answer in {timeout_s:.0f} s") from error
+        except TrackingError as error:
+            raise NotRecorded(0, str(error)) from error
         with self._change:
             self._is_open = False
 
@@ -201,7 +196,11 @@ class Recorder:
                 raise RuntimeError("the recorder was closed")
             self._calls.append((answer, method, arguments))
             self._change.notify_all()
-        return answer.result(timeout_s)
+        try:
+            return answer.result(timeout_s)
+        except TimeoutError as error:
+            self._is_silent = True
+            raise NotRecorded(0, f"no answer in {timeout_s:.0f} s") from error
 
     # The rest runs in the recorder's thread.
 

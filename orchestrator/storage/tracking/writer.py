@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import FinishedTrial, canonical
+from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical
 from orchestrator.storage.tracking import reader
 from orchestrator.storage.tracking.errors import (
     ContentRefused,
@@ -31,7 +31,6 @@ from orchestrator.storage.tracking.records import (
     TAG_LIMIT,
     EndState,
     Lease,
-    Manifest,
     SweepOpening,
 )
 from orchestrator.storage.tracking.run_content import (
@@ -67,7 +66,7 @@ class Writer:
     def __init__(self, tracking_uri: str, artifact_root: Path | None) -> None:
         self._uri = tracking_uri
         self._artifact_root = artifact_root
-        self._opening: SweepOpening | None = None
+        self._opening: SweepOpening  # from `open` on
         self._holds_lease = False
         self._parent = ""
         self._experiment = ""
@@ -113,10 +112,10 @@ class Writer:
             WrongVersion: another version of rnnsweep wrote what the store has of it.
             TrackingError: the store cannot be reached or used.
         """
-        identity = opening.manifest.identity
         self._opening = opening
-        self._experiment = self._store.experiment(identity.name) or self._store.create_experiment(
-            identity.name, self._artifact_root
+        name = self._identity.name
+        self._experiment = self._store.experiment(name) or self._store.create_experiment(
+            name, self._artifact_root
         )
         parent = self._find_parent()
         if parent is None:
@@ -126,7 +125,7 @@ class Writer:
         self._parent = parent.run_id
         claimed_s = self._claim(parent)
         self._stored = reader.read_trials(self._store, parent)
-        self._describe(opening)
+        self._describe()
         self._confirm(claimed_s)
         for run in self._stored.doubles:
             _log.warning("run %s doubles trial %s: deleted", run.run_id, run.tags["trial_key"])
@@ -186,17 +185,16 @@ class Writer:
         self._holds_lease = False
         self._store.analyse()
 
-    def _manifest(self) -> Manifest:
-        if self._opening is None:
-            raise RuntimeError("open() comes first")
-        return self._opening.manifest
+    @property
+    def _identity(self) -> SweepIdentity:
+        return self._opening.manifest.identity
 
     def _find_parent(self) -> StoredRun | None:
-        query = f"tags.generation = '{self._manifest().identity.generation}'"
+        query = f"tags.generation = '{self._identity.generation}'"
         return reader.first_parent(self._store.search([self._experiment], query))
 
     def _create_parent(self) -> StoredRun:
-        identity, now_s = self._manifest().identity, time.time()
+        identity, now_s = self._identity, time.time()
         tags = {
             **SOURCE_TAGS,
             "sweep": identity.label,
@@ -213,7 +211,6 @@ class Writer:
 
     def _lease(self, now_s: float) -> dict[str, str]:
         """Return the tag of a lease of this driver that begins now."""
-        assert self._opening is not None
         return {LEASE_TAG: LEASE.dump(Lease(self._opening.owner, now_s + LEASE_S))}
 
     def _claim(self, parent: StoredRun) -> float:
@@ -239,22 +236,20 @@ class Writer:
         if not self._stored.finished and not self._stored.unfinished:
             self._store.delete_run(self._parent)
         self._holds_lease = False
-        label = self._manifest().identity.label
-        raise LeaseHeld(label, "another driver", time.time() + LEASE_S)
+        raise LeaseHeld(self._identity.label, "another driver", time.time() + LEASE_S)
 
     def _refuse_other(self, parent: StoredRun, now_s: float) -> None:
-        assert self._opening is not None
         lease = reader.lease_of(self._store, parent)
         if lease.owner != self._opening.owner and lease.is_held(now_s):
             self._holds_lease = False
-            raise LeaseHeld(self._manifest().identity.label, str(lease.owner), lease.until_s)
+            raise LeaseHeld(self._identity.label, str(lease.owner), lease.until_s)
 
-    def _describe(self, opening: SweepOpening) -> None:
+    def _describe(self) -> None:
+        opening, manifest = self._opening, self._opening.manifest
         self._store.write_text(self._parent, "spec.yaml", opening.spec_yaml)
         self._store.write_text(self._parent, "plan.json", canonical(opening.plan))
-        manifest = MANIFEST.dump(opening.manifest)
-        self._store.write_text(self._parent, MANIFEST_FILE, manifest)
-        self._store.tag_experiment(self._experiment, view_tags(self._parent, opening.manifest))
+        self._store.write_text(self._parent, MANIFEST_FILE, MANIFEST.dump(manifest))
+        self._store.tag_experiment(self._experiment, view_tags(self._parent, manifest))
         self._environments = set(self._store.texts(self._parent, _ENVIRONMENTS))
 
     def _update_table(self) -> None:
@@ -275,7 +270,7 @@ class Writer:
         stored = self._stored.finished.get(key)
         if stored is not None and _revision(stored) == _revision(trial):
             return
-        content = run_content(self._manifest().identity, trial)
+        content = run_content(self._identity, trial)
         tags = {**content.tags, TABLE_TAG: str(self._stored.table + 1)}
         content = replace(content, tags=tags)
         self._keep_environment(tags["environment"], trial.outcome.environment)
@@ -292,28 +287,15 @@ class Writer:
 
     def _create_run(self, key: str, content: RunContent) -> StoredRun:
         """Make the run, unless an earlier request whose answer was lost has made it."""
-        tags = {PARENT_TAG: self._parent, **content.tags}
-        for last_try in (False, True):
-            if key in self._unsure:
-                query = f"{reader.trials_of(self._parent)} and tags.trial_key = '{key}'"
-                for run in self._store.search([self._experiment], query):
-                    self._unsure.discard(key)
-                    return run
-            self._unsure.add(key)
-            try:
-                run_id = self._store.create_run(
-                    self._experiment, content.name, content.start_ms, tags
-                )
-            except TrackingError as error:
-                if last_try:
-                    raise
-                _log.warning("looking for a run whose creation failed: %s", error)
-            else:
-                self._unsure.discard(key)
-                return StoredRun(
-                    run_id, self._experiment, content.name, "RUNNING", content.start_ms, tags
-                )
-        raise AssertionError("unreachable")
+        experiment, tags = self._experiment, {PARENT_TAG: self._parent, **content.tags}
+        if key in self._unsure:
+            query = f"{reader.trials_of(self._parent)} and tags.trial_key = '{key}'"
+            for run in self._store.search([experiment], query):
+                return run
+        self._unsure.add(key)
+        run_id = self._store.create_run(experiment, content.name, content.start_ms, tags)
+        self._unsure.discard(key)
+        return StoredRun(run_id, experiment, content.name, "RUNNING", content.start_ms, tags)
 
     def _fill(self, run: StoredRun, content: RunContent) -> None:
         """Write the content of a run. Its status is set last, so that a partial one is noticed."""

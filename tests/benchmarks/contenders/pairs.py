@@ -7,13 +7,11 @@ import os
 import random
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from tests.gpu.lab import Lab
 from tests.gpu.sizes import FULL
@@ -36,7 +34,6 @@ _GPU = (
 )
 IMPLEMENTATIONS: dict[Device, tuple[str, ...]] = {"cpu": _CPU, "gpu": _GPU}
 _SEED = 0
-_QUIET_CPUS, _TRIES = 0.1, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +102,8 @@ class Arm:
     def __init__(self, implementation: str, question: Question) -> None:
         self.implementation, self.name = implementation, f"rnnsweep {implementation}"
         self.facts: dict[str, Any] = {}
-        self._question, self._backend = question, implementation.partition("/")[0]
-        self._lab = Lab(question.device, FULL, [self._backend], scratch=question.data.parent)
+        self._question, backend = question, implementation.partition("/")[0]
+        self._lab = Lab(question.device, FULL, [backend], scratch=question.data.parent)
         self._lab.__enter__()
 
     def answer(self) -> Answer:
@@ -119,11 +116,6 @@ class Arm:
         self.facts = dict(trial.facts)
         epochs_s = [event.seconds for event in events if isinstance(event, Epoch)]
         return _answer(epochs_s, trial.metrics, self._question)
-
-    @property
-    def pid(self) -> int:
-        """The process whose CPU time belongs to this side."""
-        return self._lab.pid(self._backend)
 
     def close(self) -> None:
         """End the trainer."""
@@ -162,11 +154,6 @@ class Script:
         metrics = json.loads(line)
         return _answer(metrics.pop("epochs_s"), metrics, self._question)
 
-    @property
-    def pid(self) -> int:
-        """The process whose CPU time belongs to this side."""
-        return self._process.pid
-
     def close(self) -> None:
         """End the script."""
         self._process.kill()
@@ -194,11 +181,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Both answers of a pair, and the larger number of CPUs that others kept busy."""
+    """Both answers of a pair."""
 
     arm: Answer
     reference: Answer
-    neighbours_cpus: float
 
     @property
     def ratio(self) -> float:
@@ -214,34 +200,8 @@ def opened(implementation: str, question: Question) -> Pair:
     return Pair(arm, Script("bare_keras", implementation, question), at_most=1.03)
 
 
-def ask_quietly(pair: Pair, order: random.Random) -> Asked:
-    """Measure again while others load the machine; return the try with the least load."""
-    tries: list[Asked] = []
-    while not tries or (tries[-1].neighbours_cpus > _QUIET_CPUS and len(tries) < _TRIES):
-        tries.append(ask(pair, order))
-    return min(tries, key=lambda asked: asked.neighbours_cpus)
-
-
 def ask(pair: Pair, order: random.Random) -> Asked:
-    """Measure both sides of a pair, one right after the other."""
-    contenders: list[Arm | Script] = [pair.arm, pair.reference]
-    answers, busy_cpus = {}, []
-    for contender in order.sample(contenders, k=2):
-        process = psutil.Process(contender.pid)
-        began_s, busy_s, own_s = time.perf_counter(), _busy_s(), _own_s(process)
-        answers[contender.name] = contender.answer()
-        seconds = time.perf_counter() - began_s
-        busy_cpus.append((_busy_s() - busy_s - (_own_s(process) - own_s)) / seconds)
-    return Asked(answers[pair.arm.name], answers[pair.reference.name], max(busy_cpus))
-
-
-def _busy_s() -> float:
-    times = psutil.cpu_times()._asdict()
-    idle = times["idle"] + times.get("iowait", 0.0)
-    inside = times.get("guest", 0.0) + times.get("guest_nice", 0.0)  # counted as user as well
-    return float(sum(times.values()) - idle - inside)
-
-
-def _own_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
+    """Measure both sides of a pair in a random order, one right after the other."""
+    sides: list[Arm | Script] = [pair.arm, pair.reference]
+    answers = {side.name: side.answer() for side in order.sample(sides, k=2)}
+    return Asked(answers[pair.arm.name], answers[pair.reference.name])

@@ -8,7 +8,8 @@ import sqlite3
 import threading
 import time
 import zlib
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -32,7 +33,7 @@ from tests.orchestrator.sample_sweeps import (
     fresh_home,
     opening,
 )
-from tests.orchestrator.storage.tracking.recording import new_writer, record
+from tests.orchestrator.storage.tracking.recording import record
 
 
 def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
@@ -62,6 +63,7 @@ def test_reading_makes_no_store(tmp_path: Path) -> None:
     ("uri", "reason"),
     [
         ("sqlite:////proc/nowhere/mlflow.db", "nowhere"),
+        ("sqlite:///{}/no.db", "file is not a database"),
         ("http://127.0.0.1:9", "127.0.0.1:9"),
         ("postgresql://me:secret@127.0.0.1:9/db", "postgresql"),
         ("gopher://x", "gopher"),
@@ -69,21 +71,16 @@ def test_reading_makes_no_store(tmp_path: Path) -> None:
     ],
 )
 def test_a_store_that_cannot_be_used_is_reported_soon(
-    uri: str, reason: str, monkeypatch: pytest.MonkeyPatch
+    uri: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    (tmp_path / "no.db").write_text("this is not a database, " * 100)
     started_s = time.monotonic()
     with pytest.raises(TrackingError, match="expected a working store, received") as caught:
-        Writer(uri, None).open(opening())
+        Writer(uri.format(tmp_path), None).open(opening())
     assert reason in str(caught.value)
     assert "secret" not in str(caught.value)
     assert time.monotonic() - started_s < 10
-
-
-def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "mlflow.db").write_text("this is not a database, " * 100)
-    with pytest.raises(TrackingError, match="file is not a database"):
-        new_writer(tmp_path).open(opening())
 
 
 @pytest.mark.parametrize(
@@ -99,22 +96,42 @@ def test_allowed_hosts_are_advised_by_the_status_code(
     status: int, text: str, is_advised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with refusing(status, text) as (store, _), pytest.raises(TrackingError) as caught:
+        store.run("1403")
+    assert ("--allowed-hosts" in str(caught.value)) == is_advised
+
+
+def test_the_creation_of_a_run_is_requested_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A retried request whose first answer was only late would make a second run."""
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    with refusing(500, "busy") as (store, requests):
+        for request in (lambda: store.run("1"), lambda: store.create_run("1", "name", 0, {})):
+            with pytest.raises(TrackingError):
+                request()
+    assert requests == ["GET", "GET", "POST"]
+
+
+@contextmanager
+def refusing(status: int, text: str) -> Iterator[tuple[MlflowStore, list[str]]]:
+    """Yield a store whose server refuses everything, and the methods of the requests."""
+    requests: list[str] = []
 
     class Refusing(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            requests.append(self.command)
             self.send_response(status)
             self.end_headers()
             self.wfile.write(text.encode())
+
+        do_POST = do_GET  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        with pytest.raises(TrackingError) as caught:
-            MlflowStore(f"http://127.0.0.1:{server.server_port}").run("1403")
+        yield MlflowStore(f"http://127.0.0.1:{server.server_port}"), requests
         server.shutdown()
-    assert ("--allowed-hosts" in str(caught.value)) == is_advised
 
 
 def test_a_deleted_experiment_is_reported_with_the_way_back(home: Path) -> None:

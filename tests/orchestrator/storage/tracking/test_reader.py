@@ -39,7 +39,6 @@ from tests.orchestrator.sample_sweeps import (
 )
 from tests.orchestrator.storage.tracking.recording import (
     children,
-    new_writer,
     parent,
     record,
     runs,
@@ -99,21 +98,11 @@ def test_what_is_recorded_later_is_read_from_its_runs(home: Path, runs_read: lis
         assert runs_read == []
         assert trials(home) == [finished(0), retried, finished(2), late]
         assert sorted(runs_read) == sorted([late.key, retried.key])
-        opened.close("complete", {})
+        opened._holds_lease = False  # it is killed
+    assert record(home, finished(4)) == [finished(0), retried, finished(2), late]
     runs_read.clear()
-    assert trials(home) == [finished(0), retried, finished(2), late]
+    assert trials(home) == [finished(0), retried, finished(2), late, finished(4)]
     assert runs_read == []
-
-
-def test_a_driver_that_was_killed_leaves_nothing_out(home: Path) -> None:
-    record(home, finished(0))
-    killed = new_writer(home)
-    killed.open(opening())
-    killed.record([finished(1), finished(0, attempt=2)])
-    with writer(home) as opened:
-        assert sorted(trial.block for trial in opened.open(opening())) == [0, 1]
-        opened.record([finished(2)])
-    assert trials(home) == [finished(0, attempt=2), finished(1), finished(2)]
 
 
 def test_a_deleted_run_is_left_out_and_can_be_recorded_again(home: Path) -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -41,13 +38,8 @@ from tests.orchestrator.sample_sweeps import (
 TRIALS = [finished(block) for block in range(40)]
 
 
-@pytest.fixture(autouse=True)
-def no_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-
-
-def recorder(home: Path, uri: str | None = None) -> Recorder:
-    return Recorder(uri or address(home), home, home / "recorder.log")
+def recorder(home: Path) -> Recorder:
+    return Recorder(address(home), home, home / "recorder.log")
 
 
 def recorded(home: Path) -> list[tuple[str, str]]:
@@ -138,6 +130,34 @@ def test_trials_that_the_store_refuses_are_reported_and_block_no_others(
         opened.drain(10)
         assert opened.refused == {TRIALS[1].key: "no"}
         opened.close("complete", {})
+
+
+def test_what_a_store_that_is_down_lacks_is_recorded_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded: list[FinishedTrial] = []
+    is_down = threading.Event()
+    is_down.set()
+
+    def answer(method: str, *arguments: Any) -> Any:
+        if method == "record":
+            if is_down.is_set():
+                raise TrackingError("a store", "an answer", "none", "Wait")
+            recorded.extend(arguments[0])
+            return {}
+        return None
+
+    pretend(monkeypatch, answer)
+    with recorder(tmp_path) as opened:
+        opened.open(opening())
+        opened.put(TRIALS[0])
+        with pytest.raises(NotRecorded, match=r"1 finished trial is safe .*received none\. Wait"):
+            opened.drain(0.2)
+        assert isinstance(opened.trouble, TrackingError)
+        is_down.clear()
+        opened.close("complete", {})
+        assert opened.trouble is None
+    assert recorded == TRIALS[:1]
 
 
 def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
@@ -233,110 +253,6 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
     expect_once(tmp_path, TRIALS[:1])
     (parent,) = MlflowStore(address(tmp_path)).search(["1"], "tags.generation = '1'")
     assert (parent.tags["state"], LEASE.load(parent.tags["lease"], "")) == ("stopped", Lease())
-
-
-class Proxy(ThreadingHTTPServer):
-    """A proxy before the server, which loses answers, or everything, on demand."""
-
-    def __init__(self, port: int, server_port: int) -> None:
-        self.server_port_behind = server_port
-        self.answers_to_lose = 0
-        self.is_down = False
-        super().__init__(("127.0.0.1", port), _Forwarder)
-
-
-class _Forwarder(BaseHTTPRequestHandler):
-    server: Proxy
-
-    def do_GET(self) -> None:
-        if self.server.is_down:
-            self.close_connection = True
-            return
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        upstream = http.client.HTTPConnection("127.0.0.1", self.server.server_port_behind)
-        headers = {key: value for key, value in self.headers.items() if key != "Host"}
-        upstream.request(self.command, self.path, body, headers)
-        answer = upstream.getresponse()
-        content = answer.read()
-        if self.path.endswith("runs/create") and self.server.answers_to_lose > 0:
-            self.server.answers_to_lose -= 1
-            self.close_connection = True
-            return
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.headers.get("Content-Type", ""))
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@contextmanager
-def server(home: Path, port: int) -> Iterator[None]:
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--backend-store-uri", address(home), "--workers", "1"]
-    command += ["--artifacts-destination", str(home / "mlartifacts")]
-    environ = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    with (
-        (home / "server.log").open("w") as log,
-        subprocess.Popen(
-            command, env=environ, stdout=log, stderr=log, start_new_session=True
-        ) as it,
-    ):
-        try:
-            wait_until(lambda: _listens(port), 60)
-            yield
-        finally:
-            os.killpg(it.pid, signal.SIGTERM)
-
-
-@pytest.mark.full
-def test_a_server_that_loses_an_answer_and_then_goes_away(home: Path) -> None:
-    port, behind = _free_port(), _free_port()
-    with recorder(home, f"http://127.0.0.1:{port}") as opened, server(home, behind):
-        with pytest.raises(TrackingError, match=f"127.0.0.1:{port}.*received"):
-            opened.open(opening())
-        with Proxy(port, behind) as proxy:
-            threading.Thread(target=proxy.serve_forever, daemon=True).start()
-            opened.open(opening())
-            proxy.answers_to_lose = 1
-            bad = finished(50, metrics={"loss": float("nan"), "m": float("inf")})
-            for trial in [*TRIALS[:3], bad, failed(60)]:
-                opened.put(trial)
-            opened.drain(60)
-            assert proxy.answers_to_lose == 0
-            expect_once(home, [*TRIALS[:3], bad, failed(60)])
-
-            proxy.is_down = True
-            opened.put(TRIALS[3])
-            with pytest.raises(NotRecorded, match=r"1 finished trial is safe in the journal"):
-                opened.drain(1.0)
-            assert isinstance(opened.trouble, TrackingError)
-            proxy.is_down = False
-            opened.close("complete", {"report.md": "# done"})
-            read = opened.read("quickstart")
-            assert (read.state, len(read.trials)) == ("complete", 6)
-            assert list(home.glob("mlartifacts/**/trials.parquet"))  # read through the server
-            first = TRIALS[0]
-            (run_id,) = (trial.run_id for trial in read.trials if trial.key == first.trial.key)
-            assert opened.curves([run_id]) == {}
-            proxy.shutdown()
-    assert "View run" not in (home / "recorder.log").read_text()
-    expect_once(home, [*TRIALS[:4], bad, failed(60)])
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _runs(pid: int) -> bool:

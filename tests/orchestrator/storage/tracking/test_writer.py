@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -61,11 +60,10 @@ def test_a_creation_whose_answer_is_lost_makes_one_run(
             create(*args, **kwargs)
             return _break()
 
-        monkeypatch.setattr(MlflowStore, "create_run", lose_the_answer)
-        opened.record([finished(0)])
-        monkeypatch.setattr(MlflowStore, "create_run", _break)
-        with pytest.raises(TrackingError):
-            opened.record([finished(1)])
+        for block, breaking in enumerate((lose_the_answer, _break)):
+            monkeypatch.setattr(MlflowStore, "create_run", breaking)
+            with pytest.raises(TrackingError):
+                opened.record([finished(block)])
         monkeypatch.undo()
         opened.record([finished(0), finished(1)])
     assert [run.data.tags["block"] for run in children(home)] == ["0", "1"]
@@ -223,27 +221,27 @@ def test_the_heartbeat_renews_the_lease(home: Path, monkeypatch: pytest.MonkeyPa
     assert lease() == Lease()
 
 
-def test_of_two_drivers_at_once_one_opens(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.storage.tracking.writer._SETTLE_S", 0.5)
-    together = threading.Barrier(2)
-    results: list[object] = []
+@pytest.mark.parametrize("makes_a_run", [True, False])
+def test_of_two_drivers_at_once_one_opens(
+    home: Path, monkeypatch: pytest.MonkeyPatch, makes_a_run: bool
+) -> None:
+    """Both see no run, or a free lease, and write; the one that settles later gives way."""
 
-    def drive(owner: Owner) -> None:
-        opened = new_writer(home)
-        together.wait()
-        try:
-            opened.open(opening(owner=owner))
-            results.append(owner)
-        except (LeaseHeld, TrackingError) as error:
-            results.append(error)
+    def overtake(seconds: float) -> None:
+        store, lease = MlflowStore(address(home)), Lease(other_owner(), time.time() + LEASE_S)
+        tags = {"generation": "1", "lease": LEASE.dump(lease)}
+        if makes_a_run:
+            store.create_run(parent(home).info.experiment_id, "quickstart", 1, tags)
+        else:
+            store.log(parent(home).info.run_id, tags=tags)
 
-    threads = [threading.Thread(target=drive, args=[o]) for o in (Owner.here(), other_owner())]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(type(result).__name__ for result in results) == ["LeaseHeld", "Owner"]
+    if not makes_a_run:
+        record(home)
+    monkeypatch.setattr(time, "sleep", overtake)
+    with pytest.raises(LeaseHeld):
+        new_writer(home).open(opening())
     assert len(runs(home)) == 1
+    assert parent(home).info.start_time == 1 or not makes_a_run
 
 
 def _break(*_: Any, **__: Any) -> Any:
