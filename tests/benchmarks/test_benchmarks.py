@@ -11,13 +11,7 @@ import pytest
 from orchestrator.spec import parse
 from orchestrator.storage.home import SweepFolder
 from tests.benchmarks.trusting import hog, real, synthetic, workload
-from tests.benchmarks.trusting.findings import Notebook, fewest_by_chance, most_by_chance
-
-
-def test_limits_of_counts_by_chance() -> None:
-    assert fewest_by_chance(30, 0.95) == 25
-    assert fewest_by_chance(400, 0.95) == 369
-    assert most_by_chance(400, 0.05) == 31
+from tests.benchmarks.trusting.findings import Notebook
 
 
 def test_drawn_noise_has_the_autocorrelation_of_the_recorded_one() -> None:

@@ -92,13 +92,11 @@ def _judge(
         f" stays {' or '.join(right)}",
         f"without it {verdicts[0]}, with it {verdicts[1]}",
         sum(marked) >= _NOTICED * len(marked) and all(verdict in right for verdict in verdicts),
-        (
-            f"without it: {sum(quiet['disturbed'])} of {len(quiet['disturbed'])} trials marked;"
-            f" speed-up {ratio_text(quiet)}",
+        [
+            f"without it: {sum(quiet['disturbed'])} trials marked; speed-up {ratio_text(quiet)}",
             f"with it: {sum(marked)} of {len(marked)} trials during the hog marked, and {others} of"
-            f" {len(loud['disturbed']) - len(marked)} others; speed-up {ratio_text(loud)}"
-            f"{', of undisturbed rounds only' if loud['quiet_only'] else ''}",
-        ),
+            f" {len(loud['disturbed']) - len(marked)} others; speed-up {ratio_text(loud)}",
+        ],
     )
 
 

@@ -20,7 +20,7 @@ from tests.benchmarks import rig
 from tests.benchmarks.trusting.findings import Notebook
 
 FUSED = "torch/fused"
-SMALL: Mapping[str, Any] = {
+SMALL: dict[str, Any] = {
     "dataset": "digits",
     "cell": "lstm",
     "layers": 1,
@@ -31,7 +31,7 @@ SMALL: Mapping[str, Any] = {
     "validation_samples": 64,
     "epochs": 2,
 }
-QUICK_SLICES: Mapping[str, Any] = {"mode": "timing", "slices": [12, 16], "slice_s": 0.03}
+QUICK_SLICES = {"mode": "timing", "slices": [12, 16], "slice_s": 0.03}
 """Slices short enough for many sweeps: ten steps of some 3 ms."""
 
 ONE_THREAD: dict[str, Any] = {"class": "cpu", "threads": 1}
@@ -46,7 +46,7 @@ class Question:
     name: str
     implementations: Sequence[str]
     blocks: int | None = 6
-    settings: Mapping[str, Any] = field(default_factory=lambda: dict(SMALL))
+    settings: dict[str, Any] = field(default_factory=lambda: SMALL)
     seed: int = 0
     hardware: str | dict[str, Any] = "cpu"
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Question:
         spec = {
             "name": self.name,
             "workload": "tests.benchmarks.trusting.workload:run",
-            "settings": dict(self.settings),
+            "settings": self.settings,
             "search": search,
             "arms": {"implementations": list(self.implementations), "hardware": [self.hardware]},
             "seed": self.seed,
