@@ -15,6 +15,7 @@ one is missed.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import random
@@ -23,22 +24,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.core.arms import Arm
-from orchestrator.core.trial import (
-    Block,
-    EpochRecord,
-    FinishedTrial,
-    Outcome,
-    Telemetry,
-    make_trial,
-)
+from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.storage.journal import Journal, SweepOpened
 from orchestrator.storage.resume import rebuild, unrecorded_trials
 from orchestrator.storage.tracking import address
-from orchestrator.storage.tracking.address import tracking_uri
 from orchestrator.storage.tracking.recorder import Recorder
 from tests.benchmarks import rig
 from tests.orchestrator.sample_hardware import on_cpu, on_gpu
@@ -48,15 +40,12 @@ _LIMITS_S = {"report, text": 5.0, "report, html": 15.0}
 _LIMIT_MIB = 1024.0
 _SEARCH = """
 import mlflow
-found = mlflow.search_runs(experiment_names=[{name!r}], max_results=50000)
-assert len(found) == {runs}, len(found)
+runs = mlflow.search_runs(experiment_names=["quickstart"], max_results=50000)
+assert len(runs) == {runs}, len(runs)
 """
 _CLIENT = "from mlflow import MlflowClient; MlflowClient().search_experiments()"
-_NAME = "report-benchmark"
-_REPEATS = 2
-_EPOCHS = 5
 _PATIENCE_S = 3600.0
-_FACTORS = {
+_IMPLEMENTATIONS = {
     "tensorflow/portable": 1.0,
     "tensorflow/portable+xla": 0.72,
     "tensorflow/portable+unroll": 1.31,
@@ -64,10 +53,10 @@ _FACTORS = {
     "torch/fused": 0.81,
 }
 _HARDWARE = {on_cpu("AMD EPYC 9354"): 1.0, on_gpu("NVIDIA H200", "AMD EPYC 9354"): 0.21}
-_ARMS = tuple(Arm(name, hardware) for hardware in _HARDWARE for name in _FACTORS)
-_IDENTITY = replace(IDENTITY, name=_NAME)
-_OTHER_METRICS, _CURVES, _SAMPLES = 26, 5, 6
-"""As many metrics without a law, and curves of so many samples, as a trial of quickstart has."""
+_ARMS = tuple(Arm(name, hardware) for hardware in _HARDWARE for name in _IMPLEMENTATIONS)
+_REPEATS = 2
+_METRICS, _EPOCHS, _CURVES, _SAMPLES = 30, 5, 5, 6
+"""As many metrics of no meaning, epochs, and curves of so many samples, as quickstart's trials."""
 
 
 def main() -> int:
@@ -81,11 +70,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="rnnsweep-report-") as scratch:
         home = (asked.store or Path(scratch) / "home").resolve()
         trials = _record(home, asked.trials // (len(_ARMS) * _REPEATS))
-        report = ["-m", "orchestrator", "report", _NAME, "-o"]
+        report = ["-m", "orchestrator", "report", "quickstart", "-o"]
         commands = {
             "report, text": [*report, f"{scratch}/report.txt"],
             "report, html": [*report, f"{scratch}/report.html"],
-            "mlflow.search_runs": ["-c", _SEARCH.format(name=_NAME, runs=trials + 1)],
+            "mlflow.search_runs": ["-c", _SEARCH.format(runs=trials + 1)],
             "import mlflow and a client": ["-c", _CLIENT],
         }
         runs: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
@@ -116,7 +105,7 @@ def main() -> int:
 def _environ(home: Path) -> dict[str, str]:
     environ = {**os.environ, "RNNSWEEP_HOME": str(home), "PYTHONWARNINGS": "ignore"}
     address.set_defaults(environ)
-    return environ | {"MLFLOW_TRACKING_URI": tracking_uri(home, {})}
+    return environ | {"MLFLOW_TRACKING_URI": address.tracking_uri(home, {})}
 
 
 def _run(command: list[str], environ: Mapping[str, str]) -> dict[str, float]:
@@ -131,17 +120,18 @@ def _run(command: list[str], environ: Mapping[str, str]) -> dict[str, float]:
     return {"load_before": load_before, **cost}
 
 
-def _record(home: Path, configs: int) -> int:
+def _record(home: Path, blocks: int) -> int:
     """Complete the sweep in the store of `home`; return the number of its trials."""
-    with Journal(home / "sweeps" / _NAME / "1") as journal:
+    with Journal(home / "sweeps" / "quickstart" / "1") as journal:
         if journal.state is None:
-            journal.append(SweepOpened(_IDENTITY, {}))
-            for entry in rebuild(_finished(configs)):
+            journal.append(SweepOpened(IDENTITY, {}))
+            for entry in rebuild(_finished(blocks)):
                 journal.append(entry)
         state = journal.state
     assert state is not None
-    sweep = opening(_IDENTITY, arms=_ARMS, impossible=(), blocks=configs, repeats=_REPEATS)
-    with Recorder(tracking_uri(home, {}), home, home / "recorder.log") as recorder:
+    sweep = opening(arms=_ARMS, impossible=(), blocks=blocks, repeats=_REPEATS)
+    uri = address.tracking_uri(home, {})
+    with Recorder(uri, home, home / "recorder.log") as recorder:
         for trial in unrecorded_trials(state, recorder.open(sweep)):
             recorder.put(trial)
         recorder.drain(_PATIENCE_S)
@@ -149,64 +139,29 @@ def _record(home: Path, configs: int) -> int:
     return len(state.finished)
 
 
-def _finished(configs: int) -> Iterator[FinishedTrial]:
+def _finished(blocks: int) -> Iterator[FinishedTrial]:
     clock_s = 1.79e9
-    for index in range(configs):
-        chance = random.Random(index)
-        units, layers = round(16 * 16 ** chance.random()), chance.randint(1, 2)
-        block = Block(index, {"units": units, "layers": layers, "batch_size": 32})
-        for repeat in range(_REPEATS):
-            for arm in _ARMS:
-                trial = make_trial(_IDENTITY, block, arm, repeat)
-                outcome = _outcome(units, layers, arm, clock_s, random.Random(trial.key))
-                clock_s = outcome.ended_s
-                yield FinishedTrial(trial, outcome)
-
-
-def _outcome(units: int, layers: int, arm: Arm, began_s: float, chance: random.Random) -> Outcome:
-    factor = _FACTORS[arm.implementation] * _HARDWARE[arm.hardware]
-    work = units**1.2 * layers / 125
-    step_ms = (0.3 + work) * factor * math.exp(chance.gauss(0, 0.05))
-    took_s = _EPOCHS * 45 * step_ms / 1e3
-    accuracy = min(0.99, 0.7 + 0.05 * math.log(units) + chance.gauss(0, 0.01))
-    epochs = tuple(
-        EpochRecord(
-            index, took_s / _EPOCHS, took_s / 15, dict.fromkeys(names, accuracy / (index + 1))
+    for block, repeat, arm in itertools.product(range(blocks), range(_REPEATS), _ARMS):
+        chance = random.Random(f"{block} {repeat} {arm}")
+        factor = _IMPLEMENTATIONS[arm.implementation] * _HARDWARE[arm.hardware]
+        step_ms = (1 + block / 20) * factor * math.exp(chance.gauss(0, 0.05))
+        took_s, accuracy = step_ms / 5, 0.8 + 0.01 * math.log(1 + block) + chance.gauss(0, 0.01)
+        metrics = {f"metric_{index}_pct": chance.uniform(0.1, 5) for index in range(_METRICS)}
+        metrics |= {"step_ms": step_ms, "train_s": took_s, "val_accuracy": accuracy}
+        at_s = tuple(took_s * step / _SAMPLES for step in range(_SAMPLES))
+        names = [f"system/curve_{index}" for index in range(_CURVES)]
+        curves = {name: tuple(round(chance.uniform(0, 100), 3) for _ in at_s) for name in names}
+        yield finished(
+            block,
+            arm,
+            repeat,
+            _EPOCHS,
+            started_s=clock_s,
+            ended_s=clock_s + took_s,
+            metrics=metrics,
+            telemetry=Telemetry("rapl", "cpu_package", other_trainers=0, at_s=at_s, curves=curves),
         )
-        for names in [("accuracy", "loss", "val_accuracy", "val_loss")]
-        for index in range(_EPOCHS)
-    )
-    metrics = {
-        **epochs[0].metrics,
-        "train_s": took_s,
-        "step_ms": step_ms,
-        "model_flops_per_step": 1e8 * work,
-        "model_flops_per_s": 1e11 * work / step_ms,
-        "energy_j": 40 * took_s,
-        **{f"metric_{index}_pct": chance.uniform(0.1, 5) for index in range(_OTHER_METRICS)},
-    }
-    at_s = tuple(took_s * step / _SAMPLES for step in range(_SAMPLES))
-    curves = {
-        f"system/curve_{index}": tuple(round(chance.uniform(0, 100), 3) for _ in at_s)
-        for index in range(_CURVES)
-    }
-    return replace(
-        finished().outcome,
-        started_s=began_s,
-        ended_s=began_s + took_s,
-        node="node-1" if arm.device == "cpu" else "node-2",
-        metrics=metrics,
-        epochs=epochs,
-        trainer_trials=chance.randrange(40),
-        telemetry=Telemetry(
-            energy_method="rapl",
-            energy_scope="cpu_package",
-            other_trainers=0,
-            at_s=at_s,
-            curves=curves,
-        ),
-        cost_basis="the node",
-    )
+        clock_s += took_s
 
 
 if __name__ == "__main__":
