@@ -310,21 +310,18 @@ def _checked(
         return load(Path(spec), texts)
     source = "the spec"
     try:
-        text = yaml.safe_dump(_plain(spec), sort_keys=False, allow_unicode=True)
-    except yaml.representer.RepresenterError as error:
-        received = f"a value of type {type(error.args[1]).__name__}"
-        problem = Problem(source, "", "plain values (text, numbers, lists, mappings)", received)
-        raise SpecError(source, [problem]) from error
+        plain = json.loads(json.dumps(spec, default=_as_dict))
+    except TypeError as error:
+        expected = "plain values (text, numbers, lists, mappings)"
+        raise SpecError(source, [Problem(source, "", expected, str(error))]) from error
+    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
     return parse(text, source=source, overrides=texts, folder=Path.cwd())
 
 
-def _plain(value: Any) -> Any:
-    """Return any mappings and tuples within a value as dicts and lists, which YAML can write."""
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value
+def _as_dict(value: object) -> dict[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"a value of type {type(value).__name__}")
+    return dict(value)
 
 
 def _record(

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.storage.tracking import address
@@ -74,7 +75,7 @@ class Recorder:
         if self._is_open and not self._is_silent and not isinstance(self._trouble, LeaseHeld):
             try:
                 self.close("stopped", {}, timeout_s=5.0)
-            except (TrackingError, LeaseHeld, NotRecorded) as trouble:
+            except Refusal as trouble:
                 _log.warning("%s", trouble)
         with self._change:
             self._stopping = True
