@@ -144,6 +144,12 @@ def test_a_deleted_experiment_is_reported_with_the_way_back(home: Path) -> None:
         record(home)
 
 
+def test_an_experiment_that_somebody_made_meanwhile_is_used(home: Path) -> None:
+    store = MlflowStore(address(home))
+    made = store.create_experiment("quickstart", None)
+    assert store.create_experiment("quickstart", home / "elsewhere") == made
+
+
 def test_the_end_of_a_sweep_updates_sqlites_statistics_unless_somebody_writes(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
