@@ -115,17 +115,16 @@ def _keep_traceback(error: Exception, log: Path | None) -> str:
         *traceback.format_exception(error),
     ]
     try:
-        if log is None:
+        path = log
+        if path is None:
             number, name = tempfile.mkstemp(prefix="rnnsweep-error-", suffix=".txt")
             os.close(number)
-            path, where = Path(name), f"the traceback in {name}"
-        else:
-            path, where = log, f"the traceback at the end of {log}"
+            path = Path(name)
         with path.open("a", encoding="utf-8", errors="replace") as file:
             file.writelines(lines)
     except OSError:
         return "this traceback:\n" + "".join(lines).rstrip()
-    return where
+    return f"the traceback {'in' if log is None else 'at the end of'} {path}"
 
 
 @contextlib.contextmanager

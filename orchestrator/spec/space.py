@@ -176,9 +176,7 @@ class Range(Strict):
         return ("low",) if value == self.low else ("high",) if value == self.high else ()
 
     def grid_values(self) -> Sequence[ConfigValue] | None:
-        """Return all values, ascending; None if infinite. Ints come as a `range`, not a list."""
-        if isinstance(self.low, int) and isinstance(self.high, int):
-            return range(self.low, self.high + 1, int(self.step or 1))
+        """Return all values, ascending; None if infinite."""
         return None if self.count is None else [self._nth(n) for n in range(self.count)]
 
     def contains(self, value: ConfigValue) -> bool:
@@ -317,18 +315,16 @@ class Search(Strict):
         """
         configs: list[dict[str, ConfigValue]] = [{}]
         for name, dimension in self.space.items():
-            values = dimension.grid_values()
-            if values is None and any(is_met(dimension.when, config) for config in configs):
-                raise ValueError(f"{name} is infinite: give choices or a step")
-            configs = [
-                extended
-                for config in configs
-                for extended in (
-                    [{**config, name: value} for value in values or ()]
-                    if is_met(dimension.when, config)
-                    else [config]
-                )
-            ]
+            extended = list[dict[str, ConfigValue]]()
+            for config in configs:
+                if not is_met(dimension.when, config):
+                    extended.append(config)
+                    continue
+                values = dimension.grid_values()
+                if values is None:
+                    raise ValueError(f"{name} is infinite: give choices or a step")
+                extended += [{**config, name: value} for value in values]
+            configs = extended
         return configs
 
     def size(self) -> int | None:

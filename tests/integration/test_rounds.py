@@ -1,4 +1,4 @@
-"""Interleaved rounds: killed at any moment, extended by an arm, stopped by precision."""
+"""Interleaved rounds: killed at any moment, stopped by precision."""
 
 from __future__ import annotations
 
@@ -39,11 +39,6 @@ def rounds(home: Home) -> list[Json]:
     return [record for record in home.journal(NAME) if record["record"] == "round_finished"]
 
 
-def last_outcomes(home: Home) -> dict[str, Json]:
-    """Return the last outcome of each trial, by key."""
-    return {record["trial"]["key"]: record["outcome"] for record in home.finished(NAME)}
-
-
 @pytest.mark.timeout(3 * LONG_S)
 def test_a_killed_timing_sweep_has_whole_rounds_and_stops_when_precise(
     home: Home,
@@ -70,28 +65,3 @@ def test_a_killed_timing_sweep_has_whole_rounds_and_stops_when_precise(
     second_run = home.run("run", file, timeout_s=LONG_S).expect(0)
     assert "nothing was run" in second_run.err
     assert len(home.finished(NAME)) == trials
-
-
-@pytest.mark.full
-@pytest.mark.timeout(3 * LONG_S)
-def test_a_new_arm_is_interleaved_with_all_others_and_each_has_one_run(joining: Home) -> None:
-    home, file = joining, spec(joining)
-    short = ("--set", "blocks=null", "--set", "search.configs=2")
-    home.run("run", file, *short, timeout_s=LONG_S).expect(0)
-    before = last_outcomes(home)
-    more = (*short, "--set", "arms.implementations=[none/a, none/b, none/c]")
-    home.run("run", file, *more, timeout_s=LONG_S).expect(0)
-    outcomes = last_outcomes(home)
-    assert (len(before), len(outcomes), len(home.finished(NAME))) == (4, 6, 10)
-    assert all(outcomes[key] != outcome for key, outcome in before.items())
-    names = [{trial["outcome"]["round_id"] for trial in record["finished"]}
-             for record in rounds(home)[2:]]  # fmt: skip
-    assert [len(in_round) for in_round in names] == [1, 1]
-    children = home.children(NAME)
-    assert sorted(run.data.tags["trial_key"] for run in children) == sorted(outcomes)
-    for run in children:
-        outcome = outcomes[run.data.tags["trial_key"]]
-        assert run.data.metrics["step_ms"] == outcome["metrics"]["step_ms"]
-        assert run.info.end_time == round(outcome["ended_s"] * 1000)
-    second_run = home.run("run", file, *more, timeout_s=LONG_S).expect(0)
-    assert "nothing was run" in second_run.err
