@@ -106,8 +106,8 @@ def test_thousands_of_trials_are_shown_a_page_at_a_time(open_page: Open) -> None
 def test_without_scripts_only_plots_and_trials_are_missing(open_page: Open) -> None:
     page = open_page(samples.small(), java_script_enabled=False).page
     assert "need JavaScript" in page.locator("noscript").inner_text()
-    page.locator("#figure-speedups summary").click()
-    assert "tensorflow/portable" in page.locator("#figure-speedups table").inner_text()
+    page.locator("#figure-crossover-units summary").last.click()
+    assert "tensorflow/portable" in page.locator("#figure-crossover-units table").inner_text()
 
 
 @pytest.mark.parametrize("of", [samples.small, samples.hostile])

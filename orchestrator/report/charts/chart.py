@@ -71,19 +71,19 @@ class Chart:
     """A chart of one part of the report.
 
     `key` names its file, and `part` begins the title of its section. `description` is the chart in
-    words, `table` has its numbers, and `notes` explain its lines and areas. `layers` are drawn on
-    rows of `data`. `names` are the entries that a reader can hide: rows of the data have them in
-    the field `name`, and the name of an arm, if it is another, in `arm`.
+    words, `table` has its numbers unless the section has them, and `notes` explain it. `layers` are
+    drawn on rows of `data`. `names` are the entries that a reader can hide: rows of the data have
+    them in the field `name`, and the name of an arm, if it is another, in `arm`.
     """
 
     key: str
     part: str
     title: str
     description: str
-    table: Table
     layers: Sequence[Layer]
     data: Mapping[str, Rows]
     height: int
+    table: Table | None = None
     names: Sequence[str] = ()
     notes: tuple[str, ...] = ()
 

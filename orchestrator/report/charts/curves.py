@@ -54,7 +54,7 @@ def curves(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) ->
             for metric, shown in by_metric.items()
             for against in ("epochs", "seconds")
         ),
-        *(chart for chart in telemetry if chart.table.rows),
+        *(chart for chart in telemetry if chart.names),
     ]
 
 

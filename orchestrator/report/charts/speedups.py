@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
-from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import ROW, Chart, axis, layer, looks, row_names, short
-from orchestrator.report.document import Column, make_table
 from orchestrator.report.wording import ArmNames, deciding_interval, verdict_sentence
 
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
@@ -23,80 +21,67 @@ _FULL_SHADE = math.log(4)  # a factor of 4 either way is as dark as it gets
 
 def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
     """Make a chart of all comparisons; an empty list if nothing could be compared."""
-    compared = [comparison for comparison in summary.comparisons if comparison.speedup is not None]
+    compared = [
+        (comparison, comparison.speedup, comparison.corrected or comparison.speedup)
+        for comparison in summary.comparisons
+        if comparison.speedup is not None
+    ]
     if not compared:
         return []
-    columns: list[Column[Comparison]] = [
-        Column("arm", lambda comparison: name(comparison.arm)),
-        Column("baseline", lambda comparison: comparison.baseline and name(comparison.baseline)),
-        Column("speed-up (95 %)", lambda comparison: comparison.speedup, show=ratio),
-        Column("blocks", lambda comparison: len(comparison.pairs)),
-        Column("verdict", lambda comparison: comparison.verdict),
+    names = {name(comparison.arm): styles[comparison.arm] for comparison, *_ in compared}
+    look = looks(names, legend=None)
+    data: list[dict[str, Any]] = [
+        {
+            "name": name(c.arm),
+            "row": short(name(c.arm)),
+            "label": f"{SIGNS[c.verdict]} {c.verdict}: {ratio(decisive)}",
+            "value": plain.value,
+            "low": plain.low,
+            "high": plain.high,
+            "outer_low": decisive.low,
+            "outer_high": decisive.high,
+            "fill": "var(--paper)" if c.verdict == "inconclusive" else colour,
+            "text": verdict_sentence(c, name),
+        }
+        for (c, plain, decisive), colour in zip(
+            compared, look["color"]["scale"]["range"], strict=True
+        )
     ]
-    data = [_row(comparison, name) for comparison in compared]
+    margin = compared[0][0].margin
+    low, high = 1 / (1 + margin), 1 + margin
     ends = [row[end] for row in data for end in ("low", "high", "outer_low", "outer_high")]
-    low, high = 1 / (1 + compared[0].margin), 1 + compared[0].margin
-    corrected = any(deciding_interval(c) != c.speedup for c in compared)
+    corrected = any(decisive != plain for _, plain, decisive in compared)
     title = "speed-up over the baseline (×)" + ("; thin: corrected" if corrected else "")
     across = axis("outer_low", title, [low, high, *(row["value"] for row in data)], ends, log=True)
-    names = {name(comparison.arm): styles[comparison.arm] for comparison in compared}
-    look = looks(names, legend=None)
     line = {"y": ROW, "color": look["color"]}
-    point = {**line, "shape": look["shape"], "x": "value", "tooltip": "text"}
-    band, baseline = {"color": "var(--rule)", "opacity": 0.7}, {"color": "var(--quiet)"}
+    fill = {"field": "fill", "type": "nominal", "scale": None}
+    point = {**line, "shape": look["shape"], "fill": fill, "x": "value", "tooltip": "text"}
     thin, thick = ({"strokeWidth": width, "clip": True} for width in (1.5, 4))
-    hollow, filled = {"fill": "var(--paper)"}, {"filled": True}
-    layers = [
-        layer(None, "rect", band, x={"datum": low}, x2={"datum": high}),
-        layer(None, "rule", {**baseline, "strokeDash": [2, 3]}, x={"datum": 1}),
-        layer("rows", "rule", thin, **line, x=across, x2="outer_high"),
-        layer("rows", "rule", thick, **line, x="low", x2="high"),
-        layer("rows", "point", {"size": 110, "opacity": 1, **hollow}, **point),
-        {
-            **layer("rows", "point", {"size": 110, "opacity": 1, **filled}, **point),
-            "transform": [{"filter": "!datum.hollow"}],
-        },
-        *row_names("rows"),
-    ]
+    band = {"color": "var(--rule)", "opacity": 0.7}
+    baseline = {"color": "var(--quiet)", "strokeDash": [2, 3]}
     return [
         Chart(
             key="speedups",
             part="Speed-up over",
             title="Speed-up with its 95 % interval",
-            description="; ".join(_description(comparison, name) for comparison in compared) + ".",
-            table=make_table(columns, compared),
-            layers=layers,
+            description=". ".join(row["text"] for row in data) + ".",
+            layers=[
+                layer(None, "rect", band, x={"datum": low}, x2={"datum": high}),
+                layer(None, "rule", baseline, x={"datum": 1}),
+                layer("rows", "rule", thin, **line, x=across, x2="outer_high"),
+                layer("rows", "rule", thick, **line, x="low", x2="high"),
+                layer("rows", "point", {"size": 110, "opacity": 1}, **point),
+                *row_names("rows"),
+            ],
             data={"rows": data},
             height=70 * len(data),
             notes=(
-                f"Grey band: same within {100 * compared[0].margin:g} %",
+                f"Grey band: same within {100 * margin:g} %",
                 "Dotted line: as fast as the baseline",
                 "Hollow point: inconclusive",
             ),
         )
     ]
-
-
-def _description(comparison: Comparison, name: ArmNames) -> str:
-    return f"{name(comparison.arm)}: {comparison.verdict}, {ratio(deciding_interval(comparison))}"
-
-
-def _row(comparison: Comparison, name: ArmNames) -> dict[str, Any]:
-    plain, decisive = comparison.speedup, deciding_interval(comparison)
-    assert plain is not None  # only those are drawn
-    assert decisive is not None
-    return {
-        "name": name(comparison.arm),
-        "row": short(name(comparison.arm)),
-        "label": f"{SIGNS[comparison.verdict]} {comparison.verdict}: {ratio(decisive)}",
-        "value": plain.value,
-        "low": plain.low,
-        "high": plain.high,
-        "outer_low": decisive.low,
-        "outer_high": decisive.high,
-        "hollow": comparison.verdict == "inconclusive",
-        "text": verdict_sentence(comparison, name),
-    }
 
 
 def matrix(summary: ReportSummary) -> list[Chart]:
@@ -109,12 +94,6 @@ def matrix(summary: ReportSummary) -> list[Chart]:
     def figure(cell: ArmSummary) -> str | None:
         return ratio(shown.get(cell.arm, cell.speedup)) if cell.speedup else None
 
-    columns: list[Column[ArmSummary]] = [
-        Column("implementation", lambda cell: cell.arm.implementation),
-        Column("hardware", lambda cell: str(cell.arm.hardware)),
-        Column("speed-up (95 %)", figure, numeric=True),
-        Column("verdict", _verdict),
-    ]
     data = [
         {
             "implementation": short(cell.arm.implementation, 34),
@@ -152,7 +131,6 @@ def matrix(summary: ReportSummary) -> list[Chart]:
                 f"{cell.arm}: {' '.join(filter(None, (figure(cell), _verdict(cell))))}"
                 for cell in cells
             ),
-            table=make_table(columns, cells),
             layers=layers,
             data={"cells": data},
             height=54 * len({row["implementation"] for row in data}),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from orchestrator.analysis.arms.best_configs import ParetoPoint, TradeOff, config_points
-from orchestrator.analysis.arms.over_time import PHASES, PhaseSplit
+from orchestrator.analysis.arms.over_time import PHASES
 from orchestrator.analysis.statistics.formatting import count, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
@@ -108,10 +107,6 @@ def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
     measured = [phase for phase in PHASES if any(phase in split.seconds for split in splits)]
     if not measured:
         return []
-    columns: list[Column[PhaseSplit]] = [
-        Column("arm", lambda split: name(split.arm)),
-        *(Column(p, partial(_seconds, p), numeric=True) for p in measured),
-    ]
     data = [
         {
             "name": (words := phase.removesuffix("_s")),
@@ -144,7 +139,6 @@ def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
             part="Time by phase",
             title="Seconds per trial by phase",
             description=" ".join(_longest(name(split.arm), split.seconds) for split in splits),
-            table=make_table(columns, splits),
             layers=[bars, *row_names("arms")],
             data={"bars": data, "arms": arms},
             height=56 * len(splits),
@@ -152,10 +146,6 @@ def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
             notes=("From left to right in the order of the legend",),
         )
     ]
-
-
-def _seconds(phase: str, split: PhaseSplit) -> float | None:
-    return split.seconds.get(phase)
 
 
 def _longest(arm: str, seconds: Mapping[str, float]) -> str:

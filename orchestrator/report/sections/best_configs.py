@@ -10,7 +10,7 @@ from orchestrator.analysis.arms.best_configs import Best, ParetoPoint, Published
 from orchestrator.analysis.measures import SCOPED
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.document import Column, Section, Table, make_table
+from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.prose import paragraphs
 from orchestrator.report.wording import ArmNames, config_text, energy_kinds
 
@@ -19,9 +19,6 @@ _MOST_BEST = 40
 
 FRONT_ROWS = 20
 """The most points of the front that are printed; the JSON format has all."""
-
-_CONFIG_WIDTH = 40
-"""The longest config that fits into the table of the front; longer ones get their own table."""
 
 _UNITS = {
     "train_s": "s",
@@ -81,13 +78,7 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
     if len(kinds) > 1:
         columns.append(Column("energy of", lambda point: point.scope, numeric=True))
     columns.append(Column("trials", lambda point: point.repeats))
-    configs = sorted({point.block: config_text(point.config) for point in shown}.items())
-    own_tables = []
-    if max(len(config) for _, config in configs) <= _CONFIG_WIDTH:
-        columns.append(Column("config", lambda point: config_text(point.config)))
-    else:
-        rows = tuple((str(block), config) for block, config in configs)
-        own_tables = [Table(("block", "config"), rows)]
+    columns.append(Column("config", lambda point: config_text(point.config)))
     notes = paragraphs(
         "sections/front.j2",
         front=best,
@@ -98,7 +89,7 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
         more=len(best.points) - FRONT_ROWS,
     )
     title = "Best config" if len(best.objectives) == 1 else "Pareto-best configs"
-    return Section(title, tables=(make_table(columns, shown), *own_tables), paragraphs=notes)
+    return Section(title, tables=(make_table(columns, shown),), paragraphs=notes)
 
 
 def _value(metric: str, point: ParetoPoint) -> float:
