@@ -12,8 +12,7 @@ from orchestrator.analysis.arms.arm_summary import KernelCount
 from orchestrator.analysis.arms.best_configs import non_dominated, pareto_front, trade_offs
 from orchestrator.analysis.measures import finite, scopes_of
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.arms import Arm
-from orchestrator.core.trial import EpochRecord, FinishedTrial, Kernel
+from orchestrator.core.trial import EpochRecord, Kernel
 from orchestrator.report.render import summarise
 from tests.orchestrator.sample_records import PORTABLE, UNROLL, XLA, changed, paired, sweep, trial
 
@@ -156,28 +155,19 @@ def test_the_front_is_exactly_what_nothing_dominates(costs: list[tuple[float, ..
     assert non_dominated(costs) == expected
 
 
-def test_directions_and_arms() -> None:
-    record = sweep(
-        [
-            trial(PORTABLE, 0, val_accuracy=0.9, step_ms=20.0),
-            trial(XLA, 0, val_accuracy=0.9, step_ms=15.0),
-            trial(PORTABLE, 1, val_accuracy=0.95, step_ms=30.0),
-            trial(XLA, 1, val_accuracy=0.94, step_ms=31.0),
-        ]
-    )
-    front = pareto_front(record)
+def test_a_point_is_the_mean_over_its_repeats_and_names_its_runs() -> None:
+    """The most accurate config, and the fastest arm of the other one, are Pareto-best."""
+    values = {(PORTABLE, 0): (0.9, 20), (XLA, 0): (0.9, 15), (PORTABLE, 1): (0.95, 30)}
+    trials = [
+        trial(arm, block, repeat, val_accuracy=accuracy, step_ms=step_ms + repeat)
+        for (arm, block), (accuracy, step_ms) in {**values, (XLA, 1): (0.94, 31)}.items()
+        for repeat in (0, 1)
+    ]
+    front = pareto_front(sweep(trials))
     assert [(p.arm, p.block) for p in front.points] == [(PORTABLE, 1), (XLA, 0)]
     assert (front.tried, front.left_out) == (4, 0)
-
-
-def test_a_point_is_the_mean_over_its_repeats_and_names_its_runs() -> None:
-    record = sweep(
-        [trial(XLA, 0, 0, step_ms=10.0), trial(XLA, 0, 1, step_ms=20.0)],
-        objectives={"step_ms": "minimize"},
-    )
-    (point,) = pareto_front(record).points
-    assert point.values == {"step_ms": 15.0}
-    assert point.repeats == 2
+    point = front.points[1]
+    assert (point.values, point.repeats) == ({"val_accuracy": 0.9, "step_ms": 15.5}, 2)
     assert point.run_ids == ("run-tensorflow/portable+xla-0-0", "run-tensorflow/portable+xla-0-1")
 
 
@@ -194,39 +184,27 @@ def test_survivors_and_incomplete_values_are_no_points() -> None:
     assert (front.tried, front.left_out) == (1, 5)
 
 
-def energy_trial(
-    arm: Arm, block: int, scope: str, energy_j: float, repeat: int = 0
-) -> FinishedTrial:
-    return trial(arm, block, repeat, energy_j=energy_j, train_s=1.0, energy_scope=scope or None)
-
-
 def test_energies_of_different_scopes_do_not_dominate_one_another() -> None:
+    values = [
+        (PORTABLE, 0, "cpu_package", 500.0),
+        (PORTABLE, 1, "cpu_package", 450.0),
+        (XLA, 0, "gpu", 400.0),
+        (XLA, 1, "gpu", 420.0),
+        (XLA, 2, None, 1.0),  # the workload's own figure, of unknown scope
+        (XLA, 3, "gpu", 10.0),
+        (XLA, 3, "cpu_package", 10.0),  # another repeat: a config of two scopes is no point
+    ]
     trials = [
-        energy_trial(PORTABLE, 0, "cpu_package", 500.0),
-        energy_trial(PORTABLE, 1, "cpu_package", 450.0),
-        energy_trial(XLA, 0, "gpu", 400.0),
-        energy_trial(XLA, 1, "gpu", 420.0),
-        energy_trial(XLA, 2, "", 1.0),  # the workload's own figure, of unknown scope
+        trial(arm, block, place // 6, energy_j=energy_j, train_s=1.0, energy_scope=scope)
+        for place, (arm, block, scope, energy_j) in enumerate(values)
     ]
     front = pareto_front(sweep(trials, objectives={"energy_j": "minimize"}))
     assert [(p.scope, p.block, p.values["energy_j"]) for p in front.points] == [
         ("", 2, 1.0), ("cpu_package", 1, 450.0), ("gpu", 0, 400.0),
     ]  # fmt: skip
-    assert front.tried == 5
+    assert (front.tried, front.left_out) == (5, 1)
+    by_energy = [row for row in trade_offs(trials) if row.expense == "energy_j"]
+    blocks = {row.scope: [point.block for point in row.front.points] for row in by_energy}
+    assert blocks == {"cpu_package": [1], "gpu": [0], "": [2]}
     by_time = pareto_front(sweep(trials, objectives={"train_s": "minimize"}))
     assert {point.scope for point in by_time.points} == {""}
-
-
-def test_repeats_with_energies_of_different_scopes_are_no_point() -> None:
-    trials = [
-        energy_trial(XLA, 0, "gpu", 10.0, 0),
-        energy_trial(XLA, 0, "gpu+cpu_package", 90.0, 1),
-        energy_trial(XLA, 1, "gpu", 70.0, 0),
-        energy_trial(XLA, 1, "gpu", 90.0, 1),
-    ]
-    record = sweep(trials, objectives={"energy_j": "minimize"})
-    front = pareto_front(record)
-    assert [(point.block, point.values["energy_j"]) for point in front.points] == [(1, 80.0)]
-    assert (front.tried, front.left_out) == (1, 1)
-    fronts = [row.front for row in trade_offs(record.trials) if row.expense == "energy_j"]
-    assert [point.block for front in fronts for point in front.points] == [1]

@@ -69,33 +69,29 @@ def with_slopes(slopes: Mapping[str, float], configs: list[Config]) -> dict[Arm,
         ("units", UNITS, 70, -0.3, "up to {} units"),
         ("layers", (1, 2, 3, 4, 6, 8), 3, 0.3, "from {} layers on"),
         ("batch_size", (16, 32, 64, 128, 256), 90, 0.3, "from batch size {} on"),
+        ("rate", (0.1, 0.2, 0.4, 0.8), 0.3, 0.3, "from rate {} on"),
     ],
 )
 def test_the_known_crossing_is_estimated_and_reported(
-    param: str, sizes: tuple[int, ...], size: float, slope: float, phrase: str
+    param: str, sizes: tuple[float, ...], size: float, slope: float, phrase: str
 ) -> None:
-    """The report names the first (or last) whole size at which the arm is faster."""
-    law = crossing_at(size, slope, param)
-    record = obeying(law, [{param: value} for value in sizes * 3])
+    """The report names the first (or last) size at which the arm is faster.
+
+    It is a whole number unless fractions were tried.
+    """
+    configs: list[Config] = [{param: value} for value in sizes * 3]
+    record = obeying(crossing_at(size, slope, param), configs)
     crossover = crossover_of(record, param)
     assert (crossover.verdict, crossover.faster) == ("crosses", "above" if slope > 0 else "below")
     crossing = crossover.crossing
     assert crossing is not None
-    assert crossing.low < size < crossing.high
+    assert crossing.low < crossing.value < crossing.high
     assert crossing.value == pytest.approx(size, rel=0.15)
     assert crossover.slope is not None
     assert crossover.slope.low < slope < crossover.slope.high
+    whole = ceil(crossing.value) if slope > 0 else int(crossing.value)
     shown = " ".join(render(summarise(record), "text").split())
-    assert phrase.format(ceil(crossing.value) if slope > 0 else int(crossing.value)) in shown
-
-
-def test_sizes_are_whole_numbers_unless_fractions_were_tried() -> None:
-    rates: list[Config] = [{"rate": size} for size in (0.1, 0.2, 0.4, 0.8) * 4]
-    record = obeying(crossing_at(0.3, param="rate"), rates)
-    crossing = crossover_of(record, "rate").crossing
-    assert crossing is not None
-    shown = " ".join(render(summarise(record), "text").split())
-    assert f"from rate {crossing.value:.3g} on ({crossing.low:.3g}–" in shown
+    assert phrase.format(f"{crossing.value:.3g}" if param == "rate" else whole) in shown
 
 
 def test_the_interval_of_a_crossing_has_its_nominal_coverage() -> None:
@@ -188,10 +184,7 @@ def test_other_params_of_any_kind_are_adjusted_for() -> None:
             [{"units": a * b, "heads": a, "width": b} for a in (2, 4, 16) for b in (3, 9, 10)],
             "it varied only together with heads and width",
         ),
-        (
-            [{"units": s, "label": f"run {s}"} for s in UNITS],
-            "it varied only together with label",
-        ),
+        ([{"units": s, "label": f"run {s}"} for s in UNITS], "only together with label"),
         (
             [
                 {"units": size, "layers": 1 + i // 3, "batch_size": 32 * (1 + i % 2)}
@@ -239,21 +232,23 @@ def test_a_param_with_two_values_has_a_ratio_of_speedups() -> None:
     assert "with 2 layers instead of 1, the speed-up of" in shown
 
 
-def test_a_crossing_is_not_extrapolated() -> None:
-    """The arms would cross at 400 units, but no block was that large."""
-    crossover = crossover_of(obeying(crossing_at(400), TWICE))
-    assert (crossover.verdict, crossover.crossing) == ("slower throughout", None)
-    assert (crossover.curve[0].at, crossover.curve[-1].at) == pytest.approx((16, 192))
-    assert [region.verdict for region in crossover.regions] == ["slower"]
-
-
-def test_arms_can_be_the_same_throughout_or_differ_at_some_sizes() -> None:
-    same = crossover_of(obeying(crossing_at(60, slope=0), TWICE * 3, noise=0.005))
-    assert same.verdict == "same throughout"
-    assert crossover_of(paired(8)).verdict == "faster throughout"  # ratios without noise
-    some = obeying(crossing_at(UNITS[0], 0.1), TWICE * 2, noise=0.02)
-    assert crossover_of(some).verdict == "partly"
-    assert "compared with tensorflow/portable, by units: " in render(summarise(some), "text")
+@pytest.mark.parametrize(
+    ("record", "verdict"),
+    [
+        (obeying(crossing_at(400), TWICE), "slower throughout"),  # it would cross at 400
+        (obeying(crossing_at(60, slope=0), TWICE * 3, noise=0.005), "same throughout"),
+        (paired(8), "faster throughout"),  # ratios without noise
+        (obeying(crossing_at(UNITS[0], 0.1), TWICE * 2, noise=0.02), "partly"),
+    ],
+)
+def test_nothing_is_said_beyond_the_sizes_tried(record: SweepRecord, verdict: str) -> None:
+    crossover = crossover_of(record)
+    assert (crossover.verdict, crossover.crossing) == (verdict, None)
+    assert crossover.throughout == (None if verdict == "partly" else verdict.split(maxsplit=1)[0])
+    sizes = [float(finished.config["units"]) for finished in record.trials]
+    ends = pytest.approx((min(sizes), max(sizes)))
+    assert (crossover.curve[0].at, crossover.curve[-1].at) == ends
+    assert (crossover.regions[0].low, crossover.regions[-1].high) == ends
 
 
 def test_only_params_with_positive_numbers_have_a_curve() -> None:

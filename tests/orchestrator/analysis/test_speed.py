@@ -16,7 +16,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.render import summarise
 from orchestrator.report.wording import arm_names, verdict_sentence
-from tests.orchestrator.analysis.known_sweeps import NAN, RISING, Ending, learning, training
+from tests.orchestrator.analysis.known_sweeps import NAN, RISING, Ending, learning
 from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
 from tests.orchestrator.sample_records import (
     CPU,
@@ -208,10 +208,14 @@ def test_automatic_blocks_widen_the_intervals() -> None:
 def test_equal_accuracies_are_inconclusive_if_one_arm_diverged(
     endings: tuple[Ending, Ending], expected: tuple[str, int, int]
 ) -> None:
-    accuracy = accuracy_of(learning(dict.fromkeys(range(4), endings), 12))
-    assert (accuracy.verdict, accuracy.diverged, accuracy.baseline_diverged) == expected
-    assert accuracy.difference.n == 8
-    assert (accuracy.reason is None) == (accuracy.verdict == "equal")
+    """So they are if another repeat completed."""
+    record = learning(dict.fromkeys(range(4), endings), 12)
+    others = [changed(t, repeat=1) for t in learning({}, 12).trials]
+    for own, blocks in ((record, 8), (sweep([*record.trials, *others]), 12)):
+        accuracy = accuracy_of(own)
+        assert (accuracy.verdict, accuracy.diverged, accuracy.baseline_diverged) == expected
+        assert accuracy.difference.n == blocks
+        assert (accuracy.reason is None) == (accuracy.verdict == "equal")
 
 
 @pytest.mark.parametrize(
@@ -235,17 +239,6 @@ def test_divergence_never_favours_the_arm_that_diverged(
         for side in (PORTABLE, XLA)
     ]
     assert accuracy_of(sweep(trials)).verdict == verdict
-
-
-def test_a_diverged_repeat_counts_even_if_another_repeat_completed() -> None:
-    trials = [
-        training(arm, block, NAN if (arm, repeat) == (XLA, 1) else RISING, repeat=repeat)
-        for block in range(8)
-        for repeat in (0, 1)
-        for arm in (PORTABLE, XLA)
-    ]
-    accuracy = accuracy_of(sweep(trials))
-    assert (accuracy.difference.n, accuracy.verdict, accuracy.diverged) == (8, "inconclusive", 8)
 
 
 # arms that compute something else, do less work, or take turns

@@ -152,18 +152,21 @@ def test_fewer_than_six_blocks_are_inconclusive_and_need_no_correction() -> None
 
 
 @pytest.mark.parametrize(
-    ("value", "finding", "p_value"),
-    [(0.0, "same", 1.0), (MARGIN, "same", 0.0), (0.3, "more", 0.0), (-0.3, "less", 0.0)],
+    ("values", "finding", "p_value"),
+    [
+        ([0.0] * 6, "same", 1.0),
+        ([MARGIN] * 6, "same", 0.0),
+        ([0.3] * 6, "more", 0.0),
+        ([-0.3] * 6, "less", 0.0),
+        ([0.0] * 5 + [900.0, -900.0], "inconclusive", 1.0),
+    ],
 )
-def test_blocks_without_spread_are_conclusive(value: float, finding: str, p_value: float) -> None:
-    judgement = judge_one([value] * 6)
+def test_blocks_without_spread_and_with_extreme_spread(
+    values: list[float], finding: str, p_value: float
+) -> None:
+    judgement = judge_one(values)
     assert (judgement.finding, judgement.p_value) == (finding, p_value)
     assert judgement.blocks_needed is None
-
-
-def test_two_extreme_blocks_are_inconclusive() -> None:
-    judgement = judge_one([0.0] * 5 + [900.0, -900.0])
-    assert (judgement.finding, judgement.blocks_needed) == ("inconclusive", None)
     assert judgement.corrected is not None and math.isfinite(judgement.corrected.low)
 
 
