@@ -241,7 +241,7 @@ def test_a_param_with_two_values_has_a_ratio_of_speedups() -> None:
         (obeying(crossing_at(UNITS[0], 0.1), TWICE * 2, noise=0.02), "partly"),
     ],
 )
-def test_nothing_is_said_beyond_the_sizes_tried(record: SweepRecord, verdict: str) -> None:
+def test_verdicts_are_limited_to_the_sizes_tried(record: SweepRecord, verdict: str) -> None:
     crossover = crossover_of(record)
     assert (crossover.verdict, crossover.crossing) == (verdict, None)
     assert crossover.throughout == (None if verdict == "partly" else verdict.split(maxsplit=1)[0])
