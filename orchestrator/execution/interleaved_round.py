@@ -142,8 +142,11 @@ class InterleavedRound:
 
     def run(self) -> Generator[protocol.Epoch, None, None]:
         """Run the round, yielding a sign of life with the turn now and then."""
-        self._make_room()
         keys = [trial.key for trial in self._trials]
+        self._trainers.make_room(keys, _ROOMY)
+        with contextlib.suppress(CpusTaken):  # the largest number first: the others take from it
+            if cpus := [trial_run.job.cpus for trial_run in self.trial_runs if trial_run.job.cpus]:
+                self._trainers.claims.take(max(cpus))
         for trial in self._drawn(self._trials):
             trial.trial_run.started_s = time.time()
             with self._isolated(trial):
@@ -203,15 +206,6 @@ class InterleavedRound:
         except FAILURES as error:
             output = self._trainers.end(trial.key)
             trial.end(FailureRecord(*failure_of(error, self._killed), output))
-
-    def _make_room(self) -> None:
-        """End other trainers if a fresh one is wanted or memory is short."""
-        jobs = [trial.trial_run.job for trial in self._trials]
-        wanted = set() if jobs[0].fresh else {trial.key for trial in self._trials}
-        self._trainers.make_room(wanted, 0.0 if jobs[0].fresh else _ROOMY)
-        with contextlib.suppress(CpusTaken):  # the largest number first: the others take from it
-            if cpus := [job.cpus for job in jobs if job.cpus is not None]:
-                self._trainers.claims.take(max(cpus))
 
     @contextlib.contextmanager
     def _sampled(self) -> Iterator[None]:

@@ -136,11 +136,8 @@ WARM, REPLACED = 1, 0
     [
         ("raises", {}, None, "error", "the workload broke", WARM),
         ("raises_odd_text", {}, None, "error", "is odd", WARM),
-        ("interrupts", {}, None, "error", "interrupted", WARM),
         ("not_possible", {}, None, "not_possible", f"node {platform.node()}: ", WARM),
         ("no_data", {}, None, "data", f"node {platform.node()}: ", WARM),
-        ("nan_epoch", {}, None, "non_finite", "nan", WARM),
-        ("absent", {}, None, "bad_request", "absent", WARM),
         ("crashes_with_child", {}, None, "crash", "SIGSEGV", REPLACED),
         ("dies", {"signal": "SIGKILL"}, None, "crash", "SIGKILL", REPLACED),
         ("leaves", {"status": 0}, None, "crash", "exit status 0", REPLACED),
