@@ -33,13 +33,9 @@ from orchestrator.cli.options import (
     MANY_TRIALS,
     dashboard_option,
     expect_confirmation,
-    fresh_option,
     resume_command,
-    retry_option,
-    set_option,
     set_words,
-    spec_argument,
-    yes_option,
+    start_options,
 )
 from orchestrator.cli.output import show
 from orchestrator.core.errors import Refusal
@@ -54,9 +50,18 @@ _HOME = "~/rnnsweep-data"
 """The folder of submitted sweeps on the head: Ray's own folders are deleted with the cluster."""
 
 
+_MEANINGS = {
+    COMPLETE: "complete",
+    WITH_FAILURES: "complete, with failed trials",
+    REFUSED: "refused, nothing was run",
+    STOPPED: "stopped, can be resumed",
+    INTERNAL_ERROR: "ended by an internal error",
+}
+"""The meanings of exit codes."""
+
+
 @click.command()
-@spec_argument
-@set_option
+@start_options
 @dashboard_option(required=True)
 @click.option(
     "--home",
@@ -64,9 +69,6 @@ _HOME = "~/rnnsweep-data"
     show_default=True,
     help="Keep the sweep in this folder of the head: an absolute path, or one from ~.",
 )
-@fresh_option
-@retry_option
-@yes_option
 @click.option("--detach", is_flag=True, help="Return as soon as the sweep is submitted.")
 @with_exit_code
 def submit(
@@ -254,24 +256,17 @@ def _follow(cluster: Cluster, submitted: Submitted, resume: str | None) -> int:
 
 
 def _exit_code(end: Submitted) -> int:
-    if end.exit_code in (COMPLETE, WITH_FAILURES, REFUSED, STOPPED, INTERNAL_ERROR):
+    if end.exit_code in _MEANINGS:
         return end.exit_code
     return STOPPED if end.began else REFUSED
 
 
 def _describe_end(latest: Submitted) -> str:
     """Return how a start ended, in a few words."""
-    meanings = {
-        COMPLETE: "complete",
-        WITH_FAILURES: "complete, with failed trials",
-        REFUSED: "refused, nothing was run",
-        STOPPED: "stopped, can be resumed",
-        INTERNAL_ERROR: "ended by an internal error",
-    }
-    if latest.exit_code in meanings:
-        return meanings[latest.exit_code]
+    if latest.exit_code in _MEANINGS:
+        return _MEANINGS[latest.exit_code]
     if latest.state == "stopped":
-        return meanings[STOPPED]
+        return _MEANINGS[STOPPED]
     reason = " ".join(latest.message.split())[-500:] or "for an unknown reason"
     return f"{'killed' if latest.began else 'could not be started'}: {reason}"
 

@@ -92,17 +92,16 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
         head = {"format": "rnnsweep-plan", "version": 2}
         opening = {"open_blocks": open_limit(checked, made, lanes)}
         _print({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
-        expect_runnable(checked, made)
-        resume.expect_comparable(folder, checked)
-        return
-    lines = [describe_plan(made, checked.name)]
-    lines += describe_prices(checked.prices, (arm.hardware for arm in made.arms))
-    if note := describe_opening(checked, made, lanes, expected.trial_s):
-        lines.append(note)
-    show("".join(f"{line}\n" for line in lines))
+    else:
+        lines = [describe_plan(made, checked.name)]
+        lines += describe_prices(checked.prices, (arm.hardware for arm in made.arms))
+        if note := describe_opening(checked, made, lanes, expected.trial_s):
+            lines.append(note)
+        show("".join(f"{line}\n" for line in lines))
     expect_runnable(checked, made)
     resume.expect_comparable(folder, checked)
-    show(f"{describe_forecast(expected, at_most=made.auto is not None)}\n")
+    if form != "json":
+        show(f"{describe_forecast(expected, at_most=made.auto is not None)}\n")
 
 
 for _command in (run, ui, *jobs.COMMANDS, *reports.COMMANDS):

@@ -50,15 +50,17 @@ def format_option(*formats: str, help: str) -> Callable[[Command], Command]:
     return click.option("--format", "form", type=click.Choice(formats), help=help)
 
 
-fresh_option = click.option(
-    "--fresh", is_flag=True, help="Start a new generation; keep existing trials."
-)
-
-retry_option = click.option("--retry-failed", is_flag=True, help="Re-run failed trials.")
-
-yes_option = click.option(
-    "-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."
-)
+def start_options(command: Command) -> Command:
+    """Add the argument and the options that every start of a sweep has."""
+    for option in (
+        click.option("-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."),
+        click.option("--retry-failed", is_flag=True, help="Re-run failed trials."),
+        click.option("--fresh", is_flag=True, help="Start a new generation; keep existing trials."),
+        set_option,
+        spec_argument,
+    ):
+        command = option(command)
+    return command
 
 
 def set_words(overrides: Sequence[str]) -> list[str]:

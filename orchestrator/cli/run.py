@@ -24,12 +24,8 @@ from orchestrator.cli.options import (
     MANY_TRIALS,
     address_option,
     expect_confirmation,
-    fresh_option,
     resume_command,
-    retry_option,
-    set_option,
-    spec_argument,
-    yes_option,
+    start_options,
 )
 from orchestrator.cli.output import show, wants_colour, width
 from orchestrator.storage.home import sweep_home
@@ -43,12 +39,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@spec_argument
-@set_option
+@start_options
 @address_option
-@fresh_option
-@retry_option
-@yes_option
 @click.option(
     "--resume-command", "resume", hidden=True, help="Show this command as the one that resumes."
 )
