@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from tests.gpu.reference import run_stack
 from workloads.context import Context
+from workloads.implementations import Implementation
 from workloads.measuring.measurement import prepare_framework
 from workloads.models.canonical_weights import CanonicalLayer, to_buffer, to_torch
 from workloads.settings import StackSettings
@@ -77,11 +78,13 @@ def numbers(trial: Context) -> dict[str, float]:
         from workloads.models.layers import read_canonical, write_canonical
         from workloads.models.passes import make_passes
 
-        model, short = (_model(case, trial, return_sequences=every) for every in (True, False))
+        model, short = (
+            build(case, trial.implementation, return_sequences=every) for every in (True, False)
+        )
         draw, counts = np.random.default_rng(trial.seed), case.counts
         directions = case.stack.directions
-        inputs = _normal(draw, case.batch, case.steps, case.inputs) * counts
-        towards = _normal(draw, case.batch, case.steps, case.units * directions) * counts
+        inputs = normal(draw, case.batch, case.steps, case.inputs) * counts
+        towards = normal(draw, case.batch, case.steps, case.units * directions) * counts
         stack = [
             layer._replace(bias=draw.uniform(-0.5, 0.5, layer.bias.shape).astype("float32"))
             for layer in _initial(read_canonical(model), trial.seed)
@@ -89,13 +92,13 @@ def numbers(trial: Context) -> dict[str, float]:
         ]
         for network in (model, short):
             write_canonical(network, stack)
-        outputs, last = _as_array(model(inputs)), _as_array(short(inputs))
+        outputs, last = as_array(model(inputs)), as_array(short(inputs))
         weight = keras.layers.Lambda(  # the mean is the sum of outputs * towards
             lambda outputs: keras.ops.multiply(outputs, towards * towards.size), dtype="float32"
         )
         summed = keras.Sequential([keras.Input(batch_shape=inputs.shape), model, weight])
         passes = make_passes(summed, trial.implementation)
-        *by_weights, by_inputs = map(_as_array, passes.forward_backward(passes.place(inputs)))
+        *by_weights, by_inputs = map(as_array, passes.forward_backward(passes.place(inputs)))
         for variable, gradient in zip(model.trainable_variables, by_weights, strict=True):
             variable.assign(gradient)  # so that `read_canonical` can read them
         by_stack = [np.array(array) for layer in read_canonical(model) for array in layer]
@@ -120,8 +123,8 @@ def numbers(trial: Context) -> dict[str, float]:
         }.items()
     }
     return {
-        "outputs": _difference(expected, outputs * counts),
-        "last": _difference(expected_last, last),
+        "outputs": difference(expected, outputs * counts),
+        "last": difference(expected_last, last),
         "padding": float(np.abs(outputs * (1 - counts)).max()),
         **{f"by_{role}": error for role, error in errors.items()},
     }
@@ -169,7 +172,7 @@ def layout(trial: Context) -> dict[str, float]:
     with prepare_framework(trial):
         from workloads.models.layers import read_canonical
 
-        model = _model(case, trial, return_sequences=True)
+        model = build(case, trial.implementation, return_sequences=True)
         stack = _initial(read_canonical(model), trial.seed)
     gates, layers = stack[0].gates, [to_torch(layer) for layer in stack]
     theirs = tf.raw_ops.CudnnRNNCanonicalToParamsV2(
@@ -187,14 +190,13 @@ def layout(trial: Context) -> dict[str, float]:
     return {"different": float(different), "numbers": float(ours.size)}
 
 
-def _model(case: Case, trial: Context, *, return_sequences: bool) -> Any:
+def build(case: Case, implementation: Implementation, *, return_sequences: bool) -> Any:
+    """Return a Keras model of the case's layers, with masks if there is padding."""
     import keras
 
     from workloads.models.layers import recurrent_stack
 
-    layers = recurrent_stack(
-        case.stack, trial.implementation, return_sequences=return_sequences, seed=1
-    )
+    layers = recurrent_stack(case.stack, implementation, return_sequences=return_sequences, seed=1)
     masking = [keras.layers.Masking()] if case.lengths else []
     inputs = keras.Input(batch_shape=(case.batch, case.steps, case.inputs))
     return keras.Sequential([inputs, *masking, *layers])
@@ -207,17 +209,17 @@ def _initial(like: list[CanonicalLayer], seed: int) -> list[CanonicalLayer]:
     return [draw_layer(f"recurrent_{n}", layer, seed) for n, layer in enumerate(like)]
 
 
-def _normal(draw: np.random.Generator, *shape: int) -> Any:
+def normal(draw: np.random.Generator, *shape: int) -> Any:
     return draw.standard_normal(shape).astype(np.float32)
 
 
-def _difference(expected: Any, received: Any) -> float:
+def difference(expected: Any, received: Any) -> float:
     """Return the largest difference, relative to the largest value."""
     assert expected.shape == received.shape, (expected.shape, received.shape)
     return float(np.abs(expected - received).max() / max(np.abs(expected).max(), 1e-30))
 
 
-def _as_array(tensor: Any) -> Any:
+def as_array(tensor: Any) -> Any:
     """Convert a tensor of any backend and precision to a float32 array."""
     import keras
 

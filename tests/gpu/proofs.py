@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from orchestrator.core.errors import Refusal
+from orchestrator.diagnostics.parity import check
 from orchestrator.diagnostics.trainer_answers import Answer
 from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Outcome, judged
 from workloads.eligibility import LayerTraits, ineligibility_reason, is_installed
-from workloads.implementations import KERNELS, Precision, parse_implementation
+from workloads.implementations import KERNELS, OPTIONS, Precision, parse_implementation
 from workloads.protocol import Device
-
-OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "tensorflow": (
-        *("portable+xla", "portable+unroll", "portable+eager"),
-        *("portable+tf32", "portable+bf16", "portable+fp16"),
-        *("cudnn+eager", "cudnn+tf32", "cudnn+fp16", "cudnn+bf16", "cudnn+xla"),
-        *("fused+eager", "fused+tf32", "fused+fp16", "fused+bf16"),
-    ),
-    "jax": (
-        *("portable+unroll", "portable+eager", "portable+tf32", "portable+bf16", "portable+fp16"),
-        *("cudnn+tf32", "cudnn+bf16", "fused+tf32", "fused+bf16"),
-    ),
-    "torch": (
-        *("portable+tf32", "portable+bf16", "portable+fp16"),
-        *("cudnn+tf32", "cudnn+bf16", "cudnn+fp16"),
-        *("fused+tf32", "fused+bf16", "fused+fp16", "fused+xla"),
-    ),
-}
-"""Options whose evidence is checked; some are refused with a reason."""
 
 FALL_BACKS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "tensorflow": (("lstm", "recurrent dropout"),),
@@ -60,8 +40,6 @@ was requested shows as some 1e-4, a gate in the wrong place as some 1e-1."""
 _TINY = {"units": 16, "features": 8, "sequence_length": 6, "batch_size": 4, "timed_steps": 2}
 _ROLES = ("outputs", "last", "by_inputs", "by_kernel", "by_recurrent_kernel", "by_bias")
 _SAME_LOSS = 1e-3
-_PARITY = (sys.executable, "-c", "from orchestrator.cli.main import main; main()", "parity")
-_PARITY_LIMIT_S = 300
 
 
 def evidence(lab: Lab, backend: str) -> Iterator[Outcome]:
@@ -73,9 +51,10 @@ def evidence(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 
 def options(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """Check the same for options, including precisions."""
-    for text in OPTIONS[backend]:
-        yield _proof(lab, "options", f"{backend}/{text}", {"cell": "lstm", "layers": 1})
+    """Check the same for every kernel with every option, including precisions."""
+    for kernel, option in itertools.product(KERNELS, OPTIONS):
+        settings = {"cell": "lstm", "layers": 1}
+        yield _proof(lab, "options", f"{backend}/{kernel}+{option}", settings)
 
 
 def fall_backs(lab: Lab, backend: str) -> Iterator[Outcome]:
@@ -154,33 +133,26 @@ def refusals(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 
 def parity(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """Move weights between implementations and devices with `rnnsweep parity`, cell by cell."""
+    """Move weights between implementations and devices as `rnnsweep parity` does, cell by cell."""
     names = [f"{b}/{kernel}" for b in lab.backends if is_installed(b) for kernel in KERNELS]
+    settings = [f"{name}={value}" for name, value in lab.sizes.parity.items()]
     for cell in lab.sizes.cells:
         lab.expect_time()
-        options = [f"--set={name}={value}" for name, value in lab.sizes.parity.items()]
-        done = subprocess.run(
-            [*_PARITY, *names, f"--set=cell={cell}", *options, "--format", "json"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_PARITY_LIMIT_S,
-        )
-        if "nothing to compare" in done.stderr:
-            reason = done.stderr.partition("\n")[0].removeprefix("Error: ")
-            yield Outcome("parity", cell, "skipped", reason=reason)
+        try:
+            result = check(names, [f"cell={cell}", *settings], str)
+        except Refusal as error:
+            yield Outcome("parity", cell, "skipped", reason=str(error).partition("\n")[0])
             continue
-        report = json.loads(done.stdout) if done.stdout.startswith("{") else {}
-        pairs = report.get("pairs", [])
-        reason = "" if done.returncode == 0 else f"exit {done.returncode}: {done.stderr[-500:]}"
+        beyond = [pair for pair in result.pairs if not pair.is_within]
         measured = {
-            "pairs": len(pairs),
-            "largest_difference": max((p["difference"] or 0.0 for p in pairs), default=None),
-            "sides": [f"{s['implementation']} on {s['device']}" for s in report.get("saved", [])],
-            "beyond": [pair for pair in pairs if not pair["within"]],
-            "failed": report.get("failed", []),
+            "pairs": len(result.pairs),
+            "largest_difference": max((p.difference or 0.0 for p in result.pairs), default=None),
+            "sides": [saved.label for saved in result.saved],
+            "beyond": [f"{pair.saved.label}, {pair.loaded.label}" for pair in beyond],
+            "failed": [f"{one.implementation}: {one.reason}" for one in result.failed],
         }
-        yield judged("parity", cell, "", reason, measured, {"exit": 0})
+        reason = "" if result.is_good else f"{len(beyond)} pairs beyond, {measured['failed']}"
+        yield judged("parity", cell, "", reason, measured)
 
 
 def eligible(lab: Lab, backend: str, *, layers: int = 1, bidirectional: bool = False) -> list[str]:

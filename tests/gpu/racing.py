@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from unittest import mock
 
@@ -22,23 +22,22 @@ from workloads.tasks import synthetic
 
 def fallen_back(trial: Context) -> dict[str, float]:
     """Request one kernel and give the layer a cause to silently run another."""
-    reason = trial.settings["reason"]
+    cause, asked = trial.settings["reason"], trial.implementation
+    has_dropout = cause == "recurrent dropout"
     size = SyntheticSettings(
         cell=trial.settings["cell"],
         units=16,
         features=8,
         sequence_length=6,
         batch_size=4,
-        recurrent_dropout=0.1 if reason == "recurrent dropout" else 0.0,
+        recurrent_dropout=0.1 if has_dropout else 0.0,
     )
-    asked = trial.implementation
-    is_dropout = reason == "recurrent dropout"
-    built = parse_implementation(f"{asked.backend}/portable") if is_dropout else asked
-    with prepare_framework(trial), _reason(reason):
+    built = parse_implementation(f"{asked.backend}/portable") if has_dropout else asked
+    with prepare_framework(trial), _cause(cause):
         from workloads.models.built_in import passes_model
 
         model = passes_model(size, dataclasses.replace(trial, implementation=built))
-        if is_dropout:
+        if has_dropout:
             model.layers[0].use_cudnn = "auto"
         _, _, proof = _warm(trial, asked, model, size)
         trial.kernel(asked.kernel_text, proof.ran, proof.evidence)
@@ -83,13 +82,8 @@ def _runner(
     model = passes_model(size, own)
     passes, batch, proof = _warm(trial, implementation, model, size)
     framework.synchronise()
-    times |= {
-        "asked": implementation.kernel_text,
-        "ran": proof.ran,
-        "evidence": proof.evidence,
-        "warm_up_s": time.monotonic() - began_s,
-    }
-
+    warm_up_s = time.monotonic() - began_s
+    times |= {"ran": proof.ran, "evidence": proof.evidence, "warm_up_s": warm_up_s}
     steps = ((passes.forward, "forward_ms"), (passes.forward_backward, "step_ms"))
     guesses_s = [_seconds(framework, step, batch, 1) for step, _ in steps]
 
@@ -127,17 +121,12 @@ def _warm(
     return both, batch, prove_passes(both, batch, stack, implementation)
 
 
-@contextlib.contextmanager
-def _reason(reason: str) -> Iterator[None]:
+def _cause(cause: str) -> AbstractContextManager[Any]:
     """Let PyTorch's cuDNN call fail, or switch cuDNN off; layers handle the other causes."""
-    with contextlib.ExitStack() as stack:
-        if reason == "an error in cuDNN":
-            failing = mock.patch(
-                "keras.src.backend.torch.rnn._cudnn_lstm", side_effect=RuntimeError
-            )
-            stack.enter_context(failing)
-        elif reason == "cuDNN switched off":
-            import torch
+    if cause == "an error in cuDNN":
+        return mock.patch("keras.src.backend.torch.rnn._cudnn_lstm", side_effect=RuntimeError)
+    if cause == "cuDNN switched off":
+        import torch
 
-            stack.enter_context(torch.backends.cudnn.flags(enabled=False))
-        yield
+        return torch.backends.cudnn.flags(enabled=False)
+    return nullcontext()

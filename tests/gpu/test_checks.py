@@ -22,6 +22,7 @@ from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
 from tests.workloads.shared_trainer import expect_package
 from workloads.eligibility import is_installed
 from workloads.implementations import BACKENDS
+from workloads.protocol import Device
 
 pytestmark = pytest.mark.full
 
@@ -37,16 +38,19 @@ ON_A_CPU = [
 
 @pytest.fixture(scope="module")
 def cpu_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    backends = [backend for backend in BACKENDS if is_installed(backend)]
-    with Lab("cpu", ALL_CELLS, backends, scratch=tmp_path_factory.mktemp("lab")) as lab:
-        yield lab
+    yield from lab_on("cpu", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def gpu_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     if not probe().gpus:
         pytest.skip("NVML sees no NVIDIA GPU")
-    with Lab("gpu", ALL_CELLS, tuple(BACKENDS), scratch=tmp_path_factory.mktemp("lab")) as lab:
+    yield from lab_on("gpu", tmp_path_factory)
+
+
+def lab_on(device: Device, folders: pytest.TempPathFactory) -> Iterator[Lab]:
+    backends = [backend for backend in BACKENDS if is_installed(backend)]
+    with Lab(device, ALL_CELLS, backends, scratch=folders.mktemp("lab")) as lab:
         yield lab
 
 

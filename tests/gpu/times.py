@@ -54,32 +54,23 @@ def hand_written(lab: Lab, backend: str) -> Iterator[Outcome]:
         return
     for case, changes in lab.sizes.hand_written.items():
         lab.expect_time()
-        steps = lab.sizes.hand_written_steps
         data = lab.scratch / "question.npz"
-        question = write_question(data, lab.device, steps, **changes)
+        question = write_question(data, lab.device, lab.sizes.hand_written_steps, **changes)
         with closing(opened("torch/fused", question)) as pair:
             rounds = [ask(pair, random.Random(n)) for n in range(4)][1:]
-        ratio = statistics.median(one_round.ratio for one_round in rounds)
-        missed = lab.device == "gpu" and ratio > _HAND_WRITTEN
-        yield Outcome(
-            "hand_written",
-            case,
-            "missed" if missed else "passed",
-            backend,
-            "torch/fused",
-            f"{ratio:.3f} × the loop's time" if missed else "",
-            {
-                "step_ms": statistics.median(one_round.arm.step_ms for one_round in rounds),
-                "loop_step_ms": statistics.median(
-                    one_round.reference.step_ms for one_round in rounds
-                ),
-                "ratio": ratio,
-                "ratios": [one_round.ratio for one_round in rounds],
-                "loss": rounds[0].arm.metrics["loss"],
-                "loop_loss": rounds[0].reference.metrics["loss"],
-            },
-            {"ratio": f"at most {_HAND_WRITTEN}"},
-        )
+        ratio = statistics.median(one.ratio for one in rounds)
+        measured = {
+            "step_ms": statistics.median(one.arm.step_ms for one in rounds),
+            "loop_step_ms": statistics.median(one.reference.step_ms for one in rounds),
+            "ratio": ratio,
+            "ratios": [one.ratio for one in rounds],
+            "loss": rounds[0].arm.metrics["loss"],
+            "loop_loss": rounds[0].reference.metrics["loss"],
+        }
+        expected = {"ratio": f"at most {_HAND_WRITTEN}"}
+        outcome = judged("hand_written", case, "torch/fused", "", measured, expected)
+        is_missed = lab.device == "gpu" and ratio > _HAND_WRITTEN
+        yield _missed(outcome, f"{ratio:.3f} × the loop's time") if is_missed else outcome
 
 
 def predict(lab: Lab, backend: str) -> Iterator[Outcome]:
@@ -118,11 +109,8 @@ def roofline(lab: Lab, backend: str) -> Iterator[Outcome]:
         product = measured.get("product_flops_per_s", 0.0)
         float32 = float32 or product
         outcome = judged("roofline", "product and copy", arm, answer.reason, measured)
-        if lab.device == "gpu" and not answer.reason and option and product < float32:
-            outcome = dataclasses.replace(
-                outcome, status="missed", reason=f"{product / float32:.2f} × float32's product"
-            )
-        yield outcome
+        is_missed = lab.device == "gpu" and not answer.reason and product < float32
+        yield _missed(outcome, f"{product / float32:.2f} × float32's") if is_missed else outcome
 
 
 def memory(lab: Lab, backend: str) -> Iterator[Outcome]:
@@ -214,9 +202,12 @@ def _raced(shape: Shape, arm: str, race: Mapping[str, Any], failure: str | None)
         ratio = measured.get("step_ms portable/this", 0.0)
         expected["step_ms portable/this"] = f"at least {shape.at_least}"
         if not reason and ratio < shape.at_least:
-            slow = f"{ratio:.1f} times as fast as portable"
-            return dataclasses.replace(outcome, status="missed", reason=slow)
+            return _missed(outcome, f"{ratio:.1f} times as fast as portable")
     return outcome
+
+
+def _missed(outcome: Outcome, reason: str) -> Outcome:
+    return dataclasses.replace(outcome, status="missed", reason=reason)
 
 
 def _judged_trial(

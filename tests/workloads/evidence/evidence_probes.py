@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.workloads.probes import plan_training
 from workloads.context import Context
-from workloads.implementations import Implementation, parse_implementation
+from workloads.implementations import parse_implementation
 
 _STEPS = 8  # rows of a digit
 
@@ -22,29 +22,14 @@ def proven(trial: Context) -> dict[str, float]:
     """Run one training step, and report its proof."""
     from workloads.evidence.kernel_evidence import prove
 
-    implementation = _built(trial)
-    plan = plan_training(trial, implementation)
+    built = trial.settings.get("built", str(trial.implementation))
+    plan = plan_training(trial, parse_implementation(built))
     plan.train_one_step()
     before = [np.array(value) for value in plan.model.get_weights()]
     proof = prove(plan, _stack(trial))
     after = plan.model.get_weights()
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return {"changed": float(any((a != b).any() for a, b in zip(before, after, strict=True)))}
-
-
-def passes_proven(trial: Context) -> dict[str, float]:
-    """Run a forward and backward pass, and report its proof."""
-    from workloads.evidence.kernel_evidence import prove_passes
-    from workloads.models import passes
-
-    implementation = _built(trial)
-    plan = plan_training(trial, implementation)
-    model_passes = passes.make_passes(plan.model, implementation)
-    batch = model_passes.place(plan.train.first(4).inputs)
-    model_passes.forward_backward(batch)
-    proof = prove_passes(model_passes, batch, _stack(trial), implementation)
-    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
-    return {}
 
 
 def traced_for_a_gpu(trial: Context) -> dict[str, float]:
@@ -113,10 +98,6 @@ class Event:
     def __init__(self, name: str, began: int, ended: int, kind: str = "float") -> None:
         self.name, self.start_ns = lambda: name, lambda: began
         self.duration_ns, self.dtypes = lambda: ended - began, lambda: [kind]
-
-
-def _built(trial: Context) -> Implementation:
-    return parse_implementation(trial.settings.get("built", str(trial.implementation)))
 
 
 def _stack(trial: Context) -> Any:

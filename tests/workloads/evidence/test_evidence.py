@@ -82,22 +82,6 @@ def test_evidence_does_not_depend_on_the_request(
 
 @full
 @pytest.mark.parametrize(
-    ("backend", "kernel", "ran"),
-    [
-        ("tensorflow", "portable+xla", "portable+xla"),
-        ("tensorflow", "portable+eager", "portable+eager"),
-        ("jax", "portable", "portable"),
-        ("torch", "fused", "fused"),
-    ],
-)
-def test_passes_without_training_are_proven_too(
-    trainer_of: Trainer, backend: str, kernel: str, ran: str
-) -> None:
-    assert prove(trainer_of, "passes_proven", f"{backend}/{kernel}", **DEEP).ran == ran
-
-
-@full
-@pytest.mark.parametrize(
     ("backend", "kernel", "settings", "ran"),
     [
         ("tensorflow", "cudnn", {}, "cudnn"),

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from unittest import mock
 
 import numpy as np
-from pydantic import BaseModel
 
 from tests.gpu import probes
+from tests.gpu.probes import as_array, difference, normal
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
-from workloads.models.canonical_weights import CanonicalLayer
 from workloads.settings import StackSettings
 
 
@@ -31,29 +29,25 @@ class StatefulSettings(StackSettings):
         return True
 
 
-class Case(BaseModel):
+class Case(probes.Case):
     """A request of a test."""
 
-    cell: str = "lstm"
     inputs: int = 3
     units: int = 4
-    layers: int = 1
-    bidirectional: bool = False
-    dropout: float = 0.0
-    return_sequences: bool = False
-    stateful: bool = False
     batch: int = 3
     steps: int = 4
+    dropout: float = 0.0
+    stateful: bool = False
 
     @property
     def stack(self) -> StackSettings:
-        own = self.model_dump(include={"cell", "units", "layers", "bidirectional", "dropout"})
-        return (StatefulSettings if self.stateful else StackSettings)(**own)
+        kind = StatefulSettings if self.stateful else StackSettings
+        return kind(**super().stack.model_dump() | {"dropout": self.dropout})
 
 
 def numbers(trial: Context) -> dict[str, float]:
     """Compare with the reference in float64, in place of cuDNN on a CPU where there is none."""
-    with _on_a_cpu(trial):
+    with _on_a_cpu(trial.implementation):
         return probes.numbers(trial)
 
 
@@ -70,7 +64,7 @@ def initial_weights(trial: Context) -> dict[str, float]:
     set_initial_weights(model, trial.seed)
     others = [*embedding.trainable_variables, *dense.trainable_variables]
     arrays = [array for layer in read_canonical(model) for array in layer]
-    arrays += [_array(variable) for variable in others]
+    arrays += [as_array(variable) for variable in others]
     content = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
     return {
         "digest": float(int.from_bytes(hashlib.sha256(content).digest()[:6])),
@@ -86,37 +80,34 @@ def statefulness(trial: Context) -> dict[str, float]:
     """
     from workloads.models.run import reset_states
 
-    case = Case(**trial.settings, return_sequences=True)
-    draw = np.random.default_rng(trial.seed)
+    case = Case(**trial.settings)
     halves = case.model_copy(update={"steps": case.steps // 2, "stateful": True})
-    long, parts = _models_of_one_start(case, _portable(trial), trial.implementation, draw, halves)
-    inputs = _normal(draw, case.batch, case.steps, case.inputs)
+    portable = parse_implementation(f"{trial.implementation.backend}/portable")
+    long, parts = _model(case, portable), _model(halves, trial.implementation)
+    inputs = normal(np.random.default_rng(trial.seed), case.batch, case.steps, case.inputs)
     first, second = np.split(inputs, 2, axis=1)
-    with _on_a_cpu(trial):
-        outputs = [_array(parts(half)) for half in (first, second, first)]
+    with _on_a_cpu(trial.implementation):
+        outputs = [as_array(parts(half)) for half in (first, second, first)]
         reset_states(parts)
-        after_reset = _array(parts(first))
+        after_reset = as_array(parts(first))
     return {
-        "parts": _difference(_array(long(inputs)), np.concatenate(outputs[:2], axis=1)),
-        "again": _difference(after_reset, outputs[0]),
-        "kept": _difference(outputs[2], outputs[0]),
+        "parts": difference(as_array(long(inputs)), np.concatenate(outputs[:2], axis=1)),
+        "again": difference(after_reset, outputs[0]),
+        "kept": difference(outputs[2], outputs[0]),
     }
 
 
 def dropout(trial: Context) -> dict[str, float]:
     """Return the differences between two calls in training, and two in inference."""
-    from workloads.models.initial_weights import set_initial_weights
-
     model = _model(Case(**trial.settings), trial.implementation)
-    set_initial_weights(model, trial.seed)
-    inputs = _normal(np.random.default_rng(trial.seed), 3, 4, 3)
+    inputs = normal(np.random.default_rng(trial.seed), 3, 4, 3)
     calls = {
-        mode: [_array(model(inputs, training=mode)) for _ in range(2)] for mode in (True, False)
+        mode: [as_array(model(inputs, training=mode)) for _ in range(2)] for mode in (True, False)
     }
     return {
-        "training": _difference(*calls[True]),
-        "inference": _difference(*calls[False]),
-        "between": _difference(calls[True][0], calls[False][0]),
+        "training": difference(*calls[True]),
+        "inference": difference(*calls[False]),
+        "between": difference(calls[True][0], calls[False][0]),
     }
 
 
@@ -127,19 +118,16 @@ def mixed(trial: Context) -> dict[str, float]:
     """
     import keras
 
-    from workloads.models.initial_weights import set_initial_weights
-
-    case = Case(**trial.settings, return_sequences=True, stateful=True)
-    inputs = _normal(np.random.default_rng(trial.seed), case.batch, case.steps, case.inputs)
+    case = Case(**trial.settings, stateful=True)
+    inputs = normal(np.random.default_rng(trial.seed), case.batch, case.steps, case.inputs)
     outputs = []
     for implementation in (parse_implementation("torch/fused"), trial.implementation):
         model = _model(case, implementation)
-        set_initial_weights(model, trial.seed)
         outputs.append([model(inputs) for _ in range(2)])
     assert keras.backend.standardize_dtype(outputs[1][0].dtype) != "float32"
     assert {variable.dtype for variable in model.variables} == {"float32"}
-    full, low = ([_array(output) for output in pair] for pair in outputs)
-    return {"first": _difference(full[0], low[0]), "second": _difference(full[1], low[1])}
+    full, low = ([as_array(output) for output in pair] for pair in outputs)
+    return {"first": difference(full[0], low[0]), "second": difference(full[1], low[1])}
 
 
 def graph(trial: Context) -> dict[str, float]:
@@ -154,7 +142,7 @@ def graph(trial: Context) -> dict[str, float]:
             loss = tf.reduce_sum(model(inputs, training=True))
         return tape.gradient(loss, model.trainable_variables)
 
-    batch = tf.TensorSpec((None, case.steps, case.inputs), tf.float32)
+    batch = tf.TensorSpec((case.batch, case.steps, case.inputs), tf.float32)
     operations = tf.function(step).get_concrete_function(batch).graph.get_operations()
     names = ("rnn_mode", "direction", "dropout", "seed", "time_major")
     nodes = [
@@ -169,12 +157,8 @@ def graph(trial: Context) -> dict[str, float]:
 
 def activations(trial: Context) -> dict[str, float]:
     """Store the names of the activations of Keras' layers in `recurrent_stack`."""
-    _keras(trial.implementation)
-    from workloads.models.layers import recurrent_stack
-
-    case = Case(**trial.settings)
-    layers = recurrent_stack(case.stack, trial.implementation, return_sequences=False, seed=1)
-    trial.artifact("names.json", json.dumps([layer.activation.__name__ for layer in layers]))
+    model = _model(Case(**trial.settings), trial.implementation)
+    trial.artifact("names.json", json.dumps([layer.activation.__name__ for layer in model.layers]))
     return {}
 
 
@@ -189,40 +173,19 @@ def _keras(implementation: Implementation) -> Any:
 
 
 def _model(case: Case, implementation: Implementation) -> Any:
-    keras = _keras(implementation)
-    from workloads.models.layers import recurrent_stack
+    """Return the model of a case, with equal initial weights on every implementation."""
+    _keras(implementation)
+    from workloads.models.initial_weights import set_initial_weights
 
-    layers = recurrent_stack(
-        case.stack, implementation, return_sequences=case.return_sequences, seed=1
-    )
-    batch = case.batch if case.stateful else None
-    inputs = keras.Input(batch_shape=(batch, case.steps, case.inputs))
-    return keras.Sequential([inputs, *layers])
+    model = probes.build(case, implementation, return_sequences=True)
+    set_initial_weights(model, 3)
+    return model
 
 
-def _models_of_one_start(
-    case: Case,
-    first: Implementation,
-    second: Implementation,
-    draw: np.random.Generator,
-    second_case: Case | None = None,
-) -> list[Any]:
-    """Return models of both implementations with the same random weights."""
-    models = [_model(case, first), _model(second_case or case, second)]
-    from workloads.models.layers import read_canonical, write_canonical
-
-    stack = [
-        CanonicalLayer(*(_normal(draw, *array.shape) / 2 for array in layer if array is not None))
-        for layer in read_canonical(models[0])
-    ]
-    for model in models:
-        write_canonical(model, stack)
-    return models
-
-
-@contextmanager
-def _jax_reference() -> Iterator[None]:
+def _on_a_cpu(implementation: Implementation) -> AbstractContextManager[Any]:
     """Replace JAX's cuDNN call by its reference LSTM with the same arguments and results."""
+    if (implementation.backend, implementation.kernel) != ("jax", "fused"):
+        return nullcontext()
     from jax.experimental import rnn
 
     def plain(x: Any, h: Any, c: Any, weights: Any, lengths: Any, *options: Any) -> Any:
@@ -232,33 +195,7 @@ def _jax_reference() -> Iterator[None]:
             x, h, c, *unpacked, lengths, inputs, units, layers, dropout, bidirectional
         )
 
-    with mock.patch.object(rnn, "lstm", plain):
-        yield
-
-
-def _on_a_cpu(trial: Context) -> Any:
-    is_jax = trial.implementation.backend == "jax" and trial.implementation.kernel == "fused"
-    return _jax_reference() if is_jax else nullcontext()
-
-
-def _portable(trial: Context) -> Implementation:
-    return parse_implementation(f"{trial.implementation.backend}/portable")
-
-
-def _normal(draw: np.random.Generator, *shape: int) -> Any:
-    return draw.standard_normal(shape).astype(np.float32)
-
-
-def _difference(first: Any, second: Any) -> float:
-    """Return the largest difference, relative to the largest value."""
-    assert first.shape == second.shape
-    return float(np.abs(first - second).max() / max(np.abs(first).max(), 1e-30))
-
-
-def _array(tensor: Any) -> Any:
-    import keras
-
-    return np.array(keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32")))
+    return mock.patch.object(rnn, "lstm", plain)
 
 
 def _plain(value: Any) -> Any:
