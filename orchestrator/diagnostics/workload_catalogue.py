@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -234,7 +235,7 @@ def _support_everywhere() -> Section:
     """Return one table per device, and the reasons below them."""
     rows = list(needs())
     reasons = dict.fromkeys(need.reason for need in rows if need.reason is not None)
-    numbers = {reason: number for number, reason in enumerate(reasons, 1)}
+    numbers = {reason: str(number) for number, reason in enumerate(reasons, 1)}
     tables = []
     for device, name in DEVICES.items():
         cells = {
@@ -245,7 +246,7 @@ def _support_everywhere() -> Section:
             if need.device == device
         }
         tables.append(_support_table(f"on {name}", cells))
-    by_number = {str(number): reason for reason, number in numbers.items()}
+    by_number = {number: reason for reason, number in numbers.items()}
     return Section(
         "support by each kernel, one change at a time",
         tables=(*tables, _definitions("no", by_number, "reason")),
@@ -270,12 +271,7 @@ def as_json(catalogue: Catalogue) -> dict[str, Any]:
         "asked": dict(catalogue.settings),
         "workloads": [_workload_json(workload, catalogue) for workload in catalogue.workloads],
         "needs": [
-            {
-                "change": need.change,
-                "implementation": str(need.implementation),
-                "device": need.device,
-                "reason": need.reason,
-            }
+            dataclasses.asdict(need) | {"implementation": str(need.implementation)}
             for need in needs()
         ],
         "backends": dict(BACKENDS),

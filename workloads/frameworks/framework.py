@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import platform
-import random
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -48,8 +47,7 @@ class Framework(ABC):
     blindness = ""
     """The framework's own reason why it sees none, in parentheses."""
 
-    def __init__(self) -> None:
-        self._is_configured = False
+    _is_configured = False
 
     def configure(self, implementation: Implementation, device: Device) -> None:
         """Fix the thread pools (once per process) and this trial's precision.
@@ -80,12 +78,8 @@ class Framework(ABC):
         """Return True if the framework sees a GPU."""
 
     def seed(self, seed: int) -> None:
-        """Seed the generators of Python, NumPy and the framework with a 32-bit number.
-
-        Keras' layers have generators with seeds of their own.
-        """
-        random.seed(seed)
-        np.random.seed(seed)
+        """Seed the generators of Python, NumPy and the framework; Keras' layers have their own."""
+        keras.utils.set_random_seed(seed)
 
     def random_state(self) -> Any:
         """Return the state of the framework's own generators; None if Keras' layers have all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 from collections.abc import Mapping
@@ -27,10 +28,7 @@ _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 class _Jax(Framework):
     name, gpu_advice = "JAX", "jax[cuda12] or jax[cuda13] is installed"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._compilations = 0
+    _compilations = 0
 
     def _fix_threads(self, count: int) -> None:
         """Set the size of XLA's pool, and count compilations from now on.
@@ -137,8 +135,6 @@ def _shape(leaf: Any) -> Any:
 
 def _cudnn() -> str | None:
     for package in ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"):
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return None

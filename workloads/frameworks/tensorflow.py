@@ -31,10 +31,6 @@ class _TensorFlow(Framework):
     def has_gpu(self) -> bool:
         return bool(tf.config.list_logical_devices("GPU"))
 
-    def seed(self, seed: int) -> None:
-        super().seed(seed)
-        tf.random.set_seed(seed)
-
     def synchronise(self, values: Any = None) -> None:
         tf.test.experimental.sync_devices()
 

@@ -41,10 +41,6 @@ class _Torch(Framework):
     def has_gpu(self) -> bool:
         return torch.cuda.is_available()
 
-    def seed(self, seed: int) -> None:
-        super().seed(seed)
-        torch.manual_seed(seed)
-
     def random_state(self) -> Any:
         """Return the states of PyTorch's generators, which draw the dropout of a fused stack."""
         gpus = torch.cuda.get_rng_state_all() if self.has_gpu() else []
@@ -72,7 +68,7 @@ class _Torch(Framework):
         elif device == "gpu":
             batches = _Prefetched(batches)
         # Nothing is collated, and nothing drawn at random.
-        return feeding.Feed(DataLoader(batches, batch_size=None, collate_fn=_unchanged))
+        return feeding.Feed(DataLoader(batches, batch_size=None, collate_fn=lambda batch: batch))
 
     def _fits(self, samples: Samples) -> bool:
         free, _ = torch.cuda.mem_get_info()
@@ -142,7 +138,3 @@ class _Prefetched(IterableDataset[Any]):
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
-
-
-def _unchanged(batch: Any) -> Any:
-    return batch

@@ -9,8 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -127,51 +126,25 @@ def test_a_gpu_is_measured_in_tf32_where_it_has_it(
     assert [versions[name] for name in ("driver", "cuda", "cudnn")] == ["580.1", "12.8", "9.1"]
 
 
-class Ray:
-    """As much of Ray as a pinned task uses; the task of the GPU may fail."""
-
-    class exceptions:  # noqa: N801  (as Ray has it)
-        class RayError(Exception):
-            """Any error of Ray's."""
-
-    def __init__(self, message: str | None) -> None:
-        self.options: list[dict[str, Any]] = []
-        self._message = message
-
-    def remote(self, function: Callable[..., Any]) -> SimpleNamespace:
-        def options(**chosen: Any) -> SimpleNamespace:
-            self.options.append(chosen)
-            return SimpleNamespace(remote=lambda request: (function, request))
-
-        return SimpleNamespace(options=options)
-
-    def get(self, reference: tuple[Callable[..., Any], PeakRequest]) -> Any:
-        function, request = reference
-        if request.device == "gpu" and self._message is not None:
-            raise Ray.exceptions.RayError(self._message)
-        return function(request)
-
-
-@pytest.mark.parametrize("message", [None, "task failed\nthe worker died"])
 def test_a_cluster_measures_on_a_node_of_each_class(
-    tmp_path: Path,
-    asked: list[PeakRequest],
-    monkeypatch: pytest.MonkeyPatch,
-    message: str | None,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ray = Ray(message)
+    ray = mock.MagicMock()
+    ray.exceptions.RayError = type("RayError", (Exception,), {})
+    died = ray.exceptions.RayError("task failed\nthe worker died")
+    ray.get.side_effect = [{"torch": BackendRates({"float32": METRICS})}, died]
     monkeypatch.setitem(sys.modules, "ray", ray)
     nodes = [node("a", cluster=True), node("b", cluster=True, gpus=(gpu(),))]
     measured, _ = measure(tmp_path, classify(nodes))
-    chosen = [(o["label_selector"], o["num_cpus"], o["num_gpus"]) for o in ray.options]
+    pinned = ray.remote.return_value.options
+    options = [call.kwargs for call in pinned.call_args_list]
+    chosen = [(o["label_selector"], o["num_cpus"], o["num_gpus"]) for o in options]
     assert chosen == [({"ray.io/node-id": "id-a"}, 8, 0), ({"ray.io/node-id": "id-b"}, 8, 1)]
-    assert {request.gpu for request in asked} == {None}  # Ray shows a task its GPU
-    hosts = {peak.node for peak in measured.peaks}
-    if message is None:
-        assert (hosts, measured.failures) == ({"a", "b"}, ())
-    else:
-        (failure,) = measured.failures
-        assert hosts == {"a"} and failure.endswith("could not be measured: the worker died")
+    requests = [call.args[0] for call in pinned.return_value.remote.call_args_list]
+    assert [(request.device, request.gpu) for request in requests] == [("cpu", None), ("gpu", None)]
+    assert {peak.node for peak in measured.peaks} == {"a"}
+    (failure,) = measured.failures
+    assert failure.endswith("could not be measured: the worker died")
 
 
 def test_a_backend_that_fails_leaves_the_others(

@@ -86,8 +86,7 @@ def profiled_on_a_gpu(trial: Context) -> dict[str, float]:
     from workloads.evidence.torch import count_operations
 
     counts = count_operations([Event(*event) for event in trial.settings["events"]], on_gpu=True)
-    tf32 = trial.settings.get("tf32", False)
-    proof = make_proof("", counts, _stack(trial), eager=True, tf32=tf32)
+    proof = make_proof("", counts, _stack(trial), eager=True)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return {}
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from tests.workloads.shared_trainer import Trainer, result, single_event
+from workloads.evidence.kernel_evidence import OperationCounts, Stack, identify_kernel
 from workloads.protocol import KernelProof
 
 SMALL: dict[str, Any] = {"units": 4, "layers": 1, "dense_units": 4, "samples": 32, "dropout": 0.0}
@@ -111,8 +113,42 @@ def test_what_a_backend_would_run_on_a_gpu_is_recognised(
     assert prove(trainer_of, probe, f"{backend}/{kernel}", **settings).ran == ran
 
 
+def counts(loops: int = 0, calls: int = 0, fused: int = 0, **products: int) -> OperationCounts:
+    types = Counter(float32=1) if loops or calls or fused else Counter[str]()
+    return OperationCounts(calls, fused, loops, Counter(products), types)
+
+
+@pytest.mark.parametrize(
+    ("counted", "stack", "is_eager", "kernel"),
+    [
+        (counts(fused=1), Stack(2, 2, 8), True, ("fused",)),
+        (counts(fused=2), Stack(2, 1, 8), False, ("mixed",)),
+        (counts(fused=1, calls=1), Stack(2, 1, 8), False, ("mixed",)),
+        (counts(calls=1), Stack(1, 2, 8), True, ("cudnn",)),  # one call for both directions
+        (counts(calls=2), Stack(1, 2, 8), True, ("cudnn",)),
+        (counts(calls=1, float32=16), Stack(2, 1, 8), True, ("mixed",)),  # one layer fell back
+        (counts(calls=1, float32=16), Stack(1, 2, 8), True, ("mixed",)),  # one direction did
+        (counts(calls=1, loops=1), Stack(2, 1, 8), False, ("mixed",)),
+        (counts(loops=2), Stack(1, 2, 8), False, ("portable",)),
+        (counts(loops=1), Stack(1, 2, 8), False, ("unknown",)),
+        (counts(float32=16), Stack(2, 1, 8), True, ("portable",)),
+        (counts(float32=16), Stack(2, 1, 8), False, ("portable", "unroll")),
+        (counts(float16=16, float32=2), Stack(2, 1, 8), False, ("portable", "fp16", "unroll")),
+        (counts(float16=16, float32=16), Stack(2, 1, 8), False, ("mixed",)),
+        (counts(float32=15), Stack(2, 1, 8), True, ("unknown",)),
+        (counts(), Stack(1, 1, 8), False, ("unknown",)),
+    ],
+)
+def test_the_counts_of_operations_identify_the_kernel(
+    counted: OperationCounts, stack: Stack, is_eager: bool, kernel: tuple[str, ...]
+) -> None:
+    assert identify_kernel(counted, stack, eager=is_eager) == kernel
+    with_tf32 = identify_kernel(counted, stack, eager=is_eager, tf32=True)
+    is_float32 = kernel[0] not in ("mixed", "unknown") and "fp16" not in kernel
+    assert ("tf32" in with_tf32) == is_float32
+
+
 CALL, CUDNN = ["aten::lstm", 10, 30], ["aten::_cudnn_rnn", 12, 28]
-SECOND_CALL, SECOND_CUDNN = ["aten::lstm", 40, 60], ["aten::_cudnn_rnn", 42, 58]
 SCOPE = ["fused_stack", 5, 35]
 OWN_LOOP = [["aten::addmm", 12 + step, 13 + step] for step in range(16)]
 LOOP = [["aten::mm", 70 + step, 71 + step] for step in range(16)]
@@ -122,17 +158,10 @@ LOOP = [["aten::mm", 70 + step, 71 + step] for step in range(16)]
     ("events", "settings", "ran"),
     [
         ([SCOPE, CALL, CUDNN], {"layers": 2}, "fused"),
-        ([CALL, CUDNN], {}, "cudnn"),
-        ([CALL, CUDNN], {"bidirectional": True}, "cudnn"),  # one call for both directions
-        ([CALL, CUDNN, SECOND_CALL, SECOND_CUDNN], {"bidirectional": True}, "cudnn"),
         ([["aten::gru", 10, 30, "c10::Half"], CUDNN], {}, "cudnn+fp16"),
-        ([CALL, CUDNN], {"tf32": True}, "cudnn+tf32"),
         ([CALL, CUDNN, *LOOP], {"layers": 2}, "mixed"),  # one layer fell back
-        ([CALL, CUDNN, *LOOP], {"bidirectional": True}, "mixed"),  # one direction did
         ([SCOPE, CALL, *OWN_LOOP], {"layers": 2}, "unknown"),  # the library's loop, not cuDNN's
-        ([CALL, *OWN_LOOP], {}, "unknown"),
         (LOOP, {"layers": 2}, "portable"),
-        ([], {}, "unknown"),
     ],
 )
 def test_what_pytorchs_profiler_sees_on_a_gpu_is_recognised(
