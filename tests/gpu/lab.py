@@ -70,7 +70,7 @@ class Lab:
         """Run a trial in the warm trainer of its backend; replace a dead or hanging trainer.
 
         Args:
-            workload: built in, `module:name`, or a name in `probes` or `racing`.
+            workload: built in, `module:name`, or a name in `probes`.
             implementation: of a backend of this lab.
             settings: the settings of the workload.
             environ: run the trial in a process of its own with this environment instead.
@@ -81,7 +81,7 @@ class Lab:
             NoTimeLeft: before the trial begins.
         """
         self.expect_time()
-        if workload.startswith(("probes:", "racing:")):
+        if workload.startswith("probes:"):
             workload = f"{__package__}.{workload}"
         fields = {"device": self.device, **fields}
         request = TrialRequest(workload, implementation, settings or {}, **fields)

@@ -7,6 +7,7 @@ Each returns differences as numbers, so that a check receives no arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -16,10 +17,11 @@ from pydantic import BaseModel
 
 from tests.gpu.reference import run_stack
 from workloads.context import Context
-from workloads.implementations import Implementation
+from workloads.implementations import Implementation, parse_implementation
 from workloads.measuring.measurement import prepare_framework
 from workloads.models.canonical_weights import CanonicalLayer, to_buffer, to_torch
-from workloads.settings import StackSettings
+from workloads.settings import StackSettings, SyntheticSettings
+from workloads.tasks.synthetic import random_inputs
 
 _DIRECTIONS = 4
 _STEP = 1e-6
@@ -188,6 +190,46 @@ def layout(trial: Context) -> dict[str, float]:
     ours = to_buffer(stack)
     different = (theirs != ours).sum() if theirs.size == ours.size else abs(theirs.size - ours.size)
     return {"different": float(different), "numbers": float(ours.size)}
+
+
+def fallen_back(trial: Context) -> dict[str, float]:
+    """Request one kernel and give the layer a cause to silently run another."""
+    cause, asked = trial.settings["reason"], trial.implementation
+    has_dropout = cause == "recurrent dropout"
+    size = SyntheticSettings(
+        cell=trial.settings["cell"],
+        units=16,
+        features=8,
+        sequence_length=6,
+        batch_size=4,
+        recurrent_dropout=0.1 if has_dropout else 0.0,
+    )
+    built = parse_implementation(f"{asked.backend}/portable") if has_dropout else asked
+    with prepare_framework(trial), _cause(cause):
+        from workloads.evidence.kernel_evidence import Stack, prove_passes
+        from workloads.models.built_in import passes_model
+        from workloads.models.passes import make_passes
+
+        model = passes_model(size, replace(trial, implementation=built))
+        if has_dropout:
+            model.layers[0].use_cudnn = "auto"
+        passes = make_passes(model, asked)
+        batch = passes.place(random_inputs(size, trial.seed))
+        passes.forward_backward(batch)
+        proof = prove_passes(passes, batch, Stack(1, 1, size.sequence_length), asked)
+        trial.kernel(asked.kernel_text, proof.ran, proof.evidence)
+    return {}
+
+
+def _cause(cause: str) -> AbstractContextManager[Any]:
+    """Let PyTorch's cuDNN call fail, or switch cuDNN off; layers handle the other causes."""
+    if cause == "an error in cuDNN":
+        return mock.patch("keras.src.backend.torch.rnn._cudnn_lstm", side_effect=RuntimeError)
+    if cause == "cuDNN switched off":
+        import torch
+
+        return torch.backends.cudnn.flags(enabled=False)
+    return nullcontext()
 
 
 def build(case: Case, implementation: Implementation, *, return_sequences: bool) -> Any:

@@ -25,7 +25,7 @@ FALL_BACKS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("lstm", "cuDNN switched off"),
     ),
 }
-"""Cell, and the cause of its layer's fall-back (`racing.fallen_back`)."""
+"""Cell, and the cause of its layer's fall-back (`probes.fallen_back`)."""
 
 TOLERANCES: Mapping[Precision, float] = {
     "float32": 2e-5,
@@ -61,7 +61,7 @@ def fall_backs(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Check that a layer which silently runs another kernel is detected."""
     asked = f"{backend}/cudnn"
     for cell, cause in FALL_BACKS[backend]:
-        answer = lab.ask("racing:fallen_back", asked, {"cell": cell, "reason": cause})
+        answer = lab.ask("probes:fallen_back", asked, {"cell": cell, "reason": cause})
         measured = proven(answer)
         reason = answer.reason if answer.proof is None else ""
         if measured.get("ran") == "cudnn":

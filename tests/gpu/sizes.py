@@ -27,7 +27,6 @@ class Shape:
     units: int
     layers: int = 1
     bidirectional: bool = False
-    rounds: int = 5
     with_xla: bool = False
     """Also time TensorFlow's portable layer with XLA, which Keras uses by default."""
 
@@ -72,9 +71,9 @@ SHAPES: tuple[Shape, ...] = (
           32, 100, 128, 64, 1, True, published={"portable/cudnn": 6.4}),
     Shape("appleyard_4x512", "Appleyard 2016 (arXiv 1604.01946), M40, forward, against naive",
           64, 100, 512, 512, 4, published={"forward ms": 27.8, "portable/fused": 11.0}),
-    Shape("braun_1000", _BRAUN, 32, 1000, 123, 320, rounds=3,
+    Shape("braun_1000", _BRAUN, 32, 1000, 123, 320,
           published={"cudnn ms": 75, "portable ms": 543, "Keras cudnn ms": 82}),
-    Shape("braun_4x320", _BRAUN, 32, 1000, 123, 320, 4, True, rounds=3,
+    Shape("braun_4x320", _BRAUN, 32, 1000, 123, 320, 4, True,
           published={"cudnn ms": 528, "portable ms": 3689}),
 )  # fmt: skip
 """Light shapes come first, so that a time limit cuts off as few as possible."""
@@ -89,8 +88,8 @@ class Sizes:
     """(layers, bidirectional) for the check `numbers`."""
 
     shapes: tuple[Shape, ...] = SHAPES
-    window_s: float = 0.15
-    """How long an arm is timed per round, at least one pass."""
+    timed_steps: int = 30
+    """Timed passes of an arm of `speed`."""
 
     images: int = 6_000
     image_rows: Mapping[str, Any] = field(
@@ -119,11 +118,11 @@ QUICK = Sizes(
     stacks=((2, True),),
     shapes=tuple(
         dataclasses.replace(
-            shape, batch=2, steps=4, features=3, units=4, rounds=2, with_xla=False, at_least=None
+            shape, batch=2, steps=4, features=3, units=4, with_xla=False, at_least=None
         )
         for shape in SHAPES[:1]
     ),
-    window_s=0.01,
+    timed_steps=2,
     images=64,
     image_rows={"units": 4, "layers": 1, "batch_size": 16, "epochs": 1, "timed_steps": 2},
     hand_written={
