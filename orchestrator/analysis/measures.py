@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial
 
@@ -105,6 +106,15 @@ def measures_of(record: SweepRecord) -> tuple[Measure, ...]:
     if all(trial.trainer_trials == 0 for trial in complete):
         return tuple(replace(measure, trainer="any") for measure in measures)
     return measures
+
+
+def by_arm(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
+    """Return the trials of every arm by block: the sweep's arms first, then those of old starts."""
+    extra = sorted({trial.arm for trial in record.trials} - set(record.arms))
+    own: dict[Arm, list[FinishedTrial]] = {arm: [] for arm in (*record.arms, *extra)}
+    for trial in sorted(record.trials, key=lambda t: (t.block, t.repeat, t.key)):
+        own[trial.arm].append(trial)
+    return own
 
 
 def value_of(trial: FinishedTrial, metric: str) -> float | None:

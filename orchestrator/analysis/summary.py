@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -41,7 +42,7 @@ from orchestrator.analysis.comparisons.crossover import Crossover, crossovers
 from orchestrator.analysis.comparisons.ranking import Ranking, rankings
 from orchestrator.analysis.comparisons.speed import Comparison, Contrast, compare, contrast
 from orchestrator.analysis.comparisons.targets import Target, reach
-from orchestrator.analysis.measures import Measure, expenses_of, measures_of
+from orchestrator.analysis.measures import Measure, by_arm, expenses_of, measures_of
 from orchestrator.analysis.pairing.baseline import Baseline, BaselineError, pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import (
     BlockGap,
@@ -162,13 +163,8 @@ def summarise(
     first = next(iter(over.of.values())) if over else None  # all baselines compute alike
     mathematics, work = (mathematics_of(first), first.work) if first else ("", "")
     matched = match(record)
-    by_block = sorted(record.trials, key=lambda t: (t.block, t.repeat, t.key))
-    extra = sorted({trial.arm for trial in record.trials} - set(record.arms))  # of old starts
-    own: dict[Arm, list[FinishedTrial]] = {arm: [] for arm in (*record.arms, *extra)}
-    for trial in by_block:
-        own[trial.arm].append(trial)
-    place = {arm: i for i, arm in enumerate(own)}
-    trials = sorted(by_block, key=lambda t: (t.block, t.repeat, place[t.arm], t.key))
+    own = by_arm(record)
+    trials = sorted(chain(*own.values()), key=lambda trial: (trial.block, trial.repeat))
     configs = {trial.block: trial.config for trial in reversed(trials)}
     used = {
         arm: matched.comparable_trials(arm) or [t for t in ended if t.status == "complete"]

@@ -6,9 +6,9 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, median_low
+from statistics import fmean, median
 
-from orchestrator.analysis.measures import TIMES, finite, value_of
+from orchestrator.analysis.measures import TIMES, by_arm, finite, value_of
 from orchestrator.analysis.statistics.estimates import Spread, spread
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
@@ -98,9 +98,9 @@ def _curves(arm: Arm, trials: Sequence[FinishedTrial], matched: bool) -> list[Le
     points: dict[str, list[LearningPoint]] = {}
     for metric, index in sorted(values):
         over_blocks = spread([fmean(repeats) for repeats in values[metric, index].values()])
-        if over_blocks:
-            point = LearningPoint(index + 1, median(seconds[index]), over_blocks)
-            points.setdefault(metric, []).append(point)
+        assert over_blocks is not None  # of finite values
+        point = LearningPoint(index + 1, median(seconds[index]), over_blocks)
+        points.setdefault(metric, []).append(point)
     count = sum(bool(trial.epochs) for trial in trials)
     return [
         LearningCurve(arm, metric, matched, count, tuple(own)) for metric, own in points.items()
@@ -128,12 +128,9 @@ def representatives(record: SweepRecord) -> tuple[str, ...]:
 
     The median of the arm's own trials is typical of it.
     """
-    own: dict[Arm, list[FinishedTrial]] = {}
-    for trial in record.trials:
-        if trial.status == "complete":
-            own.setdefault(trial.arm, []).append(trial)
-    arms = (*record.arms, *sorted(own.keys() - set(record.arms)))
-    return tuple(_typical(own[arm]).run_id for arm in arms if arm in own)
+    own = by_arm(record).values()
+    complete = ([trial for trial in trials if trial.status == "complete"] for trials in own)
+    return tuple(_typical(trials).run_id for trials in complete if trials)
 
 
 def telemetry_curves(
@@ -156,4 +153,4 @@ def _typical(trials: Sequence[FinishedTrial]) -> FinishedTrial:
         return seconds, trial.block, trial.repeat
 
     quiet = [trial for trial in trials if not trial.disturbance] or trials
-    return sorted(quiet, key=place)[median_low(range(len(quiet)))]
+    return sorted(quiet, key=place)[(len(quiet) - 1) // 2]

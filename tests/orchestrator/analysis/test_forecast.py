@@ -169,7 +169,7 @@ def test_start_up_is_left_out_of_times_and_memory_is_from_first_trials_alone() -
     assert [one.took for one in observe([first, warm])] == [peak, {"trial_s": 3.0}]
 
 
-def test_interleaved_trials_share_the_true_seconds_their_round() -> None:
+def test_interleaved_trials_share_the_seconds_of_their_round() -> None:
     slices = [Arm(arm.implementation, in_slices(arm.hardware)) for arm in ARMS]
     taking_turns = [lasting(10.0, slices[0]), lasting(12.0, slices[1], started_s=2.0)]
     alone = [lasting(5.0, block=3)]
