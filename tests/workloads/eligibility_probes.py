@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import itertools
-import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -179,38 +178,3 @@ def _inputs(traits: LayerTraits) -> Any:
     if traits.mask != "none":
         inputs[0, 0 if traits.mask == "left" else -1] = 0
     return inputs
-
-
-def portable_runs(trial: Context) -> dict[str, float]:
-    """Run portable layers forward and backward on this CPU; our rules must allow every case.
-
-    The setting `cases` is the number of drawn cases; every implementation draws its own.
-    """
-    cases = list(_portable(trial.implementation))
-    drawn_cases = random.Random(str(trial.implementation)).sample(cases, trial.settings["cases"])
-    for implementation, traits in drawn_cases:
-        reason = ineligibility_reason(implementation, traits, "cpu")
-        if reason is not None:
-            raise AssertionError(f"{implementation} {traits}: ours: {reason}")
-        _run(implementation, traits)
-    return {"runs": float(len(drawn_cases))}
-
-
-def _portable(implementation: Implementation) -> Cases:
-    names = ("cell", "mask", "bidirectional", "stateful", "recurrent_dropout", "use_bias")
-    for values in itertools.product(_CELLS, _PLACES, _BOOLEANS, _BOOLEANS, (0.0, 0.1), _BOOLEANS):
-        traits: Any = dict(zip(names, values, strict=True))
-        yield implementation, LayerTraits(**traits)
-
-
-def _run(implementation: Implementation, traits: LayerTraits) -> None:
-    import keras
-
-    from workloads.models import passes
-
-    with _policy_of(implementation):
-        run = passes.make_passes(model_of(implementation, traits), implementation)
-        gradients = run.forward_backward(run.place(_inputs(traits)))
-    for gradient in keras.tree.flatten(gradients):
-        if not np.isfinite(keras.ops.convert_to_numpy(keras.ops.cast(gradient, "float32"))).all():
-            raise AssertionError(f"{implementation} {traits}: not finite")

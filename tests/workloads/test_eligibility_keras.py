@@ -1,8 +1,7 @@
 """The rules of eligibility compared with Keras and the libraries, in both directions.
 
 For `cudnn` and `fused` a GPU is simulated (`tests/workloads/stand_in_gpus`): every case that the
-rules allow becomes the library's call, and no other case does. Portable layers, and PyTorch's
-fused ones, really run.
+rules allow becomes the library's call, and no other case does. PyTorch's fused layers really run.
 """
 
 from __future__ import annotations
@@ -49,27 +48,3 @@ def test_xla_compiles_portable_layers_and_never_cudnn(trainer: Trainer) -> None:
     assert ask(trainer, "xla", "tensorflow/portable") == {
         "MatMul": 1.0, "CudnnRNNV3": 0.0, "portable": 1.0, "bidirectional": 1.0
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("backend", "option", "cases"),
-    [
-        ("tensorflow", "", 4),
-        ("tensorflow", "+unroll", 2),
-        ("tensorflow", "+xla", 1),
-        ("tensorflow", "+bf16+xla", 1),
-        ("tensorflow", "+bf16+unroll", 3),
-        ("tensorflow", "+eager+fp16", 6),
-        ("jax", "", 2),
-        ("jax", "+eager", 1),
-        ("jax", "+bf16+unroll", 1),
-        ("jax", "+fp16", 1),
-        ("torch", "", 12),
-        ("torch", "+bf16", 12),
-    ],
-)
-def test_portable_layers_run_on_a_cpu(
-    trainer_of: Trainer, backend: str, option: str, cases: int
-) -> None:
-    counts = ask(trainer_of, "portable_runs", f"{backend}/portable{option}", cases=cases)
-    assert counts == {"runs": float(cases)}

@@ -20,7 +20,6 @@ _MIB = 1024 * 1024
 
 
 def noop(trial: Context) -> dict[str, float]:
-    """Do nothing: the minimum cost of a trial."""
     trial.epoch(0, 0.0, loss=0.0)
     return {"loss": 0.0, "step_ms": 1.0, "val_accuracy": 0.5}
 
@@ -46,23 +45,19 @@ def raises(trial: Context) -> dict[str, float]:
 
 
 def raises_in_phase(trial: Context) -> dict[str, float]:
-    """Raise in the middle of a phase, which stays open."""
     with trial.phase("train"):
         raise RuntimeError("broke while training")
 
 
 def not_possible(trial: Context) -> dict[str, float]:
-    """Refuse the settings."""
     raise NotPossible("this needs hardware that nobody has")
 
 
 def no_data(trial: Context) -> dict[str, float]:
-    """Raise because the data is missing."""
     raise DataError("the data is not here")
 
 
 def exits(trial: Context) -> dict[str, float]:
-    """Call sys.exit."""
     sys.exit(7)
 
 
@@ -91,13 +86,11 @@ def dies(trial: Context) -> dict[str, float]:
 
 
 def sleeps(trial: Context) -> dict[str, float]:
-    """Hang without using the CPU."""
     while True:
         time.sleep(3600)
 
 
 def spins(trial: Context) -> dict[str, float]:
-    """Hang on a full CPU."""
     while True:
         pass
 
@@ -117,17 +110,14 @@ def nan_epoch(trial: Context) -> dict[str, float]:
 
 
 def nan_result(trial: Context) -> dict[str, float]:
-    """Return an infinite metric."""
     return {"loss": float("inf")}
 
 
 def returns_nothing(trial: Context) -> dict[str, float]:
-    """Return no metrics."""
     return None  # type: ignore[return-value]
 
 
 def returns_words(trial: Context) -> dict[str, float]:
-    """Return a metric that is not a number."""
     return {"loss": "low"}  # type: ignore[dict-item]
 
 
@@ -171,7 +161,6 @@ def threads(trial: Context) -> dict[str, float]:
 
 
 def other_kernel(trial: Context) -> dict[str, float]:
-    """Report another kernel than the requested one."""
     trial.kernel(asked=trial.implementation.kernel, ran="portable", evidence="as it reports itself")
     return {"loss": 0.0, "step_ms": 1.0}
 

@@ -108,9 +108,10 @@ def test_arms_start_equal_and_stay_close(
 @pytest.mark.parametrize(
     ("backend", "kernel"),
     [
-        *(("tensorflow", f"portable{option}") for option in ("+xla", "+unroll", "+eager")),
-        *(("jax", f"portable{option}") for option in ("+unroll", "+eager")),
-        *(("torch", kernel) for kernel in ("fused", "fused+bf16")),
+        *(("tensorflow", f"portable{options}") for options in ("+xla", "+unroll", "+eager")),
+        *(("tensorflow", f"portable{options}") for options in ("+bf16+xla", "+eager+fp16")),
+        *(("jax", f"portable{options}") for options in ("+unroll", "+eager", "+bf16", "+fp16")),
+        *(("torch", kernel) for kernel in ("fused", "fused+bf16", "portable+bf16")),
     ],
 )
 def test_passes_of_every_kernel_are_timed_and_proven(
