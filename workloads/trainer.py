@@ -102,19 +102,17 @@ class Lines:
 
     def __init__(self) -> None:
         self.received: queue.Queue[str | None] = queue.Queue()
-        self._returned: list[str] = []
-        self._is_ended = self._had_commands = False
+        self._returned: list[str | None] = []
+        self._had_commands = False
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
         """Wait for the next line."""
-        if self._returned:
-            return self._returned.pop()
-        line = None if self._is_ended else self.received.get()
+        line = self._returned.pop() if self._returned else self.received.get()
         if line is None:
-            self._is_ended = True
+            self._returned.append(None)  # a later wait ends, too
             raise StopIteration
         return line
 

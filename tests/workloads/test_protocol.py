@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import MappingProxyType
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 
 from workloads.context import Context
@@ -117,6 +119,11 @@ def test_an_unknown_command_or_event_is_refused() -> None:
 def test_a_number_that_is_no_finite_float_is_refused(number: str) -> None:
     with pytest.raises(ProtocolError, match=r"result\.metrics\.loss: .* (valid|finite) number"):
         decode_event(f'{{"event": "result", "metrics": {{"loss": {number}}}}}')
+
+
+def test_numbers_of_numpy_are_written_as_numbers() -> None:
+    loss: Any = np.float32(0.5)
+    assert decode_event(encode(Result(MappingProxyType({"loss": loss})))) == Result({"loss": 0.5})
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}])
