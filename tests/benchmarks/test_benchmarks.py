@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.spec import parse
 from orchestrator.storage.home import SweepFolder
-from tests.benchmarks.trusting import hog, real, synthetic, workload
+from tests.benchmarks.trusting import real, synthetic, workload
 from tests.benchmarks.trusting.findings import Notebook
 
 
@@ -54,6 +54,6 @@ def test_a_slowed_loop_is_longer_by_its_share_except_for_pauses() -> None:
 
 
 def test_a_hog_ends_with_the_sweep(tmp_path: Path) -> None:
-    with hog.hogged(SweepFolder(tmp_path, "none"), after=4, during=2) as begun:
+    with real.hogged(SweepFolder(tmp_path, "none"), after=4, during=2) as begun:
         assert not begun.wait(0.5)
     assert "hog" not in {thread.name for thread in threading.enumerate()}

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from orchestrator.cli.output import quiet
 from tests.benchmarks import rig
-from tests.benchmarks.trusting import hog, real, synthetic
+from tests.benchmarks.trusting import real, synthetic
 from tests.benchmarks.trusting.findings import Finding, Notebook
 from tests.benchmarks.trusting.sweeps import Interrupted
 
@@ -53,7 +53,7 @@ def main() -> None:
         "synthetic": lambda: synthetic.run(draws),
         "slowdown": lambda: real.slowdown(home, notebook, *((1, 1) if asked.quick else (5, 10))),
         "equal": lambda: real.equal(home, notebook, 2 if asked.quick else 30),
-        "hog": lambda: hog.run(home, notebook, 9 if asked.quick else 12),
+        "hog": lambda: real.hog(home, notebook, 9 if asked.quick else 12),
         "adaptive": lambda: [
             *real.adaptive(home, notebook, 40 if asked.quick else 500),
             *synthetic.stopping(draws),

@@ -1,11 +1,19 @@
-"""Real sweeps of arms whose true ratio is known, or whose whole trainings were timed."""
+"""Real sweeps of equal and slowed arms, of whole trainings, and under a hog."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import statistics
-from collections.abc import Iterator
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import read
 from tests.benchmarks.trusting.findings import Finding, Notebook, fewest_by_chance, most_by_chance
 from tests.benchmarks.trusting.sweeps import (
     FUSED,
@@ -13,6 +21,7 @@ from tests.benchmarks.trusting.sweeps import (
     QUICK_SLICES,
     SMALL,
     Question,
+    answer,
     ask,
     covers,
     ratio_text,
@@ -26,6 +35,21 @@ _SLICES = {"mode": "timing", "slices": [24, 36], "slice_s": 0.03}
 _MAY_MISS = {20: 0, 5: 1}
 _INTERVALS = {20: 0.05, 5: 0.03}
 """Of slowdowns in percent: how many sweeps may miss one, and the wanted interval."""
+
+_BURN = """
+import os, time
+os.sched_setaffinity(0, {{{cpu}}})
+end = time.monotonic() + 600
+while time.monotonic() < end: pass
+"""
+"""One process per core, since the scheduler may put two on one core and spare a trainer."""
+
+_SECONDS_LONG = {**SMALL, "epochs": 60}
+"""Trials take some seconds, because telemetry reads the node once a second."""
+
+_POLL_S = 0.2
+_NOTICED = 0.8
+"""The share of trials during the hog that must be marked."""
 
 
 def equal_arms(sweeps: int) -> Iterator[Question]:
@@ -141,3 +165,96 @@ def adaptive(home: Path, notebook: Notebook, epochs: int = 500) -> list[Finding]
             (f"their start included, {timing['trainers_s'] / full['trainers_s']:.1%}",),
         ),
     ]
+
+
+@contextlib.contextmanager
+def hogged(folder: SweepFolder, after: int, during: int) -> Iterator[threading.Event]:
+    """Load all cores after so many trials of a sweep, for so many; yield whether it has begun."""
+    begun, over = threading.Event(), threading.Event()
+
+    def is_reached(wanted: int) -> bool:
+        while not over.wait(_POLL_S):
+            with contextlib.suppress(OSError):
+                state = read(folder.generation(1))
+                if state is not None and len(state.finished) >= wanted:
+                    return True
+        return False
+
+    def watch() -> None:
+        if not is_reached(after):
+            return
+        processes = [
+            subprocess.Popen([sys.executable, "-c", _BURN.format(cpu=cpu)])
+            for cpu in os.sched_getaffinity(0)
+        ]
+        begun.set()
+        is_reached(after + during)
+        for process in processes:
+            process.kill()
+            process.wait()
+
+    watcher = threading.Thread(target=watch, daemon=True, name="hog")
+    watcher.start()
+    try:
+        yield begun
+    finally:
+        over.set()
+        watcher.join()
+
+
+def hog(home: Path, notebook: Notebook, blocks: int = 12) -> list[Finding]:
+    """Compare equal arms, and an arm a third slower: without the hog and with it."""
+    parts = {
+        "equal arms": (f"{FUSED}+again", ("same", "inconclusive")),
+        "an arm a third slower": (f"{FUSED}+slow_33", ("slower",)),
+    }
+    return [
+        _hog_finding(
+            what, right, *(_with_hog(other, on, home, notebook, blocks) for on in (False, True))
+        )
+        for what, (other, right) in parts.items()
+    ]
+
+
+def _hog_finding(
+    what: str, right: tuple[str, ...], quiet: Mapping[str, Any], loud: Mapping[str, Any]
+) -> Finding:
+    after = during = len(loud["disturbed"]) // 3
+    # The first and last trial of the hog are only partly disturbed.
+    marked = loud["disturbed"][after + 1 : after + during]
+    others = sum(loud["disturbed"]) - sum(marked)
+    verdicts = quiet["verdict"], loud["verdict"]
+    return Finding(
+        f"{what}: a hog on every core during a third of the sweep is detected, and the verdict"
+        f" stays {' or '.join(right)}",
+        f"without it {verdicts[0]}, with it {verdicts[1]}",
+        sum(marked) >= _NOTICED * len(marked) and all(verdict in right for verdict in verdicts),
+        [
+            f"without it: {sum(quiet['disturbed'])} trials marked; speed-up {ratio_text(quiet)}",
+            f"with it: {sum(marked)} of {len(marked)} trials during the hog marked, and {others} of"
+            f" {len(loud['disturbed']) - len(marked)} others; speed-up {ratio_text(loud)}",
+        ],
+    )
+
+
+def _with_hog(
+    other: str, with_hog: bool, home: Path, notebook: Notebook, blocks: int
+) -> Mapping[str, Any]:
+    question = Question(
+        f"trust-hog-{other.partition('+')[2].replace('_', '-')}-{'loud' if with_hog else 'quiet'}",
+        (FUSED, other),
+        blocks=blocks,
+        settings=_SECONDS_LONG,
+        hardware=ONE_THREAD,
+    )
+
+    def find() -> Mapping[str, Any]:
+        if not with_hog:
+            return answer(question, home)
+        folder = SweepFolder(home, question.name)
+        with hogged(folder, 2 * (blocks // 3), 2 * (blocks // 3)) as begun:
+            loud = answer(question, home)
+        assert begun.is_set(), f"{question.name}: the sweep was over before the hog began"
+        return loud
+
+    return notebook.once(question.name, question.spec(), find)
