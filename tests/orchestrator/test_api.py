@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -44,22 +45,15 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = fresh_home(tmp_path_factory.mktemp("api"))
     for generation, xla_s in ((1, 10 / 1.5), (2, 10.0)):
         trials = []
-        for block in range(12):
-            started_s = 1.7e9 + 60 * block
-            noise = 1 + 0.001 * (block % 3) * (2 - generation)
-            for arm, whole_s in ((PORTABLE, 20.0), (XLA, xla_s)):
-                seconds = noise * whole_s * (1 + block / 20)
-                trial = finished(block, arm)
-                trials.append(
-                    changed(
-                        trial,
-                        key=f"{trial.key}-{generation}",
-                        started_s=started_s,
-                        ended_s=started_s + seconds,
-                        metrics={"step_ms": seconds / 4, "peak_rss_mib": 400, "val_accuracy": 0.9},
-                        trainer_trials=0,
-                    )
-                )
+        for block, (arm, whole_s) in product(range(12), ((PORTABLE, 20.0), (XLA, xla_s))):
+            seconds = whole_s * (1 + block / 20) * (1 + 0.001 * (block % 3) * (2 - generation))
+            times: dict[str, Any] = {
+                "started_s": 1.7e9 + 60 * block,
+                "ended_s": 1.7e9 + 60 * block + seconds,
+            }
+            metrics = {"step_ms": seconds / 4, "peak_rss_mib": 400, "val_accuracy": 0.9}
+            trial = finished(block, arm, trainer_trials=0, metrics=metrics, **times)
+            trials.append(changed(trial, key=f"{trial.key}-{generation}"))
         identity = replace(IDENTITY, generation=generation)
         with writer(home) as opened:
             opened.open(opening(identity, blocks=12))
@@ -87,18 +81,13 @@ def test_the_documented_sweep_runs_in_a_script(tmp_path: Path) -> None:
     home = fresh_home(tmp_path)
     (tmp_path / "mine.py").write_text(WORKLOAD)
     script = "import doctest; from orchestrator import api\n"
-    script += "doctest.run_docstring_examples(api.run_sweep, {'run_sweep': api.run_sweep})"
+    script += "doctest.run_docstring_examples(api.run_sweep, {'run_sweep': api.run_sweep})\n"
+    script += "import sys; assert 'mlflow' not in sys.modules"  # the recorder process has it
     environ = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW_")}
     environ |= {"RNNSWEEP_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", script]
     done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
+        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=240, check=False
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert (home / "sweeps" / "example" / "1" / "journal.jsonl").exists()

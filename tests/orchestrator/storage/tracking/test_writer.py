@@ -69,14 +69,18 @@ def test_a_creation_whose_answer_is_lost_makes_one_run(
     assert [run.data.tags["block"] for run in children(home)] == ["0", "1"]
 
 
-def test_a_retried_trial_updates_its_run(home: Path) -> None:
-    record(home, failed(0, started_s=1.6e9, ended_s=1.6e9 + 1))
-    (before,) = children(home)
+def test_a_retried_trial_updates_its_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        content = "orchestrator.storage.tracking.run_content._text"
+        patched.setattr(content, lambda value: f"<{value}>")
+        record(home, failed(0, started_s=1.6e9, ended_s=1.6e9 + 1))
+    (before,) = runs(home, "tags.trial_key LIKE '%'")
     record(home, finished(0, attempt=2))
     (after,) = children(home)
     assert (after.info.run_id, after.info.status) == (before.info.run_id, "FINISHED")
     assert after.data.tags["outcome"] == "complete"
     assert "failure" not in after.data.tags
+    assert after.data.params["units"] == "<32>"  # params cannot change
     assert record(home, failed(0, ended_s=1.8e9)) == [finished(0, attempt=2)]
     (last,) = children(home)
     assert last.info.status == "FAILED"
@@ -133,16 +137,6 @@ def test_one_trial_that_mlflow_refuses_keeps_no_other_waiting(
     assert list(refused) == [bad.key]
     assert "expected content that it takes, received" in refused[bad.key]
     assert record(home) == [finished(1)]
-
-
-def test_params_of_an_earlier_attempt_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        content = "orchestrator.storage.tracking.run_content._text"
-        patched.setattr(content, lambda value: f"<{value}>")
-        record(home, failed(0))
-    record(home, finished(0, attempt=2))
-    assert record(home) == [finished(0, attempt=2)]
-    assert children(home)[0].data.params["units"] == "<32>"
 
 
 def test_the_parent_run_has_reports_and_documents(home: Path) -> None:
