@@ -178,9 +178,8 @@ class SweepState:
         self.finished[finished.key] = self.order[finished.key] = finished
 
 
-def replay(records: Iterable[Record]) -> SweepState | None:
-    """Return the state after these records, of which the first opens the sweep; None for none."""
-    state: SweepState | None = None
+def replay(records: Iterable[Record], state: SweepState | None = None) -> SweepState | None:
+    """Return the state after these records; without a state, the first opens the sweep."""
     for record in records:
         if isinstance(record, SweepOpened):
             state = SweepState(record.identity, record.spec)
@@ -239,10 +238,7 @@ class Journal:
                 os.ftruncate(self._file, self._size)
                 raise
             self._size += len(line)
-            if self.state is None:
-                self.state = replay([record])
-            else:
-                self.state.add(record)
+            self.state = replay([record], self.state)
 
     def close(self) -> None:
         """Release the journal for the next writer. Can be called twice."""

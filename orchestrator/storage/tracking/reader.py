@@ -85,7 +85,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
         trials=tuple(records),
         environment=_merged(records),
         settings=_fixed_settings(manifest, records),
-        datasets=_datasets(trials),
+        datasets=datasets(trials),
         sampler=str(manifest.identity.search.get("sampler", "")),
         seed=manifest.identity.seed,
         state=_state(store, parent),
@@ -150,10 +150,9 @@ def _parent(store: MlflowStore, name: str, generation: int | None) -> tuple[Stor
 
 def _expected(manifest: Manifest, blocks: int, trials: Iterable[FinishedTrial]) -> int:
     """Count all trials of the arms of the last start, and the finished ones of other arms."""
-    current = manifest.current or manifest.arms
-    former = set(manifest.arms) - set(current)
+    former = set(manifest.arms) - set(manifest.running)
     done = {(trial.block, trial.arm, trial.repeat) for trial in trials if trial.arm in former}
-    return blocks * len(current) * manifest.repeats + len(done)
+    return blocks * len(manifest.running) * manifest.repeats + len(done)
 
 
 def _fixed_settings(manifest: Manifest, trials: Iterable[FinishedTrial]) -> Mapping[str, object]:
@@ -170,7 +169,8 @@ def _fixed_settings(manifest: Manifest, trials: Iterable[FinishedTrial]) -> Mapp
     }
 
 
-def _datasets(trials: Iterable[FinishedTrial]) -> tuple[DatasetRecord, ...]:
+def datasets(trials: Iterable[FinishedTrial]) -> tuple[DatasetRecord, ...]:
+    """Return the data that trials loaded: one, if all is well."""
     loaded = (trial.outcome.dataset for trial in trials)
     return tuple(dict.fromkeys(dataset for dataset in loaded if dataset is not None))
 

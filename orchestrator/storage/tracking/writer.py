@@ -173,10 +173,8 @@ class Writer:
         self._update_table()
         for path, text in texts.items():
             self._store.write_text(self._parent, path, text)
-        loaded = (trial.outcome.dataset for trial in self._stored.finished.values())
-        for dataset in dict.fromkeys(loaded):  # one, if all is well
-            if dataset is not None:
-                self._store.log_dataset(self._parent, dataset)
+        for dataset in reader.datasets(self._stored.finished.values()):
+            self._store.log_dataset(self._parent, dataset)
         tags = {"state": state, LEASE_TAG: LEASE.dump(Lease())}
         if description:
             tags[_NOTE_TAG] = description[:TAG_LIMIT]

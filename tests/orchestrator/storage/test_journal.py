@@ -51,19 +51,13 @@ def write(folder: Path, records: tuple[Record, ...] = RECORDS) -> bytes:
     return (folder / journal.FILE_NAME).read_bytes()
 
 
-def test_what_is_written_is_read_back_equal(tmp_path: Path) -> None:
-    write(tmp_path)
-    with Journal(tmp_path) as opened:
-        assert opened.state == replay(RECORDS)
-    state = journal.read(tmp_path)
-    assert state is not None
-    assert state == replay(RECORDS)
-    assert [type(value) for value in state.blocks[0].config.values()] == [int, float, bool, str]
-
-
-def test_a_journal_that_is_not_there_is_empty_and_stays_away(tmp_path: Path) -> None:
+def test_what_is_written_is_read_back_with_its_types(tmp_path: Path) -> None:
     assert journal.read(tmp_path / "none") is None
     assert not (tmp_path / "none").exists()
+    write(tmp_path)
+    state = journal.read(tmp_path)
+    assert state is not None
+    assert [type(value) for value in state.blocks[0].config.values()] == [int, float, bool, str]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
