@@ -35,8 +35,8 @@ from orchestrator.storage.journal import read
 from tests.benchmarks import rig
 from tests.orchestrator.sample_hardware import on_cpu
 
-SWEEPS = {"cost_model_time": tuple(set(TARGETS) - set(MEMORY)), "cost_model_memory": MEMORY}
-"""The targets that each of the two sweeps judges, by the name of its spec."""
+SWEEPS = {"cost-model-time": tuple(set(TARGETS) - set(MEMORY)), "cost-model-memory": MEMORY}
+"""The targets that each of the two sweeps judges."""
 
 _HIDDEN = 1 / 3
 _ENOUGH = math.ceil(MIN_CONFIGS / (1 - _HIDDEN))
@@ -147,17 +147,18 @@ def main() -> None:
     environment = rig.environment("scikit-learn", "numpy", "keras", "tensorflow", "torch")
     if not asked.sweep:
         for name in SWEEPS:
-            rig.run(Path(__file__).with_name(f"{name}.yaml").read_text(), sweep_home())
+            path = Path(__file__).with_name(f"{name.replace('-', '_')}.yaml")
+            rig.run(path.read_text(), sweep_home())
     rows, sweeps = list[Row](), list[str]()
     wanted = {asked.sweep: TARGETS} if asked.sweep else SWEEPS
     for name, targets in wanted.items():
-        folder = SweepFolder(sweep_home(), name.replace("_", "-"))
+        folder = SweepFolder(sweep_home(), name)
         state = read(folder.generation(folder.latest()))
         if state is None:
-            raise SystemExit(f"no sweep {folder.name!r} in {folder.home}: run it first")
+            raise SystemExit(f"no sweep {name!r} in {folder.home}: run it first")
         observations = observe(state.finished.values(), state.identity.settings)
         configs = len({one.group for one in observations})
-        sweeps.append(f"{folder.name}: {configs} configs, {len(observations)} trials")
+        sweeps.append(f"{name}: {configs} configs, {len(observations)} trials")
         for target in sorted(targets):
             if splits := hide_thirds(observations, target, asked.splits):
                 rows.append(judge(target, target, splits))
