@@ -9,10 +9,10 @@ import pytest
 
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal
-from orchestrator.storage.resume import identify, take_over
+from orchestrator.storage.resume import Incomparable, identify, take_over
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_specs import spec, spec_text
-from tests.orchestrator.sample_sweeps import fresh_home
+from tests.orchestrator.sample_sweeps import fresh_home, opening
 
 NOBODY = "--address http://127.0.0.1:9"
 REFUSED = [
@@ -105,3 +105,16 @@ def test_a_plan_that_does_not_extend_the_existing_trials_is_refused(
     for difference in ("seed: 0 -> 4", "search.sampler: ", "settings.units: ", "--fresh"):
         assert difference in err
     assert run("plan", "mine.yaml", "--set", "repeats=2")[0] == 0
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_start_that_does_not_extend_the_existing_trials_is_refused(
+    home: Path, stored: bool
+) -> None:
+    before, now = spec(), spec(overrides=["seed=4"])
+    with Journal(SweepFolder(home, "mine").generation(1)) as journal:
+        if not stored:
+            take_over(journal, None, identify(before, 1), before)
+        manifest = opening(identify(before, 1)).manifest if stored else None
+        with pytest.raises(Incomparable, match="seed: 0 -> 4"):
+            take_over(journal, manifest, identify(now, 1), now)
