@@ -17,14 +17,12 @@ from typing import Any
 import numpy as np
 
 from orchestrator.diagnostics.peaks import WORKLOAD
-from orchestrator.diagnostics.trainer_answers import Answer
 from orchestrator.execution.telemetry import Instruments, Sampler, record
 from orchestrator.hardware import probe
 from tests.benchmarks.contenders.pairs import ask, opened, write_question
 from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Outcome, judged
 from tests.gpu.proofs import eligible, proven, some, unproven
-from workloads.implementations import parse_implementation
 
 _HAND_WRITTEN = 1.05
 _MEMORY_SHAPE = "char_rnn"
@@ -42,9 +40,7 @@ def speed(lab: Lab, backend: str) -> Iterator[Outcome]:
             answer = lab.ask("synthetic", arm, settings)
             measured = {**proven(answer), **some(answer, "step_ms", "step_ms_median", "forward_ms")}
             portable = portable or measured
-            for name in ("step_ms", "forward_ms"):
-                if name in measured and name in portable:
-                    measured[f"{name} portable/this"] = portable[name] / measured[name]
+            measured |= _ratios(portable, measured, "step_ms", "forward_ms")
             expected = {"shape": settings, "source": shape.source, "published": shape.published}
             outcome = judged("speed", shape.name, arm, unproven(answer), measured, expected)
             target = shape.at_least if arm == "tensorflow/cudnn" else None
@@ -92,15 +88,10 @@ def predict(lab: Lab, backend: str) -> Iterator[Outcome]:
             *("predict_sample_ms", "load_s", "compile_s", "val_accuracy", "peak_gpu_mib"),
         )
         portable = portable or measured
-        ratios = {
-            f"portable/{parse_implementation(implementation).kernel} {name}": portable[name]
-            / measured[name]
-            for name in ("step_ms", "evaluate_s", "predict_s", "predict_sample_ms")
-            if measured.get(name) and name in portable and measured is not portable
-        }
-        yield _judged_trial(
-            "predict", f"{lab.sizes.images} images", implementation, answer, measured | ratios
-        )
+        times = ("step_ms", "evaluate_s", "predict_s", "predict_sample_ms")
+        measured |= _ratios(portable, measured, *times)
+        case = f"{lab.sizes.images} images"
+        yield judged("predict", case, implementation, unproven(answer), measured)
 
 
 def roofline(lab: Lab, backend: str) -> Iterator[Outcome]:
@@ -124,16 +115,15 @@ def memory(lab: Lab, backend: str) -> Iterator[Outcome]:
     shape = next((s for s in lab.sizes.shapes if s.name == _MEMORY_SHAPE), lab.sizes.shapes[0])
     arms = eligible(lab, backend, layers=shape.layers, bidirectional=shape.bidirectional)
     settings = {**shape.settings, "timed_steps": 3}
-    answers = [lab.ask("synthetic", arm, settings, environ=os.environ) for arm in arms]
-    for arm, answer in zip(arms, answers, strict=True):
+    portable: Mapping[str, Any] = {}
+    for arm in arms:
+        answer = lab.ask("synthetic", arm, settings, environ=os.environ)
         measured = some(answer, "peak_gpu_mib", "peak_rss_mib")
-        for name in list(measured):
-            if base := answers[0].metrics.get(name):
-                measured[f"{name} / portable's"] = measured[name] / base
+        portable = portable or measured
+        measured |= _ratios(portable, measured, "peak_gpu_mib", "peak_rss_mib")
         is_missing = lab.device == "gpu" and "peak_gpu_mib" not in measured
-        yield _judged_trial(
-            "memory", shape.name, arm, answer, measured, "no peak_gpu_mib" if is_missing else ""
-        )
+        reason = unproven(answer) or ("no peak_gpu_mib" if is_missing else "")
+        yield judged("memory", shape.name, arm, reason, measured)
 
 
 def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
@@ -142,7 +132,7 @@ def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
     settings: dict[str, Any] = {**shape.settings, "layers": 1, "bidirectional": False}
     first = lab.ask("synthetic", arm, {**settings, "timed_steps": 20})
     if first.reason:
-        yield _judged_trial("telemetry", shape.name, arm, first, {})
+        yield judged("telemetry", shape.name, arm, first.reason, {})
         return
     settings["timed_steps"] = int(
         np.clip(1_000 * lab.sizes.power_s / first.metrics["step_ms"], 2, 1_000_000)
@@ -162,7 +152,8 @@ def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
     measured["not reported"] = recording.gpu_reason or "; ".join(errors)
     if watts:
         measured["energy_j by power"] = statistics.fmean(watts) * recording.timed_s
-    yield _judged_trial("telemetry", shape.name, arm, answer, measured, implausible(measured))
+    reason = unproven(answer) or implausible(measured)
+    yield judged("telemetry", shape.name, arm, reason, measured)
 
 
 def implausible(measured: Mapping[str, Any]) -> str:
@@ -192,13 +183,9 @@ def _missed(outcome: Outcome, reason: str) -> Outcome:
     return dataclasses.replace(outcome, status="missed", reason=reason)
 
 
-def _judged_trial(
-    name: str,
-    case: str,
-    implementation: str,
-    answer: Answer,
-    measured: Mapping[str, Any],
-    wrong: str = "",
-) -> Outcome:
-    """Judge a trial, which must have run the requested kernel."""
-    return judged(name, case, implementation, wrong or unproven(answer), measured)
+def _ratios(
+    portable: Mapping[str, Any], measured: Mapping[str, Any], *names: str
+) -> dict[str, float]:
+    """Return the portable layer's figures over those of another arm."""
+    present = [name for name in names if measured.get(name) and name in portable]
+    return {f"{name} portable/this": portable[name] / measured[name] for name in present}
