@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from orchestrator.core.errors import Refusal
 from orchestrator.diagnostics import parity, trainer_answers
+from orchestrator.diagnostics.parity import parity_check
 from orchestrator.diagnostics.parity.parity_check import LIST, USUAL, ParityCheck, SavedList
 from orchestrator.diagnostics.parity.participants import Excluded, ParityPair, Participant
 from orchestrator.diagnostics.trainer_answers import Answer, ask
@@ -17,7 +19,7 @@ from orchestrator.execution.trainer_process import Trainer
 from orchestrator.spec import SpecError
 from workloads.eligibility import Cell
 from workloads.implementations import parse_implementation
-from workloads.protocol import Artifact, Dataset, Device, KernelProof, Result, TrialRequest
+from workloads.protocol import Dataset, Device, TrialRequest
 from workloads.settings import ANSWER
 
 HOSTILE = "tests.workloads.examples.hostile"
@@ -30,20 +32,38 @@ def everything_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Participant]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[mock.Mock]:
+    """Doubles of the trainers that were started, in any order."""
+    started: list[mock.Mock] = []
+
+    def start(*_: object) -> mock.Mock:
+        started.append(mock.Mock())
+        return started[-1]
+
+    monkeypatch.setattr(parity_check, "Trainer", start)
+    return started
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, started: list[mock.Mock]) -> list[Participant]:
     """Let trainers answer at once; the participants that were asked, in any order."""
     asked: list[Participant] = []
 
-    def answer(check: ParityCheck, one: Participant, request: TrialRequest) -> Answer:
-        asked.append(one)
-        answer = Answer()
-        answer.take(Dataset("digits", "0", "here", 320, 320))
-        saved = request.settings.get("saved", [])
-        answer.take(Artifact(ANSWER, json.dumps([{"difference": 0.0, "exact": True}] * len(saved))))
-        return answer
+    def answer(trainer: mock.Mock, request: TrialRequest) -> Answer:
+        cell = request.settings["settings"]["cell"]
+        asked.append(participant(request.implementation, request.device, cell))
+        return compared(request)
 
-    monkeypatch.setattr(ParityCheck, "_answer", answer)
+    monkeypatch.setattr(parity_check, "ask", answer)
     return asked
+
+
+def compared(request: TrialRequest) -> Answer:
+    """Return the answer of a trainer whose outputs equal all saved ones."""
+    answer = Answer(dataset=Dataset("digits", "0", "here", 320, 320))
+    saved = request.settings.get("saved", [])
+    answer.texts[ANSWER] = json.dumps([{"difference": 0.0, "exact": True}] * len(saved))
+    return answer
 
 
 def participant(implementation: str, device: Device = "cpu", cell: Cell = "lstm") -> Participant:
@@ -53,7 +73,7 @@ def participant(implementation: str, device: Device = "cpu", cell: Cell = "lstm"
 
 
 def on_devices(monkeypatch: pytest.MonkeyPatch, *devices: Device) -> None:
-    monkeypatch.setattr("orchestrator.diagnostics.parity.parity_check.devices", lambda: devices)
+    monkeypatch.setattr(parity_check, "devices", lambda: devices)
 
 
 def test_each_runs_on_every_device_that_it_can(
@@ -214,22 +234,39 @@ def test_a_folder_without_a_list_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_participant_that_loads_with_another_kernel_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, started: list[mock.Mock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fall_back(*_: object) -> Answer:
-        answer = Answer()
-        answer.take(KernelProof("fused", "portable", "While × 2"))
-        assert answer.take(Result({}))
-        return answer
-
-    monkeypatch.setattr(ParityCheck, "_answer", fall_back)
+    reason = "ran portable, not fused (While × 2)"
+    monkeypatch.setattr(parity_check, "ask", lambda *_: Answer(reason))
     (tmp_path / LIST).write_text(LISTED.model_dump_json())
     lines: list[str] = []
     result = parity.check(["torch/fused"], [], lines.append, source=tmp_path)
-    reason = "ran portable, not fused (While × 2)"
     assert result.failed == [Excluded(FUSED.implementation, "lstm", reason, "cpu")]
     assert (result.pairs, result.is_good) == ([], False)
     assert f"FAILED: {reason}" in lines[0]
+
+
+def test_a_trainer_that_ended_is_replaced_and_all_are_closed(
+    started: list[mock.Mock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_devices(monkeypatch, "cpu")
+
+    def answer(trainer: mock.Mock, request: TrialRequest) -> Answer:
+        has_ended = trainer is started[0]
+        return Answer("it ended", is_usable=False) if has_ended else compared(request)
+
+    monkeypatch.setattr(parity_check, "ask", answer)
+    names = ["torch/fused", "torch/portable", "torch/portable+bf16"]
+    result = parity.check(names, GRU, str)
+    assert [str(one.implementation) for one in result.failed] == ["torch/fused"]
+    assert {pair.saved.label for pair in result.pairs} == {f"{name} on cpu" for name in names[1:]}
+    assert [trainer.close.call_count for trainer in started] == [1, 1]
+
+    started.clear()
+    monkeypatch.setattr(parity_check, "ask", mock.Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        parity.check(names, GRU, str)
+    assert [trainer.close.call_count for trainer in started] == [1]
 
 
 def test_trainers_that_misbehave_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
