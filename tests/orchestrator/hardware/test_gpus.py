@@ -33,6 +33,11 @@ H200 = SimulatedGpu(
     name="NVIDIA H200",
     uuid="GPU-aaaa",
     memory_mib=143_771,
+    memory_used_mib=100.0,
+    memory_reserved_mib=10.0,
+    energy_j=5.0,
+    clock_reasons=0x4 + 0x40 + 0x1000,
+    processes={11: 5.0, 12: 6.0},
     power_limit_w=700,
     max_sm_clock_mhz=1_980,
     max_memory_clock_mhz=3_201,
@@ -69,8 +74,8 @@ def probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Probe:
     return of
 
 
-def failing(errors: Mapping[str, int], gpu: SimulatedGpu = H200) -> SimulatedGpu:
-    return dataclasses.replace(gpu, errors=errors)
+def failing(errors: Mapping[str, int]) -> SimulatedGpu:
+    return dataclasses.replace(H200, errors=errors)
 
 
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION])
@@ -122,37 +127,25 @@ def test_ray_may_not_hand_out_a_gpu_that_is_lost(probe: Probe) -> None:
     assert [one.device for one in classify([node])] == ["cpu", "gpu"]
 
 
-READABLE = SimulatedGpu(
-    "NVIDIA H200",
-    uuid="GPU-a",
-    memory_mib=1000.0,
-    memory_used_mib=100.0,
-    memory_reserved_mib=10.0,
-    energy_j=5.0,
-    clock_reasons=0x4 + 0x40 + 0x1000,
-    compute_capability=(9, 0),
-    mig=False,
-    processes={11: 5.0, 12: 6.0},
-)
 NUMBERS = {  # name -> value, and NVML's call
     "power_w": (70.0, "nvmlDeviceGetPowerUsage"),
-    "power_limit_w": (70.0, "nvmlDeviceGetEnforcedPowerLimit"),
+    "power_limit_w": (700.0, "nvmlDeviceGetEnforcedPowerLimit"),
     "energy_j": (5.0, "nvmlDeviceGetTotalEnergyConsumption"),
     "temperature_c": (55.0, "nvmlDeviceGetTemperature"),
     "sm_clock_mhz": (1500.0, "nvmlDeviceGetClockInfo"),
     "memory_clock_mhz": (5000.0, "nvmlDeviceGetClockInfo"),
-    "max_sm_clock_mhz": (1590.0, "nvmlDeviceGetMaxClockInfo"),
-    "max_memory_clock_mhz": (5001.0, "nvmlDeviceGetMaxClockInfo"),
+    "max_sm_clock_mhz": (1980.0, "nvmlDeviceGetMaxClockInfo"),
+    "max_memory_clock_mhz": (3201.0, "nvmlDeviceGetMaxClockInfo"),
     "pcie_rx_mib_s": (2.0, "nvmlDeviceGetPcieThroughput"),
     "pcie_tx_mib_s": (1.0, "nvmlDeviceGetPcieThroughput"),
     "pcie_lanes_now": (16.0, "nvmlDeviceGetCurrPcieLinkWidth"),
     "pcie_lanes": (16.0, "nvmlDeviceGetMaxPcieLinkWidth"),
-    "pcie_generation": (3.0, "nvmlDeviceGetMaxPcieLinkGeneration"),
+    "pcie_generation": (5.0, "nvmlDeviceGetMaxPcieLinkGeneration"),
 }
 FACTS = {
     "name": ("NVIDIA H200", "nvmlDeviceGetName"),
-    "uuid": ("GPU-a", "nvmlDeviceGetUUID"),
-    "memory": (Memory(1000.0, 100.0), ""),  # two calls, as the clocks' reasons have
+    "uuid": ("GPU-aaaa", "nvmlDeviceGetUUID"),
+    "memory": (Memory(143_771.0, 100.0), ""),  # two calls, as the clocks' reasons have
     "compute_capability": ("9.0", "nvmlDeviceGetCudaComputeCapability"),
     "utilization_pct": (90.0, "nvmlDeviceGetUtilizationRates"),
     "clock_reasons": ({"sw_power_cap", "hw_thermal_slowdown", "other"}, ""),
@@ -173,18 +166,18 @@ def readings(device: NvmlDevice) -> dict[str, object]:
 def test_a_call_that_is_refused_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int
 ) -> None:
-    SimulatedNvml([READABLE]).in_this_process(monkeypatch, tmp_path)
+    SimulatedNvml([H200]).in_this_process(monkeypatch, tmp_path)
     with closing(Nvml()) as nvml:
         device = nvml.device(0)
         for call in GPU_CALLS[1:]:
             expected = {name: None if of == call else value for name, (value, of) in EVERY.items()}
             if call == "nvmlDeviceGetMemoryInfo_v2":
-                expected["memory"] = Memory(1000.0, 110.0)  # with the driver's own part
-            SimulatedNvml([dataclasses.replace(READABLE, errors={call: code})]).write(tmp_path)
+                expected["memory"] = Memory(143_771.0, 110.0)  # with the driver's own part
+            SimulatedNvml([failing({call: code})]).write(tmp_path)
             assert readings(device) == expected, call
             refused = list(device.errors.values())
             assert (refused or None not in expected.values()) and not device.lost
             assert all((one.code, one.call) == (code, call.removesuffix("_v3")) for one in refused)
-        SimulatedNvml([READABLE]).write(tmp_path)
+        SimulatedNvml([H200]).write(tmp_path)
         readings(device)
         assert device.errors == {}  # a later reading clears its error
