@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
+from orchestrator.hardware import Gpu, HardwareClass, Node, classify
 from orchestrator.planning.lanes import Lane, lanes_of, make_lanes
 from orchestrator.planning.plan import Plan, describe_plan, make_plan
 from orchestrator.scheduling.preflight import NothingToRun, expect_runnable
@@ -17,6 +17,7 @@ from tests.orchestrator.sample_specs import OWN, spec
 
 FUSED = ["tensorflow/portable", "tensorflow/cudnn"]
 NO_CUDNN = "cuDNN kernels need an NVIDIA GPU"
+NO_GPU = "no NVIDIA GPU found on 1 node (asked through NVML)"
 
 
 def spec_of(**changes: Any) -> SweepSpec:
@@ -41,22 +42,21 @@ def only_lane(laid: Plan) -> Lane:
     return lane
 
 
-def test_cudnn_needs_a_gpu_and_absent_hardware_is_shown() -> None:
+def test_what_runs_and_what_cannot_is_shown() -> None:
     laid = make_plan(spec_of(), machine())
     assert [str(arm) for arm in laid.arms] == ["tensorflow/portable on CPU A, 4 CPUs"]
     assert reasons(laid) == {
         "tensorflow/cudnn on cpu": NO_CUDNN,
-        "tensorflow/portable on gpu": "no NVIDIA GPU found on 1 node (asked through NVML)",
-        "tensorflow/cudnn on gpu": "no NVIDIA GPU found on 1 node (asked through NVML)",
+        "tensorflow/portable on gpu": NO_GPU,
+        "tensorflow/cudnn on gpu": NO_GPU,
     }
     assert (laid.blocks, laid.trials) == (3, 6)
-    text = describe_plan(laid, "plan").splitlines()
-    assert text[0] == "sweep plan: 3 blocks × 1 arm × 2 repeats = 6 trials"
-    assert f"  cannot run tensorflow/cudnn on cpu: {NO_CUDNN}" in text
-    assert "  cannot run tensorflow/portable, tensorflow/cudnn on gpu" in "\n".join(text)
-
-
-def test_a_machine_with_a_gpu_offers_both() -> None:
+    assert describe_plan(laid, "plan").splitlines() == [
+        "sweep plan: 3 blocks × 1 arm × 2 repeats = 6 trials",
+        "  runs   tensorflow/portable on CPU A, 4 CPUs",
+        f"  cannot run tensorflow/cudnn on cpu: {NO_CUDNN}",
+        f"  cannot run tensorflow/portable, tensorflow/cudnn on gpu: {NO_GPU}",
+    ]
     laid = make_plan(spec_of(), machine(gpus=1))
     assert [str(arm) for arm in laid.arms] == [
         "tensorflow/portable on CPU A, 4 CPUs",
@@ -66,27 +66,28 @@ def test_a_machine_with_a_gpu_offers_both() -> None:
     assert reasons(laid) == {"tensorflow/cudnn on cpu": NO_CUDNN}
 
 
+CONFIGS = [{"units": 8, "activation": "tanh"}, {"units": 9, "activation": "relu"}]
+LISTED: dict[str, Any] = {"sampler": None, "space": None}
+
+
 @pytest.mark.parametrize(
-    ("part", "value", "words"),
+    ("changes", "words"),
     [
-        ("settings", {"activation": "relu"}, "activation tanh"),
-        ("settings", {"recurrent_activation": "hard_sigmoid"}, "recurrent activation sigmoid"),
-        ("settings", {"recurrent_dropout": 0.2}, "no recurrent dropout"),
-        ("settings", {"use_bias": False}, "needs the bias"),
-        ("space", {"activation": ["tanh", "relu"]}, "the space has activation: relu"),
-        ("space", {"use_bias": [True, False]}, "the space has use_bias: false"),
-        (
-            "space",
-            {"recurrent_dropout": {"low": 0.0, "high": 0.5}},
-            "the space has recurrent_dropout",
-        ),
+        ({"settings": {"activation": "relu"}}, "activation tanh"),
+        ({"space": {"use_bias": [True, False]}}, "the space has use_bias: false"),
+        ({"space": {"recurrent_dropout": {"low": 0.0, "high": 0.5}}}, "has recurrent_dropout"),
+        ({**LISTED, "configs": CONFIGS}, "(search.configs[1] has activation: relu)"),
+        ({**LISTED, "configs": CONFIGS[:1]}, None),
     ],
 )
-def test_settings_that_cudnn_cannot_do_take_its_arm_out_with_the_reason(
-    part: str, value: dict[str, Any], words: str
+def test_values_that_cudnn_cannot_do_take_its_arm_out(
+    changes: dict[str, Any], words: str | None
 ) -> None:
-    wanted = spec_of(**{part: value, "configs": 1})
-    assert words in reasons(make_plan(wanted, machine(gpus=1)))["tensorflow/cudnn on gpu"]
+    wanted = spec_of(**{"configs": 1, **changes})
+    why = reasons(make_plan(wanted, machine(gpus=1)))
+    assert why.pop("tensorflow/cudnn on cpu").startswith(NO_CUDNN), "whatever the config"
+    assert len(why) == (words is not None)
+    assert all((words or "") in text for text in why.values())
 
 
 def test_settings_that_fit_only_with_a_value_of_the_space_are_laid_out() -> None:
@@ -99,43 +100,36 @@ def test_settings_that_fit_only_with_a_value_of_the_space_are_laid_out() -> None
 
 
 @pytest.mark.parametrize(
-    ("entry", "is_found"),
-    [("*T4*", True), ("NVIDIA T4", True), ("NVIDIA T4 (CPU A, 4 CPUs)", True), ("*L4*", False)],
+    ("entries", "arms"),
+    [
+        (["*T4*"], 1),
+        (["NVIDIA T4"], 1),
+        (["NVIDIA T4 (CPU A, 4 CPUs)"], 1),
+        (["*L4*"], 0),
+        (["cpu", "CPU A*"], 1),
+    ],
 )
-def test_a_hardware_class_can_be_named_or_matched(entry: str, is_found: bool) -> None:
-    laid = make_plan(one_of(entry), machine(gpus=1))
-    assert bool(laid.arms) is is_found
+def test_a_class_can_be_named_or_matched_and_runs_once(entries: list[str], arms: int) -> None:
+    laid = make_plan(one_of(*entries), machine(gpus=1))
+    assert len(laid.arms) == arms
     assert all(reason.startswith("no node is of this") for reason in reasons(laid).values())
 
 
+UNLIKE = (Gpu(0, "NVIDIA T4", "GPU-0", 16_000), Gpu(1, "NVIDIA L4", "GPU-1", 24_000))
+
+
 @pytest.mark.parametrize("selector", ["gpu", "NVIDIA T4", "*L4*"])
-def test_unlike_gpus_of_a_node_are_not_possible(selector: str) -> None:
-    unlike = (Gpu(0, "NVIDIA T4", "GPU-0", 16_000), Gpu(1, "NVIDIA L4", "GPU-1", 24_000))
-    profile = NodeProfile("host", "CPU A", 4, 8_000, unlike, None, "Linux", "3.11")
-    laid = make_plan(one_of(selector), classify([Node("id", profile, 4)]))
-    assert laid.arms == ()
-    (reason,) = reasons(laid).values()
-    assert reason.startswith("host has unlike GPUs (NVIDIA L4, NVIDIA T4)")
-
-
-@pytest.mark.parametrize("selector", ["gpu", "NVIDIA T4"])
-def test_a_gpu_that_does_not_answer_is_reported_where_none_is_found(selector: str) -> None:
+def test_gpus_that_are_unlike_or_lost_are_not_possible(selector: str) -> None:
     here = node("host")
-    lost = replace(here.profile, gpu_faults=("GPU 0 does not answer: GPU is lost",))
-    (reason,) = reasons(
-        make_plan(one_of(selector), classify([replace(here, profile=lost)]))
-    ).values()
-    assert reason.endswith("; on host, GPU 0 does not answer: GPU is lost")
-
-
-def test_a_reason_that_holds_for_every_config_names_none() -> None:
-    configs = [{"units": 8}, {"units": 9}]
-    laid = make_plan(spec_of(configs=configs, sampler=None, space=None), machine(gpus=1))
-    assert reasons(laid) == {"tensorflow/cudnn on cpu": NO_CUDNN}
-
-
-def test_an_arm_named_twice_runs_once() -> None:
-    assert len(make_plan(one_of("cpu", "CPU A*"), machine()).arms) == 1
+    for fields, words in (
+        ({"gpus": UNLIKE}, "host has unlike GPUs (NVIDIA L4, NVIDIA T4)"),
+        ({"gpu_faults": ("GPU 0 is lost",)}, "; on host, GPU 0 is lost"),
+    ):
+        found = replace(here, profile=replace(here.profile, **fields))
+        laid = make_plan(one_of(selector), classify([found]))
+        assert laid.arms == ()
+        (reason,) = reasons(laid).values()
+        assert words in reason
 
 
 def test_a_users_implementations_are_names_of_its_own() -> None:
@@ -147,31 +141,57 @@ def test_a_backend_that_is_not_installed_shows_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("workloads.eligibility.is_installed", lambda package: package != "jax")
-    wanted = spec(implementations=["tensorflow/portable", "jax/portable"])
-    laid = make_plan(wanted, machine())
+    laid = make_plan(spec(implementations=["tensorflow/portable", "jax/portable"]), machine())
     reason = "jax is not installed here: pip install 'rnnsweep[jax]'"
     assert reasons(laid) == {"jax/portable on cpu": reason}
-    expect_runnable(wanted, laid)
-    alone = spec(implementations=["jax/portable"])
-    with pytest.raises(NothingToRun, match=r"jax/portable on cpu: jax is not installed here: pip"):
-        expect_runnable(alone, make_plan(alone, machine()))
 
 
-def test_an_arm_of_other_mathematics_is_reported_as_such() -> None:
-    laid = make_plan(
-        spec(implementations=["tensorflow/portable", "tensorflow/portable+relu"]), machine()
-    )
-    assert "different mathematics (activation relu)" in describe_plan(laid, "plan")
-    assert [arm["mathematics"] for arm in laid.as_json()["arms"]] == ["", "activation relu"]
-
-
-def test_fresh_trainers_are_reported_with_their_reason() -> None:
-    laid = make_plan(spec(objectives={"peak_rss_mib": "minimize"}), machine())
-    assert "fresh trainer process: peak_rss_mib is an objective" in describe_plan(laid, "plan")
-    assert laid.as_json()["trainer"] == "fresh"
-    warm = make_plan(spec(), machine())
-    assert "fresh" not in describe_plan(warm, "plan")
-    assert warm.as_json()["trainer"] == "warm"
+@pytest.mark.parametrize(
+    ("changes", "text", "key", "value"),
+    [
+        ({}, "", "trainer", "warm"),
+        (
+            {"objectives": {"peak_rss_mib": "minimize"}},
+            "fresh trainer process: peak_rss_mib is an objective",
+            "trainer",
+            "fresh",
+        ),
+        (
+            {"implementations": ["tensorflow/portable+relu"]},
+            "different mathematics (activation relu)",
+            "arms",
+            ["activation relu"],
+        ),
+        (
+            {
+                "configs": None,
+                "space": {"units": {"low": 1, "high": 99}},
+                "blocks": {"interval": 0.005, "at_least": 8, "at_most": 20},
+            },
+            "sweep p: 8 to 20 blocks × 1 arm = at most 20 trials\n  blocks are added until the "
+            "interval of every speed-up is within ± 0.5 %",
+            "blocks_at_least",
+            8,
+        ),
+        (
+            {"measure": {"mode": "timing", "interval": 0.02, "slices": [8, 40]}},
+            "8 to 40 slices of 0.25 s each, until each ratio of a round is known to ± 2 %",
+            "trials",
+            3,
+        ),
+    ],
+)
+def test_a_plan_is_described_in_words_and_as_json(
+    changes: dict[str, Any], text: str, key: str, value: Any
+) -> None:
+    laid = make_plan(spec(**changes), machine())
+    described = describe_plan(laid, "p")
+    assert text in described
+    assert ("fresh" in described) == ("fresh" in text)
+    data = laid.as_json()[key]
+    assert value == ([arm["mathematics"] for arm in data] if key == "arms" else data)
+    fixed = describe_plan(laid.with_block_count(9), "p")
+    assert fixed.startswith("sweep p: 9 blocks × 1 arm = 9 trials")
 
 
 def reading(over: str, **changes: Any) -> SweepSpec:
@@ -210,17 +230,16 @@ def labelled(name: str, labels: dict[str, str], **fields: Any) -> Node:
     return replace(node(name, cpus=8, **fields), labels=labels)
 
 
+SPOT = {"market-type": "spot"}
+L4 = {"ray.io/accelerator-type": "L4"}
 LABELLED = classify(
     [
-        labelled("n0", {"market-type": "spot"}),
+        labelled("n0", SPOT),
         labelled("n1", {"market-type": "on-demand"}),
-        labelled("n2", {"market-type": "spot", "ray.io/accelerator-type": "T4"}, gpus=1),
-        labelled(
-            "n3", {"ray.io/accelerator-type": "L4"}, gpus=1, gpu="NVIDIA L4", cpu_model="CPU B"
-        ),
+        labelled("n2", {**SPOT, "ray.io/accelerator-type": "T4"}, gpus=1),
+        labelled("n3", L4, gpus=1, gpu="NVIDIA L4", cpu_model="CPU B"),
     ]
 )
-SPOT = {"market-type": "spot"}
 
 
 @pytest.mark.parametrize(
@@ -277,47 +296,38 @@ def test_what_holds_for_one_class_only_is_reported_of_that_class() -> None:
 
 
 def test_another_use_of_a_class_is_another_arm() -> None:
-    wanted = one_of(
-        "cpu", {"class": "cpu", "threads": 2}, {"class": "cpu", "settings": {"epochs": 1}}
-    )
-    laid = make_plan(wanted, classify([node("n0", cpus=8)]))
-    uses = ["CPU A, 8 CPUs", "CPU A, 8 CPUs [2 threads]", "CPU A, 8 CPUs [epochs 1]"]
-    assert [str(arm.hardware) for arm in laid.arms] == uses
+    uses = {"class": "cpu", "threads": 2}, {"class": "cpu", "settings": {"epochs": 1}}
+    laid = make_plan(one_of("cpu", *uses), classify([node("n0", cpus=8)]))
+    names = ["CPU A, 8 CPUs", "CPU A, 8 CPUs [2 threads]", "CPU A, 8 CPUs [epochs 1]"]
+    assert [str(arm.hardware) for arm in laid.arms] == names
     lane = only_lane(laid)
     assert [lane.cpus_used(arm) for arm in laid.arms] == [None, 2, None]
     assert lane.bundle("cpu") == {"CPU": 8}
 
 
 @pytest.mark.parametrize(
-    ("use", "cpus", "slots", "used"),
+    ("use", "ray_cpus", "ray_gpus", "cpus", "slots", "used"),
     [
-        ({}, 2, 4, 2),
-        ({"cpus": 4}, 4, 2, 4),
-        ({"cpus": 1}, 1, 4, 1),
-        ({"cpus": 8}, 8, 1, None),
-        ({"threads": 1}, 2, 4, 1),
-        ({"cpus": 4, "threads": 3}, 4, 2, 3),
+        ({}, 8, None, 2, 4, 2),
+        ({"cpus": 4}, 8, None, 4, 2, 4),
+        ({"cpus": 1}, 8, None, 1, 4, 1),
+        ({"cpus": 8}, 8, None, 8, 1, None),
+        ({"threads": 1}, 8, None, 2, 4, 1),
+        ({"cpus": 4, "threads": 3}, 8, None, 4, 2, 3),
+        ({}, 64, None, 2, 4, 2),  # Ray may be configured with more CPUs than there are
+        ({}, 4, None, 1, 4, 1),
+        ({}, 8, 2, 4, 2, 4),
+        ({}, 8, 1, 8, 1, None),
     ],
 )
 def test_a_gpu_has_its_share_of_the_cpus_or_what_is_asked_for(
-    use: dict[str, int], cpus: int, slots: int, used: int | None
+    use: dict[str, int], ray_cpus: int, ray_gpus: int | None, cpus: int, slots: int, used: int
 ) -> None:
-    laid = make_plan(one_of({"class": "gpu", **use}), classify([node("n0", cpus=8, gpus=4)]))
+    here = Node("n0", node("n0", cpus=8, gpus=4).profile, ray_cpus, ray_gpus)
+    laid = make_plan(one_of({"class": "gpu", **use}), classify([here]))
     lane = only_lane(laid)
     assert (lane.bundle("gpu"), lane.slots) == ({"CPU": cpus, "GPU": 1}, slots)
     assert lane.cpus_used(laid.arms[0]) == used
-
-
-@pytest.mark.parametrize(
-    ("ray_cpus", "ray_gpus", "slots", "share"),
-    [(64, None, 4, 2), (8, None, 4, 2), (4, None, 4, 1), (8, 2, 2, 4), (8, 1, 1, 8)],
-)
-def test_no_more_is_shared_out_than_both_the_node_and_ray_have(
-    ray_cpus: int, ray_gpus: int | None, slots: int, share: int
-) -> None:
-    here = node("n0", cpus=8, gpus=4)
-    laid = make_plan(one_of("gpu"), classify([Node("n0", here.profile, ray_cpus, ray_gpus)]))
-    assert (only_lane(laid).slots, only_lane(laid).cpus) == (slots, share)
 
 
 def test_a_node_of_several_groups_has_one_lane() -> None:
@@ -328,21 +338,3 @@ def test_a_node_of_several_groups_has_one_lane() -> None:
     shared = {"CPU": 2, "GPU": 1}
     assert len(lanes_of(groups)) == 2
     assert all(lane.bundle("cpu") == lane.bundle("gpu") == shared for lane in lanes_of(groups))
-
-
-def test_a_plan_shows_the_stopping_rule_and_what_is_timed() -> None:
-    checked = spec(
-        OWN,
-        configs=None,
-        space={"layers": {"low": 1, "high": 99}},
-        implementations=["python/a", "python/b"],
-        measure={"mode": "timing", "interval": 0.02, "slices": [8, 40]},
-        blocks={"interval": 0.005, "at_least": 8, "at_most": 20},
-    )
-    laid = make_plan(checked, machine())
-    text = describe_plan(laid, "sure")
-    assert "sweep sure: 8 to 20 blocks × 2 arms = at most 40 trials" in text
-    assert "is within ± 0.5 %" in text
-    assert "8 to 40 slices of 0.25 s each, until each ratio of a round is known to ± 2 %" in text
-    plain = describe_plan(laid.with_block_count(9), "sure")
-    assert "sweep sure: 9 blocks × 2 arms = 18 trials" in plain
