@@ -89,8 +89,7 @@ def submit(
     them out of the logs, put them into ~/.mlflow/credentials on the head. The exit code is that of
     the sweep.
     """
-    from orchestrator.cluster.jobs import Cluster
-    from orchestrator.cluster.remote_tracking import store_for, where
+    from orchestrator.cluster.jobs import Cluster, describe_store, store_for
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.spec import load
 
@@ -132,7 +131,7 @@ def submit(
             submitted = cluster.submit(_order(checked, digest, spec, words, Path(scratch), environ))
         show(
             f"{submitted.id} was submitted to {cluster.address}; the head keeps the sweep in "
-            f"{home}. {where(environ, home)}\n",
+            f"{home}. {describe_store(environ, home)}\n",
             err=True,
         )
     if detach:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.core.errors import Refusal
@@ -22,28 +22,6 @@ _LIMIT_BYTES = 100 * 2**20
 _EXCLUDED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*", "node_modules", "rnnsweep-data")
 
 
-class TooLarge(Refusal):
-    """The user's code is too large for a bundle."""
-
-    def __init__(self, folder: Path, largest: Path, size_bytes: int) -> None:
-        super().__init__(
-            f"{folder}: the code to copy to the nodes exceeds {_LIMIT_BYTES >> 20} MiB; the "
-            f"largest file is {largest} with {size_bytes / 2**20:.0f} MiB. Keep data outside of "
-            "the packages, at a path that every node has"
-        )
-
-
-class NoSuchModule(Refusal):
-    """The module of the user's own workload does not exist."""
-
-    def __init__(self, workload: str, folders: Sequence[Path]) -> None:
-        places = ", ".join(map(str, folders))
-        super().__init__(
-            f"workload: no module for {workload} in {places}. Run the command in the folder of the"
-            " module, or add that folder to PYTHONPATH: the code is copied to the nodes"
-        )
-
-
 def pack(into: Path, workload: str | None = None) -> None:
     """Copy the code that trials need into an empty folder.
 
@@ -53,8 +31,8 @@ def pack(into: Path, workload: str | None = None) -> None:
             modules and packages next to it.
 
     Raises:
-        NoSuchModule: a user's own workload is neither in the current folder nor in PYTHONPATH.
-        TooLarge: the files next to it are more than code.
+        Refusal: a user's own workload is neither in the current folder nor in PYTHONPATH, or the
+            files next to it are more than code.
     """
     for name in PACKAGES:
         package = importlib.util.find_spec(name)
@@ -68,12 +46,23 @@ def pack(into: Path, workload: str | None = None) -> None:
     places = search_path()
     home = next((folder for folder in places if _source(folder, top)), None)
     if home is None:
-        raise NoSuchModule(workload, places)
+        raise Refusal(
+            f"workload: no module for {workload} in {', '.join(map(str, places))}. Run the command "
+            "in the folder of the module, or add that folder to PYTHONPATH: the code is copied to "
+            "the nodes"
+        )
     sources = [_source(home, top), *_importable(home)]
     for source in dict.fromkeys(filter(None, sources)):
         if source.stem not in PACKAGES:
             _copy(source, into)
-    _expect_small(into, home)
+    sizes = {path: path.stat().st_size for path in into.rglob("*") if path.is_file()}
+    if sum(sizes.values()) > _LIMIT_BYTES:
+        largest = max(sizes, key=lambda path: sizes[path])
+        raise Refusal(
+            f"{home}: the code to copy to the nodes exceeds {_LIMIT_BYTES >> 20} MiB; the largest "
+            f"file is {home / largest.relative_to(into)} with {sizes[largest] / 2**20:.0f} MiB. "
+            "Keep data outside of the packages, at a path that every node has"
+        )
 
 
 def search_path() -> tuple[Path, ...]:
@@ -112,10 +101,3 @@ def _copy(source: Path, into: Path) -> None:
         shutil.copytree(source, into / source.name, ignore=_EXCLUDED, ignore_dangling_symlinks=True)
     else:
         shutil.copyfile(source, into / source.name)
-
-
-def _expect_small(folder: Path, home: Path) -> None:
-    sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
-    if sum(sizes.values()) > _LIMIT_BYTES:
-        largest = max(sizes, key=lambda path: sizes[path])
-        raise TooLarge(home, home / largest.relative_to(folder), sizes[largest])

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from orchestrator.cluster import connection
 from orchestrator.core.errors import Refusal, last_line
 from orchestrator.core.stop_signal import restored_process
+from orchestrator.storage.tracking.address import is_database, shown, sqlite_path
 
 State = Literal["waiting", "running", "ended", "failed", "stopped"]
 """`ended`: with exit code 0; `failed`: with any other, or it could not be started."""
@@ -45,6 +46,10 @@ _CHATTY = (
 _AWAY_S = 600.0
 """How long to retry while a cluster is out of reach before the log is given up."""
 _POLL_S = 1.0
+
+_STORE, _SECRETS = "MLFLOW_TRACKING_URI", ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+_SENT = (_STORE, *_SECRETS, "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_INSECURE_TLS")
+_LOCAL = (None, "localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
 class SubmissionError(Refusal):
@@ -112,7 +117,7 @@ class Cluster:
             os.environ.update(connection.token_settings())
             for name in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS"):
                 os.environ.pop(name, None)  # they would silently win over --address
-            self._client = self._ask(lambda: _client(self.address))
+            self._client = self._ask(_client, self.address)
 
     def starts(self, sweep: str | None = None) -> list[Submitted]:
         """Return the starts of a sweep (or of all) on this cluster, the oldest first."""
@@ -134,12 +139,11 @@ class Cluster:
         environ = {**order.environ, "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_WAIT_S)}
         try:
             self._ask(
-                lambda: self._client.submit_job(
-                    entrypoint=order.entrypoint,
-                    submission_id=id,
-                    runtime_env={"working_dir": str(order.folder), "env_vars": environ},
-                    metadata={_SWEEP: order.sweep, _DIGEST: order.digest},
-                )
+                self._client.submit_job,
+                entrypoint=order.entrypoint,
+                submission_id=id,
+                runtime_env={"working_dir": str(order.folder), "env_vars": environ},
+                metadata={_SWEEP: order.sweep, _DIGEST: order.digest},
             )
         except SubmissionError:
             other = next((start for start in self.starts(order.sweep) if start.id == id), None)
@@ -150,18 +154,18 @@ class Cluster:
 
     def look(self, id: str) -> Submitted:
         """Return a start of a sweep, as it is now."""
-        start = _submitted(self._ask(lambda: self._client.get_job_info(id)))
+        start = _submitted(self._ask(self._client.get_job_info, id))
         if start is None:
             raise SubmissionError(f"{self.address}: job {id} is not one of rnnsweep's")
         return start
 
     def log(self, id: str) -> str:
         """Return the whole log of a start."""
-        return str(self._ask(lambda: self._client.get_job_logs(id)))
+        return str(self._ask(self._client.get_job_logs, id))
 
     def stop(self, id: str) -> Submitted:
         """Ask a start to stop, and wait until it has."""
-        self._ask(lambda: self._client.stop_job(id))
+        self._ask(self._client.stop_job, id)
         deadline_s = time.monotonic() + STOP_WAIT_S + 30
         while (start := self.look(id)).is_active:
             if time.monotonic() > deadline_s:
@@ -201,13 +205,13 @@ class Cluster:
                 warned = True
             time.sleep(_POLL_S)
 
-    def _ask(self, question: Callable[[], Any]) -> Any:
+    def _ask(self, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Return the server's answer, or raise an error with the next step for the user."""
         import requests  # noqa: PLC0415
         from ray.exceptions import AuthenticationError  # noqa: PLC0415
 
         try:
-            return question()
+            return question(*arguments, **options)
         except AuthenticationError as error:
             raise SubmissionError(
                 f"{self.address}: the cluster refuses this machine's authentication token"
@@ -289,3 +293,46 @@ def _no_answer(address: str, error: Exception) -> str:
 def _first_line(error: Exception) -> str:
     """Return the first sentence: Ray's errors continue with advice of their own."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].partition(". ")[0]
+
+
+def store_for(address: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the tracking store that a submitted sweep needs on the cluster.
+
+    Raises:
+        Refusal: the cluster cannot reach the store that is set here.
+    """
+    uri = environ.get(_STORE, "").strip()
+    if not uri:
+        return {}
+    parts = urllib.parse.urlsplit(uri)
+    instead = (
+        "Set a server that the head can reach (http://…), or unset the variable: then the sweep "
+        "uses the head's own MLFLOW_TRACKING_URI, or a SQLite store in its home on the head"
+    )
+    if sqlite_path(uri) is not None or parts.scheme in ("", "file"):
+        raise Refusal(f"{_STORE}: {uri} is a file of this machine. {instead}")
+    over_network = parts.scheme in ("http", "https") or is_database(uri)
+    is_remote = urllib.parse.urlsplit(address).hostname not in _LOCAL
+    if over_network and parts.hostname in _LOCAL and is_remote:
+        raise Refusal(
+            f"{_STORE}: {shown(uri)} means this machine here and the head there. {instead}"
+        )
+    return {name: environ[name] for name in _SENT if environ.get(name)}
+
+
+def describe_store(environ: Mapping[str, str], home: str) -> str:
+    """Return where a submitted sweep records its trials, with a warning about a sent secret."""
+    store = environ.get(_STORE)
+    if not store:
+        return (
+            f"{_STORE} is not set here: trials are recorded in the head's own store, or in "
+            f"{home}/mlflow.db there if it has none"
+        )
+    text = f"Trials are recorded in {shown(store)}"
+    if shown(store) == store and not any(environ.get(name) for name in _SECRETS):
+        return text
+    return (
+        f"{text}. MLflow's password is sent too, and Ray writes it into its logs on the cluster. "
+        "To keep it out of them, unset it here and store it in ~/.mlflow/credentials of the "
+        "head's user"
+    )

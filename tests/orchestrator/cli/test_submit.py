@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cluster import jobs
-from orchestrator.cluster.remote_tracking import store_for
+from orchestrator.cluster.jobs import store_for
 from orchestrator.core.errors import Refusal
 from orchestrator.spec import load, parse
 from tests.orchestrator.cli.typed_commands import Run

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cluster import code_bundle
+from orchestrator.core.errors import Refusal
 
 REQUEST = '{{"workload": "{workload}", "implementation": "python/a"}}\n'
 WORKLOAD = """
@@ -82,7 +83,7 @@ def test_a_trial_of_ones_own_runs_from_what_was_packed(here: Path, tmp_path: Pat
 
 
 def test_a_missing_module_is_reported_with_the_places(here: Path, tmp_path: Path) -> None:
-    with pytest.raises(code_bundle.NoSuchModule, match="theirs:run") as refused:
+    with pytest.raises(Refusal, match="theirs:run") as refused:
         packed(tmp_path, "theirs:run")
     assert str(here) in str(refused.value)
 
@@ -93,5 +94,5 @@ def test_data_is_not_bundled_by_accident(
     monkeypatch.setattr(code_bundle, "_LIMIT_BYTES", 2**21)
     with (here / "mine" / "weights.bin").open("wb") as file:
         file.truncate(2**21)
-    with pytest.raises(code_bundle.TooLarge, match=r"mine/weights\.bin with 2 MiB"):
+    with pytest.raises(Refusal, match=r"mine/weights\.bin with 2 MiB"):
         packed(tmp_path, "mine.deep.run:run")

@@ -1,4 +1,4 @@
-"""Nodes of a Ray cluster, and those that join, with doubles of Ray at its boundary."""
+"""A Ray cluster and its nodes, with a double of Ray at its boundary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,24 +16,30 @@ from typing import Any
 import pytest
 
 from orchestrator import hardware
-from orchestrator.cluster import connection, membership
-from orchestrator.cluster.membership import Membership
+from orchestrator.cluster import connection
+from orchestrator.core.stop_signal import Stopped
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify
-from tests.orchestrator.sample_plans import node
 
 GPUS = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(4))
+PROFILE = NodeProfile("host", "CPU A", 8, 8_000, GPUS, None, "Linux", "3.11")
+LOST_GPU = dataclasses.replace(PROFILE, gpu_faults=("GPU 4 does not answer: GPU is lost",))
 
 
 class RayError(Exception):
     """As `ray.exceptions` has it."""
 
 
+class ActorDiedError(RayError):
+    """As `ray.exceptions` has it."""
+
+
 class Ray:
     """As much of Ray as `connection` uses; it may fail at `init` or at its first task."""
 
-    exceptions = SimpleNamespace(RayError=RayError)
-    at_init: Exception | None = None
+    exceptions = SimpleNamespace(RayError=RayError, ActorDiedError=ActorDiedError)
+    at_init: BaseException | None = None
     at_task: Exception | None = None
+    at_get: Exception | None = None
 
     def __init__(self, *resources: dict[str, float]) -> None:
         self._nodes = [
@@ -45,13 +51,13 @@ class Ray:
             }
             for index, amounts in enumerate(resources)
         ]
-        self.started: dict[str, Any] = {}
-        self.environ: dict[str, str] = {}
 
     def init(self, **options: Any) -> None:
         self.started, self.environ = options, dict(os.environ)
         folder = Path((options.get("runtime_env") or {}).get("working_dir", "."))
         self.files = sorted(path.name for path in folder.iterdir())
+        os.environ["PYTHONBREAKPOINT"] = "ray.util.rpdb.set_trace"  # as Ray itself does
+        signal.signal(signal.SIGTERM, lambda *_: None)
         if self.at_init is not None:
             raise self.at_init
 
@@ -63,27 +69,35 @@ class Ray:
         return self._nodes
 
     def remote(self, function: Callable[..., Any]) -> SimpleNamespace:
-        task = SimpleNamespace(remote=function)
-        return SimpleNamespace(options=lambda **_: task)
+        actor = SimpleNamespace(here=SimpleNamespace(remote=lambda: True))
+        call = (lambda: actor) if isinstance(function, type) else function
+        return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=call))
 
-    def get(self, values: list[Any]) -> list[Any]:
-        return values
+    def get(self, value: Any) -> Any:
+        if self.at_get is not None:
+            raise self.at_get
+        return value
+
+
+Use = Callable[[Ray], Ray]
 
 
 @pytest.fixture
-def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Ray], Ray]]:
+def use(monkeypatch: pytest.MonkeyPatch) -> Use:
+    """Put a double in the place of Ray, on nodes with four GPUs, two of which are visible."""
+
     def install(ray: Ray) -> Ray:
         monkeypatch.setitem(sys.modules, "ray", ray)
         return ray
 
     def probe(*, every_gpu: bool = False) -> NodeProfile:
         gpus = GPUS if every_gpu else hardware.visible_gpus(GPUS, "2,3")
-        return NodeProfile("host", "CPU A", 8, 8_000, gpus, None, "Linux", "3.11")
+        return dataclasses.replace(PROFILE, gpus=gpus)
 
     monkeypatch.setattr(hardware, "probe", probe)
     monkeypatch.setattr(connection, "token_settings", lambda: {})
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
-    yield install
+    return install
 
 
 def nodes_at(address: str | None) -> tuple[Node, ...]:
@@ -91,111 +105,71 @@ def nodes_at(address: str | None) -> tuple[Node, ...]:
         return nodes
 
 
-def test_ray_decides_which_nodes_take_part_with_how_many_gpus(use: Callable[[Ray], Ray]) -> None:
+def refusal(address: str | None = "auto") -> str:
+    with pytest.raises(connection.ClusterError) as refused:
+        nodes_at(address)
+    return str(refused.value)
+
+
+def test_ray_decides_which_nodes_take_part_with_how_many_gpus(use: Use) -> None:
     use(Ray({"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0}, {"memory": 1.0}, {"CPU": 0.5}))
     nodes = nodes_at("auto")
     assert [node.gpus for node in nodes] == [2, 0]
     cpu, gpu = classify(nodes)
     assert [[node.id for node in group.nodes] for group in (cpu, gpu)] == [["node-1"], ["node-0"]]
     use(Ray({"memory": 1.0}))
-    with pytest.raises(connection.ClusterError, match=r"^no node of the Ray cluster has a CPU"):
-        nodes_at("auto")
+    assert refusal().startswith("no node of the Ray cluster has a CPU")
 
 
 @pytest.mark.parametrize("address", ["auto", None])
-def test_the_process_is_restored_after_a_connection(
-    use: Callable[[Ray], Ray],
-    with_a_lost_gpu: None,
-    monkeypatch: pytest.MonkeyPatch,
-    address: str | None,
+def test_the_process_is_restored_and_rays_labels_are_kept(
+    use: Use, monkeypatch: pytest.MonkeyPatch, address: str | None
 ) -> None:
-    class Changing(Ray):
-        """As Ray itself does when it starts."""
-
-        def init(self, **options: Any) -> None:
-            super().init(**options)
-            os.environ["PYTHONBREAKPOINT"] = "ray.util.rpdb.set_trace"
-            signal.signal(signal.SIGTERM, lambda *_: None)
-
     monkeypatch.setattr(connection, "token_settings", lambda: {"RAY_AUTH_MODE": "disabled"})
     monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "1")
     before = dict(os.environ), signal.getsignal(signal.SIGTERM)
-    ray = use(Changing({"CPU": 8.0, "GPU": 4.0}))
-    nodes_at(address)
+    ray = use(Ray({"CPU": 8.0}))
+    (node,) = nodes_at(address)
     assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
     assert ray.environ["RAY_USAGE_STATS_ENABLED"] == "0"
     assert ray.environ["RAY_CHDIR_TO_TRIAL_DIR"] == "1", "a user's own setting is kept"
     assert ray.environ.get("RAY_AUTH_MODE") == (None if address is None else "disabled")
-
-
-@pytest.mark.parametrize("address", ["auto", None])
-def test_rays_labels_of_a_node_are_kept(use: Callable[[Ray], Ray], address: str | None) -> None:
-    use(Ray({"CPU": 8.0}))
-    (node,) = nodes_at(address)
     assert node.labels == {"ray.io/node-id": "node-0", "zone": "b"}
     assert hash(node) == hash(node)
 
 
-@pytest.fixture
-def with_a_lost_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This machine has four GPUs that answer, and one that does not."""
-    faults = ("GPU 4 does not answer: GPU is lost",)
-    profile = NodeProfile("host", "CPU A", 8, 8_000, GPUS, None, "Linux", "3.11")
-    lost = dataclasses.replace(profile, gpu_faults=faults)
-    monkeypatch.setattr(hardware, "probe", lambda **_: lost)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
-
-
-def test_a_lost_gpu_is_hidden_from_ray(use: Callable[[Ray], Ray], with_a_lost_gpu: None) -> None:
+def test_a_lost_gpu_is_hidden_from_ray(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = use(Ray({"CPU": 8.0, "GPU": 4.0}))
+    monkeypatch.setattr(hardware, "probe", lambda **_: LOST_GPU)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
     (node,) = nodes_at(None)
     assert (ray.started["num_gpus"], node.gpus) == (4, 4)
     assert ray.environ["CUDA_VISIBLE_DEVICES"] == "GPU-0,GPU-1,GPU-2,GPU-3"
-
-
-def test_ray_that_does_not_start_with_a_lost_gpu_is_refused(
-    use: Callable[[Ray], Ray], with_a_lost_gpu: None
-) -> None:
-    ray = use(Ray({"CPU": 8.0}))
     ray.at_init = OSError("GPU is lost")  # its own NVML's error is of no class that it documents
-    with pytest.raises(connection.ClusterError, match=r"does not answer.* CUDA_VISIBLE_DEVICES=-1"):
-        nodes_at(None)
+    text = refusal(None)
+    assert "does not answer" in text and "CUDA_VISIBLE_DEVICES=-1" in text
 
 
-def refusal() -> str:
-    with pytest.raises(connection.ClusterError) as refused:
-        nodes_at("auto")
-    return str(refused.value)
+def test_a_token_for_a_cluster_without_tokens_is_refused(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "begin_probe", lambda _: PROFILE)
 
+    class Tokenless(Ray):
+        def get(self, value: Any) -> Any:
+            if value is True:  # the answer of an actor
+                raise ActorDiedError("all references to the actor were removed")
+            return value
 
-def test_a_token_for_a_cluster_without_tokens_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class ActorDiedError(RayError):
-        pass
-
-    def get(_: object) -> None:
-        raise ActorDiedError("all references to the actor were removed")
-
-    ended = SimpleNamespace(here=SimpleNamespace(remote=lambda: None))
-    ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(ActorDiedError=ActorDiedError))
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    asked: list[str] = []
-
-    def pinned(_: object, node_id: str) -> SimpleNamespace:
-        asked.append(node_id)
-        return SimpleNamespace(remote=lambda: ended)
-
-    monkeypatch.setattr(connection, "pinned", pinned)
+    use(Tokenless({"CPU": 1.0}))
+    nodes_at("auto")  # shows no token
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    with pytest.raises(
-        connection.ClusterError, match="set RAY_AUTH_MODE=disabled for this command"
-    ):
-        connection._expect_actors([node("a")])
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    connection._expect_actors([node("a")])
-    assert asked == ["a"], "nothing is tried where no token is shown"
+    assert "set RAY_AUTH_MODE=disabled for this command" in refusal()
+    use(Ray({"CPU": 1.0}))
+    nodes_at("auto")
 
 
-def test_our_code_goes_to_a_head_whose_name_is_resolved(use: Callable[[Ray], Ray]) -> None:
+def test_our_code_goes_to_a_head_whose_name_is_resolved(use: Use) -> None:
     """Ray, given a name, waits for ever (2.60)."""
     with socket.create_server(("127.0.0.1", 0)) as head:
         port = head.getsockname()[1]
@@ -204,6 +178,7 @@ def test_our_code_goes_to_a_head_whose_name_is_resolved(use: Callable[[Ray], Ray
     assert ray.started["address"] == f"127.0.0.1:{port}"
     assert ray.files == ["orchestrator", "rnnsweep", "workloads"]
     assert not Path(ray.started["runtime_env"]["working_dir"]).exists()  # Ray has taken it by then
+    assert refusal(f"localhost:{port}").startswith(f"no Ray cluster answers at localhost:{port}")
 
 
 @pytest.mark.parametrize(
@@ -216,16 +191,13 @@ def test_our_code_goes_to_a_head_whose_name_is_resolved(use: Callable[[Ray], Ray
     ],
 )
 def test_an_address_that_is_no_heads_is_refused(address: str, hint: str) -> None:
-    with (
-        pytest.raises(connection.ClusterError, match="expected HOST:PORT of a Ray head") as refused,
-        connection.connect(address),
-    ):
-        pass
-    assert str(refused.value).endswith(f"received {address!r}{hint}")
+    text = refusal(address)
+    assert "expected HOST:PORT of a Ray head" in text
+    assert text.endswith(f"received {address!r}{hint}")
 
 
 def test_within_a_job_everything_has_come_already(
-    use: Callable[[Ray], Ray], monkeypatch: pytest.MonkeyPatch
+    use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = {"runtime_env": {"working_dir": "gcs://_ray_pkg_1.zip"}, "metadata": {}}
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps(job))
@@ -234,18 +206,16 @@ def test_within_a_job_everything_has_come_already(
     assert ray.started["runtime_env"] is None
 
 
-def test_other_versions_are_no_missing_cluster(use: Callable[[Ray], Ray]) -> None:
-    use(Ray()).at_init = RuntimeError(
+def test_a_cluster_that_cannot_run_the_code_is_explained(use: Use) -> None:
+    ray = use(Ray())
+    ray.at_init = RuntimeError(
         "Version mismatch: The cluster was started with:\n    Ray: 2.60.0\n    Python: 3.12.4\n"
         "This process on node 10.0.0.9 was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
     )
     error = refusal()
     assert "Python: 3.12.4" in error and "Python: 3.11.7" in error
     assert "no Ray cluster answers" not in error
-
-
-def test_a_node_without_dependencies_is_reported(use: Callable[[Ray], Ray]) -> None:
-    ray = use(Ray())
+    ray.at_init = None
     trace = "ray::probe()\n  Traceback\nModuleNotFoundError: No module named 'pynvml'"
     ray.at_task = RayError(trace)
     error = refusal()
@@ -255,41 +225,19 @@ def test_a_node_without_dependencies_is_reported(use: Callable[[Ray], Ray]) -> N
     assert "cannot run rnnsweep's code: RayError. The code is copied" in refusal()
 
 
-def alive(*ids: str) -> dict[str, Any]:
-    """Return nodes as Ray lists them."""
-    return {
-        id_: {"NodeID": id_, "NodeManagerHostname": f"{id_}-host", "Resources": {"CPU": 2.0}}
-        for id_ in ids
-    }
+def test_a_node_that_leaves_during_its_probe_is_left_out(use: Use) -> None:
+    class Leaving(Ray):
+        def get(self, value: Any) -> Any:
+            self._nodes[0]["Alive"] = is_alive
+            raise RayError("the node died")
+
+    for is_alive in (True, False):
+        use(Leaving({"CPU": 1.0}))
+        words = "cannot run" if is_alive else "has a CPU for trials (0 alive)"
+        assert words in refusal()
 
 
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The result of each node's probe, by its id; None while it runs."""
-    results: dict[str, Any] = {}
-    monkeypatch.setattr(membership, "begin_probe", lambda ray_node: ray_node["NodeID"])
-    monkeypatch.setattr(membership, "_result", results.get)
-    return results
-
-
-def test_a_node_that_joins_is_there_once_it_was_probed(answers: dict[str, Any]) -> None:
-    members = Membership([node("a")])
-    members._probe(alive("a", "late"))
-    assert [member.id for member in members.nodes] == ["a"]
-    answers["late"] = node("late").profile
-    members._probe(alive("a", "late"))
-    assert [member.id for member in members.nodes] == ["a", "late"]
-
-
-def test_a_node_that_cannot_be_probed_is_given_up(
-    answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    members = Membership([])
-    answers["bare"] = RuntimeError("Traceback:\n  somewhere\nNo module named 'psutil'\n")
-    members._probe(alive("bare"))
-    assert members.unusable == {}, "it is probed once more"
-    members._probe(alive("bare"))
-    members._probe(alive("bare"))
-    assert members.unusable == {"bare": "bare-host: No module named 'psutil'"}
-    monkeypatch.setattr(membership, "begin_probe", lambda _: pytest.fail("probed again"))
-    members._probe(alive("bare"))
+def test_sigterm_while_ray_starts_stops(use: Use) -> None:
+    use(Ray()).at_init = SystemExit(1)
+    with pytest.raises(Stopped):
+        nodes_at("auto")

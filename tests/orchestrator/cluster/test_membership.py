@@ -1,0 +1,146 @@
+"""Nodes that join and leave, polled from a double of Ray, and requests to an autoscaler."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from orchestrator.cluster import connection, membership
+from orchestrator.cluster.membership import Membership, requested_nodes
+from tests.orchestrator.sample_plans import node
+
+
+class Cluster:
+    """A cluster whose nodes answer tasks as a test wants; None while a task runs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ids = ["a"]
+        self.probes: dict[str, Any] = {}
+        self.pings: dict[str, Any] = {}
+        self.begun: list[str] = []
+        ray = SimpleNamespace(wait=self.wait, get=self.get, nodes=self.nodes)
+        monkeypatch.setitem(__import__("sys").modules, "ray", ray)
+        monkeypatch.setattr(membership, "begin_probe", self.begin_probe)
+        monkeypatch.setattr(membership, "pinned", self.pinned)
+        monkeypatch.setattr(membership, "_EVERY_S", 0.001)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "NodeID": id_,
+                "Alive": True,
+                "NodeManagerHostname": f"{id_}-host",
+                "Resources": {"CPU": 2.0},
+            }
+            for id_ in self.ids
+        ]
+
+    def begin_probe(self, ray_node: dict[str, Any]) -> Callable[[], Any]:
+        self.begun.append(ray_node["NodeID"])
+        return lambda: self.probes.get(ray_node["NodeID"])
+
+    def pinned(self, function: Callable[[], Any], node_id: str) -> Any:
+        return SimpleNamespace(remote=lambda: lambda: self.pings.get(node_id) and function())
+
+    def wait(self, references: list[Callable[[], Any]], timeout: float) -> tuple[list[Any], None]:
+        return [one for one in references if one() is not None], None
+
+    def get(self, reference: Callable[[], Any]) -> Any:
+        if isinstance(value := reference(), Exception):
+            raise value
+        return value
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return Cluster(monkeypatch)
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    deadline_s = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.001)
+
+
+def ids(members: Membership) -> list[str]:
+    return [member.id for member in members.nodes]
+
+
+def test_a_node_is_there_from_its_probe_until_it_leaves(cluster: Cluster) -> None:
+    with Membership([node("a")]).watching() as members:
+        cluster.ids.append("late")
+        eventually(lambda: "late" in cluster.begun)
+        assert ids(members) == ["a"]
+        cluster.probes["late"] = node("late").profile
+        eventually(lambda: ids(members) == ["a", "late"])
+        cluster.ids.append("brief")
+        eventually(lambda: "brief" in cluster.begun)
+        cluster.ids = ["late"]
+        eventually(lambda: ids(members) == ["late"])
+        assert members.silent_s < 10
+    assert cluster.begun == ["late", "brief"]
+
+
+def test_a_node_that_cannot_be_probed_is_given_up(cluster: Cluster) -> None:
+    error = RuntimeError("Traceback:\n  somewhere\nNo module named 'psutil'\n")
+    cluster.ids, cluster.probes = ["a", "bare"], {"bare": error}
+    with Membership([node("a")]).watching() as members:
+        eventually(lambda: members.unusable)
+        time.sleep(0.02)
+    assert members.unusable == {"bare": "bare-host: No module named 'psutil'"}
+    assert cluster.begun == ["bare"] * 3
+
+
+def test_a_ping_shows_that_a_node_is_present(cluster: Cluster) -> None:
+    with Membership([node("a")]).watching() as members:
+        members.ask("a")
+        time.sleep(0.02)
+        assert not members.has_answered("a")
+        cluster.pings["a"] = True
+        eventually(lambda: members.has_answered("a"))
+        cluster.pings.clear()
+        members.ask("a")
+        assert not members.has_answered("a")
+        cluster.ids.clear()
+        eventually(lambda: not members._pings)
+
+
+def test_a_head_that_does_not_answer_is_silent(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost() -> None:
+        raise connection.ClusterError("no answer")
+
+    monkeypatch.setattr(membership, "alive_nodes", lost)
+    with Membership([node("a")]).watching() as members:
+        before_s = members.silent_s
+        time.sleep(0.02)
+        assert members.silent_s > before_s
+        assert ids(members) == ["a"]
+
+
+def test_a_request_for_nodes_ends_with_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[object, ...]] = []
+    withdrawn = threading.Event()
+
+    def request(*arguments: Any) -> None:
+        made.append(arguments)
+        if len(made) > 1:
+            withdrawn.set()
+            raise RuntimeError("the head is gone")
+
+    monkeypatch.setattr("ray.autoscaler._private.commands.request_resources", request)
+    with requested_nodes([({"CPU": 1.0, "GPU": 1.0}, {"market-type": "spot"})]):
+        ((_, bundles, labels),) = made
+        assert (bundles, labels) == ([{"CPU": 1.0, "GPU": 1.0}], [{"market-type": "spot"}])
+    assert withdrawn.wait(10)
+    assert [bundles for _, bundles, *_ in made[1:]] == [[]]
+    with requested_nodes([]):
+        pass
+    assert len(made) == 2, "nothing is asked for where there is nothing to ask for"
