@@ -72,7 +72,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
     from orchestrator.planning.objectives import describe_opening, open_limit
     from orchestrator.planning.plan import describe_plan, make_plan
     from orchestrator.planning.pricing import describe_prices
-    from orchestrator.scheduling.preflight import expect_runnable
+    from orchestrator.scheduling.sweep import expect_runnable
     from orchestrator.spec import load
     from orchestrator.storage import resume
     from orchestrator.storage.home import SweepFolder

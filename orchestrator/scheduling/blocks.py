@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.core.arms import Arm, HardwareUse
@@ -26,7 +26,7 @@ from orchestrator.core.trial import (
 )
 from orchestrator.planning.lanes import Lane, LaneGroup, lanes_of
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.suggestions import Suggestions
+from orchestrator.scheduling.sampler import Suggestions
 from workloads.protocol import Device
 
 
@@ -124,7 +124,7 @@ class Blocks:
     Args:
         identity: what the trials' keys and seeds are derived from.
         plan: the arms that can run, the number of blocks and of repeats.
-        groups: the lanes, from `placement.make_lanes`.
+        groups: the lanes, from `make_lanes`.
         suggestions: where new blocks come from, and their results go.
         open_limit: how many suggested blocks may be without a result; None for no limit.
         baseline: the spec's choice, which the others of an interleaved round are timed against.
@@ -295,29 +295,28 @@ class Blocks:
         if queue.waiting:
             return False
         rivals = len({lane.node.id for group in queue.groups for lane in group.lanes})
-        begun = (u for u in self._units.values() if not u.keys().isdisjoint(queue.groups))
-        return self.suggestions.to_come + sum(1 for _ in itertools.islice(begun, rivals)) < rivals
+        begun = itertools.islice(self._begun_for(queue), rivals)
+        return self.suggestions.to_come + len(list(begun)) < rivals
+
+    def _begun_for(self, queue: LaneQueue) -> Iterator[int]:
+        """Yield the begun blocks with trials for a lane, the oldest first."""
+        groups = set(queue.groups)
+        return (index for index, units in self._units.items() if not groups.isdisjoint(units))
 
     def _supply(self, queue: LaneQueue) -> Block | None:
-        """See to it that a lane has a next trial; the block that is new for that."""
-        while queue.is_short:
-            held = len(queue.waiting)
-            new = self._refill(queue)
-            if new is not None or len(queue.waiting) == held:
-                return new
-        return None
+        """See to it that a lane has a next trial; return the block that is new for that.
 
-    def _refill(self, queue: LaneQueue) -> Block | None:
-        """Give an idle lane the oldest block that its hardware has not run, or a new one."""
-        for index, units in self._units.items():
-            if not units.keys().isdisjoint(queue.groups):
-                self._take(queue, index)
-                return None
-        block = self.suggestions.suggest()
-        if block is not None:
-            self._admit(block)
-            self._take(queue, block.index)
-        return block
+        A lane takes the oldest block that its hardware has not run, or else a new one.
+        """
+        while queue.is_short:
+            if (index := next(self._begun_for(queue), None)) is None:
+                block = self.suggestions.suggest()
+                if block is not None:
+                    self._admit(block)
+                    self._take(queue, block.index)
+                return block
+            self._take(queue, index)
+        return None
 
     def _take(self, queue: LaneQueue, index: int) -> None:
         """Put all of a block that a lane can run into its queue, in the block's order."""

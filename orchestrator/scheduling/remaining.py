@@ -69,7 +69,19 @@ def first_records(work: RemainingWork, state: SweepState) -> list[Record]:
     is_over = state.ended is not None and state.ended.state == "complete"
     if not work.missing and (work.plan.awaited or (is_decided and is_over)):
         return []
-    records: list[Record] = [_session_started(work.plan)]
+    plan = work.plan
+    started = SessionStarted(
+        at_s=time.time(),
+        pid=os.getpid(),
+        host=platform.node(),
+        version=__version__,
+        blocks=plan.index_count,
+        repeats=plan.repeats,
+        arms=list(plan.arms),
+        least=plan.auto.least if plan.auto else None,
+        skipped_blocks=sorted(plan.skipped_blocks),
+    )
+    records: list[Record] = [started]
     if work.stop_decision is not None:
         records.append(stop_record(work.stop_decision))
     if not work.missing:
@@ -156,12 +168,9 @@ def _last_decision(spec: SweepSpec, plan: Plan, state: SweepState) -> StopDecisi
     last, auto = state.stop_decision, plan.auto
     if last is None or auto is None or not state.sessions:
         return None
-    has_these_arms = set(plan.arms) <= set(state.sessions[-1].arms)
-    if (
-        not has_these_arms
-        or state.spec.get("baseline") != spec.baseline
-        or last.blocks < auto.least
-    ):
+    has_other_arms = not set(plan.arms) <= set(state.sessions[-1].arms)
+    has_other_baseline = state.spec.get("baseline") != spec.baseline
+    if has_other_arms or has_other_baseline or last.blocks < auto.least:
         return None
     if last.half_width is None:  # nothing to compare, or not to the end
         bounds = [session.blocks for session in state.sessions if session.least is not None]
@@ -171,17 +180,3 @@ def _last_decision(spec: SweepSpec, plan: Plan, state: SweepState) -> StopDecisi
     if not is_enough and last.blocks < auto.most:
         return None
     return StopDecision(last.blocks, last.half_width, last.why)
-
-
-def _session_started(plan: Plan) -> SessionStarted:
-    return SessionStarted(
-        at_s=time.time(),
-        pid=os.getpid(),
-        host=platform.node(),
-        version=__version__,
-        blocks=plan.index_count,
-        repeats=plan.repeats,
-        arms=list(plan.arms),
-        least=plan.auto.least if plan.auto else None,
-        skipped_blocks=sorted(plan.skipped_blocks),
-    )

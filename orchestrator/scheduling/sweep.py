@@ -7,6 +7,7 @@ next to it.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -15,18 +16,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.cluster import connection
 from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
+from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import FinishedTrial, SweepIdentity, Telemetry
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
-from orchestrator.planning.objectives import open_limit
+from orchestrator.planning.objectives import arms_read, open_limit
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
-from orchestrator.scheduling.preflight import expect_runnable
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import (
     RemainingWork,
@@ -36,10 +38,10 @@ from orchestrator.scheduling.remaining import (
     remaining_work,
     stopping_rule,
 )
-from orchestrator.scheduling.sampler import Suggester
+from orchestrator.scheduling.sampler import Suggester, Suggestions
 from orchestrator.scheduling.session import Session, Watcher
-from orchestrator.scheduling.suggestions import Suggestions
 from orchestrator.spec import SweepSpec
+from orchestrator.spec.checks import TIMING_METRICS
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, SessionEnded
@@ -52,6 +54,10 @@ _DRAIN_S, _CLOSE_S = 300.0, 60.0
 
 _STOPPED_DRAIN_S, _STOPPED_READ_S = 10.0, 30.0
 """How long a stopped sweep waits: the next start records what is missing."""
+
+
+class NothingToRun(Refusal):
+    """No arm of the spec can run here, or an objective reads one that cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,54 @@ def run_sweep(
             start.wait_for_hardware()
         stopped = start.run(view)
         return _finish(start.recorder, spec, start.identity, stopped)
+
+
+def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
+    """Refuse a spec without an arm, a sampler, an arm for an objective, or the baseline's arm.
+
+    The arms are not checked while some of them are awaited.
+
+    Raises:
+        NothingToRun: with every reason.
+        BaselineError: with the arms to choose from.
+    """
+    if spec.search.sampler == "gp" and importlib.util.find_spec("torch") is None:
+        raise NothingToRun(
+            "search.sampler: gp needs torch, which is not installed here: "
+            "pip install 'rnnsweep[gp]', or choose another sampler"
+        )
+    if plan.awaited:
+        return
+    reasons = "\n".join(f"  {arm.arm}: {arm.reason}" for arm in plan.impossible)
+    if not plan.possible:
+        raise NothingToRun(f"sweep {spec.name!r}: no arm can run here\n{reasons}")
+    for metric, objective in spec.search.objectives.items():
+        read_arms = arms_read(objective, plan.arms)
+        if not read_arms:
+            raise NothingToRun(
+                f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected "
+                f"an arm that can run here; these cannot\n{reasons}"
+            )
+        if metric not in TIMING_METRICS and all(arm.measure == "timing" for arm in read_arms):
+            raise NothingToRun(
+                f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected an "
+                "arm that is trained whole, received only arms that are timed in slices: set "
+                "measure: full in an entry of arms.hardware, or choose an objective such as step_ms"
+            )
+    empty = SweepRecord(
+        name=spec.name,
+        generation=1,
+        run_id="",
+        workload=spec.workload,
+        objectives={},
+        arms=plan.arms,
+        impossible=plan.impossible,
+        blocks=plan.blocks,
+        repeats=plan.repeats,
+        expected_trials=plan.trials,
+        trials=(),
+    )
+    pick_baseline(empty, spec.baseline)
 
 
 class _Start:

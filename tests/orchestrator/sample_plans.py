@@ -11,8 +11,7 @@ from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm
 from orchestrator.scheduling.blocks import Assignment, Blocks
-from orchestrator.scheduling.sampler import Suggester
-from orchestrator.scheduling.suggestions import Suggestions
+from orchestrator.scheduling.sampler import Suggester, Suggestions
 from orchestrator.spec import Objective
 
 ACCURACY = {"val_accuracy": Objective(direction="maximize")}

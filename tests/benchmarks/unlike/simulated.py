@@ -23,8 +23,7 @@ from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.blocks import Assignment, Blocks
-from orchestrator.scheduling.sampler import Suggester
-from orchestrator.scheduling.suggestions import Suggestions
+from orchestrator.scheduling.sampler import Suggester, Suggestions
 from orchestrator.spec import parse
 from tests.workloads.examples import sleeper
 

@@ -10,10 +10,10 @@ import pytest
 from orchestrator.hardware import Gpu, HardwareClass, Node, classify
 from orchestrator.planning.lanes import Lane, lanes_of, make_lanes
 from orchestrator.planning.plan import Plan, describe_plan, make_plan
-from orchestrator.scheduling.preflight import NothingToRun, expect_runnable
+from orchestrator.scheduling.sweep import NothingToRun, expect_runnable
 from orchestrator.spec import SweepSpec
 from tests.orchestrator.sample_plans import node
-from tests.orchestrator.sample_specs import OWN, spec
+from tests.orchestrator.sample_specs import spec
 
 FUSED = ["tensorflow/portable", "tensorflow/cudnn"]
 NO_CUDNN = "cuDNN kernels need an NVIDIA GPU"
@@ -125,8 +125,8 @@ def test_gpus_that_are_unlike_or_lost_are_not_possible(selector: str) -> None:
         ({"gpus": UNLIKE}, "host has unlike GPUs (NVIDIA L4, NVIDIA T4)"),
         ({"gpu_faults": ("GPU 0 is lost",)}, "; on host, GPU 0 is lost"),
     ):
-        found = replace(here, profile=replace(here.profile, **fields))
-        laid = make_plan(one_of(selector), classify([found]))
+        host = replace(here, profile=replace(here.profile, **fields))
+        laid = make_plan(one_of(selector), classify([host]))
         assert laid.arms == ()
         (reason,) = reasons(laid).values()
         assert words in reason

@@ -14,8 +14,7 @@ from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.blocks import Blocks
-from orchestrator.scheduling.sampler import Suggester
-from orchestrator.scheduling.suggestions import Suggestions
+from orchestrator.scheduling.sampler import Suggester, Suggestions
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.journal import BlockSuggested, Journal, TrialFinished

@@ -18,11 +18,16 @@ from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import Plan, make_plan
-from orchestrator.scheduling.preflight import NothingToRun, expect_runnable
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import make_opening
 from orchestrator.scheduling.session import Watcher
-from orchestrator.scheduling.sweep import RunOptions, RunResult, run_sweep
+from orchestrator.scheduling.sweep import (
+    NothingToRun,
+    RunOptions,
+    RunResult,
+    expect_runnable,
+    run_sweep,
+)
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
@@ -82,9 +87,9 @@ class Store:
         """Nothing to close."""
 
     def find(self, name: str, *, fresh: bool) -> tuple[int, Manifest | None]:
-        assert (name, fresh) == ("sweep", False)
-        stored = self.stored_sweep
-        return (stored.identity.generation, stored) if stored else (0, None)
+        assert name == "sweep"
+        latest = self.stored_sweep.identity.generation if self.stored_sweep else 0
+        return latest, None if fresh else self.stored_sweep
 
     def open(self, opening: SweepOpening) -> list[FinishedTrial]:
         self.stored_sweep = opening.manifest
