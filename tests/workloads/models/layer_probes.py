@@ -16,6 +16,7 @@ import numpy as np
 
 from tests.gpu import probes
 from tests.gpu.probes import as_array, difference, normal
+from tests.gpu.reference import run_stack
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
 from workloads.settings import StackSettings
@@ -49,6 +50,32 @@ def numbers(trial: Context) -> dict[str, float]:
     """Compare with the reference in float64, in place of cuDNN on a CPU where there is none."""
     with _on_a_cpu(trial.implementation):
         return probes.numbers(trial)
+
+
+def last_of_tensorflow(trial: Context) -> dict[str, float]:
+    """Compare last outputs with the reference, which computes in place of `CudnnRNNV3`.
+
+    As the operation does, it labels states as (batch, pseudo-layers, units) in cuDNN's memory of
+    (pseudo-layers, batch, units).
+    """
+    import tensorflow as tf
+
+    from workloads.models.layers import read_canonical
+
+    case = Case(**trial.settings)
+    model = _model(case, trial.implementation, return_sequences=False)
+    inputs = normal(np.random.default_rng(trial.seed), case.batch, case.steps, case.inputs)
+    stack, directions = read_canonical(model), case.stack.directions
+    outputs, last = run_stack(case.stack.cell, stack, inputs * case.counts, case.counts, directions)
+
+    def stand_in(**_: Any) -> tuple[Any, ...]:
+        states = np.zeros((len(stack), case.batch, case.units), "float32")
+        states[-directions:] = np.split(last, directions, axis=-1)
+        labelled = tf.constant(states.reshape(case.batch, len(stack), case.units))
+        return tf.constant(outputs, "float32"), labelled, labelled, None, None
+
+    with mock.patch.object(tf.raw_ops, "CudnnRNNV3", stand_in):
+        return {"last": difference(last, as_array(model(inputs * case.counts)))}
 
 
 def initial_weights(trial: Context) -> dict[str, float]:
@@ -172,12 +199,12 @@ def _keras(implementation: Implementation) -> Any:
     return keras
 
 
-def _model(case: Case, implementation: Implementation) -> Any:
+def _model(case: Case, implementation: Implementation, *, return_sequences: bool = True) -> Any:
     """Return the model of a case, with equal initial weights on every implementation."""
     _keras(implementation)
     from workloads.models.initial_weights import set_initial_weights
 
-    model = probes.build(case, implementation, return_sequences=True)
+    model = probes.build(case, implementation, return_sequences=return_sequences)
     set_initial_weights(model, 3)
     return model
 

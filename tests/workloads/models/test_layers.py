@@ -133,6 +133,21 @@ def test_tensorflows_graph_holds_one_call_with_the_requested_arguments(
 
 
 @pytest.mark.parametrize(
+    "case",
+    [
+        {"cell": "lstm", "layers": 2, "bidirectional": True},
+        {"cell": "gru", "bidirectional": True, "lengths": [4, 2, 1]},
+        {"cell": "rnn_tanh", "layers": 3},
+    ],
+)
+def test_tensorflows_last_outputs_are_those_of_the_last_layer(
+    trainer: Trainer, case: dict[str, Any]
+) -> None:
+    metrics = result(ask(trainer, "last_of_tensorflow", "tensorflow/fused", **case))
+    assert metrics["last"] < FLOAT32
+
+
+@pytest.mark.parametrize(
     ("cell", "option", "activation"),
     [("lstm", "", "tanh"), ("gru", "+relu", "relu"), ("rnn_relu", "", "relu")],
 )
