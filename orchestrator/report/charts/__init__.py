@@ -22,16 +22,16 @@ def charts_of(summary: ReportSummary) -> list[Chart]:
     """
     name = arm_names(summary)
     styles = {entry.arm: place for place, entry in enumerate(summary.arms)}
-    charts = [
-        *speedups(summary, name, styles),
-        *matrix(summary),
+    charts = (
+        speedups(summary, name, styles),
+        matrix(summary),
         *(trade_off_chart(summary, front, name, styles) for front in summary.fronts),
         *curves(summary, name, styles),
-        *phases(summary, name),
-    ]
+        phases(summary, name),
+    )
     uses = Counter[str]()
     unique = []
-    for chart in charts:
+    for chart in filter(None, charts):
         uses[chart.key] += 1
         number = uses[chart.key]
         unique.append(chart if number == 1 else replace(chart, key=f"{chart.key}-{number}"))

@@ -19,15 +19,15 @@ SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 _FULL_SHADE = math.log(4)  # a factor of 4 either way is as dark as it gets
 
 
-def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
-    """Make a chart of all comparisons; an empty list if nothing could be compared."""
+def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> Chart | None:
+    """Make a chart of all comparisons; None if nothing could be compared."""
     compared = [
         (comparison, comparison.speedup, comparison.corrected or comparison.speedup)
         for comparison in summary.comparisons
         if comparison.speedup is not None
     ]
     if not compared:
-        return []
+        return None
     names = {name(comparison.arm): styles[comparison.arm] for comparison, *_ in compared}
     look = looks(names, legend=None)
     data: list[dict[str, Any]] = [
@@ -59,36 +59,34 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     thin, thick = ({"strokeWidth": width, "clip": True} for width in (1.5, 4))
     band = {"color": "var(--rule)", "opacity": 0.7}
     baseline = {"color": "var(--quiet)", "strokeDash": [2, 3]}
-    return [
-        Chart(
-            key="speedups",
-            part="Speed-up over",
-            title="Speed-up with its 95 % interval",
-            description=". ".join(row["text"] for row in data) + ".",
-            layers=[
-                layer(None, "rect", band, x={"datum": low}, x2={"datum": high}),
-                layer(None, "rule", baseline, x={"datum": 1}),
-                layer("rows", "rule", thin, **line, x=across, x2="outer_high"),
-                layer("rows", "rule", thick, **line, x="low", x2="high"),
-                layer("rows", "point", {"size": 110, "opacity": 1}, **point),
-                *row_names("rows"),
-            ],
-            data={"rows": data},
-            height=70 * len(data),
-            notes=(
-                f"Grey band: same within {100 * margin:g} %",
-                "Dotted line: as fast as the baseline",
-                "Hollow point: inconclusive",
-            ),
-        )
-    ]
+    return Chart(
+        key="speedups",
+        part="Speed-up over",
+        title="Speed-up with its 95 % interval",
+        description=". ".join(row["text"] for row in data) + ".",
+        layers=[
+            layer(None, "rect", band, x={"datum": low}, x2={"datum": high}),
+            layer(None, "rule", baseline, x={"datum": 1}),
+            layer("rows", "rule", thin, **line, x=across, x2="outer_high"),
+            layer("rows", "rule", thick, **line, x="low", x2="high"),
+            layer("rows", "point", {"size": 110, "opacity": 1}, **point),
+            *row_names("rows"),
+        ],
+        data={"rows": data},
+        height=70 * len(data),
+        notes=(
+            f"Grey band: same within {100 * margin:g} %",
+            "Dotted line: as fast as the baseline",
+            "Hollow point: inconclusive",
+        ),
+    )
 
 
-def matrix(summary: ReportSummary) -> list[Chart]:
-    """Make the matrix of hardware × implementation; an empty list if no arm has a speed-up."""
+def matrix(summary: ReportSummary) -> Chart | None:
+    """Make the matrix of hardware × implementation; None if no arm has a speed-up."""
     cells = summary.arms
     if not any(cell.speedup for cell in cells):
-        return []
+        return None
     shown = {comparison.arm: deciding_interval(comparison) for comparison in summary.comparisons}
 
     def figure(cell: ArmSummary) -> str | None:
@@ -122,24 +120,22 @@ def matrix(summary: ReportSummary) -> list[Chart]:
         layer("cells", "text", ink, **place, text="figure", yOffset={"value": 18}),
         layer("cells", "text", ink, **place, text="verdict", yOffset={"value": 36}),
     ]
-    return [
-        Chart(
-            key="matrix",
-            part="Hardware × implementation" if is_section else "Speed-up over",
-            title="Speed-up by implementation and hardware",
-            description="; ".join(
-                f"{cell.arm}: {' '.join(filter(None, (figure(cell), _verdict(cell))))}"
-                for cell in cells
-            ),
-            layers=layers,
-            data={"cells": data},
-            height=54 * len({row["implementation"] for row in data}),
-            notes=(
-                "Green cells are faster than the baseline, and orange cells slower; darker cells"
-                " differ more",
-            ),
-        )
-    ]
+    return Chart(
+        key="matrix",
+        part="Hardware × implementation" if is_section else "Speed-up over",
+        title="Speed-up by implementation and hardware",
+        description="; ".join(
+            f"{cell.arm}: {' '.join(filter(None, (figure(cell), _verdict(cell))))}"
+            for cell in cells
+        ),
+        layers=layers,
+        data={"cells": data},
+        height=54 * len({row["implementation"] for row in data}),
+        notes=(
+            "Green cells are faster than the baseline, and orange cells slower; darker cells"
+            " differ more",
+        ),
+    )
 
 
 def _verdict(cell: ArmSummary) -> str:

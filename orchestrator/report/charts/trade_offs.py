@@ -101,12 +101,12 @@ def trade_off_chart(
     )
 
 
-def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
-    """Make a chart of stacked bars; an empty list if no phase was measured."""
+def phases(summary: ReportSummary, name: ArmNames) -> Chart | None:
+    """Make a chart of stacked bars; None if no phase was measured."""
     splits = [split for split in summary.phases if split.seconds]
     measured = [phase for phase in PHASES if any(phase in split.seconds for split in splits)]
     if not measured:
-        return []
+        return None
     data = [
         {
             "name": (words := phase.removesuffix("_s")),
@@ -133,19 +133,17 @@ def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
         tooltip="text",
     )
     arms = [{"arm": row["arm"], "row": row["row"], "label": ""} for row in data[:: len(measured)]]
-    return [
-        Chart(
-            key="phases",
-            part="Time by phase",
-            title="Seconds per trial by phase",
-            description=" ".join(_longest(name(split.arm), split.seconds) for split in splits),
-            layers=[bars, *row_names("arms")],
-            data={"bars": data, "arms": arms},
-            height=56 * len(splits),
-            names=tuple(names),
-            notes=("From left to right in the order of the legend",),
-        )
-    ]
+    return Chart(
+        key="phases",
+        part="Time by phase",
+        title="Seconds per trial by phase",
+        description=" ".join(_longest(name(split.arm), split.seconds) for split in splits),
+        layers=[bars, *row_names("arms")],
+        data={"bars": data, "arms": arms},
+        height=56 * len(splits),
+        names=tuple(names),
+        notes=("From left to right in the order of the legend",),
+    )
 
 
 def _longest(arm: str, seconds: Mapping[str, float]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from operator import itemgetter
+from typing import Any
 
-from orchestrator.analysis.arms.best_configs import Best, ParetoPoint, PublishedComparison, TradeOff
+from orchestrator.analysis.arms.best_configs import Best, ParetoPoint, TradeOff
 from orchestrator.analysis.measures import SCOPED
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
@@ -27,10 +27,6 @@ _UNITS = {
     "peak_rss_mib": "MiB",
     "peak_gpu_mib": "MiB",
 }
-
-
-_Result: TypeAlias = tuple[str, str, str, Mapping[str, float], str]
-"""Origin, implementation, hardware, metrics, and config of a published or a measured result."""
 
 
 def best_of_arm(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -97,10 +93,15 @@ def _value(metric: str, point: ParetoPoint) -> float:
 
 
 def fronts(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """List the two ends of each front: the least expensive config, and the most accurate one."""
-    shown = _shown_fronts(summary.fronts)
-    if not shown:
+    """List the two ends of each front: the least expensive config, and the most accurate one.
+
+    Of several hardware classes only the fronts over all and those by time are listed.
+    """
+    if not summary.fronts:
         return None
+    is_one_class = all(front.hardware is not None for front in summary.fronts)
+    time = summary.fronts[0].expense
+    shown = [f for f in summary.fronts if is_one_class or f.hardware is None or f.expense == time]
     accuracy = shown[0].accuracy
     columns: list[Column[tuple[TradeOff, ParetoPoint, str]]] = [
         Column("arm", lambda row: name(row[1].arm)),
@@ -114,16 +115,6 @@ def fronts(summary: ReportSummary, name: ArmNames) -> Section | None:
         "sections/fronts.j2", accuracy=accuracy, has_more=len(shown) < len(summary.fronts)
     )
     return Section(f"Pareto fronts of {accuracy}", tables=(table,), paragraphs=notes)
-
-
-def _shown_fronts(fronts: Sequence[TradeOff]) -> list[TradeOff]:
-    """Return all fronts of one hardware class; of several, those over all and those by time."""
-    is_one_class = all(front.hardware is not None for front in fronts)
-    return [
-        front
-        for front in fronts
-        if is_one_class or front.hardware is None or front.expense == fronts[0].expense
-    ]
 
 
 def _ends(trade_off: TradeOff, name: ArmNames) -> list[tuple[TradeOff, ParetoPoint, str]]:
@@ -154,31 +145,22 @@ def published(summary: ReportSummary, _: ArmNames) -> Section | None:
     matches = summary.published
     if not matches:
         return None
-    metrics = dict.fromkeys(metric for match in matches for metric in match.row.metrics)
-    columns: list[Column[_Result]] = [
-        Column("", lambda row: row[0]),
-        Column("implementation", lambda row: row[1]),
-        Column("hardware", lambda row: row[2]),
-        *(Column(metric, partial(_metric, metric)) for metric in metrics),
-        Column("config", lambda row: row[4]),
-    ]
+    metrics = list(dict.fromkeys(metric for match in matches for metric in match.row.metrics))
+    rows: list[tuple[Any, ...]] = []
+    for match in matches:
+        row, config = match.row, config_text(match.row.config)
+        values = map(row.metrics.get, metrics)
+        rows.append(("published", row.implementation, row.hardware, *values, config))
+        for own in match.measured:
+            arm, differs = own.arm, "; ".join(own.differs) or "the same"
+            values = map(own.values.get, metrics)
+            rows.append(("here", arm.implementation, str(arm.hardware), *values, differs))
+        if not match.measured:
+            rows.append(("here", "not measured", ABSENT, *(None for _ in metrics), ABSENT))
+    titles = ("", "implementation", "hardware", *metrics, "config")
+    table = make_table([Column(title, itemgetter(i)) for i, title in enumerate(titles)], rows)
     sources = dict.fromkeys(
         f"{match.row.source}{f' ({match.row.note})' if match.row.note else ''}" for match in matches
     )
-    table = make_table(columns, [row for match in matches for row in _results(match)])
     notes = paragraphs("sections/published.j2", sources=sources)
     return Section("Published results", tables=(table,), paragraphs=notes)
-
-
-def _metric(metric: str, result: _Result) -> float | None:
-    return result[3].get(metric)
-
-
-def _results(match: PublishedComparison) -> Iterator[_Result]:
-    row = match.row
-    yield "published", row.implementation, row.hardware, row.metrics, config_text(row.config)
-    for own in match.measured:
-        arm, differs = own.arm, "; ".join(own.differs) or "the same"
-        yield "here", arm.implementation, str(arm.hardware), own.values, differs
-    if not match.measured:
-        yield "here", "not measured", ABSENT, {}, ABSENT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from orchestrator.analysis.arms.arm_summary import ArmSummary, ExcludedTrials, KernelCount
+from orchestrator.analysis.arms.arm_summary import ArmSummary, ExcludedTrials
 from orchestrator.analysis.statistics.estimates import spread
 from orchestrator.analysis.statistics.formatting import ABSENT, quartiles
 from orchestrator.analysis.summary import ReportSummary
@@ -66,14 +66,13 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
         Column("compiled", _compiled),
     ]
     tables = (make_table(columns, summary.arms), make_table(kernels, summary.arms))
-    evidence = summary.validity
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     disturbed = [trial for trial in complete if trial.disturbance]
     causes = Counter(cause for trial in disturbed for cause in trial.disturbance)
     recorded = [text for trial in complete if (text := neighbours_text(trial.telemetry))]
     notes = paragraphs(
         "sections/validity.j2",
-        evidence=evidence,
+        evidence=summary.validity,
         retried=sum(proof.retried for proof in summary.arms),
         nodes=sorted({node for proof in summary.arms for node in proof.nodes}),
         most_nodes=_NODES,
@@ -109,12 +108,10 @@ def _compiled(arm: ArmSummary) -> str:
 
 
 def _kernels(arm: ArmSummary) -> str:
-    texts = [_kernel(kernel) for kernel in arm.kernels]
-    if arm.unproven:
-        texts.append(f"not proven: {arm.unproven}")
-    return "; ".join(texts) or ABSENT
-
-
-def _kernel(kernel: KernelCount) -> str:
-    ran = kernel_text(kernel.asked, kernel.ran)
-    return f"{ran}: {kernel.trials} ({kernel.evidence or 'no evidence'})"
+    texts = [
+        f"{kernel_text(kernel.asked, kernel.ran)}: {kernel.trials} "
+        f"({kernel.evidence or 'no evidence'})"
+        for kernel in arm.kernels
+    ]
+    unproven = [f"not proven: {arm.unproven}"] if arm.unproven else []
+    return "; ".join([*texts, *unproven]) or ABSENT

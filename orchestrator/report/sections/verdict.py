@@ -19,6 +19,7 @@ from orchestrator.report.wording import (
     ArmNames,
     accuracy_of,
     energy_kinds,
+    grouped,
     ranges_text,
     verdict_sentence,
 )
@@ -94,10 +95,11 @@ def ranked(summary: ReportSummary, name: ArmNames) -> Iterator[Bullet]:
         for c in summary.comparisons
         if summary.time_metric is not None and c.baseline is not None
     }
-    groups: dict[tuple[str, str], list[Ranking]] = {}
-    for ranking in summary.rankings:
-        if len(ranking.behind) > 1 or _pairs(ranking)[0] not in compared:
-            groups.setdefault((ranking.among, ranking.within), []).append(ranking)
+    groups = grouped(
+        ((ranking.among, ranking.within), ranking)
+        for ranking in summary.rankings
+        if len(ranking.behind) > 1 or _pairs(ranking)[0] not in compared
+    )
     is_crowded = sum(among == "hardware" for among, _ in groups) > NAMED / 2
     for among in ("implementations", "hardware", "arms"):
         if among == "hardware" and is_crowded:

@@ -192,6 +192,17 @@ def test_missing_values() -> None:
     assert rows(losses, "", ["block"], sort=["-loss"], limit=2) == [[5], [0]]
 
 
+def test_a_data_frame_has_typed_columns() -> None:
+    frame = query(sweep([trial(PORTABLE, b, started_s=1.7e9) for b in range(3)]), sort=["-block"])
+    kinds = {name: str(frame[name].dtype) for name in ("block", "arm", "jit", "started")}
+    assert kinds == {
+        "block": "Int64", "arm": "string", "jit": "boolean", "started": "datetime64[ms, UTC]"
+    }  # fmt: skip
+    assert list(frame["block"]) == [2, 1, 0]
+    empty = query(paired(1), "units > 1000", ["arm", "units"])
+    assert (len(empty), str(empty["units"].dtype)) == (0, "Int64")
+
+
 def test_times_are_compared_with_dates() -> None:
     started = sweep([trial(PORTABLE, 0, started_s=1.7e9), trial(PORTABLE, 1, started_s=1.8e9)])
     assert rows(started, "started < '2024-01-01'", ["block"]) == [[0]]
@@ -257,19 +268,6 @@ def run(recorded: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     return partial(typed, capfd)
 
 
-@pytest.mark.usefixtures("run")
-def test_a_data_frame_has_typed_columns() -> None:
-    frame = query("quickstart", "outcome = 'complete'", sort=["-block"])
-    kinds = {name: str(frame[name].dtype) for name in ("block", "arm", "bidirectional", "started")}
-    assert kinds == {
-        "block": "Int64", "arm": "string", "bidirectional": "boolean",
-        "started": "datetime64[ms, UTC]",
-    }  # fmt: skip
-    assert list(frame["block"]) == [2, 1, 0, 0]
-    empty = query("quickstart", "units > 1000", ["arm", "units"])
-    assert (len(empty), str(empty["units"].dtype)) == (0, "Int64")
-
-
 def test_the_command(run: Run, tmp_path: Path) -> None:
     code, out, err = run("query", "quickstart", "units >= 33", "--columns", "block,units,outcome")
     assert (code, err) == (0, "3 of 5 trials\n")
@@ -287,11 +285,7 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
     counts = "SELECT generation, count(*) AS n FROM trials GROUP BY ALL"
     code, out, err = run("query", "quickstart", "--also", "quickstart#1", "--sql", counts)
     assert (code, out.split(), err) == (0, ["generation", "n", "1", "10"], "")
-
-
-def test_the_default_columns(run: Run) -> None:
-    _, out, _ = run("query", "quickstart#1")
-    header = out.splitlines()[0].split()
+    header = run("query", "quickstart#1")[1].splitlines()[0].split()
     assert header[:3] == ["block", "implementation", "hardware"]
     assert header[-3:] == ["outcome", "val_accuracy", "step_ms"]
     _, listing, _ = run("query", "quickstart", "--list")
