@@ -15,6 +15,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import EpochRecord, FinishedTrial, Telemetry
 from orchestrator.report.document import Section
 from orchestrator.report.sections.document import document
+from tests.orchestrator.sample_hardware import on_gpu
 from tests.orchestrator.sample_records import (
     GPU,
     PORTABLE,
@@ -63,6 +64,16 @@ def test_a_workload_without_accuracy_has_no_table_of_it() -> None:
     assert len(section("Speed-up over", paired(6)).tables) == 2
 
 
+@pytest.mark.parametrize("objectives", [None, {"energy_j": "minimize"}])
+def test_energies_of_different_scopes_are_not_summarised(objectives: dict[str, str] | None) -> None:
+    trials = [
+        trial(PORTABLE, block, energy_j=5.0, energy_scope=scope)
+        for block, scope in enumerate(("gpu", "cpu_package"))
+    ]
+    (arm,) = summarise(sweep(trials, (PORTABLE,), objectives=objectives)).arms
+    assert ("energy_j" in arm.measures, arm.energy_scope) == (False, "")
+
+
 @pytest.mark.parametrize(
     ("objective", "title", "by_hardware"),
     [
@@ -102,6 +113,12 @@ def test_a_size_has_its_own_speed_up() -> None:
     by_cell = [changed(t, config={"cell": ("gru", "lstm")[t.block % 2]}) for t in trials]
     (groups,) = (by_size.groups for by_size in summarise(sweep(by_cell)).sizes)
     assert [(g.label, len(g.blocks)) for g in groups] == [("gru", 3), ("lstm", 3)]
+
+
+def test_arms_of_other_mathematics_are_on_no_front() -> None:
+    trials = [trial(arm, block, train_s=9.0) for block in range(3) for arm in (PORTABLE, RELU)]
+    fronts = summarise(sweep(trials, (PORTABLE, RELU))).fronts
+    assert {point.arm for front in fronts for point in front.front.points} == {PORTABLE}
 
 
 def test_each_kind_of_energy_has_its_own_best() -> None:
@@ -210,3 +227,14 @@ def test_a_requested_baseline_replaces_that_of_the_spec(
     picked = summarise(record, requested).baseline
     assert picked is not None
     assert picked.name == str(baseline)
+
+
+def test_hardware_without_the_baseline_is_not_compared() -> None:
+    other = Arm("tensorflow/cudnn", on_gpu("NVIDIA T4"))
+    arms = (PORTABLE, XLA, ON_GPU, other)
+    trials = [trial(a, b, step_ms=9.0 + place) for b in range(7) for place, a in enumerate(arms)]
+    summary = summarise(sweep(trials, arms), "tensorflow/portable")
+    verdicts = ["baseline", "slower", "baseline", "inconclusive"]
+    assert [arm.verdict for arm in summary.arms] == verdicts
+    assert {crossover.arm for crossover in summary.crossovers} == {XLA}
+    assert section("Speed-up over tensorflow/portable on the same hardware", summary)
