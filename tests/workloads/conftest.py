@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -43,6 +43,18 @@ def torch_trainer() -> Iterator[Trainer]:
 
 
 @pytest.fixture
-def trainer_of(request: pytest.FixtureRequest, backend: str) -> Trainer:
+def trainer_for(request: pytest.FixtureRequest) -> Callable[[str], Trainer]:
+    """Return the function that returns the shared trainer of an implementation's backend."""
+
+    def trainer(implementation: str) -> Trainer:
+        backend = implementation.partition("/")[0]
+        name = "trainer" if backend == "tensorflow" else f"{backend}_trainer"
+        return request.getfixturevalue(name)
+
+    return trainer
+
+
+@pytest.fixture
+def trainer_of(trainer_for: Callable[[str], Trainer], backend: str) -> Trainer:
     """Return the shared trainer of the backend that a test is parametrised with."""
-    return request.getfixturevalue("trainer" if backend == "tensorflow" else f"{backend}_trainer")
+    return trainer_for(backend)

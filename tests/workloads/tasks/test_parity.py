@@ -28,8 +28,8 @@ SETTINGS = {
 class Room:
     """A folder with the trainers that save and load checkpoints in it."""
 
-    def __init__(self, folder: Path, request: pytest.FixtureRequest) -> None:
-        self.folder, self.request, self.digest = folder, request, ""
+    def __init__(self, folder: Path, trainer_for: Callable[[str], Trainer]) -> None:
+        self.folder, self.trainer_for, self.digest = folder, trainer_for, ""
 
     def files(self, name: str) -> dict[str, str]:
         ends = {"weights": ".npz", "outputs": ".npy"}
@@ -60,17 +60,14 @@ class Room:
     def _ask(
         self, function: str, implementation: str, settings: Any, seed: int, **files: Any
     ) -> list[Event]:
-        backend = implementation.partition("/")[0]
-        name = "trainer" if backend == "tensorflow" else f"{backend}_trainer"
-        trainer: Trainer = self.request.getfixturevalue(name)
         request = {"settings": {**SETTINGS, **settings}, **files}
-        workload = f"workloads.tasks.parity:{function}"
+        workload, trainer = f"workloads.tasks.parity:{function}", self.trainer_for(implementation)
         return trainer.ask(workload, implementation, settings=request, seed=seed)
 
 
 @pytest.fixture
-def room(tmp_path: Path, request: pytest.FixtureRequest) -> Room:
-    return Room(tmp_path, request)
+def room(tmp_path: Path, trainer_for: Callable[[str], Trainer]) -> Room:
+    return Room(tmp_path, trainer_for)
 
 
 @full

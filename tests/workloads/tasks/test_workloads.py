@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.lacking import skip_here
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
-from workloads.eligibility import is_installed
 from workloads.implementations import BACKENDS
 from workloads.protocol import Artifact, Dataset, Epoch, Event, KernelProof
 from workloads.registry import find_workload
@@ -84,22 +83,18 @@ def test_a_trial_reports_its_metrics_its_data_and_its_kernel(
     ],
 )
 def test_arms_start_equal_and_stay_close(
-    request: pytest.FixtureRequest,
+    trainer_for: Callable[[str], Trainer],
     workload: str,
     settings: dict[str, Any],
     implementations: tuple[str, ...],
 ) -> None:
     losses, texts = [], set()
     for implementation in implementations:
-        backend = implementation.partition("/")[0]
-        if not is_installed(backend):
-            skip_here(f"{backend} is not installed here: {BACKENDS[backend]}")
-        name = "trainer" if backend == "tensorflow" else f"{backend}_trainer"
-        events = ask(request.getfixturevalue(name), workload, implementation, **settings)
+        events = ask(trainer_for(implementation), workload, implementation, **settings)
         proof = single_event(events, KernelProof)
         assert proof.ran == proof.asked
         losses.append([result(events)[metric] for metric in ("loss", "val_loss")])
-        if backend == "torch":
+        if implementation.startswith("torch"):
             texts |= {event.text for event in events if isinstance(event, Artifact)}
     assert np.array(losses) == pytest.approx(np.array([losses[0]] * len(losses)), rel=1e-4)
     assert len(texts) == (workload == "char_rnn"), "equal weights and seeds write equal texts"
