@@ -83,7 +83,7 @@ class CompleteRounds:
         ids: dict[tuple[HardwareRef, str, Round], set[str]] = defaultdict(set)
         for arm in arms:
             for place, trials in self.trials.get(arm, {}).items():
-                if arm.measure == "timing" and trials and (round_id := trials[-1].round_id):
+                if trials and (round_id := trials[-1].round_id):
                     ids[arm.hardware_class, trials[-1].node, place].add(round_id)
         return frozenset(place for (*_, place), distinct in ids.items() if len(distinct) > 1)
 

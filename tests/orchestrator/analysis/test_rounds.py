@@ -138,6 +138,7 @@ def test_the_effect_of_a_param_is_estimated_from_arms_with_every_block() -> None
         ({XLA: (1,), PORTABLE: (5,)}, 8, 1, {0: 1, 2: 1, 3: 1, 4: 1, 6: 1, 7: 1}, None),
         ({XLA: (1,)}, 6, 2, {0: 2, 1: 1, 2: 2, 3: 2, 4: 2, 5: 2}, None),  # another quiet round
         ({XLA: (1,), PORTABLE: (3,)}, 7, 1, None, None),  # too few are quiet
+        ({XLA: (1, 3)}, 6, 1, None, None),  # a third
         ({XLA: range(5)}, 10, 1, None, "5 of 10 blocks were quiet"),  # more than a third
         ({XLA: range(5)}, 11, 1, dict.fromkeys(range(5, 11), 1), None),
         ({UNROLL: range(5)}, 10, 1, dict.fromkeys(range(10), 1), None),  # not compared

@@ -300,7 +300,7 @@ def test_the_best_configs_are_of_arms_with_the_baselines_work() -> None:
 
 
 def test_timing_and_full_training_are_compared_by_time_per_step_only() -> None:
-    trials = timed({PORTABLE: 10.0}, 7, train_s=100.0) + timed({TIMED: 5.0}, 7, val_accuracy=None)
+    trials = timed({PORTABLE: 10.0}, 7, train_s=100.0) + timed({TIMED: 5.0}, 7)
     comparison = only(sweep(trials, (PORTABLE, TIMED)))
     assert (comparison.measures, comparison.accuracy) == (("timing", "full"), None)
     assert speedup(comparison) == pytest.approx(2.0)

@@ -137,6 +137,15 @@ def test_a_block_counts_once_all_of_its_rounds_are_complete() -> None:
     assert rule.stop_decision is not None
 
 
+def test_a_retried_trial_is_no_new_look() -> None:
+    rule = StoppingRule(AutoBlocks(0.5, 6, 60), (PORTABLE, XLA), 1)
+    for block in range(6):
+        rule.take(timed(block, PORTABLE, 10.0))
+        rule.take(timed(block, XLA, 5.0 if block else None))
+    rule.take(timed(0, XLA, 5.0))
+    assert rule.stop_decision is None
+
+
 def test_looks_are_few_and_end_with_the_most() -> None:
     assert looks(AutoBlocks()) == (6, 8, 10, 13, 17, 22, 28, 35, 44, 55, 60)
     assert looks(AutoBlocks(least=10, most=10)) == (10,)

@@ -16,7 +16,7 @@ from orchestrator.analysis.comparisons.targets import (
 )
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.core.arms import Arm
+from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.records import SweepRecord
 from tests.orchestrator.analysis.known_sweeps import (
     FLAT,
@@ -27,7 +27,7 @@ from tests.orchestrator.analysis.known_sweeps import (
     to_target,
     training,
 )
-from tests.orchestrator.sample_hardware import in_slices
+from tests.orchestrator.sample_hardware import in_slices, on_cpu
 from tests.orchestrator.sample_records import CPU, PORTABLE, RELU, UNROLL, XLA, sweep, trial
 
 SLOW = (0.5, 0.5, 0.7, 0.7, 0.7, 0.8)
@@ -35,6 +35,7 @@ SLOW = (0.5, 0.5, 0.7, 0.7, 0.7, 0.8)
 LATE = (*(0.5,) * 11, 0.8)
 KILLED = "out_of_memory: the trainer needed more than 4 GiB"
 TIMED = Arm("tensorflow/portable+xla", in_slices(CPU))
+SHORT = Arm("tensorflow/portable+xla", on_cpu(usage=Usage(settings={"epochs": 1})))
 
 
 def target_of(record: SweepRecord) -> Target:
@@ -175,13 +176,16 @@ def test_any_target_can_be_requested() -> None:
     assert (empty.arms, empty.comparisons) == ((), ())
 
 
-def test_only_whole_trainings_of_the_same_mathematics_are_compared() -> None:
+def test_only_whole_trainings_of_the_same_mathematics_and_work_are_compared() -> None:
     trials = [*learning().trials]
-    trials += [training(RELU, block) for block in range(8)]
+    trials += [training(arm, block) for arm in (RELU, SHORT) for block in range(8)]
     trials += [trial(TIMED, block, metrics={"step_ms": 4.0}) for block in range(8)]
-    target = target_of(to_target(trials, (PORTABLE, XLA, RELU, TIMED)))
-    assert [row.arm for row in target.arms] == [PORTABLE, XLA, RELU]
+    record = to_target(trials, (PORTABLE, XLA, RELU, SHORT, TIMED))
+    target = target_of(record)
+    assert [row.arm for row in target.arms] == [PORTABLE, XLA, RELU, SHORT]
     assert [comparison.arm for comparison in target.comparisons] == [XLA]
+    (over_slices,) = reach(record, match(record), pick_baseline(record, str(TIMED)))
+    assert over_slices.comparisons == ()
 
 
 @pytest.mark.parametrize(
