@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 
@@ -19,6 +20,9 @@ settings.load_profile("ci" if IN_CI else "quick")
 # PyTorch's threads wait for each other by spinning, which turns seconds into minutes once another
 # process uses their cores. Several trainers share the cores here.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# A shell starts its background jobs with SIGINT ignored, which programs under test would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("RNNSWEEP_CACHE", tempfile.mkdtemp(prefix="rnnsweep-cache-"))
 
