@@ -15,10 +15,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.model_selection import GroupShuffleSplit
 
 from orchestrator.analysis.cost_model import (
     MEMORY,
@@ -35,35 +36,25 @@ from orchestrator.storage.journal import read
 from tests.benchmarks import rig
 from tests.orchestrator.sample_hardware import on_cpu
 
+Split: TypeAlias = tuple[list[Observation], list[Observation]]
+
 SWEEPS = {"cost-model-time": tuple(set(TARGETS) - set(MEMORY)), "cost-model-memory": MEMORY}
 """The targets that each of the two sweeps judges."""
 
 _HIDDEN = 1 / 3
 _ENOUGH = math.ceil(MIN_CONFIGS / (1 - _HIDDEN))
-_LINE = "{:28}{:7}{:9}{:9.1%}{:9.1%}{:13.1%}{:15.1%}{:7}"
+_COLUMNS = {
+    **{"trials": "d", "refused": "d", "median": ".1%", "ninetieth": ".1%"},
+    **{"coverage": ".1%", "medians": ".1%", "ridge": "d"},
+}
+"""Of one target's errors on hidden configs, as shares of the true values.
+
+`refused` counts hidden trials outside of the measured ranges, `ridge` the splits in which the ridge
+was better than the medians; `medians` is the median error of each arm's median.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One target's errors on hidden configs, as shares of the true values.
-
-    `refused` counts hidden trials outside of the measured ranges, `ridge` the splits in which the
-    ridge was better than the medians; `medians` is the median error of each arm's median.
-    """
-
-    target: str
-    trials: int
-    refused: int
-    median: float
-    ninetieth: float
-    coverage: float
-    medians: float
-    ridge: int
-
-
-def judge(
-    label: str, target: str, splits: Sequence[tuple[Sequence[Observation], Sequence[Observation]]]
-) -> Row:
+def judge(label: str, target: str, splits: Sequence[Split]) -> dict[str, Any]:
     """Return the errors of models of the shown trials on the hidden ones, over all splits.
 
     A hidden trial's true value is its `truth`, if it has one, else its measurement.
@@ -83,29 +74,24 @@ def judge(
             medians.append(abs(float(np.median(own)) / truth - 1))
             inside.append(expectation.low <= one.took[target] <= expectation.high)
     median, ninetieth = np.quantile(errors, (0.5, 0.9))
-    alone, coverage = float(np.median(medians)), float(np.mean(inside))
-    return Row(label, len(errors), refused, median, ninetieth, coverage, alone, ridge)
+    return {
+        **{"name": label, "trials": len(errors), "refused": refused, "ridge": ridge},
+        **{"median": median, "ninetieth": ninetieth, "medians": float(np.median(medians))},
+        "coverage": float(np.mean(inside)),
+    }
 
 
-def hide_thirds(
-    observations: Sequence[Observation], target: str, splits: int
-) -> list[tuple[list[Observation], list[Observation]]]:
+def hide_thirds(observations: Sequence[Observation], target: str, splits: int) -> list[Split]:
     """Return the trials that are shown and those that are hidden, `splits` times."""
     measured = [one for one in observations if target in one.took]
-    groups = sorted({one.group for one in measured})
-    if len(groups) < _ENOUGH:
+    groups = [str(one.group) for one in measured]
+    if len(set(groups)) < _ENOUGH:
         return []
-    hidden = [
-        set(random.Random(split).sample(groups, round(len(groups) * _HIDDEN)))
-        for split in range(splits)
-    ]
-    return [
-        ([o for o in measured if o.group not in out], [o for o in measured if o.group in out])
-        for out in hidden
-    ]
+    parts = GroupShuffleSplit(splits, test_size=_HIDDEN, random_state=0).split(groups, None, groups)
+    return [([measured[at] for at in shown], [measured[at] for at in hid]) for shown, hid in parts]
 
 
-def simulated_rows() -> list[Row]:
+def simulated_rows() -> list[dict[str, Any]]:
     """Return errors against the noise-free truth, for few and many configs and noise."""
     return [
         judge(
@@ -149,7 +135,7 @@ def main() -> None:
         for name in SWEEPS:
             path = Path(__file__).with_name(f"{name.replace('-', '_')}.yaml")
             rig.run(path.read_text(), sweep_home())
-    rows, sweeps = list[Row](), list[str]()
+    rows, sweeps = list[dict[str, Any]](), list[str]()
     wanted = {asked.sweep: TARGETS} if asked.sweep else SWEEPS
     for name, targets in wanted.items():
         folder = SweepFolder(sweep_home(), name)
@@ -167,12 +153,9 @@ def main() -> None:
         "The cost model on a third of the configs that was hidden from it: errors as shares of the"
         f" measured values ({asked.splits} times), or of the truth of simulated trials",
         *sweeps,
-        "",
-        f"{'':28}{'trials':>7}{'refused':>9}{'median':>9}{'90 %':>9}{'in interval':>13}"
-        f"{'medians alone':>15}{'ridge':>7}",
+        rig.table(rows, _COLUMNS),
     ]
-    lines += [_LINE.format(*asdict(row).values()) for row in rows]
-    figures = {"sweeps": sweeps, "splits": asked.splits, "rows": [asdict(row) for row in rows]}
+    figures = {"sweeps": sweeps, "splits": asked.splits, "rows": rows}
     rig.publish(asked.output, "cost_model", environment, lines, **figures)
 
 

@@ -46,7 +46,7 @@ def main() -> None:
     environment = rig.environment("numpy", "scipy")
     rows = dict(_shares(asked.draws))
     title = f"The share of {asked.draws} intervals that hold the truth"
-    lines = [title, *(f"{what:<72}{share:>8.1%}" for what, share in rows.items())]
+    lines = [title, rig.table([{"name": n, "share": s} for n, s in rows.items()], {"share": ".1%"})]
     rig.publish(asked.output, "coverage", environment, lines, draws=asked.draws, coverage=rows)
 
 

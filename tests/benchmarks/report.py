@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial, Telemetry
@@ -78,34 +79,27 @@ def main() -> int:
             "import mlflow and a client": ["-c", _CLIENT],
         }
         runs: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
+        environ = {**os.environ, "RNNSWEEP_HOME": str(home), "PYTHONWARNINGS": "ignore"}
+        address.set_defaults(environ)
+        environ["MLFLOW_TRACKING_URI"] = address.tracking_uri(home, {})
         for _ in range(asked.rounds):
             for name, command in commands.items():
-                runs[name].append(_run([sys.executable, *command], _environ(home)))
+                runs[name].append(_run([sys.executable, *command], environ))
         store_mib = (home / "mlflow.db").stat().st_size / 2**20
+    rows: list[dict[str, Any]] = []
+    for name, costs in runs.items():
+        row: dict[str, Any] = {key: statistics.median(c[key] for c in costs) for key in costs[0]}
+        if limit_s := _LIMITS_S.get(name):
+            is_missed = row["wall_s"] > limit_s or row["peak_mib"] > _LIMIT_MIB
+            row["target"] = f"{limit_s:.0f} s, 1 GiB: {'missed' if is_missed else 'reached'}"
+        rows.append({"name": name, **row})
     lines = [
         f"Reports of {trials} trials of {len(_ARMS)} arms, from SQLite ({store_mib:.0f} MiB);"
-        " each in a process of its own",
-        f"\n{'median':<28}{'wall':>10}{'CPU':>10}{'peak':>12}  to reach",
+        " each in a process of its own; medians",
+        rig.table(rows, {"wall_s": ".2f", "cpu_s": ".2f", "peak_mib": ".0f", "target": ""}),
     ]
-    medians, is_missed = {}, False
-    for name, own in runs.items():
-        cost = medians[name] = {key: statistics.median(one[key] for one in own) for key in own[0]}
-        aim = ""
-        if limit_s := _LIMITS_S.get(name):
-            misses = cost["wall_s"] > limit_s or cost["peak_mib"] > _LIMIT_MIB
-            is_missed |= misses
-            aim = f"  {limit_s:.0f} s, 1 GiB: {'missed' if misses else 'reached'}"
-        cells = f"{cost['wall_s']:>8.2f} s{cost['cpu_s']:>8.2f} s{cost['peak_mib']:>8.0f} MiB"
-        lines.append(f"{name:<28}{cells}{aim}")
-    figures = {"trials": trials, "medians": medians, "runs": runs}
-    rig.publish(asked.output, "report", environment, lines, **figures)
-    return 1 if is_missed else 0
-
-
-def _environ(home: Path) -> dict[str, str]:
-    environ = {**os.environ, "RNNSWEEP_HOME": str(home), "PYTHONWARNINGS": "ignore"}
-    address.set_defaults(environ)
-    return environ | {"MLFLOW_TRACKING_URI": address.tracking_uri(home, {})}
+    rig.publish(asked.output, "report", environment, lines, trials=trials, medians=rows, runs=runs)
+    return int(any("missed" in row.get("target", "") for row in rows))
 
 
 def _run(command: list[str], environ: Mapping[str, str]) -> dict[str, float]:

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from rich.console import Console
 
 from orchestrator import __version__
@@ -48,11 +49,6 @@ def environment(*packages: str) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def heading(environment: Mapping[str, str]) -> str:
-    """Format the environment in one line."""
-    return ", ".join(f"{name} {value}" for name, value in environment.items())
-
-
 def run(spec: str, home: Path, address: str | None = None) -> tuple[RunResult, float]:
     """Run or resume a sweep of this YAML as the command does, without its output.
 
@@ -83,6 +79,20 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def table(rows: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) -> str:
+    """Format rows as text, headed by their keys; a missing value is a dash.
+
+    Args:
+        rows: each with a `name`, which comes first.
+        formats: the format specification of every other column that is shown.
+    """
+    cells = [
+        ["–" if row.get(key) is None else format(row[key], form) for key, form in formats.items()]
+        for row in rows
+    ]
+    return pd.DataFrame(cells, [row["name"] for row in rows], list(formats)).to_string()
+
+
 def publish(
     folder: Path | None,
     name: str,
@@ -94,7 +104,7 @@ def publish(
 
     The files are NAME.json and NAME.txt.
     """
-    text = "\n".join([lines[0], heading(environment), *lines[1:]])
+    text = "\n".join([lines[0], ", ".join(map(" ".join, environment.items())), *lines[1:]])
     print(text)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
 from fnmatch import fnmatchcase
@@ -28,14 +28,13 @@ from typing import Any
 
 from orchestrator.analysis.statistics.estimates import Estimate, geometric_mean
 from tests.benchmarks import rig
-from tests.benchmarks.contenders.pairs import (
-    IMPLEMENTATIONS,
-    Asked,
-    Pair,
-    ask,
-    opened,
-    write_question,
-)
+from tests.benchmarks.contenders.pairs import IMPLEMENTATIONS, Asked, Pair, write_question
+
+_COLUMNS = {
+    **{"step_ms": ".2f", "reference": "", "reference_ms": ".2f"},
+    **{"ratio": ".3f", "low": ".3f", "high": ".3f", "at_most": ".2f", "verdict": ""},
+    **{"min_loss": ".6f", "max_loss": ".6f", "min_val_loss": ".6f", "max_val_loss": ".6f"},
+}
 
 
 def main() -> None:
@@ -54,15 +53,16 @@ def main() -> None:
     environment = rig.environment("keras")
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         question = write_question(Path(scratch) / "question.npz", options.device, options.steps)
-        pairs = [stack.enter_context(closing(opened(name, question))) for name in chosen]
+        pairs = [stack.enter_context(closing(Pair(name, question))) for name in chosen]
         answers: dict[str, list[Asked]] = {name: [] for name in chosen}
         order = random.Random(0)
         for number in range(options.rounds + 1):
             for pair in order.sample(pairs, k=len(pairs)):
-                asked = ask(pair, order)
-                _print_progress(f"round {number}" if number else "warm-up", pair, asked)
-                if number:
-                    answers[pair.arm.implementation].append(asked)
+                asked, name = pair.ask(order), pair.arm.implementation
+                times = f"{asked.arm.step_ms:.2f} ms, plain {asked.reference.step_ms:.2f} ms"
+                print(f"round {number}: {name} {times}", file=sys.stderr, flush=True)
+                if number:  # the first round is the warm-up
+                    answers[name].append(asked)
         rows = [_row(pair, answers[pair.arm.implementation]) for pair in pairs]
         figures = {
             "trainers": {pair.arm.facts["backend"]: pair.arm.facts for pair in pairs},
@@ -71,47 +71,36 @@ def main() -> None:
             "pairs": rows,
             "rounds": {name: [asdict(one) for one in own] for name, own in answers.items()},
         }
-        rig.publish(options.output, f"steps-{options.device}", environment, _lines(rows), **figures)
-
-
-def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    lines = [
-        "A training step, compared with plain scripts",
-        f"{'median ms a step':<27}{'rnnsweep':>9}  {'reference':<30}{'ratio (95 %)':<22}to reach",
-    ]
-    for row in rows:
-        ratio = f"{row['ratio']:.3f} ({row['low']:.3f}–{row['high']:.3f})" if row["high"] else "–"
-        reference = "bare Keras" if row["reference"].startswith("bare") else row["reference"]
-        lines.append(
-            f"{row['implementation']:<27}{row['step_ms']:>9.2f}  "
-            f"{row['reference_step_ms']:>6.2f} {reference:<23}"
-            f"{ratio:<22}{row['to_reach']:.2f}: {row['verdict']}"
-        )
-    for name in ("loss", "val_loss"):
-        low, high = (edge(row[name][at] for row in rows) for at, edge in enumerate((min, max)))
-        lines.append(f"{name}: {low:.6f} to {high:.6f} over all contenders and rounds")
-    return [*lines, f"{rows[0]['rounds']} rounds"]
+        lines = [
+            f"A training step, compared with plain scripts: medians of {options.rounds} rounds",
+            rig.table(rows, _COLUMNS),
+        ]
+        rig.publish(options.output, f"steps-{options.device}", environment, lines, **figures)
 
 
 def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
-    """Return the medians of a pair, and the geometric mean of its ratios with a 95 % interval."""
+    """Return the medians of a pair, and the geometric mean of its ratios with a 95 % interval.
+
+    The losses are the lowest and the highest of both sides.
+    """
     ratio = geometric_mean([asked.ratio for asked in answers])
-    values = {
-        name: [side.metrics[name] for asked in answers for side in (asked.arm, asked.reference)]
-        for name in ("loss", "val_loss")
-    }
+    sides = [side.metrics for asked in answers for side in (asked.arm, asked.reference)]
     return {
-        "implementation": pair.arm.implementation,
+        "name": pair.arm.implementation,
         "rounds": len(answers),
         "step_ms": median(asked.arm.step_ms for asked in answers),
         "reference": pair.reference.name,
-        "reference_step_ms": median(asked.reference.step_ms for asked in answers),
+        "reference_ms": median(asked.reference.step_ms for asked in answers),
         "ratio": ratio.value if ratio else answers[0].ratio,
         "low": ratio.low if ratio else None,
         "high": ratio.high if ratio else None,
-        "to_reach": pair.at_most,
+        "at_most": pair.at_most,
         "verdict": _verdict(ratio, pair.at_most),
-        **{name: (min(both), max(both)) for name, both in values.items()},
+        **{
+            f"{edge.__name__}_{name}": edge(metrics[name] for metrics in sides)
+            for name in ("loss", "val_loss")
+            for edge in (min, max)
+        },
     }
 
 
@@ -120,15 +109,6 @@ def _verdict(ratio: Estimate | None, at_most: float) -> str:
     if ratio is None or ratio.low <= at_most < ratio.high:
         return "inconclusive"
     return "reached" if ratio.high <= at_most else "missed"
-
-
-def _print_progress(when: str, pair: Pair, asked: Asked) -> None:
-    print(
-        f"{when}: {pair.arm.name} {asked.arm.step_ms:.2f} ms, {pair.reference.name}"
-        f" {asked.reference.step_ms:.2f} ms",
-        file=sys.stderr,
-        flush=True,
-    )
 
 
 if __name__ == "__main__":

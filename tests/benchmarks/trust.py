@@ -27,7 +27,6 @@ from orchestrator.cli.output import quiet
 from tests.benchmarks import rig
 from tests.benchmarks.trusting import real, synthetic
 from tests.benchmarks.trusting.findings import Finding, Notebook
-from tests.benchmarks.trusting.sweeps import Interrupted
 
 RESULTS = Path(__file__).with_name("results")
 PACKAGES = ("ray", "optuna", "mlflow", "keras", "torch", "numpy", "scipy")
@@ -64,21 +63,16 @@ def main() -> None:
             for part in asked.only or parts:
                 began_s = time.monotonic()
                 notebook.conclude(part, run[part](), time.monotonic() - began_s)
-                console.print(_text(notebook, part))
-    except Interrupted as interrupted:
+                console.print(notebook.text(part))
+    except real.Interrupted as interrupted:
         print(f"stopped in the sweep {interrupted}: resume with the same command")
         sys.exit(3)
-    heading = f"Trust\n{rig.heading(notebook.environment)}"
-    text = "\n\n".join([heading, *(_text(notebook, part) for part in notebook.seconds)])
+    kept = all(finding.kept for part in notebook.findings.values() for finding in part)
+    heading = f"Trust\n{', '.join(map(' '.join, notebook.environment.items()))}"
+    text = "\n\n".join([heading, *map(notebook.text, notebook.seconds)])
     (output / f"{name}.txt").write_text(f"{text}\n", encoding="utf-8")
     print(f"\nwritten: {output / name}.json and .txt")
-    kept = all(finding.kept for part in notebook.seconds for finding in notebook.of(part))
     sys.exit(0 if kept else 1)
-
-
-def _text(notebook: Notebook, part: str) -> str:
-    findings = [finding.text() for finding in notebook.of(part)]
-    return "\n".join([f"{part}, {notebook.seconds[part]:.0f} s", *findings])
 
 
 if __name__ == "__main__":

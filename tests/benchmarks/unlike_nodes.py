@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import random
 import shutil
@@ -49,6 +48,10 @@ _SEARCHES: Mapping[str, Mapping[str, Any]] = {
     "tpe, slow arm with a fifth of the work": {"sampler": "tpe", "slow_rounds": 2},
     "tpe, the same, both arms read": {"sampler": "tpe", "slow_rounds": 2, "over": "* on *"},
 }
+_COLUMNS = {
+    **{"fast_idle_share": ".1%", "slow_idle_share": ".1%", "fast_done_s": ".0f"},
+    **{"makespan_s": ".0f", "stretch": ".2f", "best": ".3f"},
+}
 
 
 def main() -> None:
@@ -71,36 +74,20 @@ def main() -> None:
             runs = {"rnnsweep": ours, "plain Tune, OptunaSearch": plain_tune}
             rows = [_means(name, [run(base, address)]) for name, run in runs.items()]
         figures["real"] = rows
-        lines += _table("Random search, all blocks open", rows)
+        lines += ["\nRandom search, all blocks open", rig.table(rows, _COLUMNS)]
     if asked.only != "real":
         rows = [
             _means(name, [simulated(replace(base, seed=n, **search)) for n in range(asked.seeds)])
             for name, search in _SEARCHES.items()
         ]
         figures["simulated"] = rows
-        lines += _table(f"Simulated clock, means over {asked.seeds} seeds", rows)
+        lines += [f"\nSimulated clock, means over {asked.seeds} seeds", rig.table(rows, _COLUMNS)]
     rig.publish(asked.output, "unlike_nodes", environment, lines, **figures)
 
 
 def _means(name: str, runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """Return the means of some runs' figures."""
     return {"name": name, **{key: statistics.fmean(run[key] for run in runs) for key in runs[0]}}
-
-
-def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    columns = (
-        f"{'idle: fast':>11}{'slow':>8}{'fast done':>11}{'makespan':>10}{'× bound':>9}{'best':>8}"
-    )
-    return [
-        f"\n{title}",
-        f"{'':<42}{columns}",
-        *(
-            f"{row['name']:<42}{row['fast_idle_share']:>10.1%} {row['slow_idle_share']:>7.1%} "
-            f"{row['fast_done_s']:>8.0f} s {row['makespan_s']:>7.0f} s {row['stretch']:>8.2f}"
-            f"{row.get('best', math.nan):>8.3f}"
-            for row in rows
-        ),
-    ]
 
 
 _STORE_BYTES = 80 * 2**20
@@ -128,7 +115,7 @@ def cluster_of_unlike_nodes() -> Iterator[str]:
         for name, count in DEVICES.items():
             for _ in range(count):
                 with confined(usable[: CPUS[name]]):
-                    cluster.add_node(**_node(cpus=1), wait=False)
+                    cluster.add_node(**_node(cpus=1), labels={"speed": name}, wait=False)
         cluster.wait_for_nodes()
         yield str(cluster.address)
     finally:
@@ -174,10 +161,9 @@ def plain_tune(question: Question, address: str) -> dict[str, float]:
     os.environ.pop("TUNE_MAX_PENDING_TRIALS_PG", None)  # set by a sweep of rnnsweep
     ray.init(address=address, log_to_driver=False, logging_level="warning")
     try:
-        nodes = _by_speed()
 
         def bundles(config: dict[str, Any]) -> tune.PlacementGroupFactory:
-            selector = {"ray.io/node-id": f"in({', '.join(nodes[config['hardware']])})"}
+            selector = {"speed": config["hardware"]}
             return tune.PlacementGroupFactory([{"CPU": 1}], bundle_label_selector=[selector])
 
         def train(config: dict[str, Any]) -> dict[str, Any]:
@@ -214,26 +200,6 @@ def plain_tune(question: Question, address: str) -> dict[str, float]:
         os.environ.pop("RAY_ADDRESS", None)
     spans = [(row["hardware_used"], row["began_s"], row["ended_s"]) for row in results]
     return judge(spans, began_s)
-
-
-def _by_speed() -> dict[str, list[str]]:
-    """Return the ids of the nodes by class, detected in their own processes."""
-    import ray  # noqa: PLC0415
-
-    def count() -> int:
-        return len(os.sched_getaffinity(0))
-
-    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-    counts = ray.get(
-        [
-            ray.remote(count)
-            .options(num_cpus=0, label_selector={"ray.io/node-id": node["NodeID"]})
-            .remote()
-            for node in alive
-        ]
-    )
-    usable = list(zip(alive, counts, strict=True))
-    return {name: [n["NodeID"] for n, count in usable if count == CPUS[name]] for name in CPUS}
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import numpy as np
 from orchestrator.diagnostics.peaks import WORKLOAD
 from orchestrator.execution.telemetry import Instruments, Sampler, record
 from orchestrator.hardware import probe
-from tests.benchmarks.contenders.pairs import ask, opened, write_question
+from tests.benchmarks.contenders.pairs import Pair, write_question
 from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Outcome, judged
 from tests.gpu.proofs import eligible, proven, some, unproven
@@ -58,8 +58,8 @@ def hand_written(lab: Lab, backend: str) -> Iterator[Outcome]:
         lab.expect_time()
         data = lab.scratch / "question.npz"
         question = write_question(data, lab.device, lab.sizes.hand_written_steps, **changes)
-        with closing(opened("torch/fused", question)) as pair:
-            rounds = [ask(pair, random.Random(n)) for n in range(4)][1:]
+        with closing(Pair("torch/fused", question)) as pair:
+            rounds = [pair.ask(random.Random(n)) for n in range(4)][1:]
         ratio = statistics.median(one.ratio for one in rounds)
         measured = {
             "step_ms": statistics.median(one.arm.step_ms for one in rounds),

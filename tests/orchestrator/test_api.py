@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from unittest.mock import Mock
 
 import pytest
@@ -30,6 +30,7 @@ from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, finished, 
 from tests.orchestrator.storage.tracking.recording import writer
 
 ROOT = Path(__file__).resolve().parents[2]
+Started: TypeAlias = list[tuple[SweepSpec, RunOptions]]
 SPEC = spec_data(implementations=("tensorflow/portable",))
 WORKLOAD = """
 from rnnsweep import Context
@@ -47,12 +48,14 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         trials = []
         for block, (arm, whole_s) in product(range(12), ((PORTABLE, 20.0), (XLA, xla_s))):
             seconds = whole_s * (1 + block / 20) * (1 + 0.001 * (block % 3) * (2 - generation))
-            times: dict[str, Any] = {
-                "started_s": 1.7e9 + 60 * block,
-                "ended_s": 1.7e9 + 60 * block + seconds,
-            }
             metrics = {"step_ms": seconds / 4, "peak_rss_mib": 400, "val_accuracy": 0.9}
-            trial = finished(block, arm, trainer_trials=0, metrics=metrics, **times)
+            trial = finished(
+                *(block, arm),
+                trainer_trials=0,
+                metrics=metrics,
+                started_s=1.7e9 + 60 * block,
+                ended_s=1.7e9 + 60 * block + seconds,
+            )
             trials.append(changed(trial, key=f"{trial.key}-{generation}"))
         identity = replace(IDENTITY, generation=generation)
         with writer(home) as opened:
@@ -105,9 +108,9 @@ def test_the_package_has_the_interface_and_is_light() -> None:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[SweepSpec, RunOptions]]:
+def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
     """The sweeps that were started; each ends at once."""
-    calls: list[tuple[SweepSpec, RunOptions]] = []
+    calls: Started = []
 
     def run(spec: SweepSpec, options: RunOptions, **_: Any) -> RunResult:
         calls.append((spec, options))
@@ -119,24 +122,19 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Sweep
     return calls
 
 
-def test_a_spec_comes_as_a_file_a_mapping_or_checked(
-    started: list[tuple[SweepSpec, RunOptions]], tmp_path: Path
-) -> None:
-    text = json.dumps(SPEC)
-    (tmp_path / "mine.yaml").write_text(text)
-    overrides = {"settings.epochs": 2, "search.configs": 2}
-    api.run_sweep(tmp_path / "mine.yaml", overrides)
-    api.run_sweep(str(tmp_path / "mine.yaml"), overrides)
-    api.run_sweep(SPEC, overrides)
+def test_a_spec_comes_as_a_file_a_mapping_or_checked(started: Started, tmp_path: Path) -> None:
+    text, path = json.dumps(SPEC), tmp_path / "mine.yaml"
+    path.write_text(text)
+    for spec in (path, str(path), SPEC):
+        api.run_sweep(spec, {"settings.epochs": 2, "search.configs": 2})
     checked = parse(text, source="text", overrides=["settings.epochs=2", "search.configs=2"])
-    result = api.run_sweep(checked)
+    assert api.run_sweep(checked).record == paired(6)
     assert [spec for spec, _ in started] == [checked] * 4
-    assert result.record == paired(6)
     with pytest.raises(TypeError, match="overrides"):
-        api.run_sweep(checked, overrides)
+        api.run_sweep(checked, {"repeats": 2})
 
 
-def test_a_wrong_spec_is_refused(started: list[tuple[SweepSpec, RunOptions]]) -> None:
+def test_a_wrong_spec_is_refused(started: Started) -> None:
     with pytest.raises(SpecError, match="wrkload"):
         api.run_sweep({**SPEC, "wrkload": "image_rows"})
     with pytest.raises(SpecError, match="a value of type object"):
@@ -146,25 +144,22 @@ def test_a_wrong_spec_is_refused(started: list[tuple[SweepSpec, RunOptions]]) ->
     assert not started
 
 
-def test_places_are_those_of_the_commands_unless_given(
-    started: list[tuple[SweepSpec, RunOptions]], tmp_path: Path
-) -> None:
+def test_places_are_those_of_the_commands_unless_given(started: Started, tmp_path: Path) -> None:
     api.run_sweep(SPEC)
     api.run_sweep(SPEC, home=tmp_path / "other", tracking_uri="http://store", address="auto")
-    usual, given = (options for _, options in started)
-    assert usual.home == tmp_path / "usual"
-    assert usual.tracking_uri == f"sqlite:///{tmp_path / 'usual' / 'mlflow.db'}"
-    assert usual.address is None
-    assert (given.home, given.tracking_uri) == (tmp_path / "other", "http://store")
-    assert given.address == "auto"
+    usual = tmp_path / "usual"
+    assert [options for _, options in started] == [
+        RunOptions(usual, f"sqlite:///{usual / 'mlflow.db'}"),
+        RunOptions(tmp_path / "other", "http://store", "auto"),
+    ]
 
 
 def test_a_signal_before_the_first_trial_interrupts_the_script(
-    started: list[tuple[SweepSpec, RunOptions]], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", Mock(side_effect=Stopped))
     with pytest.raises(KeyboardInterrupt, match="before a trial was started"):
-        api.run_sweep(SPEC)
+        api.run_sweep(SPEC, home=tmp_path)
 
 
 def test_progress_goes_to_the_logger(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -22,7 +23,7 @@ WEIGHTS = ("embeddings", "kernel", "recurrent_kernel", "bias", "logits_kernel", 
 def main() -> None:
     """Answer each line with the seconds of the epochs and the last epoch's losses and metrics."""
     job = json.loads(sys.argv[1])
-    fix_threads(job["threads"])
+    synchronise = prepare(job["threads"])
     settings, data = job["settings"], np.load(job["data"])
     inputs, targets = data["train_inputs"], data["train_targets"]
     held_out = data["validation_inputs"], data["validation_targets"]
@@ -34,7 +35,7 @@ def main() -> None:
         model.set_weights(weights)
         for variable, value in zip(model.optimizer.variables, optimizer_start, strict=True):
             variable.assign(value)
-        clock = Clock()
+        clock = Clock(synchronise)
         history = model.fit(
             inputs,
             targets,
@@ -77,22 +78,26 @@ def build(implementation: str, settings: dict[str, Any], vocabulary: int) -> Any
 class Clock(keras.callbacks.Callback):
     """Seconds of each epoch's training, validation excluded."""
 
-    def __init__(self) -> None:
+    def __init__(self, synchronise: Callable[[], Any]) -> None:
         super().__init__()
         self.epochs_s: list[float] = []
+        self._synchronise = synchronise
         self._began_s = 0.0
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        synchronise()
+        self._synchronise()
         self._began_s = time.perf_counter()
 
     def on_test_begin(self, logs: Any = None) -> None:
-        synchronise()
+        self._synchronise()
         self.epochs_s.append(time.perf_counter() - self._began_s)
 
 
-def fix_threads(threads: int) -> None:
-    """Set the number of threads and full float32; JAX's threads come from its environment."""
+def prepare(threads: int) -> Callable[[], Any]:
+    """Set the threads and full float32; return the function that waits for the device.
+
+    JAX's threads come from its environment.
+    """
     match keras.backend.backend():
         case "tensorflow":
             import tensorflow as tf  # noqa: PLC0415 - the one backend of this process
@@ -100,6 +105,7 @@ def fix_threads(threads: int) -> None:
             tf.config.threading.set_intra_op_parallelism_threads(threads)
             tf.config.threading.set_inter_op_parallelism_threads(threads)
             tf.config.experimental.enable_tensor_float_32_execution(False)
+            return tf.test.experimental.sync_devices
         case "torch":
             import torch  # noqa: PLC0415
 
@@ -107,28 +113,12 @@ def fix_threads(threads: int) -> None:
             torch.set_num_interop_threads(threads)
             torch.backends.cuda.matmul.allow_tf32 = False
             torch.backends.cudnn.allow_tf32 = False
+            return torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
         case _:
             import jax  # noqa: PLC0415
 
             jax.config.update("jax_default_matmul_precision", "highest")
-
-
-def synchronise() -> None:
-    """Wait until the device has finished its work."""
-    match keras.backend.backend():
-        case "tensorflow":
-            import tensorflow as tf  # noqa: PLC0415
-
-            tf.test.experimental.sync_devices()
-        case "torch":
-            import torch  # noqa: PLC0415
-
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-        case _:
-            import jax  # noqa: PLC0415
-
-            jax.block_until_ready(jax.live_arrays())
+            return lambda: jax.block_until_ready(jax.live_arrays())
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     device, settings = "cuda" if job["device"] == "gpu" else "cpu", job["settings"]
+    synchronise = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
     data = np.load(job["data"])
     train, validation = (
         [torch.tensor(data[f"{part}_{name}"]).long().to(device) for name in ("inputs", "targets")]
@@ -98,12 +99,6 @@ def one_epoch(
         loss_sum += loss.detach() * len(tokens)
         correct += (logits.detach().argmax(-1) == following).sum()
     return float(loss_sum) / len(inputs), float(correct) / targets.numel()
-
-
-def synchronise() -> None:
-    """Wait until the GPU, if there is one, has finished its work."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 if __name__ == "__main__":

@@ -166,20 +166,6 @@ def _answer(epochs_s: list[float], metrics: Any, question: Question) -> Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """An arm and the script that a user would write instead; `at_most` is the target ratio."""
-
-    arm: Arm
-    reference: Script
-    at_most: float
-
-    def close(self) -> None:
-        """End both processes."""
-        self.arm.close()
-        self.reference.close()
-
-
-@dataclass(frozen=True, slots=True)
 class Asked:
     """Both answers of a pair."""
 
@@ -192,16 +178,24 @@ class Asked:
         return self.arm.step_ms / self.reference.step_ms
 
 
-def opened(implementation: str, question: Question) -> Pair:
-    """Start both processes of a pair; fused stacks are paired with the hand-written loop."""
-    arm = Arm(implementation, question)
-    if parse_implementation(implementation).kernel == "fused":
-        return Pair(arm, Script("hand_written", "torch/fused", question), at_most=1.05)
-    return Pair(arm, Script("bare_keras", implementation, question), at_most=1.03)
+class Pair:
+    """An arm and the script that a user would write instead; `at_most` is the target ratio."""
 
+    def __init__(self, implementation: str, question: Question) -> None:
+        """Start both processes; fused stacks are paired with the hand-written loop."""
+        is_fused = parse_implementation(implementation).kernel == "fused"
+        self.arm = Arm(implementation, question)
+        script = "hand_written" if is_fused else "bare_keras"
+        self.reference = Script(script, implementation, question)
+        self.at_most = 1.05 if is_fused else 1.03
 
-def ask(pair: Pair, order: random.Random) -> Asked:
-    """Measure both sides of a pair in a random order, one right after the other."""
-    sides: list[Arm | Script] = [pair.arm, pair.reference]
-    answers = {side.name: side.answer() for side in order.sample(sides, k=2)}
-    return Asked(answers[pair.arm.name], answers[pair.reference.name])
+    def ask(self, order: random.Random) -> Asked:
+        """Measure both sides in a random order, one right after the other."""
+        sides: list[Arm | Script] = [self.arm, self.reference]
+        answers = {side.name: side.answer() for side in order.sample(sides, k=2)}
+        return Asked(answers[self.arm.name], answers[self.reference.name])
+
+    def close(self) -> None:
+        """End both processes."""
+        self.arm.close()
+        self.reference.close()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import TypeAdapter, ValidationError
 from scipy.stats import binom
-
-VERSION = 2
-"""Of a notebook's file; one of another version is not continued."""
 
 SURE = 0.99
 """The confidence with which a count must break a promise about a share."""
@@ -28,51 +27,47 @@ class Finding:
     kept: bool
     details: Sequence[str] = ()
 
-    def text(self) -> str:
-        """Format the finding in a few lines."""
-        lines = [f"{'kept  ' if self.kept else 'BROKEN'} {self.promise}"]
-        lines += [f"       found: {self.result}", *(f"       {line}" for line in self.details)]
-        return "\n".join(lines)
+    def __str__(self) -> str:
+        lines = [f"{'kept  ' if self.kept else 'BROKEN'} {self.promise}", f"found: {self.result}"]
+        return "\n       ".join([*lines, *self.details])
 
 
 @dataclass(slots=True)
 class Notebook:
     """All findings and answers of single sweeps so far, so that an interrupted run can resume.
 
-    `begun` names the folder of its sweeps; a fresh run has a folder of its own.
+    `begun` names the folder of its sweeps; a fresh run has a folder of its own. A file of another
+    `version` is not continued.
     """
 
     path: Path
-    begun: str = ""
+    version: Literal[2]
+    begun: str
     environment: dict[str, str] = field(default_factory=dict)
-    answers: dict[str, Any] = field(default_factory=dict)
-    findings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    findings: dict[str, list[Finding]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    version: int = VERSION
 
     @classmethod
     def open(cls, path: Path, *, fresh: bool) -> Notebook:
         """Open a notebook file, or start a new notebook."""
-        kept = {} if fresh or not path.exists() else json.loads(path.read_text(encoding="utf-8"))
-        if kept.get("version") != VERSION:
-            return cls(path, f"{path.stem}-{time.strftime('%Y%m%d-%H%M%S')}")
-        return cls(path, **kept)
+        if path.exists() and not fresh:
+            with suppress(ValidationError):
+                return _FILE.validate_python({**json.loads(path.read_bytes()), "path": path})
+        return cls(path, 2, f"{path.stem}-{time.strftime('%Y%m%d-%H%M%S')}")
 
-    def once(
-        self, name: str, asked: str, find: Callable[[], Mapping[str, Any]]
-    ) -> Mapping[str, Any]:
+    def once(self, name: str, asked: str, find: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return a sweep's answer: from `find`, or the kept one if its spec `asked` is the same."""
         digest = hashlib.sha256(asked.encode()).hexdigest()[:12]
         if self.answers.get(name, {}).get("asked") != digest:
             when = time.strftime("%Y-%m-%d %H:%M")
             self.answers[name] = {**find(), "asked": digest, "asked_at": when}
             self.write()
-        answer: Mapping[str, Any] = self.answers[name]
-        return answer
+        return self.answers[name]
 
     def conclude(self, part: str, findings: Sequence[Finding], seconds: float) -> None:
         """Keep the findings of a part."""
-        self.findings[part] = [asdict(finding) for finding in findings]
+        self.findings[part] = list(findings)
         self.seconds[part] = self.seconds.get(part, 0.0) + round(seconds, 1)
         self.write()
 
@@ -80,14 +75,15 @@ class Notebook:
         """Write the file atomically."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = self.path.with_suffix(".new")
-        content = asdict(self)
-        del content["path"]
-        new.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        new.write_bytes(_FILE.dump_json(self, indent=1, exclude={"path"}) + b"\n")
         new.replace(self.path)
 
-    def of(self, part: str) -> list[Finding]:
-        """Return the findings of a part."""
-        return [Finding(**stored) for stored in self.findings.get(part, [])]
+    def text(self, part: str) -> str:
+        """Format the findings of a part."""
+        return "\n".join([f"{part}, {self.seconds[part]:.0f} s", *map(str, self.findings[part])])
+
+
+_FILE = TypeAdapter(Notebook)
 
 
 def most_by_chance(n: int, share: float) -> int:

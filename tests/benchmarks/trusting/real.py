@@ -1,37 +1,51 @@
-"""Real sweeps of equal and slowed arms, of whole trainings, and under a hog."""
+"""Real sweeps of equal and slowed arms, of whole trainings, and under a hog.
+
+Each has its own name in one home, so that an interrupted run can resume.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import os
 import statistics
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from orchestrator.core.records import SweepRecord
+from orchestrator.report.render import summarise
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
+from tests.benchmarks import rig
 from tests.benchmarks.trusting.findings import Finding, Notebook, fewest_by_chance, most_by_chance
-from tests.benchmarks.trusting.sweeps import (
-    FUSED,
-    ONE_THREAD,
-    QUICK_SLICES,
-    SMALL,
-    Question,
-    answer,
-    ask,
-    covers,
-    ratio_text,
-)
 
-_SHARE = 0.1
-_WRONG = 0.05
+FUSED = "torch/fused"
+AGAIN, SLOW_THIRD = f"{FUSED}+again", f"{FUSED}+slow_33"
+SMALL: dict[str, Any] = {
+    **{"dataset": "digits", "samples": 640, "validation_samples": 64, "batch_size": 64},
+    **{"cell": "lstm", "layers": 1, "dense_units": 16, "dropout": 0.0, "epochs": 2},
+}
+_QUICK_SLICES = {"mode": "timing", "slices": [12, 16], "slice_s": 0.03}
+"""Slices short enough for many sweeps: ten steps of some 3 ms."""
+
 _SLICES = {"mode": "timing", "slices": [24, 36], "slice_s": 0.03}
 """Many short slices, because cores change their speed several times a second."""
 
+_ONE_THREAD: dict[str, Any] = {"class": "cpu", "threads": 1}
+"""Driver, Ray and MLflow use a tenth of two CPUs. Two threads that wait for each other at each
+step are as slow as the one that was interrupted, and blocks vary twice as much."""
+
+_SHARE = 0.1
+_WRONG = 0.05
 _MAY_MISS = {20: 0, 5: 1}
 _INTERVALS = {20: 0.05, 5: 0.03}
 """Of slowdowns in percent: how many sweeps may miss one, and the wanted interval."""
@@ -52,26 +66,130 @@ _NOTICED = 0.8
 """The share of trials during the hog that must be marked."""
 
 
+class Interrupted(Exception):
+    """A sweep was stopped by a signal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A sweep of arms on one machine's CPU. `more` holds further keys of its spec."""
+
+    name: str
+    implementations: Sequence[str]
+    blocks: int | None = 6
+    settings: dict[str, Any] = field(default_factory=lambda: SMALL)
+    seed: int = 0
+    hardware: str | dict[str, Any] = field(default_factory=lambda: _ONE_THREAD)
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def spec(self) -> str:
+        """Return the text of the spec file."""
+        search: dict[str, Any] = {
+            "sampler": "random",
+            "space": {"units": {"low": 8, "high": 48, "log": True}},
+            "objectives": {"step_ms": "minimize"},
+        }
+        if self.blocks is not None:
+            search["configs"] = self.blocks
+        spec = {
+            "name": self.name,
+            "workload": "tests.benchmarks.trusting.workload:run",
+            "settings": self.settings,
+            "search": search,
+            "arms": {"implementations": list(self.implementations), "hardware": [self.hardware]},
+            "seed": self.seed,
+            **self.more,
+        }
+        return yaml.safe_dump(spec, sort_keys=False)
+
+
+def ask(question: Question, home: Path, notebook: Notebook) -> dict[str, Any]:
+    """Return a sweep's answer, as `answer` makes it, from the notebook if it is there."""
+    return notebook.once(question.name, question.spec(), lambda: answer(question, home))
+
+
+def answer(question: Question, home: Path) -> dict[str, Any]:
+    """Run or resume a sweep and compare its arms, the first with each other.
+
+    Returns:
+        The fields of the first comparison, and of all `comparisons`; what its trials took:
+        `warm_s` (without the first block, in which trainers were started), `trainers_s`, `seconds`
+        (this start), `slices`, and whether each trial was `disturbed`, in the order of their ends.
+
+    Raises:
+        Interrupted: it was stopped and can be resumed.
+    """
+    began_s = time.monotonic()
+    ended, _ = rig.run(question.spec(), home)
+    if ended.stopped is not None:
+        raise Interrupted(question.name)
+    record = ended.record
+    wrong = [trial.failure for trial in record.trials if trial.status in ("failed", "wrong_kernel")]
+    assert record.trials and not wrong, f"{question.name}: {len(wrong)} trials failed: {wrong[:1]}"
+    comparisons = [
+        {
+            "arm": str(comparison.arm),
+            "verdict": comparison.verdict,
+            "pairs": len(comparison.pairs),
+            "speedup": comparison.speedup and dataclasses.asdict(comparison.speedup),
+            "quiet_only": comparison.quiet_only,
+            "reason": comparison.reason,
+        }
+        for comparison in summarise(record).comparisons
+    ]
+    by_end = sorted(record.trials, key=lambda trial: trial.ended_s)
+    return {
+        **comparisons[0],
+        "comparisons": comparisons,
+        "warm_s": round(busy_s(record, min(record.trials, key=lambda t: t.started_s).block), 2),
+        "trainers_s": round(busy_s(record), 2),
+        "seconds": round(time.monotonic() - began_s, 1),
+        "slices": round(sum(trial.metrics.get("slices", 0.0) for trial in record.trials)),
+        "disturbed": [bool(trial.disturbance) for trial in by_end],
+    }
+
+
+def busy_s(record: SweepRecord, without_block: int | None = None) -> float:
+    """Return the seconds in which trials ran; interleaved trials count once."""
+    total, until_s = 0.0, 0.0
+    for trial in sorted(record.trials, key=lambda trial: trial.started_s):
+        if trial.block != without_block:
+            total += max(0.0, trial.ended_s - max(trial.started_s, until_s))
+            until_s = max(until_s, trial.ended_s)
+    return total
+
+
+def covering(answers: Sequence[Mapping[str, Any]], truth: float) -> int:
+    """Count the answers whose plain 95 % interval covers the true ratio."""
+    speedups = [answer["speedup"] for answer in answers if answer["speedup"]]
+    return sum(speedup["low"] <= truth <= speedup["high"] for speedup in speedups)
+
+
+def ratio_text(answer: Mapping[str, Any]) -> str:
+    """Return a comparison's speed-up with its interval."""
+    speedup = answer["speedup"]
+    return f"{speedup['value']:.3f} ({speedup['low']:.3f}–{speedup['high']:.3f})"
+
+
 def equal_arms(sweeps: int) -> Iterator[Question]:
     """Yield sweeps with different seeds, and so different configs, weights and orders."""
     for number in range(sweeps):
-        arms, more = (FUSED, f"{FUSED}+again"), {"measure": QUICK_SLICES}
-        yield Question(f"trust-equal-{number:02}", arms, seed=number, more=more)
+        name, more = f"trust-equal-{number:02}", {"measure": _QUICK_SLICES}
+        yield Question(name, (FUSED, AGAIN), seed=number, hardware="cpu", more=more)
 
 
 def equal(home: Path, notebook: Notebook, sweeps: int = 30) -> list[Finding]:
     """Run the sweeps and count covering intervals and wrong verdicts."""
     answers = [ask(question, home, notebook) for question in equal_arms(sweeps)]
-    covering = sum(covers(answer, 1.0) for answer in answers)
-    wrong = sum(answer["verdict"] in ("faster", "slower") for answer in answers)
+    hits, wrong = covering(answers, 1.0), sum(a["verdict"] in ("faster", "slower") for a in answers)
     least, most = fewest_by_chance(sweeps, 1 - _WRONG), most_by_chance(sweeps, _WRONG)
     ratios = sorted(answer["speedup"]["value"] for answer in answers)
     return [
         Finding(
             f"at least {least} of {sweeps} real sweeps of two equal arms have an interval that"
             f" covers 1, at most {most} a verdict of a difference",
-            f"{covering} cover it; {wrong} verdicts of a difference",
-            covering >= least and wrong <= most,
+            f"{hits} cover it; {wrong} verdicts of a difference",
+            hits >= least and wrong <= most,
             [f"speed-ups {ratios[0]:.3f} to {ratios[-1]:.3f}"],
         )
     ]
@@ -80,68 +198,60 @@ def equal(home: Path, notebook: Notebook, sweeps: int = 30) -> list[Finding]:
 def slowed_arms(percent: int, sweeps: int) -> Iterator[Question]:
     """Yield sweeps of an arm and its slowed version, with `blocks: auto`."""
     auto = {"interval": _INTERVALS[percent], "at_least": 6, "at_most": 24}
+    more, arms = {"measure": _SLICES, "blocks": auto}, (FUSED, f"{FUSED}+slow_{percent}")
     for number in range(sweeps):
-        yield Question(
-            f"trust-slow-{percent}-{number:02}",
-            (FUSED, f"{FUSED}+slow_{percent}"),
-            blocks=None,
-            seed=1_000 + number,
-            hardware=ONE_THREAD,
-            more={"measure": _SLICES, "blocks": auto},
-        )
+        name = f"trust-slow-{percent}-{number:02}"
+        yield Question(name, arms, blocks=None, seed=1_000 + number, more=more)
 
 
 def slowdown(home: Path, notebook: Notebook, twenty: int = 5, five: int = 10) -> list[Finding]:
     """Run this many sweeps with a slowdown of 20 % and of 5 %."""
-    return [
-        finding
-        for percent, sweeps in {20: twenty, 5: five}.items()
-        for finding in _detected(percent, sweeps, home, notebook)
-    ]
-
-
-def _detected(percent: int, sweeps: int, home: Path, notebook: Notebook) -> Iterator[Finding]:
-    answers = [ask(question, home, notebook) for question in slowed_arms(percent, sweeps)]
-    hits = sum(answer["verdict"] == "slower" for answer in answers)
-    truth = 100 / (100 + percent)
-    covering = sum(covers(answer, truth) for answer in answers)
-    speeds = sorted(answer["speedup"]["value"] for answer in answers)
-    least, certain = sweeps - _MAY_MISS[percent], fewest_by_chance(sweeps, 0.95)
-    details = [f"speed-ups {speeds[0]:.3f} to {speeds[-1]:.3f}"]
-    for key, unit in (("pairs", "blocks"), ("slices", "slices"), ("trainers_s", "s of trials")):
-        values = [answer[key] for answer in answers]
-        details.append(
-            f"{statistics.median(values):g} {unit} in the middle, {max(values):g} at most"
-        )
-    yield Finding(
-        f"a slowdown of {percent} % is found in at least {least} of {sweeps} sweeps with"
-        " blocks: auto",
-        f"in {hits}",
-        hits >= least,
-        details,
-    )
-    yield Finding(
-        f"the true speed-up of {truth:.3f} is in at least {certain} of these intervals",
-        f"in {covering}; {statistics.geometric_mean(speeds):.3f} over all of them",
-        covering >= certain,
-    )
+    findings: list[Finding] = []
+    for percent, sweeps in {20: twenty, 5: five}.items():
+        answers = [ask(question, home, notebook) for question in slowed_arms(percent, sweeps)]
+        hits = sum(answer["verdict"] == "slower" for answer in answers)
+        truth = 100 / (100 + percent)
+        covered = covering(answers, truth)
+        speeds = sorted(answer["speedup"]["value"] for answer in answers)
+        least, certain = sweeps - _MAY_MISS[percent], fewest_by_chance(sweeps, 0.95)
+        details = [f"speed-ups {speeds[0]:.3f} to {speeds[-1]:.3f}"]
+        for key, unit in (("pairs", "blocks"), ("slices", "slices"), ("trainers_s", "s of trials")):
+            values = [answer[key] for answer in answers]
+            median = statistics.median(values)
+            details.append(f"{median:g} {unit} in the middle, {max(values):g} at most")
+        findings += [
+            Finding(
+                f"a slowdown of {percent} % is found in at least {least} of {sweeps} sweeps with"
+                " blocks: auto",
+                f"in {hits}",
+                hits >= least,
+                details,
+            ),
+            Finding(
+                f"the true speed-up of {truth:.3f} is in at least {certain} of these intervals",
+                f"in {covered}; {statistics.geometric_mean(speeds):.3f} over all of them",
+                covered >= certain,
+            ),
+        ]
+    return findings
 
 
 def adaptive(home: Path, notebook: Notebook, epochs: int = 500) -> list[Finding]:
     """Compare arms timed in slices with whole trainings of the same arms."""
+    arms, settings = ("torch/portable", FUSED, SLOW_THIRD), {**SMALL, "epochs": epochs}
+    measures: dict[str, Any] = {"full": "full", "timing": _QUICK_SLICES}
     full, timing = (
         ask(
             Question(
                 f"trust-adaptive-{mode}-{epochs}",
-                ("torch/portable", FUSED, f"{FUSED}+slow_33"),
-                hardware=ONE_THREAD,
-                settings={**SMALL, "epochs": epochs},
+                arms,
+                settings=settings,
                 more={"measure": measure},
             ),
             home,
             notebook,
         )
-        for mode, measure in (("full", "full"), ("timing", QUICK_SLICES))
+        for mode, measure in measures.items()
     )
     pairs = list(zip(full["comparisons"], timing["comparisons"], strict=True))
     speeds = [(one["speedup"], other["speedup"]) for one, other in pairs]
@@ -172,23 +282,16 @@ def hogged(folder: SweepFolder, after: int, during: int) -> Iterator[threading.E
     """Load all cores after so many trials of a sweep, for so many; yield whether it has begun."""
     begun, over = threading.Event(), threading.Event()
 
-    def is_reached(wanted: int) -> bool:
-        while not over.wait(_POLL_S):
-            with contextlib.suppress(OSError):
-                state = read(folder.generation(1))
-                if state is not None and len(state.finished) >= wanted:
-                    return True
-        return False
-
     def watch() -> None:
-        if not is_reached(after):
-            return
-        processes = [
-            subprocess.Popen([sys.executable, "-c", _BURN.format(cpu=cpu)])
-            for cpu in os.sched_getaffinity(0)
-        ]
-        begun.set()
-        is_reached(after + during)
+        processes: list[subprocess.Popen[bytes]] = []
+        ended = 0
+        while ended < after + during and not over.wait(_POLL_S):
+            state = read(folder.generation(1))
+            ended = 0 if state is None else len(state.finished)
+            if ended >= after and not processes:
+                commands = [_BURN.format(cpu=cpu) for cpu in os.sched_getaffinity(0)]
+                processes = [subprocess.Popen([sys.executable, "-c", text]) for text in commands]
+                begun.set()
         for process in processes:
             process.kill()
             process.wait()
@@ -204,57 +307,42 @@ def hogged(folder: SweepFolder, after: int, during: int) -> Iterator[threading.E
 
 def hog(home: Path, notebook: Notebook, blocks: int = 12) -> list[Finding]:
     """Compare equal arms, and an arm a third slower: without the hog and with it."""
-    parts = {
-        "equal arms": (f"{FUSED}+again", ("same", "inconclusive")),
-        "an arm a third slower": (f"{FUSED}+slow_33", ("slower",)),
-    }
-    return [
-        _hog_finding(
-            what, right, *(_with_hog(other, on, home, notebook, blocks) for on in (False, True))
+    findings: list[Finding] = []
+    for what, other, right in (
+        ("equal arms", AGAIN, ("same", "inconclusive")),
+        ("an arm a third slower", SLOW_THIRD, ("slower",)),
+    ):
+        name = f"trust-hog-{other.partition('+')[2].replace('_', '-')}"
+        asked = Question(f"{name}-quiet", (FUSED, other), blocks, _SECONDS_LONG)
+        quiet = ask(asked, home, notebook)
+        asked = dataclasses.replace(asked, name=f"{name}-loud")
+        find = functools.partial(_with_hog, asked, home, 2 * (blocks // 3))
+        loud = notebook.once(asked.name, asked.spec(), find)
+        after = len(loud["disturbed"]) // 3
+        # The first and last trial of the hog are only partly disturbed.
+        marked = loud["disturbed"][after + 1 : 2 * after]
+        others = sum(loud["disturbed"]) - sum(marked)
+        verdicts = quiet["verdict"], loud["verdict"]
+        findings.append(
+            Finding(
+                f"{what}: a hog on every core during a third of the sweep is detected, and the"
+                f" verdict stays {' or '.join(right)}",
+                f"without it {verdicts[0]}, with it {verdicts[1]}",
+                sum(marked) >= _NOTICED * len(marked) and all(v in right for v in verdicts),
+                [
+                    f"without it: {sum(quiet['disturbed'])} trials marked; speed-up"
+                    f" {ratio_text(quiet)}",
+                    f"with it: {sum(marked)} of {len(marked)} trials during the hog marked, and"
+                    f" {others} of {len(loud['disturbed']) - len(marked)} others; speed-up"
+                    f" {ratio_text(loud)}",
+                ],
+            )
         )
-        for what, (other, right) in parts.items()
-    ]
+    return findings
 
 
-def _hog_finding(
-    what: str, right: tuple[str, ...], quiet: Mapping[str, Any], loud: Mapping[str, Any]
-) -> Finding:
-    after = during = len(loud["disturbed"]) // 3
-    # The first and last trial of the hog are only partly disturbed.
-    marked = loud["disturbed"][after + 1 : after + during]
-    others = sum(loud["disturbed"]) - sum(marked)
-    verdicts = quiet["verdict"], loud["verdict"]
-    return Finding(
-        f"{what}: a hog on every core during a third of the sweep is detected, and the verdict"
-        f" stays {' or '.join(right)}",
-        f"without it {verdicts[0]}, with it {verdicts[1]}",
-        sum(marked) >= _NOTICED * len(marked) and all(verdict in right for verdict in verdicts),
-        [
-            f"without it: {sum(quiet['disturbed'])} trials marked; speed-up {ratio_text(quiet)}",
-            f"with it: {sum(marked)} of {len(marked)} trials during the hog marked, and {others} of"
-            f" {len(loud['disturbed']) - len(marked)} others; speed-up {ratio_text(loud)}",
-        ],
-    )
-
-
-def _with_hog(
-    other: str, with_hog: bool, home: Path, notebook: Notebook, blocks: int
-) -> Mapping[str, Any]:
-    question = Question(
-        f"trust-hog-{other.partition('+')[2].replace('_', '-')}-{'loud' if with_hog else 'quiet'}",
-        (FUSED, other),
-        blocks=blocks,
-        settings=_SECONDS_LONG,
-        hardware=ONE_THREAD,
-    )
-
-    def find() -> Mapping[str, Any]:
-        if not with_hog:
-            return answer(question, home)
-        folder = SweepFolder(home, question.name)
-        with hogged(folder, 2 * (blocks // 3), 2 * (blocks // 3)) as begun:
-            loud = answer(question, home)
-        assert begun.is_set(), f"{question.name}: the sweep was over before the hog began"
-        return loud
-
-    return notebook.once(question.name, question.spec(), find)
+def _with_hog(question: Question, home: Path, third: int) -> dict[str, Any]:
+    with hogged(SweepFolder(home, question.name), third, third) as begun:
+        loud = answer(question, home)
+    assert begun.is_set(), f"{question.name}: the sweep was over before the hog began"
+    return loud

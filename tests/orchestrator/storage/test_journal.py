@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.core.trial import Block, FailureRecord
-from orchestrator.storage import journal, resume
+from orchestrator.core.trial import Block
+from orchestrator.storage import journal
 from orchestrator.storage.journal import (
     VERSION,
     BlockSuggested,
@@ -51,13 +47,19 @@ def write(folder: Path, records: tuple[Record, ...] = RECORDS) -> bytes:
     return (folder / journal.FILE_NAME).read_bytes()
 
 
-def test_what_is_written_is_read_back_with_its_types(tmp_path: Path) -> None:
+def test_one_writer_at_a_time_and_what_it_writes_is_read_back_with_its_types(
+    tmp_path: Path,
+) -> None:
     assert journal.read(tmp_path / "none") is None
     assert not (tmp_path / "none").exists()
-    write(tmp_path)
+    whole = write(tmp_path)
+    # A crash of the machine can leave a last line of the right length and no content.
+    (tmp_path / journal.FILE_NAME).write_bytes(whole + b"\0" * 40 + b"\n")
     state = journal.read(tmp_path)
-    assert state is not None
+    assert state is not None and state == replay(RECORDS)
     assert [type(value) for value in state.blocks[0].config.values()] == [int, float, bool, str]
+    with Journal(tmp_path), pytest.raises(Locked, match=f"pid {os.getpid()} on "):
+        Journal(tmp_path)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -80,12 +82,6 @@ def test_cut_at_any_byte_it_loses_at_most_the_last_record(
             opened.append(RECORDS[-1])
     if acknowledged:
         assert journal.read(folder) == replay((*acknowledged, RECORDS[-1]))
-
-
-def test_a_last_line_that_the_disk_lost_is_dropped(tmp_path: Path) -> None:
-    whole = write(tmp_path)
-    (tmp_path / journal.FILE_NAME).write_bytes(whole + b"\0" * 40 + b"\n")
-    assert journal.read(tmp_path) == replay(RECORDS)
 
 
 @pytest.mark.parametrize(
@@ -115,24 +111,26 @@ def test_damage_in_the_middle_is_reported_with_its_line(
     Journal(tmp_path).close()  # the refused opening holds no lock
 
 
-@pytest.mark.parametrize("extra", [{}, {"a_new_field": 1}])
-@pytest.mark.parametrize("version", [99, 5, None])
+@pytest.mark.parametrize(
+    ("change", "received"),
+    [
+        ({"journal_version": 99}, "version 99"),
+        ({"journal_version": 5, "a_new_field": 1}, "version 5"),
+        ({"journal_version": None, "a_new_field": 1}, "no version"),
+    ],
+)
 def test_a_journal_of_another_version_is_refused(
-    tmp_path: Path, extra: dict[str, int], version: int | None
+    tmp_path: Path, change: dict[str, int | None], received: str
 ) -> None:
     first, *rest = write(tmp_path).splitlines(keepends=True)
-    changed = json.loads(first) | {"journal_version": version} | extra
-    if version is None:
-        del changed["journal_version"]
+    changed = {key: value for key, value in (json.loads(first) | change).items() if value}
     path = tmp_path / journal.FILE_NAME
     path.write_bytes(json.dumps(changed).encode() + b"\n" + b"".join(rest))
-    received = "no version" if version is None else f"version {version}"
     expected = f"{path}, line 1: expected a journal of version {VERSION}, received {received}:"
     for opened in (journal.read, Journal):
         with pytest.raises(JournalError) as caught:
             opened(tmp_path)
         assert str(caught.value).startswith(expected)
-        assert "--fresh" in str(caught.value)
 
 
 def test_a_line_that_does_not_fit_is_taken_back(
@@ -150,47 +148,6 @@ def test_a_line_that_does_not_fit_is_taken_back(
     assert journal.read(tmp_path) == replay((RECORDS[0], RECORDS[2]))
 
 
-def test_texts_that_are_no_unicode_do_not_end_the_sweep(tmp_path: Path) -> None:
-    nasty = failed(0, failure=FailureRecord("error", "file \udcff", "größe \0"))
-    with Journal(tmp_path) as opened:
-        opened.append(RECORDS[0])
-        opened.append(TrialFinished(nasty))
-    state = journal.read(tmp_path)
-    assert state is not None
-    assert state.finished[nasty.key].failure == FailureRecord("error", "file ?", "größe \0")
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from orchestrator.storage.journal import BlockSuggested, Journal, SweepOpened
-from tests.orchestrator.sample_sweeps import IDENTITY
-with Journal(Path(sys.argv[1])) as journal:
-    journal.append(SweepOpened(IDENTITY, {}))
-    for block in range(10**6):
-        journal.append(BlockSuggested(block, {"units": block}, 1.0))
-        print(block, flush=True)
-"""
-
-
-def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WRITER, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        while process.stdout.readline().strip() != "50":
-            pass
-        with pytest.raises(Locked, match=f"pid {process.pid} on "):
-            Journal(tmp_path)
-        process.send_signal(signal.SIGKILL)
-        acknowledged = [int(line) for line in process.stdout]
-    last = max([50, *acknowledged])
-    with Journal(tmp_path) as opened:  # the lock went with its holder
-        assert opened.state is not None
-        blocks = list(opened.state.blocks)
-    assert blocks[: last + 1] == list(range(last + 1))
-    assert len(blocks) <= last + 2
-
-
 def test_the_state_has_each_block_and_trial_once_at_its_last_position() -> None:
     retried = finished(1, attempt=2, ended_s=2e9)
     state = replay((*RECORDS, TrialFinished(retried), BlockSuggested(0, {"units": 1}, 4.0)))
@@ -203,12 +160,3 @@ def test_the_state_has_each_block_and_trial_once_at_its_last_position() -> None:
     assert state.ended == SessionEnded(9.0, "stopped")
     state.add(RECORDS[1])
     assert state.ended is None
-
-
-def test_a_lost_journal_is_rebuilt_from_trials(tmp_path: Path) -> None:
-    trials = [finished(3), finished(0), finished(3, repeat=1)]
-    write(tmp_path, (RECORDS[0], *resume.rebuild(trials)))
-    state = journal.read(tmp_path)
-    assert state is not None
-    assert list(state.blocks) == [0, 3]
-    assert list(state.finished.values()) == [finished(0), finished(3), replace(trials[2])]

@@ -93,3 +93,10 @@ def test_a_block_that_was_run_with_two_configs_is_refused(journal: Journal) -> N
         merged(journal, ended(here), [here, there])
     assert journal.state is not None
     assert list(journal.state.finished.values()) == [here], "nothing is written"
+
+
+def test_a_lost_journal_has_its_trials_in_the_order_of_their_ends(journal: Journal) -> None:
+    trials = [finished(3), finished(0), finished(3, repeat=1)]
+    state = merged(journal, [], trials)
+    assert list(state.blocks) == [0, 3]
+    assert list(state.finished.values()) == [finished(0), finished(3), trials[2]]

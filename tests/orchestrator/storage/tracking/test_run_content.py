@@ -31,7 +31,7 @@ from tests.orchestrator.sample_sweeps import IDENTITY, XLA, address, finished
 from tests.orchestrator.storage.tracking.recording import children, record, table
 
 
-def test_names_in_mlflow() -> None:
+def test_names_and_points_in_mlflow() -> None:
     trial = finished(1, XLA, repeat=1)
     content = run_content(IDENTITY, trial)
     assert content.name == (
@@ -58,6 +58,12 @@ def test_names_in_mlflow() -> None:
     params = {"threads": "4", "epochs": "1", "cell": "lstm", "precision": "bf16"}
     assert content.params.items() >= params.items()
     assert content.tags["mathematics"] == "activation relu"
+    plain = replace(IDENTITY, workload="own.module:run", settings={})
+    assert run_name(plain, replace(trial.trial, config={})).startswith("block 1 ")
+    assert len(run_name(plain, replace(trial.trial, config={"name": "x" * 500}))) <= 250
+    timed = finished(epochs=0, slices=(SliceRecord(32, 0.25), SliceRecord(25, 0.25)))
+    latest = {point.name: point.value for point in run_content(IDENTITY, timed).points}
+    assert (latest["slice_s"], latest["slice_step_ms"], "epoch_s" in latest) == (0.25, 10.0, False)
 
 
 def test_a_run_in_mlflow_has_epochs_telemetry_and_data(home: Path) -> None:
@@ -94,32 +100,31 @@ def test_a_run_in_mlflow_has_epochs_telemetry_and_data(home: Path) -> None:
     assert not notes.keys() & run.data.tags.keys()
 
 
-def test_a_slice_is_recorded_as_a_slice() -> None:
-    slices = (SliceRecord(32, 0.25), SliceRecord(25, 0.25))
-    points = run_content(IDENTITY, finished(epochs=0, slices=slices)).points
-    latest = {point.name: point.value for point in points}
-    assert (latest["slice_s"], latest["slice_step_ms"], "epoch_s" in latest) == (0.25, 10.0, False)
-
-
 def test_long_texts_are_artifacts_and_many_values_several_requests(home: Path) -> None:
     config = {f"p{index}": index for index in range(150)}
     kernel = Kernel("portable", "portable", "op " * 9000)
     metrics = {f"m/{index}": index / 7 for index in range(900)}
-    failure = FailureRecord("crash", "SIGSEGV", "last\nlines\n")
+    failure = FailureRecord("crash", "SIGSEGV \udcff\0", "last\nlines\n")
     texts = {"sample.txt": "To be \udcff", "outcome.json": "{}"}
     trial = finished(epochs=500, metrics=metrics, kernel=kernel, failure=failure, artifacts=texts)
     trial = replace(trial, trial=replace(trial.trial, config=config))
     record(home, trial)
     (run,) = children(home)
     assert (len(run.data.metrics), len(run.data.params) > 150) == (904, True)
-    assert (len(run.data.tags["kernel_evidence"]), run.data.tags["failure"]) == (1000, failure.text)
+    assert (len(run.data.tags["kernel_evidence"]), run.data.tags["failure"]) == (
+        1000,
+        "crash: SIGSEGV ?␀",
+    )
     store = MlflowStore(address(home))
     assert store.read_text(run.info.run_id, "kernel_evidence.txt") == kernel.evidence
     assert store.read_text(run.info.run_id, "trainer_output.txt").endswith("last\nlines\n")
     assert store.read_text(run.info.run_id, "texts/sample.txt") == "To be ?"
     assert store.read_text(run.info.run_id, "texts/outcome.json") == "{}"
     table(home).unlink()
-    assert record(home) == [replace(trial, outcome=replace(trial.outcome, artifacts={}))]
+    failure = replace(failure, message="SIGSEGV ?\0")
+    assert record(home) == [
+        replace(trial, outcome=replace(trial.outcome, artifacts={}, failure=failure))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -148,13 +153,6 @@ def test_a_setting_of_a_reserved_name_does_not_hide_the_trials_own() -> None:
     assert (params["kernel"], params["settings.kernel"]) == ("portable", "rbf")
     assert params["nested"] == '{"a":[1]}'
     assert params["dataset"] == "digits"  # no setting names it: what the trainer loaded
-
-
-def test_run_names_stay_short() -> None:
-    trial = replace(finished().trial, config={"name": "x" * 500})
-    assert len(run_name(IDENTITY, trial)) <= 250
-    own = replace(IDENTITY, workload="own.module:run", settings={})
-    assert run_name(own, replace(trial, config={})).startswith("block 0")
 
 
 def every_field(kind: type[Any], **given: Any) -> st.SearchStrategy[Any]:

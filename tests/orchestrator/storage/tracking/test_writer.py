@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.core.trial import FailureRecord
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.errors import LeaseHeld, TrackingError
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
@@ -98,31 +97,6 @@ def test_doubled_runs_are_reduced_to_the_first_finished(home: Path) -> None:
     assert len(read_sweep(address(home), "quickstart").trials) == 1
     assert record(home) == [finished(0)]
     assert [run.info.run_id for run in children(home)] == [good.info.run_id]
-
-
-def test_recording_again_changes_nothing(home: Path) -> None:
-    record(home, finished(0))
-    (before,) = children(home)
-    with writer(home) as opened:
-        opened.open(opening())
-        opened._stored.finished.clear()  # as if it did not have them: it writes all again
-        opened._unsure.add(finished(0).key)
-        opened.record([finished(0)])
-    (after,) = children(home)
-    tables = [run.data.tags.pop("table") for run in (before, after)]
-    assert tables == ["1", "2"]  # the run was written later than the table
-    assert after.data.to_dictionary() == before.data.to_dictionary()
-    history = MlflowClient(tracking_uri=address(home)).get_metric_history
-    assert len(history(after.info.run_id, "loss")) == 4
-
-
-def test_texts_that_no_database_takes_are_recorded_all_the_same(home: Path) -> None:
-    nasty = "file \udcff and \0"
-    record(home, failed(0, node=nasty, failure=FailureRecord("error", nasty, nasty)))
-    (back,) = record(home)
-    assert back.failure == FailureRecord("error", "file ? and \0", "file ? and \0")
-    (run,) = children(home)
-    assert run.data.tags["failure"] == "error: file ? and ␀"
 
 
 def test_one_trial_that_mlflow_refuses_keeps_no_other_waiting(
