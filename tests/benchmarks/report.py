@@ -3,11 +3,11 @@
     python -m tests.benchmarks.report [--trials 10000] [--rounds 3] [--store FOLDER]
                                       [--output FOLDER]
 
-The recorder itself writes the store, from a replayed journal: some minutes; with --store it is kept
-and used again. Its trials are made up by a law and a seeded noise, and are as large as those of
-`sweeps/quickstart.yaml` (34 metrics, 5 epochs, telemetry with curves). Then `rnnsweep report`, as
-text and as a page, `mlflow.search_runs` of the same runs, and a mere import of MLflow with a client
-run in turns, each as a process of its own.
+The recorder itself writes the store, in some minutes; with --store it is kept and used again. Its
+trials are made up by a law and a seeded noise, and are as large as those of quickstart.yaml (34
+metrics, 5 epochs, telemetry with curves). Then `rnnsweep report`, as text and as a page,
+`mlflow.search_runs` of the same runs, and a mere import of MLflow with a client run in turns, each
+as a process of its own.
 
 Targets on two cores: text within 5 s, a page within 15 s, both within 1 GiB. The exit code is 1 if
 one is missed.
@@ -29,13 +29,11 @@ from typing import Any
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial, Telemetry
-from orchestrator.storage.journal import Journal, SweepOpened
-from orchestrator.storage.resume import rebuild, unrecorded_trials
 from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.recorder import Recorder
 from tests.benchmarks import rig
 from tests.orchestrator.sample_hardware import on_cpu, on_gpu
-from tests.orchestrator.sample_sweeps import IDENTITY, finished, opening
+from tests.orchestrator.sample_sweeps import finished, opening
 
 _LIMITS_S = {"report, text": 5.0, "report, html": 15.0}
 _LIMIT_MIB = 1024.0
@@ -116,21 +114,16 @@ def _run(command: list[str], environ: Mapping[str, str]) -> dict[str, float]:
 
 def _record(home: Path, blocks: int) -> int:
     """Complete the sweep in the store of `home`; return the number of its trials."""
-    with Journal(home / "sweeps" / "quickstart" / "1") as journal:
-        if journal.state is None:
-            journal.append(SweepOpened(IDENTITY, {}))
-            for entry in rebuild(_finished(blocks)):
-                journal.append(entry)
-        state = journal.state
-    assert state is not None
+    trials = list(_finished(blocks))
     sweep = opening(arms=_ARMS, impossible=(), blocks=blocks, repeats=_REPEATS)
-    uri = address.tracking_uri(home, {})
-    with Recorder(uri, home, home / "recorder.log") as recorder:
-        for trial in unrecorded_trials(state, recorder.open(sweep)):
-            recorder.put(trial)
+    with Recorder(address.tracking_uri(home, {}), home, home / "recorder.log") as recorder:
+        stored = {trial.key for trial in recorder.open(sweep)}
+        for trial in trials:
+            if trial.key not in stored:
+                recorder.put(trial)
         recorder.drain(_PATIENCE_S)
         recorder.close("complete", {}, timeout_s=_PATIENCE_S)
-    return len(state.finished)
+    return len(trials)
 
 
 def _finished(blocks: int) -> Iterator[FinishedTrial]:

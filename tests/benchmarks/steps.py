@@ -58,14 +58,14 @@ def main() -> None:
         order = random.Random(0)
         for number in range(options.rounds + 1):
             for pair in order.sample(pairs, k=len(pairs)):
-                asked, name = pair.ask(order), pair.arm.implementation
+                asked, name = pair.ask(order), pair.implementation
                 times = f"{asked.arm.step_ms:.2f} ms, plain {asked.reference.step_ms:.2f} ms"
                 print(f"round {number}: {name} {times}", file=sys.stderr, flush=True)
                 if number:  # the first round is the warm-up
                     answers[name].append(asked)
-        rows = [_row(pair, answers[pair.arm.implementation]) for pair in pairs]
+        rows = [_row(pair, answers[pair.implementation]) for pair in pairs]
         figures = {
-            "trainers": {pair.arm.facts["backend"]: pair.arm.facts for pair in pairs},
+            "trainers": {pair.facts["backend"]: pair.facts for pair in pairs},
             "device": options.device,
             "settings": question.settings,
             "pairs": rows,
@@ -86,10 +86,10 @@ def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
     ratio = geometric_mean([asked.ratio for asked in answers])
     sides = [side.metrics for asked in answers for side in (asked.arm, asked.reference)]
     return {
-        "name": pair.arm.implementation,
+        "name": pair.implementation,
         "rounds": len(answers),
         "step_ms": median(asked.arm.step_ms for asked in answers),
-        "reference": pair.reference.name,
+        "reference": pair.reference,
         "reference_ms": median(asked.reference.step_ms for asked in answers),
         "ratio": ratio.value if ratio else answers[0].ratio,
         "low": ratio.low if ratio else None,

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,75 +97,6 @@ class Answer:
     metrics: dict[str, float]
 
 
-class Arm:
-    """rnnsweep: whole trials in a warm trainer."""
-
-    def __init__(self, implementation: str, question: Question) -> None:
-        self.implementation, self.name = implementation, f"rnnsweep {implementation}"
-        self.facts: dict[str, Any] = {}
-        self._question, backend = question, implementation.partition("/")[0]
-        self._lab = Lab(question.device, FULL, [backend], scratch=question.data.parent)
-        self._lab.__enter__()
-
-    def answer(self) -> Answer:
-        """Run one trial from the initial weights."""
-        settings, events = self._question.settings, list[Event]()
-        trial = self._lab.ask(
-            "char_rnn", self.implementation, settings, seed=_SEED, listen=events.append
-        )
-        assert trial.reason is None, trial.reason
-        self.facts = dict(trial.facts)
-        epochs_s = [event.seconds for event in events if isinstance(event, Epoch)]
-        return _answer(epochs_s, trial.metrics, self._question)
-
-    def close(self) -> None:
-        """End the trainer."""
-        self._lab.__exit__()
-
-
-class Script:
-    """A script of this folder in a process that stays warm."""
-
-    def __init__(self, file: str, implementation: str, question: Question) -> None:
-        plain = file == "hand_written"
-        self.name = "hand-written PyTorch" if plain else f"bare Keras {implementation}"
-        self._question, threads = question, usable_cpus()
-        job = {
-            **{"settings": question.settings, "data": str(question.data)},
-            **{"device": question.device, "threads": threads, "implementation": implementation},
-        }
-        environment = environment_for(parse_implementation(implementation), question.device)
-        path = Path(__file__).with_name(f"{file}.py")
-        self._process = subprocess.Popen(
-            [sys.executable, str(path), json.dumps(job)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, **environment, "PJRT_NPROC": str(threads)},
-        )
-
-    def answer(self) -> Answer:
-        """Run one `fit` from the initial weights."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, f"{self.name} ended with {self._process.wait()}"
-        metrics = json.loads(line)
-        return _answer(metrics.pop("epochs_s"), metrics, self._question)
-
-    def close(self) -> None:
-        """End the script."""
-        self._process.kill()
-        self._process.communicate()
-
-
-def _answer(epochs_s: list[float], metrics: Any, question: Question) -> Answer:
-    names = ("loss", "accuracy", "val_loss", "val_accuracy")
-    return Answer(1_000 * epochs_s[-1] / question.steps, {name: metrics[name] for name in names})
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Both answers of a pair."""
@@ -179,23 +111,67 @@ class Asked:
 
 
 class Pair:
-    """An arm and the script that a user would write instead; `at_most` is the target ratio."""
+    """An arm of rnnsweep in a warm trainer, and the script that a user would write instead.
+
+    `at_most` is the target ratio, and `facts` are those of the trainer.
+    """
 
     def __init__(self, implementation: str, question: Question) -> None:
         """Start both processes; fused stacks are paired with the hand-written loop."""
+        self.implementation, self._question = implementation, question
         is_fused = parse_implementation(implementation).kernel == "fused"
-        self.arm = Arm(implementation, question)
-        script = "hand_written" if is_fused else "bare_keras"
-        self.reference = Script(script, implementation, question)
+        self.reference = "hand-written PyTorch" if is_fused else "bare Keras"
         self.at_most = 1.05 if is_fused else 1.03
+        self.facts: dict[str, Any] = {}
+        backend, threads = implementation.partition("/")[0], usable_cpus()
+        self._lab = Lab(question.device, FULL, [backend], scratch=question.data.parent)
+        self._lab.__enter__()
+        job = {
+            **{"settings": question.settings, "data": str(question.data)},
+            **{"device": question.device, "threads": threads, "implementation": implementation},
+        }
+        environment = environment_for(parse_implementation(implementation), question.device)
+        script = "hand_written.py" if is_fused else "bare_keras.py"
+        self._script = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name(script)), json.dumps(job)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, **environment, "PJRT_NPROC": str(threads)},
+        )
 
     def ask(self, order: random.Random) -> Asked:
         """Measure both sides in a random order, one right after the other."""
-        sides: list[Arm | Script] = [self.arm, self.reference]
-        answers = {side.name: side.answer() for side in order.sample(sides, k=2)}
-        return Asked(answers[self.arm.name], answers[self.reference.name])
+        sides = {"arm": self._run_trial, "reference": self._run_script}
+        return Asked(**{name: sides[name]() for name in order.sample(list(sides), k=2)})
 
     def close(self) -> None:
         """End both processes."""
-        self.arm.close()
-        self.reference.close()
+        self._lab.__exit__()
+        self._script.kill()
+        self._script.communicate()
+
+    def _run_trial(self) -> Answer:
+        settings, events = self._question.settings, list[Event]()
+        trial = self._lab.ask(
+            "char_rnn", self.implementation, settings, seed=_SEED, listen=events.append
+        )
+        assert trial.reason is None, trial.reason
+        self.facts = dict(trial.facts)
+        epochs_s = [event.seconds for event in events if isinstance(event, Epoch)]
+        return self._answer(epochs_s, trial.metrics)
+
+    def _run_script(self) -> Answer:
+        assert self._script.stdin is not None and self._script.stdout is not None
+        self._script.stdin.write("\n")
+        self._script.stdin.flush()
+        line = self._script.stdout.readline()
+        assert line, f"{self.reference} ended with {self._script.wait()}"
+        metrics = json.loads(line)
+        return self._answer(metrics.pop("epochs_s"), metrics)
+
+    def _answer(self, epochs_s: list[float], metrics: Mapping[str, Any]) -> Answer:
+        names = ("loss", "accuracy", "val_loss", "val_accuracy")
+        step_ms = 1_000 * epochs_s[-1] / self._question.steps
+        return Answer(step_ms, {name: metrics[name] for name in names})

@@ -33,8 +33,8 @@ def run(trial: Context) -> dict[str, float]:
     """Run one trial with the slowdown of its options."""
     settings = ImageRowsSettings(**trial.settings)
     asked = trial.implementation
-    ours = tuple(option for option in asked.options if option == "again" or _SLOW.fullmatch(option))
-    plain = tuple(option for option in asked.options if option not in ours)
+    shares = [int(match[1]) / 100 for match in map(_SLOW.fullmatch, asked.options) if match]
+    plain = tuple(o for o in asked.options if o != "again" and not _SLOW.fullmatch(o))
     inner = dataclasses.replace(
         trial,
         implementation=dataclasses.replace(asked, options=plain),
@@ -43,17 +43,11 @@ def run(trial: Context) -> dict[str, float]:
 
     def build(settings: ImageRowsSettings, trial: Context, data: DataSet) -> Any:
         model: Any = build_model(settings, trial, data)
-        if share := slowdown(ours):
-            model.train_step = Slowed(model.train_step, share)
+        if shares:
+            model.train_step = Slowed(model.train_step, sum(shares))
         return model
 
     return measure(inner, settings, load_image_rows, build)
-
-
-def slowdown(options: tuple[str, ...]) -> float:
-    """Return the slowdown as a share: 0.2 for `slow_20`."""
-    matches = [_SLOW.fullmatch(option) for option in options]
-    return sum(int(match[1]) for match in matches if match) / 100
 
 
 class Slowed:

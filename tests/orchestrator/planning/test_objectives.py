@@ -12,7 +12,7 @@ from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import describe_opening, idle_shares, open_limit
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.spec import SweepSpec, parse
-from tests.benchmarks.unlike.simulated import Question, simulated, unlike_nodes
+from tests.benchmarks.unlike_nodes import Question, simulated, unlike_nodes
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_specs import OWN, spec
 

@@ -205,24 +205,29 @@ def change_column(path: Path, change: Callable[[str], str]) -> None:
 
 
 def test_a_damaged_record_is_skipped_and_written_again(home: Path) -> None:
-    record(home, finished(0), finished(1))
-    run = children(home)[1]
-    MlflowClient(tracking_uri=address(home)).set_tag(run.info.run_id, "record", '{"version":6}')
+    record(home, finished(0))
+    change_tag(home, "record", "{", "")
     table(home).unlink()
-    assert record(home) == [finished(0)]
-    record(home, finished(1))
-    assert len(record(home)) == len(children(home)) == 2
+    assert record(home) == []
+    record(home, finished(0))
+    assert len(record(home)) == len(children(home)) == 1
 
 
-def other_record(text: str) -> str:
-    return text.replace('"version":6', '"version":99')
+def change_tag(home: Path, tag: str, old: str, new: str) -> None:
+    """Replace a text in a tag of the trial's run, or of the parent run."""
+    (run,) = [run for run in runs(home) if tag in run.data.tags]
+    text = run.data.tags[tag].replace(old, new)
+    MlflowClient(tracking_uri=address(home)).set_tag(run.info.run_id, tag, text)
 
 
 def change_record(home: Path) -> None:
-    (run,) = children(home)
-    text = other_record(run.data.tags["record"])
-    MlflowClient(tracking_uri=address(home)).set_tag(run.info.run_id, "record", text)
+    change_tag(home, "record", '"version":6', '"version":99')
     table(home).unlink()
+
+
+def change_lease(home: Path) -> None:
+    change_tag(home, "lease", '"version":2', '"version":99')
+    change_tag(home, "state", "complete", "running")
 
 
 def change_manifest(home: Path, version: str = '"version":99') -> None:
@@ -230,16 +235,14 @@ def change_manifest(home: Path, version: str = '"version":99') -> None:
     path.write_text(path.read_text().replace('"version":4', version))
 
 
-def change_lease(home: Path) -> None:
-    client, run = MlflowClient(tracking_uri=address(home)), parent(home)
-    client.set_tag(run.info.run_id, "state", "running")
-    client.set_tag(run.info.run_id, "lease", '{"version":99}')
-
-
 def change_table(home: Path) -> None:
     content = pq.read_table(table(home))
     metadata = content.schema.metadata[b"rnnsweep"].replace(b'"version":4', b'"version":99')
     pq.write_table(content.replace_schema_metadata({"rnnsweep": metadata}), table(home))
+
+
+def change_row(home: Path) -> None:
+    change_column(table(home), lambda text: text.replace('"version":6', '"version":99'))
 
 
 @pytest.mark.parametrize(
@@ -250,7 +253,7 @@ def change_table(home: Path) -> None:
         (lambda home: change_manifest(home, '"release":4'), "sweep.json of run", 4, None),
         (change_lease, "tag lease of run", 2, 99),
         (change_table, "trials.parquet of run", 4, 99),
-        (lambda home: change_column(table(home), other_record), "a row of trials.parquet", 6, 99),
+        (change_row, "a row of trials.parquet", 6, 99),
     ],
 )
 def test_a_store_of_another_version_is_refused(

@@ -1,1 +1,0 @@
-"""Parts of `tests.benchmarks.unlike_nodes`: nodes, sweeps over them, and their idle time."""
