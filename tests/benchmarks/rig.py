@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.console import Console
+import yaml
 
 from orchestrator import __version__
-from orchestrator.cli.progress import PlainLines
-from orchestrator.core.stop_signal import StopSignal
+from orchestrator.api import run_sweep
 from orchestrator.hardware import probe
-from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.sweep import RunOptions, RunResult, run_sweep
-from orchestrator.spec import parse
+from orchestrator.scheduling.sweep import RunResult
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import read
 from orchestrator.storage.tracking.address import tracking_uri
 
 
@@ -50,26 +49,16 @@ def environment(*packages: str) -> dict[str, str]:
 
 
 def run(spec: str, home: Path, address: str | None = None) -> tuple[RunResult, float]:
-    """Run or resume a sweep of this YAML as the command does, without its output.
+    """Run or resume a sweep of this YAML in a store of its own.
 
     Returns:
         The ended sweep, and the time (UNIX, s) at which its first trials were about to start.
     """
-    began_s: list[float] = []
-
-    def view(plan: Plan) -> PlainLines:
-        began_s.append(time.time())
-        return PlainLines(Console(quiet=True), plan)
-
-    with StopSignal(lambda: None) as stop:
-        ended = run_sweep(
-            parse(spec, source="benchmark"),
-            RunOptions(home, tracking_uri(home, {}), address),
-            stop=stop,
-            view=view,
-            confirm=lambda plan, missing: None,
-        )
-    return ended, began_s[0]
+    store = tracking_uri(home, {})
+    ended = run_sweep(yaml.safe_load(spec), home=home, tracking_uri=store, address=address)
+    state = read(SweepFolder(home, ended.record.name).generation(ended.record.generation))
+    assert state is not None
+    return ended, state.sessions[-1].at_s
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:
