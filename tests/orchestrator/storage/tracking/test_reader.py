@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -345,7 +346,7 @@ def test_curves_are_those_of_the_attempt_that_counts(home: Path) -> None:
     start_s = 1.7e9 + 7200
     record(home, failed(0, telemetry=other), finished(1))
     # So many epochs that the trial is read back from an artifact.
-    times = {"started_s": start_s, "ended_s": start_s + 5.5}
+    times: dict[str, Any] = {"started_s": start_s, "ended_s": start_s + 5.5}
     record(home, finished(0, epochs=300, telemetry=counts, **times))
     run_ids = [run.info.run_id for run in children(home)]
     read = read_curves(address(home), run_ids)
