@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,24 +42,9 @@ PARTS = frozenset(
 PYTHON = (".py",)
 TEXT = (".md", ".yaml", ".yml", ".toml", ".jinja", ".sh", ".sbatch", ".Dockerfile", ".ini", ".sql")
 SKIPPED = ("tests/benchmarks/results/", "tests/language.py", "tests/test_language.py", "LICENSE")
-ALLOWED: dict[tuple[str, str], str] = {}
-"""Hits that are right, by file and word, each with its reason."""
 
 _CODE = re.compile(r"``.*?``|`[^`\n]*`|```.*?```", re.DOTALL)
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A place that breaks a rule."""
-
-    file: str
-    line: int
-    word: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.word}: {self.text.strip()[:90]}"
 
 
 def tracked_files() -> list[str]:
@@ -70,9 +54,9 @@ def tracked_files() -> list[str]:
     return [name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
 
 
-def check(files: Sequence[str]) -> list[Hit]:
-    """Return every hit in these files, but for those that are allowed."""
-    hits: list[Hit] = []
+def check(files: Sequence[str]) -> list[str]:
+    """Return every place in these files that breaks a rule, as `FILE:LINE: WORD`."""
+    hits: list[str] = []
     for name in files:
         if name.startswith(SKIPPED):
             continue
@@ -81,52 +65,45 @@ def check(files: Sequence[str]) -> list[Hit]:
             hits += _python(name, text)
         elif name.endswith(TEXT) or Path(name).name in ("Makefile", "run"):
             hits += _prose(name, 1, text)
-    return [hit for hit in hits if (hit.file, hit.word.lower()) not in ALLOWED]
+    return hits
 
 
-def _prose(file: str, line: int, text: str) -> Iterator[Hit]:
+def _prose(file: str, line: int, text: str) -> Iterator[str]:
     plain = _CODE.sub(lambda match: "\n" * match[0].count("\n") or " ", text)
     for match in PROSE.finditer(plain):
-        begin = plain.rfind("\n", 0, match.start()) + 1
-        end = plain.find("\n", match.end())
-        yield Hit(
-            file,
-            line + plain.count("\n", 0, match.start()),
-            " ".join(match[0].split()),
-            plain[begin : end if end >= 0 else None],
-        )
+        at = line + plain.count("\n", 0, match.start())
+        yield f"{file}:{at}: {' '.join(match[0].split())}"
 
 
-def _python(file: str, text: str) -> Iterator[Hit]:
+def _python(file: str, text: str) -> Iterator[str]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield from _prose(file, token.start[0], token.string)
         elif token.type == tokenize.STRING and " " in token.string:
             words = _PLACEHOLDER.sub(" ", token.string) if "{" in token.string else token.string
             yield from _prose(file, token.start[0], words)
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            docstring = ast.get_docstring(node) or ""
-            if match := OPENING.match(docstring):
-                line = getattr(node, "lineno", 1)
-                yield Hit(file, line, match[0], f"docstring begins with {docstring[:60]!r}")
-        for name in _names(node):
-            parts = re.findall(r"[a-z]+|[A-Z][a-z]*", name)
-            bad = [part for part in parts if part.lower() in PARTS]
-            if name in NAMES or bad:
-                yield Hit(file, getattr(node, "lineno", 1), name, f"name {name}")
+    for node in ast.walk(ast.parse(text)):
+        line = getattr(node, "lineno", 1)
+        documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        docstring = ast.get_docstring(node) if isinstance(node, documented) else None
+        if match := OPENING.match(docstring or ""):
+            yield f"{file}:{line}: {match[0]} begins a docstring"
+        name = _defined_name(node)
+        parts = {part.lower() for part in re.findall(r"[a-z]+|[A-Z][a-z]*", name)}
+        if name in NAMES or parts & PARTS:
+            yield f"{file}:{line}: {name} is a name"
 
 
-def _names(node: ast.AST) -> Iterator[str]:
-    """The names that a node defines."""
+def _defined_name(node: ast.AST) -> str:
+    """Return the name that a node defines; empty if it defines none."""
     match node:
         case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-            yield name
+            return name
         case ast.arg(arg=name):
-            yield name
+            return name
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            yield name
+            return name
+    return ""
 
 
 def main(arguments: Sequence[str]) -> int:

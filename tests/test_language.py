@@ -7,13 +7,10 @@ from collections import defaultdict
 
 from tests.language import ROOT, check, tracked_files
 
-SAME_MEANING: dict[str, str] = {}
-"""Public class names that are defined more than once, each with the reason."""
-
 
 def test_no_file_has_a_banned_word_or_name() -> None:
     hits = check(tracked_files())
-    assert not hits, "\n".join(map(str, hits))
+    assert not hits, "\n".join(hits)
 
 
 def test_the_check_detects_each_kind_of_hit() -> None:
@@ -22,7 +19,7 @@ def test_the_check_detects_each_kind_of_hit() -> None:
     path = ROOT / "tests" / "language_sample.tmp.py"
     path.write_text(source)
     try:
-        words = {hit.word for hit in check([str(path.relative_to(ROOT))])}
+        words = {hit.split()[1] for hit in check([str(path.relative_to(ROOT))])}
     finally:
         path.unlink()
     assert words == {"Whether", "told", "each", "beside", "found"}
@@ -35,5 +32,4 @@ def test_every_public_class_name_has_one_meaning() -> None:
             for node in ast.parse((ROOT / name).read_text(encoding="utf-8")).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     modules[node.name].append(name)
-    twice = {name: files for name, files in modules.items() if len(files) > 1}
-    assert twice.keys() == SAME_MEANING.keys(), twice
+    assert not {name: files for name, files in modules.items() if len(files) > 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,7 +16,7 @@ from orchestrator.report.formats.html import to_html
 from orchestrator.report.render import summarise
 from orchestrator.storage.tracking.reader import read_sweep
 from orchestrator.storage.tracking.records import TAG_LIMIT
-from tests.integration.sweeping import Command, Home, wait_for
+from tests.integration.sweeping import Command, Home, free_port, wait_for
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, address, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import children, writer
 
@@ -43,13 +42,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 @pytest.fixture(scope="module")
 def served(home: Home) -> Iterator[str]:
     """Run `rnnsweep ui` on the home and yield the printed link."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with home.running("ui", "--port", port) as command:
-        yield wait_for(lambda: _link(command), 120, lambda: command.printed)
-        command.send(signal.SIGINT)
-        command.wait().expect(0)
+    with home.running("ui", "--port", free_port()) as command:
+        yield wait_for(lambda: _link(command), 120, command.printed)
+        command.send_signal(signal.SIGINT)
+        command.done().expect(0)
 
 
 @pytest.fixture
@@ -119,6 +115,6 @@ def _trial(block: int, arm: Arm) -> FinishedTrial:
 
 
 def _link(command: Command) -> str:
-    lines = [line for line in command.printed.splitlines() if "viewStateShareKey" in line]
-    assert command.running, command.printed
+    lines = [line for line in command.printed().splitlines() if "viewStateShareKey" in line]
+    assert command.running, command.printed()
     return lines[0].split()[1] if lines else ""

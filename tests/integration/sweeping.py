@@ -18,15 +18,24 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
-import yaml
 from mlflow import MlflowClient
 
+from tests.orchestrator.sample_specs import spec_text
 from tests.orchestrator.sample_sweeps import fresh_home
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).with_name("rnnsweep")
-MIXED = "tests.integration.mixed:by_kernel"
 PARENT = "mlflow.parentRunId"
+SPEC: Mapping[str, Any] = {
+    "name": "",
+    "workload": "tests.integration.mixed:by_kernel",
+    "sampler": "random",
+    "configs": 2,
+    "space": {"units": {"low": 4, "high": 64}},
+    "objectives": {"val_accuracy": "maximize"},
+    "implementations": ["python/a", "python/b"],
+    "hardware": ["cpu"],
+}
 
 Json = dict[str, Any]
 Value = TypeVar("Value")
@@ -46,124 +55,93 @@ class Done:
         assert "Traceback" not in self.out + self.err, self.err
         return self
 
-    def refused(self, *words: str) -> Done:
-        """Check for exit code 2, an empty stdout and these words on stderr; return self."""
+    def refused(self, *words: str) -> None:
+        """Check for exit code 2, an empty stdout and these words on stderr."""
         self.expect(2)
         assert self.out == ""
         for word in words:
             assert word in self.err, f"expected {word!r} in\n{self.err}"
-        return self
 
 
-class Command:
+class Command(subprocess.Popen[bytes]):
     """A running command, with its output in files."""
 
-    def __init__(self, arguments: Sequence[str], environ: Mapping[str, str], cwd: Path) -> None:
-        out, err = self._files = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")  # noqa: SIM115
-        self.process = subprocess.Popen(
-            [COMMAND, *arguments],
+    def __init__(self, words: Sequence[str], environ: Mapping[str, str]) -> None:
+        out, err = self._files = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
+        super().__init__(
+            [COMMAND, *words],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
             env=environ,
-            cwd=cwd,
+            cwd=ROOT,
         )
 
     @property
     def running(self) -> bool:
-        return self.process.poll() is None
+        return self.poll() is None
 
-    def send(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+    def printed(self, descriptor: int = 1) -> str:
+        """Return the command's stdout (1) or stderr (2) so far."""
+        return os.pread(self._files[descriptor - 1].fileno(), 10_000_000, 0).decode()
 
-    def has_printed(self, words: str) -> bool:
-        """Return True if the command has ended or has written these words to stderr."""
-        return not self.running or words in self._text(1)
-
-    @property
-    def printed(self) -> str:
-        """The command's stdout so far."""
-        return self._text(0)
-
-    def wait(self, timeout_s: float = 120) -> Done:
+    def done(self, timeout_s: float = 120) -> Done:
+        """Wait for the end."""
         try:
-            self.process.wait(timeout_s)
+            self.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise AssertionError(f"still running after {timeout_s} s:\n{self._text(1)}") from None
-        return Done(self.process.returncode, self._text(0), self._text(1))
-
-    def _text(self, number: int) -> str:
-        return os.pread(self._files[number].fileno(), 10_000_000, 0).decode()
+            self.kill()
+            raise AssertionError(f"still running after {timeout_s} s:\n{self.printed(2)}") from None
+        return Done(self.returncode, self.printed(1), self.printed(2))
 
 
 class Home:
     """A sweep home: runs commands on it and reads its journals and its store."""
 
-    def __init__(self, path: Path, gate: Path | None = None, address: str | None = None) -> None:
+    def __init__(self, path: Path, address: str | None = None) -> None:
         self.path = path
         self.address = address
         """The Ray cluster that sweeps join; None for a Ray of their own."""
-        self.gate = gate or path.with_name("gate")
+        self.gate = path.with_name("gate")
         """The file for which waiting workloads wait."""
+        self.waiting = path.with_name("gate.waiting")
+        """The file that a workload creates when it begins to wait for the gate."""
+        self.database = path / "mlflow.db"
 
-    def run(
-        self, *arguments: object, cwd: Path = ROOT, timeout_s: float = 180, **environ: str
-    ) -> Done:
+    def run(self, *arguments: object, timeout_s: float = 180, **environ: str) -> Done:
         """Run a command and wait for its end."""
-        return self._command(arguments, cwd, environ).wait(timeout_s)
+        return self._command(arguments, environ).done(timeout_s)
 
     @contextmanager
-    def running(self, *arguments: object, **environ: str) -> Iterator[Command]:
-        """Run a command during the block; kill it if the block fails."""
-        command = self._command(arguments, ROOT, environ)
+    def running(self, *arguments: object) -> Iterator[Command]:
+        """Run a command during the block; kill it if it is still running after it."""
+        command = self._command(arguments, {})
         try:
             yield command
         finally:
-            if command.running:
-                command.process.kill()
-                command.wait()
+            command.kill()
+            command.wait()
 
-    def spec(self, name: str, **changes: Any) -> Path:
+    def spec(self, name: str, settings: Mapping[str, Any] | None = None, **changes: Any) -> Path:
         """Write the spec of a minimal sweep with these keys changed, and return its path."""
-        body = {
-            "name": name,
-            "workload": MIXED,
-            "settings": {} if "workload" in changes else {"gate": str(self.gate)},
-            "search": {
-                "sampler": "random",
-                "configs": 2,
-                "space": {"units": {"low": 4, "high": 64}},
-                "objectives": {"val_accuracy": "maximize"},
-            },
-            "arms": {"implementations": ["python/a", "python/b"], "hardware": ["cpu"]},
-        }
+        gate = {} if "workload" in changes else {"gate": str(self.gate)}
         path = self.path.parent / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(_merged(body, changes), sort_keys=False))
+        path.write_text(
+            spec_text(SPEC, name=name, settings={**gate, **(settings or {})}, **changes)
+        )
         return path
-
-    @property
-    def waiting(self) -> Path:
-        """The file that a workload creates when it begins to wait for the gate."""
-        return self.gate.with_name("gate.waiting")
-
-    @property
-    def database(self) -> Path:
-        return self.path / "mlflow.db"
 
     def sweep(self, name: str) -> Path:
         return self.path / "sweeps" / name
 
-    def journal(self, name: str, generation: int = 1) -> list[Json]:
-        try:
-            text = (self.sweep(name) / str(generation) / "journal.jsonl").read_text()
-        except FileNotFoundError:
-            return []
+    def journal(self, name: str) -> list[Json]:
+        """Return the records of the first generation; none before it begins."""
+        path = self.sweep(name) / "1" / "journal.jsonl"
+        text = path.read_text() if path.exists() else ""
         return [json.loads(line) for line in text.split("\n")[:-1]]
 
-    def finished(self, name: str, generation: int = 1) -> list[Json]:
-        journal = self.journal(name, generation)
+    def finished(self, name: str) -> list[Json]:
+        journal = self.journal(name)
         finished = [one["finished"] for one in journal if one["record"].endswith("_finished")]
         return [trial for one in finished for trial in (one if isinstance(one, list) else [one])]
 
@@ -214,9 +192,13 @@ class Home:
                 continue
         return processes
 
-    def expect_nothing_running(self, within_s: float = 150) -> None:
+    def expect_nothing_running(self) -> None:
         """Wait until no process of this home is running; Ray's agents may take a minute."""
-        wait_for(lambda: not self.processes(), within_s, lambda: str(self.processes()), every_s=0.3)
+        wait_for(lambda: not self.processes(), 150, lambda: str(self.processes()), every_s=0.3)
+
+    def environ(self) -> dict[str, str]:
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_")}
+        return {**inherited, "RNNSWEEP_HOME": str(self.path), "COLUMNS": "120"}
 
     def _runs(self, name: str) -> list[Any]:
         client = self.client()
@@ -224,51 +206,45 @@ class Home:
         ids = [experiment.experiment_id] if experiment else []
         return list(client.search_runs(ids, max_results=1000, order_by=["start_time ASC"]))
 
-    def _command(
-        self, arguments: Sequence[object], cwd: Path, changes: Mapping[str, str]
-    ) -> Command:
+    def _command(self, arguments: Sequence[object], changes: Mapping[str, str]) -> Command:
         joins = arguments[0] == "run" and self.address is not None
         words = [*arguments, *(("--address", self.address) if joins else ())]
-        return Command([str(word) for word in words], {**self.environ(), **changes}, cwd)
-
-    def environ(self) -> dict[str, str]:
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_")}
-        return {**inherited, "RNNSWEEP_HOME": str(self.path), "COLUMNS": "120"}
+        return Command([str(word) for word in words], {**self.environ(), **changes})
 
 
 def new_home(folder: Path, address: str | None = None) -> Home:
     """Return a home in `folder` with an empty store."""
-    return Home(fresh_home(folder), address=address)
+    return Home(fresh_home(folder), address)
 
 
 @contextmanager
 def cluster() -> Iterator[tuple[str, int]]:
     """Start a separate cluster of one node; yield its address and process id."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     folder = Path(tempfile.mkdtemp(prefix="head-"))  # a short path, for sockets
-    options = [
-        "--block", "--head", "--node-ip-address=127.0.0.1", f"--port={port}",
-        "--include-dashboard=false", "--disable-usage-stats",
-        f"--temp-dir={folder}",
-    ]  # fmt: skip
-    log = (folder / f"ray-{port}.log").open("w")
-    process = subprocess.Popen(
-        [COMMAND.with_name("ray"), "start", *options],
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    options = ["--block", "--head", "--node-ip-address=127.0.0.1", f"--port={port}"]
+    options += ["--include-dashboard=false", "--disable-usage-stats", f"--temp-dir={folder}"]
+    with (folder / "ray.log").open("w") as log:
+        process = subprocess.Popen(
+            [COMMAND.with_name("ray"), "start", *options],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
         wait_for(lambda: listens(port) or process.poll() is not None, 60)
-        assert process.poll() is None, Path(log.name).read_text()
+        assert process.poll() is None, (folder / "ray.log").read_text()
         yield f"127.0.0.1:{port}", process.pid
     finally:
         kill_whole(process.pid)
         process.wait()
-        log.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def listens(port: int) -> bool:
@@ -303,12 +279,3 @@ def wait_for(
         assert time.monotonic() < deadline_s, f"nothing after {timeout_s} s; {describe()}"
         time.sleep(every_s)
     return value
-
-
-def _merged(body: Json, changes: Mapping[str, Any]) -> Json:
-    merged = dict(body)
-    for key, value in changes.items():
-        old = merged.get(key)
-        both = isinstance(old, dict) and isinstance(value, Mapping)
-        merged[key] = _merged(dict(old or {}), value) if both else value
-    return merged

@@ -2,66 +2,63 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 import signal
-import socket
 import subprocess
 import sys
-from pathlib import Path
+import time
 
 import pytest
 
-from tests.integration.sweeping import ROOT, Home, listens, wait_for
+from tests.integration.sweeping import COMMAND, ROOT, Home, free_port, listens, wait_for
 
-COMMANDS = ("run", "plan", "status", "report", "parity", "hardware", "workloads", "ui")
-HEAVY = ("ray", "mlflow", "tensorflow", "keras", "torch", "jax", "optuna", "numpy", "pandas")
+HEAVY = {"ray", "mlflow", "tensorflow", "keras", "torch", "jax", "optuna", "numpy", "pandas"}
+HELP = """
+import sys
+import orchestrator.spec
+from orchestrator.cli.main import main
+for command in ([], *([name] for name in main.commands)):
+    main([*command, "--help"], standalone_mode=False)
+print(*sys.modules, file=sys.stderr)
+"""
 
 
 def test_help_imports_nothing_heavy() -> None:
-    program = (
-        "import json, sys, orchestrator.spec\n"
-        "from orchestrator.cli.main import main\n"
-        "for arguments in json.loads(sys.argv[1]):\n"
-        "    try: main(arguments)\n"
-        "    except SystemExit as ended: assert not ended.code\n"
-        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
-    )
-    arguments = [["--help"], *([command, "--help"] for command in COMMANDS)]
-    done = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Usage:") == 1 + len(COMMANDS)
-    loaded = json.loads(done.stderr)
-    assert [name for name in HEAVY if name in loaded] == []
+    command = [sys.executable, "-c", HELP]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.count("Usage:") == 14
+    assert not HEAVY & set(done.stderr.split())
 
 
-def test_a_pipe_whose_reader_has_seen_enough(bare: Home, tmp_path: Path) -> None:
-    command = Path(sys.executable).with_name("rnnsweep")
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", f"{command} workloads | head -1"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=bare.environ(),
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0
-    assert done.stderr == ""
+def test_a_pipe_whose_reader_has_seen_enough(bare: Home) -> None:
+    pipe = ["bash", "-o", "pipefail", "-c", f"{shlex.quote(str(COMMAND))} workloads | head -1"]
+    done = subprocess.run(pipe, capture_output=True, text=True, check=False, env=bare.environ())
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_arms_that_cannot_run_are_refused(home: Home) -> None:
+    spec = home.spec("nowhere", implementations=["python/a"], hardware=["NVIDIA Imaginary"])
+    home.run("run", spec).refused("no arm can run here", "Imaginary")
+    assert home.journal("nowhere") == []
+
+
+@pytest.mark.full
+def test_a_store_or_a_cluster_that_does_not_answer_is_refused(home: Home) -> None:
+    spec, began_s = home.spec("unrecorded"), time.monotonic()
+    nobody = "http://127.0.0.1:9"
+    home.run("run", spec, MLFLOW_TRACKING_URI=nobody).refused(nobody, "MLFLOW_TRACKING_URI")
+    home.run("hardware", "--address", "nonsense").refused("nonsense")
+    home.run("hardware", "--address", "127.0.0.1:1").refused("127.0.0.1:1")
+    assert time.monotonic() - began_s < 150
+    assert home.journal("unrecorded") == []
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_its_server_ends_with_it(home: Home, number: signal.Signals) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+def test_the_server_of_ui_ends_with_it(home: Home, number: signal.Signals) -> None:
+    port = free_port()
     with home.running("ui", "--port", port) as command:
         wait_for(lambda: listens(port) or not command.running, 90)
-        command.send(number)
-        command.wait().expect(0)
+        command.send_signal(number)
+        command.done().expect(0)
     wait_for(lambda: not listens(port), 20)

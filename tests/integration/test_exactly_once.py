@@ -7,7 +7,6 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -33,39 +32,38 @@ MOMENTS: dict[str, tuple[Callable[[Home], bool], int]] = {
 
 
 def test_a_sweep_killed_five_times_has_every_trial_once(home: Home) -> None:
-    spec = home.spec(NAME, settings={"sleep_s": 0.3}, search={"sampler": "tpe"})
+    spec = home.spec(NAME, {"sleep_s": 0.3}, sampler="tpe")
     for name, (moment, configs) in MOMENTS.items():
         before = home.finished(NAME)
         with home.running("run", spec, "--set", f"search.configs={configs}") as command:
             wait_for(lambda: moment(home) or not command.running, 60)  # noqa: B023
-            assert command.running, f"{name}: {command.wait()}"
+            assert command.running, f"{name}: {command.done()}"
             time.sleep(CHANCE.uniform(0, 0.05))
-            command.send(signal.SIGKILL)
+            command.send_signal(signal.SIGKILL)
             command.wait()
         home.expect_nothing_running()
         assert home.finished(NAME)[: len(before)] == before  # no finished trial is lost
 
-    done = home.run("run", spec, "--set", "search.configs=4").expect(0)
-    assert "8 complete of 8 expected" in done.out
-    home.expect_exactly_once(NAME, 8)
-    (parent,) = home.parents(NAME)
-    assert parent.info.status == "FINISHED"
+    def complete() -> None:
+        done = home.run("run", spec, "--set", "search.configs=4").expect(0)
+        assert "8 complete of 8 expected" in done.out
+        home.expect_exactly_once(NAME, 8)
 
-    expect_restored_from_mlflow(home, spec)
-    expect_restored_from_the_journal(home, spec)
-
-
-def expect_restored_from_mlflow(home: Home, spec: Path) -> None:
-    """Delete the journal: MLflow alone restores finished trials and the blocks' configs."""
-    before = {run.info.run_id: run.data.to_dictionary() for run in home.children(NAME)}
+    complete()
+    assert home.parents(NAME)[0].info.status == "FINISHED"
+    runs = {run.info.run_id: run.data.to_dictionary() for run in home.children(NAME)}
     finished = without_curves(home)
-    shutil.rmtree(home.sweep(NAME))
-    home.run("run", spec, "--set", "search.configs=4").expect(0)
-    home.expect_exactly_once(NAME, 8)
+
+    shutil.rmtree(home.sweep(NAME))  # MLflow alone restores trials and the blocks' configs
+    complete()
     assert without_curves(home) == finished
     assert home.count(NAME, "block_suggested") == 4
-    after = {run.info.run_id: run.data.to_dictionary() for run in home.children(NAME)}
-    assert after == before
+    assert {run.info.run_id: run.data.to_dictionary() for run in home.children(NAME)} == runs
+
+    home.database.unlink()  # the journal alone restores the store
+    shutil.rmtree(home.path / "mlartifacts")
+    complete()
+    assert without_curves(home) == finished
 
 
 def without_curves(home: Home) -> Json:
@@ -75,14 +73,3 @@ def without_curves(home: Home) -> Json:
         telemetry = record["outcome"]["telemetry"]
         del telemetry["curves"], telemetry["at_s"]
     return trials
-
-
-def expect_restored_from_the_journal(home: Home, spec: Path) -> None:
-    """Delete the store: the journal alone restores it without running a trial."""
-    keys = {record["trial"]["key"] for record in home.finished(NAME)}
-    home.database.unlink()
-    shutil.rmtree(home.path / "mlartifacts")
-    done = home.run("run", spec, "--set", "search.configs=4").expect(0)
-    assert "8 complete of 8 expected" in done.out
-    home.expect_exactly_once(NAME, 8)
-    assert {record["trial"]["key"] for record in home.finished(NAME)} == keys

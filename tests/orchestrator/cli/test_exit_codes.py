@@ -14,39 +14,39 @@ from orchestrator.cli.main import main
 from orchestrator.core.errors import Refusal
 from tests.orchestrator.cli.typed_commands import Run
 
-ARGUMENTS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("run", "plan"), ("mine.yaml",)),
-    "submit": ("mine.yaml", "--address", "http://127.0.0.1:9"),
-    "logs": ("mine", "--address", "http://127.0.0.1:9"),
-    "compare": ("mine", "other"),
-    **dict.fromkeys(("stop", "report", "query"), ("mine",)),
-}
+NOBODY = "--address http://127.0.0.1:9"
 BROKEN = {
-    **dict.fromkeys(("run", "plan", "submit"), "orchestrator.spec.load"),
-    "logs": "orchestrator.cluster.jobs.Cluster",
-    **dict.fromkeys(("stop", "status"), "orchestrator.cli.jobs.sweep_home"),
-    **dict.fromkeys(("report", "query", "compare"), "orchestrator.api.read_sweep"),
-    **dict.fromkeys(("hardware", "workloads"), "orchestrator.hardware.classify"),
+    "run mine.yaml": "orchestrator.spec.load",
+    "plan mine.yaml": "orchestrator.spec.load",
+    f"submit mine.yaml {NOBODY}": "orchestrator.spec.load",
+    f"logs mine {NOBODY}": "orchestrator.cluster.jobs.Cluster",
+    "stop mine": "orchestrator.cli.jobs.sweep_home",
+    "status": "orchestrator.cli.jobs.sweep_home",
+    "report mine": "orchestrator.api.read_sweep",
+    "query mine": "orchestrator.api.read_sweep",
+    "compare mine other": "orchestrator.api.read_sweep",
+    "hardware": "orchestrator.hardware.classify",
+    "workloads": "orchestrator.hardware.classify",
     "parity": "orchestrator.diagnostics.parity.check",
     "ui": "orchestrator.cli.ui.sweep_home",
 }
 
 
-@pytest.mark.parametrize("command", sorted(main.commands))
+@pytest.mark.parametrize("command", BROKEN)
 def test_an_internal_error_of_any_command_is_exit_code_70(
     run: Run, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: object, **kwargs: object) -> None:
         raise KeyError("a\nbug")
 
+    assert {command.split()[0] for command in BROKEN} == set(main.commands)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(BROKEN[command], broken)
-    code, out, err = run(command, *ARGUMENTS.get(command, ()))
+    code, out, err = run(*command.split())
     assert (code, out) == (70, "")
     (line,) = err.splitlines()
-    assert "KeyError" in line and "report this bug" in line
     (file,) = tmp_path.glob("rnnsweep-error-*.txt")
-    assert line.endswith(str(file))
+    assert "KeyError" in line and line.endswith(str(file))
     assert "Traceback" in file.read_text()
     monkeypatch.setattr("orchestrator.cli.exit_codes.CommandGroup.invoke", broken)
     assert run("ui")[0] == 70, "also before a command begins"
@@ -56,20 +56,18 @@ def test_a_traceback_that_no_file_takes_is_printed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert internal_error(ValueError("odd"), tmp_path / "no folder" / "log") == 70
-    err = capfd.readouterr().err
-    assert "Please report this bug, with this traceback:\n" in err
-    assert err.endswith("ValueError: odd\n")
+    assert capfd.readouterr().err.endswith("ValueError: odd\n")
 
 
 @pytest.mark.parametrize(
-    ("function", "arguments"),
+    ("function", "command"),
     [
-        ("orchestrator.diagnostics.peaks.measure", ["hardware", "--measure"]),
-        ("orchestrator.diagnostics.parity.check", ["parity"]),
+        ("orchestrator.diagnostics.peaks.measure", "hardware --measure"),
+        ("orchestrator.diagnostics.parity.check", "parity"),
     ],
 )
 def test_sigterm_interrupts_a_command_only_while_it_has_trainers(
-    run: Run, monkeypatch: pytest.MonkeyPatch, function: str, arguments: list[str]
+    run: Run, monkeypatch: pytest.MonkeyPatch, function: str, command: str
 ) -> None:
     handlers: list[Any] = []
 
@@ -79,7 +77,6 @@ def test_sigterm_interrupts_a_command_only_while_it_has_trainers(
 
     monkeypatch.setattr(function, refuse)
     before = dict(os.environ), signal.getsignal(signal.SIGTERM)
-    code, _, err = run(*arguments)
-    assert (code, handlers) == (2, [signal.default_int_handler])
-    assert "enough" in err
+    code, _, err = run(*command.split())
+    assert (code, handlers) == (2, [signal.default_int_handler]) and "enough" in err
     assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before

@@ -53,15 +53,15 @@ def test_what_is_wrong_is_refused(run: Run, home: Path, command: str, words: str
 
 
 @pytest.mark.parametrize(
-    ("command", "path"),
+    ("command", "home"),
     [("run mine.yaml", "mine.yaml"), ("run mine.yaml", "/proc/none"), ("status", "mine.yaml")],
 )
 def test_what_cannot_be_a_home_is_refused(
-    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, path: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, home: str
 ) -> None:
-    monkeypatch.setenv("RNNSWEEP_HOME", path)
+    monkeypatch.setenv("RNNSWEEP_HOME", home)
     code, _, err = run(*command.split())
-    assert code == 2 and path in err and "RNNSWEEP_HOME" in err
+    assert code == 2 and home in err and "RNNSWEEP_HOME" in err
 
 
 def test_a_sweep_that_the_store_does_not_have_is_refused(run: Run, tmp_path: Path) -> None:
@@ -87,34 +87,26 @@ def test_a_tracking_server_has_its_own_ui(run: Run, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_plan_that_does_not_extend_the_existing_trials_is_refused(
+def test_a_start_that_does_not_extend_the_existing_trials_is_refused(
     run: Run, home: Path, form: str
 ) -> None:
     with Journal(SweepFolder(home, "mine").generation(1)) as journal:
         take_over(journal, None, identify(spec(), 1), spec())
-    others = [
-        "seed=4",
-        "search.sampler=qmc",
-        "settings.units=2",
-        "search.space={layers: [1, 2, 3]}",
-    ]
-    overrides = [word for other in others for word in ("--set", other)]
-    code, out, err = run("plan", "mine.yaml", *overrides, "--format", form)
-    assert code == 2
-    assert "tensorflow/portable" in out
+        with pytest.raises(Incomparable, match="seed: 0 -> 4"):
+            other = spec(overrides=["seed=4"])
+            take_over(journal, None, identify(other, 1), other)
+    others = (
+        "--set seed=4 --set search.sampler=qmc --set settings.units=2 --set search.space={a:[1]}"
+    )
+    code, out, err = run("plan", "mine.yaml", *others.split(), "--format", form)
+    assert code == 2 and "tensorflow/portable" in out
     for difference in ("seed: 0 -> 4", "search.sampler: ", "settings.units: ", "--fresh"):
         assert difference in err
     assert run("plan", "mine.yaml", "--set", "repeats=2")[0] == 0
 
 
-@pytest.mark.parametrize("stored", [True, False])
-def test_a_start_that_does_not_extend_the_existing_trials_is_refused(
-    home: Path, stored: bool
-) -> None:
-    before, now = spec(), spec(overrides=["seed=4"])
-    with Journal(SweepFolder(home, "mine").generation(1)) as journal:
-        if not stored:
-            take_over(journal, None, identify(before, 1), before)
-        manifest = opening(identify(before, 1)).manifest if stored else None
-        with pytest.raises(Incomparable, match="seed: 0 -> 4"):
-            take_over(journal, manifest, identify(now, 1), now)
+def test_a_start_that_does_not_extend_stored_trials_is_refused(home: Path) -> None:
+    manifest, other = opening(identify(spec(), 1)).manifest, spec(overrides=["seed=4"])
+    journal = Journal(SweepFolder(home, "mine").generation(1))
+    with journal, pytest.raises(Incomparable, match="seed: 0 -> 4"):
+        take_over(journal, manifest, identify(other, 1), other)

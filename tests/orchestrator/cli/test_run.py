@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -22,25 +22,28 @@ from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_records import paired
 
 PLAN = plan(classify([node("a", cpu_model="CPU [red]A[/red] :smile:")]), blocks=9, repeats=1)
-CONFIRM, BEGIN = "confirm", "begin"
+RESUME = "Resume with: rnnsweep run mine.yaml"
 
-Outcome = RunResult | BaseException
+
+class Ends(Protocol):
+    def __call__(
+        self, outcome: RunResult | BaseException, *, begun: bool = True
+    ) -> tuple[int, str, str]: ...
 
 
 @pytest.fixture
-def ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`rnnsweep run` with a sweep that ends like this after these steps: code, stdout, stderr."""
+def ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> Ends:
+    """`rnnsweep run` with a sweep that is confirmed, may begin, and ends like this."""
 
-    def ends(outcome: Outcome, *steps: str) -> tuple[int, str, str]:
+    def ends(outcome: RunResult | BaseException, *, begun: bool = True) -> tuple[int, str, str]:
         def sweep(
-            *args: Any,
+            *_: Any,
             view: Callable[[Plan], PlainLines],
             confirm: Callable[[Plan, int], None],
-            **kwargs: Any,
+            **__: Any,
         ) -> RunResult:
-            if CONFIRM in steps:
-                confirm(PLAN, 16)
-            if BEGIN in steps:
+            confirm(PLAN, 16)
+            if begun:
                 view(PLAN)
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -61,58 +64,43 @@ def ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
         Refusal("no"),
     ],
 )
-def test_what_ends_a_sweep_that_has_begun_is_exit_code_3(ends: Run, error: Exception) -> None:
-    code, out, err = ends(error, BEGIN)
-    assert (code, out) == (3, "")
-    assert f"Stopped: {error}\nResume with: rnnsweep run mine.yaml" in err
+def test_what_ends_a_sweep_that_has_begun_is_exit_code_3(ends: Ends, error: Exception) -> None:
     code, out, err = ends(error)
-    assert (code, out) == (2, "")
-    assert f"Error: {error}" in err
+    assert (code, out) == (3, "") and f"Stopped: {error}\n{RESUME}" in err
+    code, out, err = ends(error, begun=False)
+    assert (code, out) == (2, "") and f"Error: {error}" in err
 
 
-def test_an_unexpected_error_never_looks_like_failed_trials(ends: Run, home: Path) -> None:
-    code, out, err = ends(KeyError("a\nbug"), BEGIN)
+def test_an_unexpected_error_never_looks_like_failed_trials(ends: Ends, home: Path) -> None:
+    code, out, err = ends(KeyError("a\nbug"))
     assert (code, out) == (70, "")
-    line, hint = err.splitlines()
-    assert "internal error, KeyError: 'a\\nbug'" in line
-    assert "report this bug" in line
-    assert line.endswith("run.log")
-    assert hint == "Finished trials are kept. Resume with: rnnsweep run mine.yaml"
-    log = home / "sweeps" / "mine" / "run.log"
-    assert "Traceback" in log.read_text()
-    code, out, err = ends(RuntimeError("early"))
-    assert (code, out) == (70, "")
-    assert len(err.splitlines()) == 1
-    assert "RuntimeError: early" in log.read_text()
+    *_, line, hint = err.splitlines()
+    assert "internal error, KeyError: 'a\\nbug'" in line and line.endswith("run.log")
+    assert hint == f"Finished trials are kept. {RESUME}"
+    code, _, err = ends(RuntimeError("early"), begun=False)
+    assert code == 70 and RESUME not in err
+    log = (home / "sweeps" / "mine" / "run.log").read_text()
+    assert "Traceback" in log and "RuntimeError: early" in log
+    assert ends(BrokenPipeError("Ray's"))[0] == 70, "no pipe of ours"
 
 
-def test_a_broken_pipe_within_the_sweep_is_no_success(ends: Run) -> None:
-    assert ends(BrokenPipeError("Ray's"), BEGIN)[0] == 70
+def test_a_signal_before_the_first_trial(ends: Ends) -> None:
+    code, _, err = ends(Stopped(), begun=False)
+    assert code == 3 and err.endswith(f"Stopped before a trial was started. {RESUME}\n")
 
 
-def test_a_signal_before_the_first_trial(ends: Run) -> None:
-    code, _, err = ends(Stopped())
-    assert (code, err) == (
-        3,
-        "Stopped before a trial was started. Resume with: rnnsweep run mine.yaml\n",
-    )
-
-
-def test_trials_that_mlflow_refuses_do_not_hold_up_the_report_of_the_others(ends: Run) -> None:
-    code, out, err = ends(RunResult(paired(6), None, {"key": "too long"}), BEGIN)
-    assert code == 1
-    assert "tensorflow/portable+xla" in out
-    assert "Warning: 1 finished trial is safe in the journal" in err
-    assert "too long" in err
-
-
-def test_what_is_announced(ends: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_announcement_and_the_report_with_trials_that_mlflow_refuses(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example")
-    code, _, err = ends(RunResult(paired(6), None), CONFIRM)
-    assert code == 0
+    code, out, err = ends(RunResult(paired(6), None))
+    assert code == 0 and "tensorflow/portable+xla" in out
     assert "2 of 18 trials are done" in err.splitlines()
     assert "CPU [red]A[/red] :smile:" in err
     assert "trials are recorded in https://me:***@mlflow.example" in err
+    code, out, err = ends(RunResult(paired(6), None, {"key": "too long"}))
+    assert code == 1 and "tensorflow/portable+xla" in out
+    assert "Warning: 1 finished trial is safe in the journal" in err and "too long" in err
 
 
 WATCHED = """
@@ -125,18 +113,16 @@ with quiet(Path(sys.argv[1])) as console:
 from orchestrator.cli.exit_codes import show
 show("Resume\\n", err=True)
 show("the report\\n")
-Path(sys.argv[2]).touch()
 raise SystemExit(1)
 """
 
 
 def test_messages_that_nobody_reads_any_more_are_dropped(tmp_path: Path) -> None:
-    log, end = tmp_path / "log", tmp_path / "end"
-    command = [sys.executable, "-c", WATCHED, str(log), str(end)]
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", WATCHED, str(log)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as ran:
         assert ran.stdout is not None
         assert ran.stdout.readline() == b"0\n"
         ran.stdout.close()
         assert ran.wait(60) == 1
-    assert end.exists()
-    assert log.read_text() == ""
+    assert log.read_text() == "", "no traceback"

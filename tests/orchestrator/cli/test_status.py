@@ -27,36 +27,29 @@ from orchestrator.storage.journal import (
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
 
 
-def started(home: Path, name: str, *, blocks: int = 2) -> Path:
+def started(home: Path, name: str) -> Path:
     """A sweep of which one arm and the third block were dropped; its journal's path."""
     with Journal(SweepFolder(home, name).generation(1)) as journal:
         journal.append(SweepOpened(IDENTITY, {}))
         for block in range(3):
+            journal.append(BlockSuggested(block, finished(block).trial.config, 0.0))
             for done in (finished(block), failed(block, XLA), finished(block, repeat=1)):
-                if done.trial.arm == PORTABLE and done.trial.repeat == 0:
-                    journal.append(BlockSuggested(block, done.trial.config, 0.0))
                 journal.append(TrialFinished(done))
-        journal.append(SessionStarted(0.0, 1, "here", "0", blocks, 1, [PORTABLE]))
+        journal.append(SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
         journal.append(SessionEnded(1.0, "complete"))
         return journal.path
 
 
-def test_only_trials_of_the_latest_plan_count(tmp_path: Path) -> None:
-    started(tmp_path, "quickstart")
-    text = describe_sweeps(tmp_path, None)
-    assert "2 of 2 trials ended (2 complete), 2 of 2 blocks suggested" in text
-    assert "failed" not in text
-
-
 def test_a_stray_file_and_a_corrupt_journal_hide_nothing(tmp_path: Path) -> None:
+    """Only trials of the latest plan count."""
     started(tmp_path, "good")
     corrupt = started(tmp_path, "corrupt")
     corrupt.write_bytes(b"nonsense\n" + corrupt.read_bytes())
     (tmp_path / "sweeps" / ".DS_Store").touch()
     text = describe_sweeps(tmp_path, None)
-    assert "2 of 2 trials ended" in text
+    assert "2 of 2 trials ended (2 complete), 2 of 2 blocks suggested" in text
     assert f"corrupt: cannot be read: {corrupt}, line 1" in text
-    assert "DS_Store" not in text
+    assert "failed" not in text and "DS_Store" not in text
     with pytest.raises(JournalError, match="line 1"):
         describe_sweeps(tmp_path, "corrupt")
 
@@ -101,10 +94,6 @@ def driver(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_the_driver_is_stopped(tmp_path: Path, driver: subprocess.Popen[str]) -> None:
     stop(tmp_path, "mine")
     assert driver.wait(10) == 3
-    assert lock.holder(SweepFolder(tmp_path, "mine").path) is None
-
-
-def test_a_sweep_that_does_not_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="'mine' is not running in"):
         stop(tmp_path, "mine")
 

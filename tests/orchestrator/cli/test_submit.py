@@ -18,8 +18,6 @@ from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.cluster.fake_job_server import TOKEN, JobServer, serving
 from tests.orchestrator.sample_specs import spec_text
 
-SPEC = spec_text()
-STORE = "http://mlflow.example:5000"
 FAILED = {"status": "FAILED", "end_time": 1_700_000_100_000}
 
 
@@ -38,59 +36,40 @@ def there(run: Run, server: JobServer, monkeypatch: pytest.MonkeyPatch) -> Run:
     return lambda *arguments: run(*arguments, "--address", server.address)
 
 
-def test_the_sweep_goes_as_a_job_with_its_code(
+def test_the_sweep_goes_as_a_job_with_its_code_prices_and_credentials(
     server: JobServer, there: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", STORE)
+    text = f"{spec_text()}prices: bills.yaml\n"
+    Path("mine.yaml").write_text(text)
+    price = "{hardware: cpu, usd_per_hour: 0.5, source: it's a bill, date: 2026-11-21}"
+    Path("bills.yaml").write_text(f"prices:\n- {price}\n")
+    store = "http://me:hush@mlflow.example:5000"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "hush")
     code, out, err = there("submit", "mine.yaml", "--set", "settings.epochs=2", "--detach")
     assert (code, out) == (0, "")
-    assert "rnnsweep-mine-1" in err
-    assert f"rnnsweep stop mine --address {server.address}" in err
+    assert "hush" not in err and "Ray writes it into its logs" in err  # its user decides
+    assert "rnnsweep-mine-1" in err and f"rnnsweep stop mine --address {server.address}" in err
     job = server.jobs["rnnsweep-mine-1"]
+    assert "hush" not in job["entrypoint"]
     words = shlex.split(job["entrypoint"])
     assert words[:6] == ["exec", "python", "-m", "orchestrator", "run", "sweep.yaml"]
     assert words[6:8] == ["--address", "auto"]
-    assert words[words.index("--set") + 1] == "settings.epochs=2"
-    assert words[words.index("--resume-command") + 1].startswith(
-        "rnnsweep submit mine.yaml --address http"
-    )
-    environ = job["runtime_env"]["env_vars"]
-    assert environ["RNNSWEEP_HOME"] == "~/rnnsweep-data"
-    assert environ["MLFLOW_TRACKING_URI"] == STORE
-    assert int(environ["RAY_JOB_STOP_WAIT_TIME_S"]) > 50  # what a stopped sweep may take
-    assert {"sweep.yaml", "orchestrator/__main__.py", "workloads/__main__.py"} <= set(
-        server.files()
-    )
-
-
-def test_prices_travel_though_their_file_does_not(
-    server: JobServer, there: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.yaml").write_text(f"{SPEC}prices: bills.yaml\n")
-    price = "{hardware: cpu, usd_per_hour: 0.5, source: it's a bill, date: 2026-11-21}"
-    (tmp_path / "bills.yaml").write_text(f"prices:\n- {price}\n")
-    assert there("submit", "mine.yaml", "--detach")[0] == 0
-    words = shlex.split(server.jobs["rnnsweep-mine-1"]["entrypoint"])
+    resume = words[words.index("--resume-command") + 1]
+    assert resume.startswith("rnnsweep submit mine.yaml --address http")
     overrides = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
-    sent = parse(f"{SPEC}prices: bills.yaml\n", source="sweep.yaml", overrides=overrides)
-    assert sent.prices == load(tmp_path / "mine.yaml").prices
-    assert sent.prices[0].source == "it's a bill"
-
-
-def test_credentials_travel_and_are_not_printed(
-    server: JobServer, there: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:hush@mlflow.example:5000")
-    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "hush")
-    server.next = [{"status": "SUCCEEDED"}]
-    code, out, err = there("submit", "mine.yaml")
-    assert code == 0
-    assert "hush" not in out + err
-    assert "Ray writes it into its logs" in err, "its user decides whether it may be there"
-    job = server.jobs["rnnsweep-mine-1"]
-    assert job["runtime_env"]["env_vars"]["MLFLOW_TRACKING_PASSWORD"] == "hush"
-    assert "hush" not in job["entrypoint"]
+    sent = parse(text, source="sweep.yaml", overrides=overrides)  # without the file of prices
+    assert sent == load(Path("mine.yaml"), ["settings.epochs=2"])
+    environ = job["runtime_env"]["env_vars"]
+    expected = {
+        "RNNSWEEP_HOME": "~/rnnsweep-data",
+        "MLFLOW_TRACKING_URI": store,
+        "MLFLOW_TRACKING_PASSWORD": "hush",
+    }
+    assert environ.items() >= expected.items()
+    assert int(environ["RAY_JOB_STOP_WAIT_TIME_S"]) > 50  # what a stopped sweep may take
+    files = {"sweep.yaml", "orchestrator/__main__.py", "workloads/__main__.py"}
+    assert files <= set(server.files())
 
 
 @pytest.mark.parametrize(
@@ -137,80 +116,54 @@ def test_a_cluster_out_of_reach_is_waited_for_and_reported_once(
     assert err.count("Retrying for 10 minutes") == 1
 
 
-def test_what_runs_already_is_followed(server: JobServer, there: Run) -> None:
+def test_one_sweep_of_a_name_runs_at_a_time(server: JobServer, there: Run) -> None:
     there("submit", "mine.yaml", "--detach")
     server.logs["rnnsweep-mine-1"] = "running\n"
+    code, _, err = there("submit", "mine.yaml", "--set", "repeats=2")
+    assert code == 2 and "with another spec" in err and "rnnsweep stop mine" in err
     server.next = [{"status": "SUCCEEDED"}]
     code, out, err = there("submit", "mine.yaml")
-    assert (code, out) == (0, "running\n")
-    assert "running there already" in err
-    assert list(server.jobs) == ["rnnsweep-mine-1"]
-
-
-def test_another_sweep_of_the_name_is_refused_while_one_runs(server: JobServer, there: Run) -> None:
-    server.add("mine")
-    code, _, err = there("submit", "mine.yaml")
-    assert code == 2
-    assert "with another spec" in err and "rnnsweep stop mine" in err
-    assert list(server.jobs) == ["rnnsweep-mine-1"]
-
-
-def test_a_sweep_that_has_ended_is_submitted_once_more(server: JobServer, there: Run) -> None:
-    server.add("mine", 1, status="STOPPED")
-    server.add("mine", 9, status="SUCCEEDED")
+    assert (code, out) == (0, "running\n") and "running there already" in err
+    server.add("mine", 9, status="STOPPED")
     server.add("other", 11)
     assert there("submit", "mine.yaml", "--detach")[0] == 0
-    assert "rnnsweep-mine-10" in server.jobs
+    assert set(server.jobs) == {
+        f"rnnsweep-{name}" for name in ("mine-1", "mine-9", "mine-10", "other-11")
+    }
 
 
-def test_status_shows_the_progress_of_a_sweep(server: JobServer, there: Run) -> None:
+def test_the_sweeps_of_a_cluster_are_shown_and_stopped(server: JobServer, there: Run) -> None:
     server.logs[server.add("mine")] = "1/3  block 0\n2/3  block 1\n"
     server.add("other", status="STOPPED", end_time=1_700_000_100_000)
     server.jobs["raysubmit_x"] = {**server.jobs["rnnsweep-mine-1"], "submission_id": "raysubmit_x"}
     code, out, _ = there("status")
-    assert code == 0
     mine, log, other = out.splitlines()
-    assert mine.startswith("mine: running (rnnsweep-mine-1)")
+    assert code == 0 and mine.startswith("mine: running (rnnsweep-mine-1)")
     assert log.strip() == "2/3  block 1"
     assert other.startswith("other: stopped, can be resumed")
     code, _, err = there("status", "nobody")
     assert code == 2 and "mine, other" in err
-
-
-def test_stop_waits_for_the_end(server: JobServer, there: Run) -> None:
-    server.add("mine")
+    assert there("logs", "mine")[:2] == (0, "1/3  block 0\n2/3  block 1\n")
     code, _, err = there("stop", "mine")
     assert code == 0 and "stopped, can be resumed" in err
     code, _, err = there("stop", "mine")
     assert code == 2 and "is not running" in err
 
 
-def test_logs_are_printed(server: JobServer, there: Run) -> None:
-    server.logs[server.add("mine")] = "one\ntwo\n"
-    assert there("logs", "mine")[:2] == (0, "one\ntwo\n")
-    server.next = [{**FAILED, "driver_exit_code": 1}]
-    assert there("logs", "mine", "--follow")[:2] == (1, "one\ntwo\n")
-
-
 @pytest.mark.parametrize("token", [None, "b" * 64])
 def test_a_missing_or_wrong_token_is_reported(
     server: JobServer, tmp_path: Path, token: str | None
 ) -> None:
+    """The command has a process of its own: Ray reads its configuration but once."""
     server.token = TOKEN
     if token is not None:
         (tmp_path / ".ray").mkdir()
         (tmp_path / ".ray" / "auth_token").write_text(token)
-    done = ask(server.address, tmp_path)
+    command = [sys.executable, "-m", "orchestrator", "status", "--address", server.address]
+    environ = {"HOME": str(tmp_path)}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "auth_token" in done.stderr and "Traceback" not in done.stderr
-
-
-def ask(address: str, home: Path) -> subprocess.CompletedProcess[str]:
-    """`rnnsweep status` in a process of its own: Ray reads its configuration but once."""
-    command = [sys.executable, "-m", "orchestrator", "status", "--address", address]
-    return subprocess.run(
-        command, env={"HOME": str(home)}, capture_output=True, text=True, check=False, timeout=60
-    )
 
 
 @pytest.mark.parametrize(

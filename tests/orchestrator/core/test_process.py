@@ -48,21 +48,10 @@ def test_the_first_signal_asks_and_the_second_ends_at_once() -> None:
     assert "asked" not in calls
 
 
-@pytest.mark.parametrize(
-    ("text", "last"),
-    [
-        ("ray::probe()\n  Traceback:\n\n    main()\nKeyError: 'a'\n", "KeyError: 'a'"),
-        ("Request failed:\nNo module named 'ray'\n.\n", "No module named 'ray'"),
-        (r"expected 'a\nb'", r"expected 'a\nb'"),
-        (" \n\n", "OSError"),
-        ("...", "OSError"),
-    ],
-)
-def test_the_last_line_is_the_last_with_a_word(text: str, last: str) -> None:
-    assert last_line(OSError(text)) == last
-
-
-def test_lines_of_an_error_are_joined() -> None:
+def test_an_error_is_quoted_in_one_line_and_its_last_line_is_the_last_with_a_word() -> None:
+    assert last_line(OSError("ray::probe()\n  main()\nKeyError: 'a'\n.\n")) == "KeyError: 'a'"
+    assert last_line(OSError(r"expected 'a\nb'")) == r"expected 'a\nb'"
+    assert last_line(OSError("...\n\n")) == "OSError"
     assert last_line(OSError(r'{"msg": "main()\nKeyError: 1\n"}'), escaped=True) == "KeyError: 1"
     error = RuntimeError("Version mismatch:\n    Ray: 2.60.0\n\n    Python: 3.12.4\n")
     assert one_line(error, between="; ") == "Version mismatch:; Ray: 2.60.0; Python: 3.12.4"

@@ -35,10 +35,9 @@ def test_each_column_is_in_the_run_the_csv_and_the_sheet() -> None:
         for column in columns:
             assert (column.name in stored) == (column.get(finished()) is not None)
     assert HEADER[:-1] == tuple(column.flat_name for column in COLUMNS)
-    names = trial_table([sweep([trial(PORTABLE, 0)], (PORTABLE,))]).column_names
-    assert [name for name in names if name in {column.name for column in COLUMNS}] == [
-        column.name for column in COLUMNS
-    ]
+    sheet = trial_table([sweep([trial(PORTABLE, 0)], (PORTABLE,))]).column_names
+    names = [column.name for column in COLUMNS]
+    assert [name for name in sheet if name in names] == names
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)

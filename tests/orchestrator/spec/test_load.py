@@ -81,25 +81,18 @@ def test_any_value_at_any_key_ends_in_a_message_or_a_spec(key: str, value: str) 
 
 
 def test_all_problems_of_a_round_are_reported_together_in_the_order_of_the_file() -> None:
-    values = {1: "name: no", 8: "  sampler: tpx", 12: "    layers: {low: 5, high: 2}",
-              15: "    val_accuracy: up", 20: "    - cudnn", 22: "repeats: 0",
-              23: "limits: {attempts: few}"}  # fmt: skip
+    values = {1: "name: no", 2: "worklod: image_rows", 8: "  sampler: tpx",
+              12: "    layers: {low: 5, high: 2}", 15: "    val_accuracy: up", 20: "    - cudnn",
+              22: "repeats: 0", 23: "limits: {attempts: few}"}  # fmt: skip
     together = {6: "  epochs: 0", 11: "    unit: [1, 2]"}
     problems = refused(written(together | values))
     assert [problem.place for problem in problems] == [f"x.yaml:{line}" for line in values]
-    assert str(problems[2]) == (
+    assert (problems[1].key, problems[1].hint) == ("worklod", "did you mean 'workload'?")
+    assert str(problems[3]) == (
         "x.yaml:12: search.space.layers.low: expected low at most high (2); received 5"
     )
     second = [problem.place for problem in refused(written(together))]
     assert second == ["x.yaml:6", "x.yaml:11"]
-
-
-def test_a_misspelt_key_does_not_hide_other_problems() -> None:
-    problems = refused(written({2: "worklod: image_rows", 22: "repeats: 0"}))
-    assert [(one.key, one.hint) for one in problems] == [
-        ("worklod", "did you mean 'workload'?"),
-        ("repeats", ""),
-    ]
 
 
 def test_a_users_own_workload_takes_any_settings_data_metrics_and_implementations() -> None:
@@ -112,19 +105,17 @@ def test_a_users_own_workload_takes_any_settings_data_metrics_and_implementation
 
 
 @pytest.mark.parametrize(
-    ("objectives", "overrides"),
+    ("names", "override"),
     [
-        ("{setup_s: minimize, queue_s: minimize, peak_rss_mib: minimize}", ()),
-        ("{time_to_accuracy_s: minimize}", ("settings.target_accuracy=0.9",)),
-        ("{step_ms: minimize, cost_usd: minimize}", ("measure=timing", PRICES)),
-        ("{val_accuracy: maximize}", (MIXED,)),
+        (("setup_s", "queue_s", "peak_rss_mib"), "seed=1"),
+        (("time_to_accuracy_s",), "settings.target_accuracy=0.9"),
+        (("step_ms", "cost_usd"), "measure=timing"),
+        (("val_accuracy",), MIXED),
     ],
 )
-def test_an_objective_may_be_any_metric_of_a_trial(
-    objectives: str, overrides: tuple[str, ...]
-) -> None:
-    spec = read(precise(), f"search.objectives={objectives}", *overrides)
-    assert set(spec.search.objectives) == set(yaml.safe_load(objectives))
+def test_an_objective_may_be_any_metric_of_a_trial(names: tuple[str, ...], override: str) -> None:
+    text = precise(objectives=dict.fromkeys(names, "minimize"))
+    assert tuple(read(text, PRICES, override).search.objectives) == names
 
 
 def test_a_grid_needs_neither_configs_nor_objectives_and_takes_only_its_size() -> None:
@@ -136,19 +127,23 @@ def test_a_grid_needs_neither_configs_nor_objectives_and_takes_only_its_size() -
 
 
 def test_arms_have_one_spelling() -> None:
-    arm = "tensorflow/portable+xla+unroll"
-    objectives = f"{{step_ms: {{direction: minimize, over: {arm} on gpu}}, "
-    objectives += "val_loss: {direction: minimize, over: '* on  *H200*'}, "
-    objectives += (
-        "loss: {direction: minimize, over: gpu}, accuracy: {direction: maximize, over: min}}"
-    )
+    arm, spelt = "tensorflow/portable+xla+unroll", "tensorflow/portable+unroll+xla"
+    overs = {
+        f"{arm} on gpu": f"{spelt} on gpu",
+        "* on  *H200*": "* on *H200*",
+        "gpu": "* on gpu",
+        "min": "min",
+    }
+    names = ("step_ms", "val_loss", "loss", "accuracy")
+    objectives = {
+        name: {"direction": "minimize", "over": over}
+        for name, over in zip(names, overs, strict=True)
+    }
     text = written({20: f"    - {arm}", 23: f"baseline: {arm} on NVIDIA H200"})
-    spec = read(text, f"search.objectives={objectives}")
-    sorted_arm = "tensorflow/portable+unroll+xla"
-    assert spec.arms.implementations[1] == sorted_arm
-    overs = [objective.over for objective in spec.search.objectives.values()]
-    assert overs == [f"{sorted_arm} on gpu", "* on *H200*", "* on gpu", "min"]
-    assert spec.baseline == f"{sorted_arm} on NVIDIA H200"
+    spec = read(text, f"search.objectives={json.dumps(objectives)}")
+    assert spec.arms.implementations[1] == spelt
+    assert [one.over for one in spec.search.objectives.values()] == list(overs.values())
+    assert spec.baseline == f"{spelt} on NVIDIA H200"
 
 
 OWN_USE = """  hardware:
@@ -193,12 +188,6 @@ def test_everything_but_the_list_and_the_number_makes_another_search() -> None:
     assert precision.comparable_search() == read(precise()).comparable_search()
 
 
-def test_the_sweeps_measure_is_that_of_entries_without_their_own() -> None:
-    timed = read(precise(), "measure=timing", "arms.hardware=[gpu, {class: cpu, measure: full}]")
-    assert [entry.usage.measure for entry in timed.hardware] == ["timing", "full"]
-    assert [str(entry) for entry in read(precise(), MIXED).hardware] == ["gpu", "cpu [timing]"]
-
-
 @pytest.mark.parametrize("measure", ["measure=timing", "measure={mode: timing}"])
 def test_an_override_inside_of_a_short_form_keeps_the_meaning_of_the_word(measure: str) -> None:
     spec = read(precise(), measure, "measure.slices=[8, 20]", "blocks.at_most=9")
@@ -208,15 +197,16 @@ def test_an_override_inside_of_a_short_form_keeps_the_meaning_of_the_word(measur
     assert quiet == DisturbanceLimits(canary=2.0)
 
 
-def test_the_report_criteria_of_a_sweep() -> None:
+def test_what_other_rooms_read_of_a_sweep() -> None:
+    """The measure of each entry, the criteria of its report, and its number of blocks."""
+    timed = read(precise(), "measure=timing", "arms.hardware=[gpu, {class: cpu, measure: full}]")
+    assert [entry.usage.measure for entry in timed.hardware] == ["timing", "full"]
+    assert [str(entry) for entry in read(precise(), MIXED).hardware] == ["gpu", "cpu [timing]"]
     spec = read(precise(published=[PUBLISHED], baseline="tensorflow/portable"), "margins.speed=0.1")
     row = PublishedRow(**{**PUBLISHED, "metrics": {**PUBLISHED["metrics"], "slices": 3.0}})
     criteria = ReportCriteria("tensorflow/portable", Margins(0.1), AutoBlocks(), (row,))
     assert spec.criteria() == criteria
-
-
-def test_blocks_come_until_the_space_is_used_up() -> None:
-    assert read(precise()).most_blocks == 57
+    assert read(precise()).most_blocks == 57, "the space is used up"
     assert read(precise(), "search.space.units={low: 1, high: 500}").most_blocks == 60
     assert read(precise(), "blocks=null", "search.configs=3").most_blocks == 3
 
@@ -236,10 +226,6 @@ def test_a_spec_survives_copies_the_journal_and_the_store(text: str) -> None:
     dumped = spec.model_dump(mode="json", exclude_unset=True)
     assert read(yaml.safe_dump(dumped)) == spec
     assert dumped["arms"].get("hardware", ["cpu"])[0] in ("cpu", "gpu")
-
-
-def test_a_spec_error_travels_between_processes() -> None:
-    with pytest.raises(SpecError) as caught:
-        read("name: 3")
-    restored = pickle.loads(pickle.dumps(caught.value))
-    assert (str(restored), restored.problems) == (str(caught.value), caught.value.problems)
+    error = SpecError("x.yaml", refused("name: 3"))
+    restored = pickle.loads(pickle.dumps(error))
+    assert (str(restored), restored.problems) == (str(error), error.problems)

@@ -16,14 +16,11 @@ from tests.orchestrator.spec.spec_lines import read, refused, written
     ("text", "place", "expected", "received"),
     [
         ("", "x.yaml:1", "a mapping", "an empty file"),
-        ("# only a comment\n", "x.yaml:1", "a mapping", "an empty file"),
-        ("- a\n- b\n", "x.yaml:1", "a mapping", "(a list)"),
         ("just words\n", "x.yaml:1", "a mapping", "'just words'"),
         ("name: [a\nworkload: b\n", "x.yaml:2:9", "valid YAML", "expected ',' or ']'"),
         ("name: 'open\n", "x.yaml:2:1", "valid YAML", "found unexpected end of stream"),
         ("name: a: b\n", "x.yaml:1:8", "valid YAML", "mapping values are not allowed"),
         ("search:\n\tsampler: tpe\n", "x.yaml:2:1", "spaces", "a tab"),
-        ("name: *nobody\n", "x.yaml:1:7", "valid YAML", "found undefined alias"),
         ("name: a\n---\nname: b\n", "x.yaml:2:1", "valid YAML", "found another document"),
         ("name: a\nseed: \x00\n", "x.yaml:2", "printable text", "U+0000"),
         ("a: " + "[" * 5000, "x.yaml:1", "at most 32 levels", "more"),
@@ -53,16 +50,12 @@ def test_an_alias_bomb_is_refused_before_it_grows() -> None:
     ("line", "key", "expected", "received"),
     [
         ("seed: 1\nseed: 2", "seed", "each key once", "'seed' (text) again (first on line 23)"),
-        ("yes: 1", "yes", "text as a key", "true"),
         ("7: 1", "7", "text as a key", "7"),
         ("? [a, b]\n: 1", "?", "text as a key", "(a list)"),
         ("seed: !!python/object:os.system {}", "seed", "a whole number", "(a mapping)"),
         ("seed: !!python/name:os.system x", "seed", "a plain value", "python/name"),
-        ("seed: !!int many", "seed", "a plain value", "'many' tagged !!int"),
         ("seed: !!bool maybe", "seed", "a plain value", "'maybe' tagged !!bool"),
         (r'baseline: "\ud800"', "baseline", "a plain value", r"\ud800"),
-        ("!!str [a]: 1", "?", "text as a key", "(a list)"),
-        (r'"\ud800": 1', r"'\ud800'", "a plain value", r"'\ud800'"),
         ("<<: 3", "<<", "a mapping to merge", "3"),
     ],
 )
@@ -91,9 +84,6 @@ def test_scalars_are_read_as_yaml_1_2_with_booleans_of_1_1() -> None:
     assert [type(value) for value in data["a"]] == [type(value) for value in expected]
 
 
-# -- files ---------------------------------------------------------------------------------------
-
-
 def refused_file(path: pathlib.Path) -> Problem:
     with pytest.raises(SpecError) as caught:
         load(path)
@@ -101,32 +91,23 @@ def refused_file(path: pathlib.Path) -> Problem:
     return problem
 
 
-def test_what_is_no_file_is_reported(tmp_path: pathlib.Path) -> None:
+def test_what_is_no_file_of_text_is_reported(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "quickstart.yaml"
-    path.write_text("")
+    path.write_bytes(b"\xef\xbb\xbf" + written({}).replace("\n", "\r\n").encode())
+    assert load(path).name == "quick", "a byte order mark and Windows lines are fine"
     missing = refused_file(tmp_path / "quikstart.yaml")
     assert (missing.place, missing.received) == (str(tmp_path / "quikstart.yaml"), "no such file")
     assert missing.hint == f"did you mean {path}?"
     assert refused_file(tmp_path / "prices.yaml").hint == ""
     assert refused_file(tmp_path).received == "is a directory"
     assert refused_file(path / "b.yaml").received == "not a directory"
-    assert refused_file(path).received == "an empty file"
     assert "null byte" in refused_file(pathlib.Path("a\0b.yaml")).received
-
-
-def test_files_in_other_encodings_and_huge_ones_are_refused(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_bytes(b"\xef\xbb\xbf" + written({}).replace("\n", "\r\n").encode())
-    assert load(path).name == "quick", "a byte order mark and Windows lines are fine"
     path.write_bytes("name: a\n# für\n".encode("latin-1"))
     problem = refused_file(path)
     assert (problem.place, problem.received) == (f"{path}:2", "the byte 0xfc")
     with path.open("wb") as file:
         file.truncate(2**40)
     assert "at most 1,000,000 characters" in refused_file(path).expected
-
-
-# -- overrides -----------------------------------------------------------------------------------
 
 
 def test_overrides_replace_add_and_are_typed_as_yaml() -> None:
@@ -151,14 +132,10 @@ def test_overrides_replace_add_and_are_typed_as_yaml() -> None:
     [
         ("settings.epochs=two", "settings.epochs", "a whole number", "'two'", ""),
         ("settings.epochs", "", "KEY=VALUE", "'settings.epochs'", ""),
-        ("=3", "", "KEY=VALUE", "'=3'", ""),
         ("settings..epochs=3", "", "KEY=VALUE", "'settings..epochs=3'", ""),
-        ("setings.epochs=3", "setings", "one of name", "'setings'", "'settings'"),
-        ("settings.epoch=3", "settings.epoch", "a setting of", "'epoch'", "'epochs'"),
         ("search.space.units.hihg=3", "search.space.units.hihg", "high", "'hihg'", "'high'"),
         ("search.space.units.high=99999", "search.space.units.high", "at most 16384", "99999", ""),
         ("search.space.batch_size.high=3", "search.space.batch_size.high", "a mapping at", "[32, 64]", "--set search.space.batch_size="),
-        ("repeats=", "repeats", "a whole number", "nothing", ""),
         ("repeats=[1", "repeats", "valid YAML", "expected ',' or ']'", ""),
         ("settings={epochs: 1, epochs: 2}", "settings.epochs", "each key once", "'epochs'", ""),
         ("arms.implementations=[tensorflow/portable, tensorflow/cudn]", "arms.implementations[1]", "a kernel among", "'cudnn'", ""),
@@ -183,7 +160,6 @@ def test_a_wrong_override_is_reported_as_it_was_typed(
     [
         (None, "nothing"),
         (True, "true"),
-        (3, "3"),
         ("a b", "'a b' (text)"),
         ("\x1b[31m", "'\\x1b[31m' (text)"),
         ([1, "a", None], "[1, 'a', nothing] (a list)"),
