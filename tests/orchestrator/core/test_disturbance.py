@@ -12,8 +12,9 @@ from orchestrator.core.disturbance import (
     detect_disturbance,
     disturbance_text,
 )
-from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry, Trial
+from orchestrator.core.trial import FinishedTrial, Telemetry
 from tests.orchestrator.sample_hardware import on_cpu
+from tests.orchestrator.sample_records import trial
 
 LIMITS = DisturbanceLimits()
 
@@ -21,9 +22,8 @@ LIMITS = DisturbanceLimits()
 def finished(
     canary_ms: float | None, node: str = "one", implementation: str = "torch/fused"
 ) -> FinishedTrial:
-    trial = Trial("key", 0, {}, Arm(implementation, on_cpu()), 0, 1)
-    metrics = {} if canary_ms is None else {"canary_ms": canary_ms}
-    return FinishedTrial(trial, Outcome("complete", 0.0, 1.0, node=node, metrics=metrics))
+    arm = Arm(implementation, on_cpu())
+    return trial(arm, 0, node=node, metrics={"canary_ms": canary_ms})
 
 
 def test_every_cause_has_its_figure() -> None:

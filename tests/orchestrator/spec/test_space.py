@@ -81,17 +81,6 @@ def test_a_grid_holds_every_config_once_and_honours_conditions(space: dict[str, 
             assert example(made.space, {**on, name: one.probes[-1]}) in grid
 
 
-@given(st.one_of(choices(), finite_ranges()))
-def test_a_finite_parameter_contains_its_values_and_counts_them(data: dict[str, Any]) -> None:
-    one = dimension(data)
-    some = one.grid_values()
-    assert some is not None and len(some) == one.count
-    assert all(one.contains(value) for value in (*some, *one.probes))
-    if isinstance(one, Range):
-        assert (some[0], some[-1]) == (one.low, one.high)
-        assert {type(value) for value in some} == {type(one.low)}
-
-
 @given(finite_spaces())
 def test_a_space_written_as_yaml_comes_back(space: dict[str, Any]) -> None:
     text = spec_text(OWN, sampler="grid", configs=None, space=space)
