@@ -1,12 +1,10 @@
-"""A workload whose arms behave as their kernel is named, such as `python/hangs`."""
+"""A workload whose arms behave as their kernel is named, such as `python/waits`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.workloads.examples import hostile
 from workloads.context import Context
 
 
@@ -15,7 +13,8 @@ def by_kernel(trial: Context) -> dict[str, float]:
 
     `waits` and `flaky` check for the file of `settings: {gate: PATH}`.
     """
-    return _BEHAVIOURS.get(trial.implementation.kernel, _trains)(trial)
+    behaviours = {"waits": _waits, "flaky": _flaky}
+    return behaviours.get(trial.implementation.kernel, _trains)(trial)
 
 
 def _trains(trial: Context) -> dict[str, float]:
@@ -43,22 +42,3 @@ def _flaky(trial: Context) -> dict[str, float]:
         print("did not find the gate")
         raise RuntimeError("the gate is shut")
     return _trains(trial)
-
-
-def _picky(trial: Context) -> dict[str, float]:
-    """Raise if the config is large."""
-    if int(trial.settings["units"]) > 40:
-        raise ValueError("too large for me")
-    return _trains(trial)
-
-
-_BEHAVIOURS: dict[str, Callable[[Context], dict[str, float]]] = {
-    "waits": _waits,
-    "flaky": _flaky,
-    "picky": _picky,
-    "raises": hostile.raises,
-    "segfaults": hostile.segfaults,
-    "hangs": hostile.sleeps_deaf,
-    "nan": hostile.nan_epoch,
-    "eats": hostile.eats_memory,
-}

@@ -21,6 +21,9 @@ def test_failed_trials_are_retried_arms_join_and_a_fresh_generation_keeps_all(
     assert "2 complete of 4 expected; 2 failed" in joining.run("run", spec).expect(1).out
     joining.expect_exactly_once(NAME, 4)
     before = {run.data.tags["trial_key"]: run for run in joining.children(NAME)}
+    failed = next(run for run in before.values() if run.data.tags["outcome"] == "failed")
+    assert failed.data.tags["failure"].startswith("error: ")
+    assert "did not find the gate" in joining.artifact(failed, "trainer_output.txt")
     journal = joining.journal(NAME)
     joining.run("run", spec).expect(1)
     assert joining.journal(NAME) == journal, "failed trials stay failed"

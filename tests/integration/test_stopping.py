@@ -1,10 +1,12 @@
-"""Ctrl-C and SIGTERM: exit code 3, no process remains, and the same command resumes."""
+"""Ctrl-C, SIGTERM, a lost head and lost workers: no process remains, and a sweep resumes."""
 
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.integration.sweeping import Command, Home, cluster, kill_whole, wait_for
@@ -86,3 +88,35 @@ def test_a_lost_head_stops_the_sweep_and_the_next_start_finishes_it(
         home.run("run", spec, "--address", address).expect(0)
     home.expect_exactly_once(NAME, 4)
     assert home.finished(NAME)[: len(ended)] == ended
+
+
+@pytest.mark.full
+def test_a_killed_actor_costs_an_attempt_and_too_many_fail_the_trial(home: Home) -> None:
+    spec = home.spec("robbed", implementations=["python/waits"], limits={"attempts": 2})
+    with home.running("run", spec) as command:
+        for _ in range(3):
+            kill_the_actor_of_a_trial(home)
+        home.gate.touch()
+        done = command.done().expect(1)
+    assert done.err.count("attempt 1 was lost with its worker; retrying") == 2
+    outcomes = {record["trial"]["block"]: record["outcome"] for record in home.finished("robbed")}
+    assert outcomes[0]["failure"]["reason"] == "lost"
+    assert (outcomes[1]["status"], outcomes[1]["attempt"]) == ("complete", 2)
+    home.expect_exactly_once("robbed", 2)
+
+
+def kill_the_actor_of_a_trial(home: Home) -> None:
+    """Kill the Ray worker whose trainer waits, and wait until both are gone."""
+    home.waiting.unlink(missing_ok=True)
+    wait_for(home.waiting.exists, 60)
+    (trainer,) = (process for process in home.processes() if is_trainer(process))
+    actor = trainer.parent()
+    assert actor is not None and actor.cmdline()[0].startswith("ray::")
+    actor.send_signal(signal.SIGKILL)
+    wait_for(lambda: not trainer.is_running(), 10)
+    home.waiting.unlink(missing_ok=True)
+
+
+def is_trainer(process: psutil.Process) -> bool:
+    command = process.cmdline()
+    return "-m" in command and "workloads" in command and Path(command[0]).stem != "ray"
