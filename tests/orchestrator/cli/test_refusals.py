@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.options import set_words
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal
 from orchestrator.storage.resume import Incomparable, identify, take_over
@@ -53,15 +54,15 @@ def test_what_is_wrong_is_refused(run: Run, home: Path, command: str, words: str
 
 
 @pytest.mark.parametrize(
-    ("command", "home"),
+    ("command", "path"),
     [("run mine.yaml", "mine.yaml"), ("run mine.yaml", "/proc/none"), ("status", "mine.yaml")],
 )
 def test_what_cannot_be_a_home_is_refused(
-    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, home: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, path: str
 ) -> None:
-    monkeypatch.setenv("RNNSWEEP_HOME", home)
+    monkeypatch.setenv("RNNSWEEP_HOME", path)
     code, _, err = run(*command.split())
-    assert code == 2 and home in err and "RNNSWEEP_HOME" in err
+    assert code == 2 and path in err and "RNNSWEEP_HOME" in err
 
 
 def test_a_sweep_that_the_store_does_not_have_is_refused(run: Run, tmp_path: Path) -> None:
@@ -95,10 +96,9 @@ def test_a_start_that_does_not_extend_the_existing_trials_is_refused(
         with pytest.raises(Incomparable, match="seed: 0 -> 4"):
             other = spec(overrides=["seed=4"])
             take_over(journal, None, identify(other, 1), other)
-    others = (
-        "--set seed=4 --set search.sampler=qmc --set settings.units=2 --set search.space={a:[1]}"
-    )
-    code, out, err = run("plan", "mine.yaml", *others.split(), "--format", form)
+    others = ["seed=4", "search.sampler=qmc", "settings.units=2", "search.space={layers: [1, 2]}"]
+    overrides = set_words([*others, "search.configs=2"])
+    code, out, err = run("plan", "mine.yaml", *overrides, "--format", form)
     assert code == 2 and "tensorflow/portable" in out
     for difference in ("seed: 0 -> 4", "search.sampler: ", "settings.units: ", "--fresh"):
         assert difference in err
