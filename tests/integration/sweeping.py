@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -182,15 +181,12 @@ class Home:
 
     def processes(self) -> list[psutil.Process]:
         """Return the living processes of this home, which all have it in their environment."""
-        processes = []
-        for process in psutil.process_iter():
-            try:
-                ours = process.environ().get("RNNSWEEP_HOME") == str(self.path)
-                if ours and process.status() != psutil.STATUS_ZOMBIE:
-                    processes.append(process)
-            except psutil.Error:
-                continue
-        return processes
+        return [
+            process
+            for process in psutil.process_iter(["environ", "status"])
+            if (process.info["environ"] or {}).get("RNNSWEEP_HOME") == str(self.path)
+            and process.info["status"] != psutil.STATUS_ZOMBIE
+        ]
 
     def expect_nothing_running(self) -> None:
         """Wait until no process of this home is running; Ray's agents may take a minute."""
@@ -254,17 +250,12 @@ def listens(port: int) -> bool:
 
 def kill_whole(pid: int, name: str = "") -> None:
     """Kill a process and its descendants, optionally only those of this name."""
-    try:
+    with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
-        family = [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return
-    for member in family:
-        try:
-            if name in member.name():
-                member.send_signal(signal.SIGKILL)
-        except psutil.NoSuchProcess:
-            continue
+        for member in (process, *process.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                if name in member.name():
+                    member.kill()
 
 
 def wait_for(
