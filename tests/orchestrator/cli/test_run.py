@@ -19,7 +19,7 @@ from orchestrator.scheduling.sweep import RunResult
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_plans import node, plan
-from tests.orchestrator.sample_records import paired
+from tests.orchestrator.sample_records import PORTABLE, XLA, paired, sweep, trial
 
 PLAN = plan(classify([node("a", cpu_model="CPU [red]A[/red] :smile:")]), blocks=9, repeats=1)
 RESUME = "Resume with: rnnsweep run mine.yaml"
@@ -101,6 +101,15 @@ def test_the_announcement_and_the_report_with_trials_that_mlflow_refuses(
     code, out, err = ends(RunResult(paired(6), None, {"key": "too long"}))
     assert code == 1 and "tensorflow/portable+xla" in out
     assert "Warning: 1 finished trial is safe in the journal" in err and "too long" in err
+
+
+def test_failed_trials_and_a_stop_have_their_exit_codes(ends: Ends) -> None:
+    failed = sweep([trial(PORTABLE, 0), trial(XLA, 0, status="failed", failure="error: broke")])
+    code, out, err = ends(RunResult(failed, None))
+    assert code == 1 and out and "1 trial failed" in err and "--retry-failed" in err
+    code, out, err = ends(RunResult(failed, Stopped("a node is lost")))
+    assert (code, out) == (3, "")
+    assert f"Stopped, because a node is lost: 2 of 2 trials are done and recorded. {RESUME}" in err
 
 
 WATCHED = """

@@ -29,6 +29,8 @@ WRONG = [
     ({8: "  sampler: grid", 9: "", 11: "    units: {low: 1, high: 16384}", 12: "    dense_units: {low: 1, high: 16384}"}, 10, "search.space", "100,000", "536,870,912"),
     ({11: "    units: {low: x, high: 128}"}, 11, "search.space.units.low", "a number", "'x'"),
     ({11: "    units: {low: 16, high: 8}"}, 11, "search.space.units.low", "at most high (8)", "16"),
+    ({11: "    dropout: {low: 0.0, high: 0.5, log: true}"}, 11, "search.space.dropout.low", "above 0", "0"),
+    ({11: "    units: {low: 1, high: 9, step: -2}"}, 11, "search.space.units.step", "more than 0", "-2"),
     ({11: "    units: {low: 1, high: 9, log: true, step: 2}"}, 11, "search.space.units.step", "no step with log", ""),
     ({11: "    dropout: {low: 0.1, high: 0.45, step: 0.1}"}, 11, "search.space.dropout.high", "such as 0.4", "0.45"),
     ({11: "    units: {low: 16}"}, 11, "search.space.units.high", "a value", "nothing"),
