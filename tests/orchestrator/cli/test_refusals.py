@@ -66,10 +66,14 @@ def test_what_cannot_be_a_home_is_refused(
 
 
 def test_a_sweep_that_the_store_does_not_have_is_refused(run: Run, tmp_path: Path) -> None:
-    fresh_home(tmp_path)
+    database = fresh_home(tmp_path) / "mlflow.db"
     code, _, err = run("report", "none")
     assert code == 2 and "no sweep 'none'" in err
     assert "no sweeps" in run("status")[1]
+    database.write_text("this is no database\n" * 100)
+    code, _, err = run("report", "none")
+    assert code == 2 and "not a database" in err
+    assert database.read_text().startswith("this is no database"), "it is not replaced"
 
 
 def test_a_port_that_is_taken_is_refused(run: Run, home: Path) -> None:
