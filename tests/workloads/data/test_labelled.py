@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from tests.workloads.models.test_checkpoint import damage
 from workloads.data.labelled import load_image_rows, load_sentiment, scale_columns
 from workloads.data.samples import DataSet, Samples
 from workloads.data.sources import DOWNLOADS, data_digest
@@ -159,7 +158,10 @@ def test_a_file_that_is_no_npz_is_refused(tmp_path: Path) -> None:
     for number, content in enumerate((b"", b"not a zip file", b"PK\x03\x04 broken")):
         (tmp_path / f"{number}.npz").write_bytes(content)
     np.save(tmp_path / "bare.npy", np.zeros((2, 3)))
-    damage(tmp_path / "damaged.npz")
+    damaged = tmp_path / "damaged.npz"  # with a complete list of arrays
+    np.savez_compressed(damaged, x_train=np.arange(1000), y_train=0, x_test=0, y_test=0)
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:100] + b"\xff" * 300 + content[400:])
     assert len(list(tmp_path.iterdir())) == 5
     for path in tmp_path.iterdir():
         with pytest.raises(DataError, match=rf"{path.name}: expected arrays in an \.npz file"):

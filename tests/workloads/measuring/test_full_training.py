@@ -61,7 +61,9 @@ def expect_every_phase_and_metric(events: list[Event]) -> None:
     absent = {"time_to_accuracy_s", "peak_gpu_mib", "step_ms_p95"}
     assert {*metrics, *absent} - {"import_s"} == set(find_workload("image_rows").metrics)
     assert 0 < metrics["cpu_over_wall"] < 10_000
-    assert min(metrics["compile_s"], metrics["predict_sample_ms"], metrics["step_ms_median"]) > 0
+    assert min(metrics["predict_sample_ms"], metrics["step_ms_median"]) > 0
+    compiles_nothing = single_event(events, Environment).facts["backend"] == "torch"
+    assert metrics["compile_s"] > 0 or compiles_nothing
 
 
 @pytest.mark.parametrize(

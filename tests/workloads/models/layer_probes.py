@@ -182,13 +182,6 @@ def graph(trial: Context) -> dict[str, float]:
     return {}
 
 
-def activations(trial: Context) -> dict[str, float]:
-    """Store the names of the activations of Keras' layers in `recurrent_stack`."""
-    model = _model(Case(**trial.settings), trial.implementation)
-    trial.artifact("names.json", json.dumps([layer.activation.__name__ for layer in model.layers]))
-    return {}
-
-
 def _keras(implementation: Implementation) -> Any:
     """Configure the framework for an implementation, and return Keras."""
     import keras

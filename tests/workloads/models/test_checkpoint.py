@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,6 @@ from workloads.models.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def checkpoint() -> Checkpoint:
@@ -41,63 +38,37 @@ def test_numpy_alone_reads_a_saved_checkpoint_bit_by_bit(tmp_path: Path) -> None
         assert json.loads(str(file["about"])) == about
 
 
-def rewrite(path: Path, change: Callable[[Arrays], None]) -> None:
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    change(arrays)
-    np.savez(path, allow_pickle=False, **arrays)
-
-
-def damage(path: Path) -> None:
-    """Write a compressed file with a complete list of arrays and a damaged first array."""
-    np.savez_compressed(path, x_train=np.arange(1000), y_train=0, x_test=0, y_test=0)
-    content = bytearray(path.read_bytes())
-    content[100:400] = b"\xff" * 300
-    path.write_bytes(content)
-
-
-def flip_a_bit(arrays: Arrays) -> None:
-    arrays["recurrent_0/forward/kernel"].view(np.uint32)[0] ^= 1
-
-
-def change_the_sign_of_zero(arrays: Arrays) -> None:
-    arrays["dense/kernel"][0, 0] = -0.0
-
-
-def rename(arrays: Arrays) -> None:
-    arrays["other/kernel"] = arrays.pop("dense/kernel")
-
-
-@pytest.mark.parametrize("change", [flip_a_bit, change_the_sign_of_zero, rename])
-def test_the_smallest_change_is_seen(change: Callable[[Arrays], None]) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("dense/kernel", -0.0),
+        ("dense/kernel", np.nextafter(np.float32(0), np.float32(1))),
+        ("other/kernel", 0.0),
+    ],
+)
+def test_the_smallest_change_is_seen(name: str, value: float) -> None:
     first, second = checkpoint(), checkpoint()
     first.arrays["dense/kernel"][0, 0] = second.arrays["dense/kernel"][0, 0] = 0.0
     assert first.equals(second)
-    change(second.arrays)
+    second.arrays[name] = second.arrays.pop("dense/kernel")
+    second.arrays[name][0, 0] = value
     assert not first.equals(second)
-
-
-def about(**changes: Any) -> Callable[[Arrays], None]:
-    def change(arrays: Arrays) -> None:
-        arrays["about"] = np.array(json.dumps({**json.loads(str(arrays["about"])), **changes}))
-
-    return change
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (about(version=2), "received ('rnnsweep-weights', 2)"),
-        (about(format="other"), "expected ('rnnsweep-weights', 1)"),
-        (lambda arrays: arrays.pop("about"), "expected weights that rnnsweep saved"),
+        ({"version": 2}, "received ('rnnsweep-weights', 2)"),
+        ({"format": "other"}, "expected ('rnnsweep-weights', 1)"),
+        (None, "expected weights that rnnsweep saved"),
     ],
 )
-def test_other_files_are_refused(
-    tmp_path: Path, change: Callable[[Arrays], None], words: str
-) -> None:
-    path = tmp_path / "weights.npz"
-    save_checkpoint(path, checkpoint())
-    rewrite(path, change)
+def test_other_files_are_refused(tmp_path: Path, change: dict[str, Any] | None, words: str) -> None:
+    path, arrays = tmp_path / "weights.npz", {**checkpoint().arrays}
+    if change is not None:
+        about = {"format": FORMAT, "version": VERSION, "cell": "lstm", **change}
+        arrays["about"] = np.array(json.dumps(about))
+    np.savez(path, allow_pickle=False, **arrays)
     with pytest.raises(DataError) as refused:
         load_checkpoint(path)
     assert str(path) in str(refused.value)

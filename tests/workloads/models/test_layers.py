@@ -25,12 +25,6 @@ def ask(
     return trainer.ask(f"{PROBES}:{probe}", implementation, settings=case, seed=seed)
 
 
-def read_artifact(events: list[Event]) -> Any:
-    """Return the JSON of a probe's artifact."""
-    result(events)
-    return json.loads(single_event(events, Artifact).text)
-
-
 def expect_agreement(metrics: dict[str, float]) -> None:
     roles = ("outputs", "last", *(name for name in metrics if name.startswith("by_")))
     assert {role: metrics[role] for role in roles if metrics[role] > FLOAT32} == {}
@@ -118,7 +112,8 @@ def test_tensorflows_graph_holds_one_call_with_the_requested_arguments(
     trainer: Trainer, option: str, dtype: str, cell: str, bidirectional: bool
 ) -> None:
     case: dict[str, Any] = {"cell": cell, "bidirectional": bidirectional, "dropout": 0.25}
-    nodes = read_artifact(ask(trainer, "graph", f"tensorflow/fused{option}", layers=2, **case))
+    events = ask(trainer, "graph", f"tensorflow/fused{option}", layers=2, **case)
+    nodes = json.loads(single_event(events, Artifact).text)
     assert [node.pop("type") for node in nodes] == ["CudnnRNNV3", "CudnnRNNBackpropV3"]
     for node in nodes:
         assert "/fused_stack/" in node.pop("name")
@@ -145,14 +140,3 @@ def test_tensorflows_last_outputs_are_those_of_the_last_layer(
 ) -> None:
     metrics = result(ask(trainer, "last_of_tensorflow", "tensorflow/fused", **case))
     assert metrics["last"] < FLOAT32
-
-
-@pytest.mark.parametrize(
-    ("cell", "option", "activation"),
-    [("lstm", "", "tanh"), ("gru", "+relu", "relu"), ("rnn_relu", "", "relu")],
-)
-def test_activations_are_those_of_the_cell_and_of_relu(
-    trainer: Trainer, cell: str, option: str, activation: str
-) -> None:
-    built = read_artifact(ask(trainer, "activations", f"tensorflow/portable{option}", cell=cell))
-    assert built == [activation]
