@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ValidationError
 
 from orchestrator.core.errors import last_line
 from orchestrator.diagnostics.trainer_answers import ask
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.hardware import HardwareClass, Node, NodeProfile
+from workloads.data.cache import atomic_write
 from workloads.implementations import BACKENDS, Implementation
 from workloads.protocol import Device, TrialRequest
 
@@ -34,7 +33,7 @@ WORKLOAD = "workloads.tasks.peak_rates:measure"
 METHOD = "1"
 """The version of the method of `workloads.measuring.roofline`; a change of it changes this."""
 
-FILE_NAME, _VERSION = "peaks.json", 2
+FILE_NAME = "peaks.json"
 _PRECISIONS = ("float32", "tf32", "bf16")
 _TF32_SINCE = 8
 """The major compute capability of the first GPUs with TF32 (Ampere)."""
@@ -95,7 +94,12 @@ class Peak:
         return body
 
 
-_PEAKS = TypeAdapter(list[Peak])
+class _Store(BaseModel):
+    """The content of the file."""
+
+    format: Literal["rnnsweep-peaks"] = "rnnsweep-peaks"
+    version: Literal[2] = 2
+    peaks: tuple[Peak, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,28 +315,18 @@ def store_peaks(home: Path, peaks: Sequence[Peak]) -> None:
     Raises:
         OSError: the home cannot be written.
     """
-    home.mkdir(parents=True, exist_ok=True)
     all_peaks = {
         (peak.hardware, peak.backend, peak.precision, *sorted(peak.versions.items())): peak
         for peak in (*_read(home / FILE_NAME), *peaks)
     }
-    body = {
-        "format": "rnnsweep-peaks",
-        "version": _VERSION,
-        "peaks": [dataclasses.asdict(peak) for peak in all_peaks.values()],
-    }
-    with tempfile.TemporaryDirectory(dir=home, prefix=f".{FILE_NAME}-") as scratch:
-        new = Path(scratch) / FILE_NAME
-        new.write_text(json.dumps(body, indent=2), encoding="utf-8")
-        new.replace(home / FILE_NAME)  # atomic, for a process that reads it just now
+    content = _Store(peaks=tuple(all_peaks.values())).model_dump_json(indent=2)
+    with atomic_write(home / FILE_NAME) as file:  # another process may read it just now
+        file.write(content.encode())
 
 
-def _read(file: Path) -> list[Peak]:
+def _read(file: Path) -> tuple[Peak, ...]:
     """Return the peaks in the file, or none if it is absent or invalid: it can be made again."""
     try:
-        body = json.loads(file.read_text(encoding="utf-8"))
-        if body.get("version") != _VERSION:
-            return []
-        return _PEAKS.validate_python(body["peaks"])
-    except (OSError, ValueError, AttributeError, KeyError, TypeError):
-        return []
+        return _Store.model_validate_json(file.read_bytes()).peaks
+    except (OSError, ValidationError):
+        return ()

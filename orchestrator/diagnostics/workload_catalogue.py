@@ -233,33 +233,27 @@ def _verdict(catalogue: Catalogue, plain: Implementation, hardware: HardwareClas
 
 def _support_everywhere() -> Section:
     """Return one table per device, and the reasons below them."""
-    rows = list(needs())
-    reasons = dict.fromkeys(need.reason for need in rows if need.reason is not None)
+    cells = {(need.device, need.implementation, need.change): need.reason for need in needs()}
+    reasons = dict.fromkeys(filter(None, cells.values()))
     numbers = {reason: str(number) for number, reason in enumerate(reasons, 1)}
+
+    def column(device: Device, runner: Implementation) -> Column[str]:
+        def cell(change: str) -> str:
+            reason = cells[device, runner, change]
+            return f"no {numbers[reason]}" if reason else "yes"
+
+        return Column(str(runner), cell, numeric=True)
+
     tables = []
     for device, name in DEVICES.items():
-        cells = {
-            (need.change, need.implementation): f"no {numbers[need.reason]}"
-            if need.reason
-            else "yes"
-            for need in rows
-            if need.device == device
-        }
-        tables.append(_support_table(f"on {name}", cells))
+        runners = dict.fromkeys(runner for place, runner, _ in cells if place == device)
+        columns = [Column(f"on {name}", str), *(column(device, runner) for runner in runners)]
+        tables.append(make_table(columns, [name for name, *_ in changes()], divisible=True))
     by_number = {number: reason for reason, number in numbers.items()}
     return Section(
         "support by each kernel, one change at a time",
         tables=(*tables, _definitions("no", by_number, "reason")),
     )
-
-
-def _support_table(title: str, cells: Mapping[tuple[str, Implementation], str]) -> Table:
-    def column(runner: Implementation) -> Column[str]:
-        return Column(str(runner), lambda change: cells[change, runner], numeric=True)
-
-    runners = dict.fromkeys(runner for _, runner in cells)
-    changed = dict.fromkeys(change for change, _ in cells)
-    return make_table([Column(title, str), *map(column, runners)], changed, divisible=True)
 
 
 def as_json(catalogue: Catalogue) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.analysis.statistics import formatting
 from orchestrator.core.disturbance import disturbance_text
+from orchestrator.core.text import counted
 from orchestrator.report.document import visible
 
 if TYPE_CHECKING:
@@ -57,6 +58,6 @@ def _environment() -> Environment:
         *("quartiles", "ratio", "ratio_interval", "share"),
     ):
         environment.filters[name] = getattr(formatting, name)
-    environment.filters["counted"] = formatting.count
+    environment.filters["counted"] = counted
     environment.filters["causes"] = disturbance_text
     return environment

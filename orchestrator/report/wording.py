@@ -10,9 +10,10 @@ from typing import TypeVar
 from orchestrator.analysis.comparisons.speed import Comparison, Contrast
 from orchestrator.analysis.pairing.complete_rounds import ParamRange
 from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.formatting import ABSENT, count, difference, number, share
+from orchestrator.analysis.statistics.formatting import ABSENT, difference, number, share
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, RequestedArm
+from orchestrator.core.text import counted
 from orchestrator.core.trial import Config
 from orchestrator.report.prose import sentence
 
@@ -108,4 +109,4 @@ def accuracy_text(comparison: Comparison | Contrast) -> str:
     estimate = accuracy_of(comparison)
     if estimate is None or estimate.n == len(comparison.pairs):
         return difference(estimate)
-    return f"{difference(estimate)}, {count(estimate.n, 'block')}"
+    return f"{difference(estimate)}, {counted(estimate.n, 'block')}"

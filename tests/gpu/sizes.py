@@ -21,8 +21,8 @@ class Shape:
 
     name: str
     source: str
-    batch: int
-    steps: int
+    batch_size: int
+    sequence_length: int
     features: int
     units: int
     layers: int = 1
@@ -37,14 +37,8 @@ class Shape:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of `synthetic`."""
-        return {
-            "units": self.units,
-            "layers": self.layers,
-            "bidirectional": self.bidirectional,
-            "features": self.features,
-            "sequence_length": self.steps,
-            "batch_size": self.batch,
-        }
+        sizes = ("units", "features", "sequence_length", "batch_size")
+        return {name: getattr(self, name) for name in (*sizes, "layers", "bidirectional")}
 
 
 _KERAS = "Keras' LSTM against CuDNNLSTM, 612,235 samples on an RTX 2070: sizes not published"
@@ -116,11 +110,16 @@ FULL = Sizes()
 QUICK = Sizes(
     cells=("gru",),
     stacks=((2, True),),
-    shapes=tuple(
+    shapes=(
         dataclasses.replace(
-            shape, batch=2, steps=4, features=3, units=4, with_xla=False, at_least=None
-        )
-        for shape in SHAPES[:1]
+            SHAPES[0],
+            batch_size=2,
+            sequence_length=4,
+            features=3,
+            units=4,
+            with_xla=False,
+            at_least=None,
+        ),
     ),
     timed_steps=2,
     images=64,

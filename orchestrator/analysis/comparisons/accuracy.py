@@ -19,10 +19,10 @@ from orchestrator.analysis.measures import finite
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, ended_rounds
 from orchestrator.analysis.pairing.pairs import PairedArms
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
-from orchestrator.analysis.statistics.formatting import count
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, judge
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.text import counted
 
 AccuracyVerdict = Literal["equal", "better", "worse", "inconclusive"]
 
@@ -125,7 +125,7 @@ def _verdict(
     """
     verdict = _VERDICTS.get(finding, "inconclusive")
     contradictions = [
-        f"{side} training diverged in {count(lost, 'block')} in which {other} did not"
+        f"{side} training diverged in {counted(lost, 'block')} in which {other} did not"
         for side, other, lost, unspoiled in zip(
             _SIDES, _SIDES[::-1], diverged, _UNSPOILED, strict=True
         )
@@ -134,7 +134,7 @@ def _verdict(
     if contradictions:
         return "inconclusive", ", and ".join(contradictions)
     if blocks < MIN_BLOCKS:
-        return "inconclusive", f"{count(blocks, 'block')}; at least {MIN_BLOCKS} are needed"
+        return "inconclusive", f"{counted(blocks, 'block')}; at least {MIN_BLOCKS} are needed"
     if verdict == "inconclusive":
         return verdict, "the interval includes 0 and exceeds the margin"
     return verdict, None

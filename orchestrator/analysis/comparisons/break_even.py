@@ -15,9 +15,9 @@ from orchestrator.analysis.measures import value_of
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
-from orchestrator.analysis.statistics.formatting import count
 from orchestrator.core.arms import Arm
 from orchestrator.core.names import known_implementation, mathematics_of
+from orchestrator.core.text import counted
 
 BreakEvenVerdict = Literal["pays", "never", "inconclusive"]
 Trainers = Literal["warm", "fresh"]
@@ -130,7 +130,7 @@ def _judged(pair: BreakEven, confidence: float) -> BreakEven:
     saved = t_interval([expense.saved_step_ms for expense in pair.blocks], confidence)
     pair = replace(pair, extra_compile_s=extra, saved_step_ms=saved)
     if extra is None or saved is None or len(pair.blocks) < MIN_BLOCKS:
-        blocks = f"{count(len(pair.blocks), 'block')} with {pair.trainers} trainers on both"
+        blocks = f"{counted(len(pair.blocks), 'block')} with {pair.trainers} trainers on both"
         return replace(pair, reason=f"{blocks}; at least {MIN_BLOCKS} are needed")
     if pair.reason:  # too many disturbed rounds
         return pair

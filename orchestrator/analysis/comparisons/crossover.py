@@ -31,8 +31,9 @@ from scipy.special import fdtri, stdtrit
 from orchestrator.analysis.comparisons.by_size import is_finite
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate, exponential
-from orchestrator.analysis.statistics.formatting import count, joined
+from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.core.arms import Arm
+from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, ConfigValue
 
 Numbers = NDArray[np.float64]
@@ -350,7 +351,7 @@ def _design(param: str, at: Numbers, others: Mapping[str, _Coded]) -> _Design:
     if together:
         reason = f"it varied only together with {joined(together)}"
     elif blocks - covariates.shape[1] - 2 < _MIN_FREEDOM:
-        reason = f"{count(blocks, 'block')} are too few to adjust for {joined(list(others))}"
+        reason = f"{counted(blocks, 'block')} are too few to adjust for {joined(list(others))}"
     return _Design(
         param, at, covariates, {name: held for name, (_, held) in others.items()}, reason
     )

@@ -28,11 +28,11 @@ from orchestrator.analysis.statistics.estimates import (
     confidence_for,
     exponential,
 )
-from orchestrator.analysis.statistics.formatting import count
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, judge
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import MeasureMode
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.text import counted
 
 Verdict = Literal["same", "faster", "slower", "inconclusive"]
 
@@ -183,6 +183,6 @@ def _reason(
     if metric is None and matched.rounds:
         return f"neither {' nor '.join(TIMES)} was recorded on two arms"
     if len(times.pairs) < MIN_BLOCKS:
-        number = count(len(times.pairs), "block") if times.pairs else "no complete block"
+        number = counted(len(times.pairs), "block") if times.pairs else "no complete block"
         return f"{number}; at least {MIN_BLOCKS} are needed"
     return "the interval includes 1 and exceeds the margin"

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
-from orchestrator.analysis.statistics.formatting import count
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, FinishedTrial, is_number
 
 Round = tuple[int, int]
@@ -105,9 +105,9 @@ class CompleteRounds:
         reason = None
         if used >= MIN_BLOCKS and _ONE_IN * len(disturbed) > used:
             reason = (
-                f"{undisturbed} of {count(used, 'block')} were quiet, and {MIN_BLOCKS} are needed "
-                "where more than a third are disturbed: run more blocks (blocks: auto), or use a "
-                "quieter node"
+                f"{undisturbed} of {counted(used, 'block')} were quiet, and {MIN_BLOCKS} are "
+                "needed where more than a third are disturbed: run more blocks (blocks: auto), or "
+                "use a quieter node"
             )
         return RoundSelection(every, disturbed, quiet_only=False, reason=reason)
 

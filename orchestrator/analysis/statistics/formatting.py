@@ -78,11 +78,6 @@ def joined(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
-def count(n: int, noun: str) -> str:
-    """Format a count: `1 block`, `2 blocks`."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
 def _ratio_parts(estimate: Estimate) -> tuple[str, str, str]:
     value, low, high = estimate.value, estimate.low, estimate.high
     if low < 0.1 and high > max(10, _HOPELESS * low):

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from orchestrator.analysis.statistics.formatting import count, joined
+from orchestrator.analysis.statistics.formatting import joined
+from orchestrator.core.text import counted
 from orchestrator.diagnostics.parity.parity_check import ParityCheck, machine
 from orchestrator.diagnostics.parity.participants import Excluded, ParityPair, Participant
 from orchestrator.report.document import Column, Document, Section, Table, make_table
@@ -98,13 +99,13 @@ def _conclusions(check: ParityCheck) -> Iterator[tuple[str, str]]:
         reason = "all failed" if all_failed else "each cell has only one implementation"
         yield "slower", f"nothing was compared: {reason}"
     elif bad:
-        yield "slower", f"{count(len(bad), 'pair')} of {len(check.pairs)} ✗:"
+        yield "slower", f"{counted(len(bad), 'pair')} of {len(check.pairs)} ✗:"
         yield from (("slower", _sentence(pair)) for pair in bad[:_MOST_LISTED])
         if len(bad) > _MOST_LISTED:
             yield "slower", f"and {len(bad) - _MOST_LISTED} more, marked ✗ below"
     else:
         largest = _sentence(max(check.across, key=attrgetter("excess")))
-        yield "faster", f"all {count(len(check.pairs), 'pair')} ✓; the largest: {largest}"
+        yield "faster", f"all {counted(len(check.pairs), 'pair')} ✓; the largest: {largest}"
 
 
 def _sentence(pair: ParityPair) -> str:

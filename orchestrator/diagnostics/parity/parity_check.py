@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import tempfile
 import typing
@@ -142,16 +143,16 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
             Refusal: the settings are wrong, or less than that number can run every cell.
         """
         participants, here = list[Participant](), devices()
-        for cell in cells:
+        for cell, one in itertools.product(cells, implementations):
             traits = self.settings_of(cell).traits()
-            for one in implementations:
-                reasons = {d: ineligibility_reason(one, traits, d) for d in here}
-                able = [device for device, reason in reasons.items() if reason is None]
-                participants += [
-                    Participant(implementation=one, device=device, cell=cell) for device in able
-                ]
-                if not able:
-                    self.excluded.append(Excluded(one, cell, str(reasons[here[-1]])))
+            reasons = {device: ineligibility_reason(one, traits, device) for device in here}
+            participants += [
+                Participant(implementation=one, device=device, cell=cell)
+                for device in here
+                if reasons[device] is None
+            ]
+            if None not in reasons.values():
+                self.excluded.append(Excluded(one, cell, str(reasons[here[-1]])))
         if max(sum(one.cell == cell for one in participants) for cell in cells) < at_least:
             labels = ", ".join(dict.fromkeys(one.label for one in participants)) or "none"
             missing = sorted({f"\n  {one.implementation}: {one.reason}" for one in self.excluded})
@@ -199,8 +200,7 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
             compared = OUTPUT_COMPARISONS.validate_json(answer.texts[ANSWER])
             for saved, result in zip(wanted[one], compared, strict=True):
                 limit = tolerance or saved.tolerance(one)
-                pair = ParityPair(saved, one, result.difference, result.exact, limit)
-                self.pairs.append(pair)
+                self.pairs.append(ParityPair(saved, one, result.difference, result.exact, limit))
 
     def _ask(
         self, requests: Mapping[Participant, TrialRequest], done: str

@@ -7,9 +7,10 @@ from typing import Any
 
 from orchestrator.analysis.arms.best_configs import ParetoPoint, TradeOff, config_points
 from orchestrator.analysis.arms.over_time import PHASES
-from orchestrator.analysis.statistics.formatting import count, number
+from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
+from orchestrator.core.text import counted
 from orchestrator.report.charts.chart import (
     ROW,
     Chart,
@@ -88,7 +89,7 @@ def trade_off_chart(
         part="Pareto fronts",
         title=f"{accuracy} against {expense}: {where}",
         description=(
-            f"{len(best)} of {count(trade_off.front.tried, 'config')} on the Pareto front, with "
+            f"{len(best)} of {counted(trade_off.front.tried, 'config')} on the Pareto front, with "
             f"{', '.join(dict.fromkeys(name(p.arm) for p in best))}: from {' to '.join(ends)}."
             f"{drawn}"
         ),

@@ -8,7 +8,6 @@ from math import isclose
 from orchestrator.analysis.comparisons.speed import Comparison, Contrast
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import (
-    count,
     difference_interval,
     joined,
     ratio,
@@ -16,6 +15,7 @@ from orchestrator.analysis.statistics.formatting import (
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
+from orchestrator.core.text import counted
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.prose import paragraphs
 from orchestrator.report.wording import ArmNames, accuracy_of, accuracy_text, grouped
@@ -120,7 +120,7 @@ def block_notes(summary: ReportSummary, name: ArmNames) -> tuple[str, ...]:
     return paragraphs(
         "sections/blocks.j2",
         summary=summary,
-        gaps=[f"{count(n, 'block')} ({_missing(own, name)})" for own, n in gaps.most_common()],
+        gaps=[f"{counted(n, 'block')} ({_missing(own, name)})" for own, n in gaps.most_common()],
         set_aside=[name(arm) for arm in summary.set_aside] if summary.trials else [],
         former=[name(arm) for arm in summary.former],
         torn=max((c.not_interleaved_rounds for c in summary.comparisons), default=0),

@@ -8,9 +8,10 @@ from functools import partial
 from typing import TypeAlias
 
 from orchestrator.analysis.comparisons.ranking import Ranking
-from orchestrator.analysis.statistics.formatting import ABSENT, count, joined, ratio
+from orchestrator.analysis.statistics.formatting import ABSENT, joined, ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
+from orchestrator.core.text import counted
 from orchestrator.report.document import Section
 from orchestrator.report.prose import Bullet, paragraphs, sentence
 from orchestrator.report.sections.crossovers import break_even_sentence, crossover_sentence
@@ -160,7 +161,7 @@ def _hardware_counted(rankings: Sequence[Ranking]) -> Iterator[Bullet]:
             unranked = (
                 f"; of earlier starts and not ranked: {joined(list(former))}" if former else ""
             )
-            of = f"{n} of {count(len(own), 'implementation')}"
+            of = f"{n} of {counted(len(own), 'implementation')}"
             yield "best", f"{hardware} {superlative} for {of}{unranked}"
 
 

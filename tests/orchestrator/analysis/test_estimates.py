@@ -18,13 +18,13 @@ from orchestrator.analysis.statistics.estimates import (
     t_interval,
 )
 from orchestrator.analysis.statistics.formatting import (
-    count,
     difference,
     joined,
     number,
     quartiles,
     ratio,
 )
+from orchestrator.core.text import counted
 
 RATIOS = st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=40)
 
@@ -115,4 +115,4 @@ def test_number_and_words() -> None:
     assert numbers == ["3", "3", "0.0001234", "1235", "nan"]
     lists = [joined(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])]
     assert lists == ["", "a", "a and b", "a, b and c"]
-    assert [count(n, "block") for n in (0, 1, 2)] == ["0 blocks", "1 block", "2 blocks"]
+    assert [counted(n, "block") for n in (0, 1, 2)] == ["0 blocks", "1 block", "2 blocks"]

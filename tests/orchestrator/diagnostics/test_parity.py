@@ -233,19 +233,6 @@ def test_a_folder_without_a_list_is_refused(tmp_path: Path) -> None:
         parity.check(["torch/fused"], [], str, into=tmp_path / "file")
 
 
-def test_a_participant_that_loads_with_another_kernel_fails(
-    tmp_path: Path, started: list[mock.Mock], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reason = "ran portable, not fused (While × 2)"
-    monkeypatch.setattr(parity_check, "ask", lambda *_: Answer(reason))
-    (tmp_path / LIST).write_text(LISTED.model_dump_json())
-    lines: list[str] = []
-    result = parity.check(["torch/fused"], [], lines.append, source=tmp_path)
-    assert result.failed == [Excluded(FUSED.implementation, "lstm", reason, "cpu")]
-    assert (result.pairs, result.is_good) == ([], False)
-    assert f"FAILED: {reason}" in lines[0]
-
-
 def test_a_trainer_that_ended_is_replaced_and_all_are_closed(
     started: list[mock.Mock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,8 +244,12 @@ def test_a_trainer_that_ended_is_replaced_and_all_are_closed(
 
     monkeypatch.setattr(parity_check, "ask", answer)
     names = ["torch/fused", "torch/portable", "torch/portable+bf16"]
-    result = parity.check(names, GRU, str)
-    assert [str(one.implementation) for one in result.failed] == ["torch/fused"]
+    lines: list[str] = []
+    result = parity.check(names, GRU, lines.append)
+    assert "FAILED: it ended" in lines[0]
+    failed = parse_implementation("torch/fused")
+    assert result.failed == [Excluded(failed, "gru", "it ended", "cpu")]
+    assert not result.is_good
     assert {pair.saved.label for pair in result.pairs} == {f"{name} on cpu" for name in names[1:]}
     assert [trainer.close.call_count for trainer in started] == [1, 1]
 
