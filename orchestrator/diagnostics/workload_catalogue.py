@@ -247,7 +247,8 @@ def _support_everywhere() -> Section:
     tables = []
     for device, name in DEVICES.items():
         runners = dict.fromkeys(runner for place, runner, _ in cells if place == device)
-        columns = [Column[str](f"on {name}", str), *(column(device, it) for it in runners)]
+        columns: list[Column[str]] = [Column(f"on {name}", str)]
+        columns += [column(device, runner) for runner in runners]
         tables.append(make_table(columns, [change for change, *_ in changes()], divisible=True))
     by_number = {number: reason for reason, number in numbers.items()}
     return Section(
