@@ -1,4 +1,4 @@
-"""The files of Ray's cluster launcher, checked as Ray reads them."""
+"""The files of Ray's cluster launcher as Ray reads them, and the nodes that it starts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.autoscaler._private.kuberay import autoscaling_config
 from ray.autoscaler._private.util import prepare_config, validate_config
 from ray.autoscaler.v2.instance_manager.config import AutoscalingConfig
+from ray.autoscaler.v2.scheduler import ResourceDemandScheduler, SchedulingRequest
+from ray.autoscaler.v2.utils import ResourceRequestUtil
+from ray.core.generated.autoscaler_pb2 import ClusterResourceConstraint
+from ray.core.generated.common_pb2 import LabelSelectorOperator
 
+from orchestrator.hardware import classify
+from orchestrator.planning.plan import make_plan
+from orchestrator.scheduling.node_wait import requests
+from orchestrator.spec import load
 from tests.infra.files import INFRA, ROOT, check_shell, document, locked
 
 AWS = INFRA / "cloud/aws.yaml"
@@ -85,3 +94,54 @@ def test_the_token_on_aws_is_in_a_mounted_folder() -> None:
     for folder in config["file_mounts"].values():
         assert folder in readme
     assert f'"ray[default]=={locked("ray")}"' in readme
+
+
+def on_kubernetes() -> dict[str, Any]:
+    cluster = document(INFRA / "kubernetes/cluster/raycluster.yaml")
+    cluster["metadata"]["namespace"] = "rnnsweep"
+    return dict(autoscaling_config._derive_autoscaling_config_from_ray_cr(cluster))
+
+
+def launches(config: dict[str, Any]) -> tuple[dict[str, int], int]:
+    """Return the nodes that start for the sweep, by kind, and the number of failed requests."""
+    awaited = make_plan(load(INFRA / "kubernetes/job/sweep.yaml"), classify(()), "to come").awaited
+    is_in = LabelSelectorOperator.LABEL_OPERATOR_IN
+    resource_requests = [
+        ResourceRequestUtil.make(
+            dict(resources),
+            label_selectors=[[(key, is_in, [value]) for key, value in labels.items()]],
+        )
+        for resources, labels in requests(awaited)
+    ]
+    assert len(resource_requests) == 3
+    constraint = ClusterResourceConstraint(
+        resource_requests=ResourceRequestUtil.group_by_count(resource_requests)
+    )
+    autoscaling = AutoscalingConfig(configs=copy.deepcopy(config), skip_content_hash=True)
+    reply = ResourceDemandScheduler().schedule(
+        SchedulingRequest(
+            disable_launch_config_check=True,
+            node_type_configs=autoscaling.get_node_type_configs(),
+            max_num_nodes=autoscaling.get_max_num_nodes(),
+            cluster_resource_constraints=[constraint],
+        )
+    )
+    started = {launch.instance_type: launch.count for launch in reply.to_launch}
+    return started, len(reply.infeasible_cluster_resource_constraints)
+
+
+@pytest.mark.parametrize("config", [with_defaults(AWS), on_kubernetes()], ids=["aws", "kubernetes"])
+class TestScaling:
+    def test_one_node_of_each_kind_starts_from_zero(self, config: dict[str, Any]) -> None:
+        assert launches(config) == ({"cpu": 1, "gpu-t4": 1, "gpu-l4": 1}, 0)
+        kinds = dict(config["available_node_types"])
+        assert kinds.pop(config["head_node_type"])["resources"]["CPU"] == 0
+        for kind in kinds.values():
+            assert kind["min_workers"] == 0 < kind["max_workers"] <= config["max_workers"]
+
+    def test_kinds_are_selected_by_their_labels(self, config: dict[str, Any]) -> None:
+        without_label = copy.deepcopy(config)
+        del without_label["available_node_types"]["gpu-t4"]["labels"]["ray.io/accelerator-type"]
+        started, failed = launches(without_label)
+        assert "gpu-t4" not in started
+        assert failed == 1

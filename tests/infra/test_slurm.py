@@ -1,22 +1,28 @@
-"""The Slurm script, as written and on a real Slurm.
+"""The Slurm script, as written and on a real Slurm: four nodes, one with a device that is declared
+as a GPU.
 
 There substitutes for Ray and the sweep log their calls.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import secrets
+import shutil
+import socket
+import subprocess
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 
 import pytest
 
-from tests.infra import slurm
 from tests.infra.files import INFRA, check_shell
-from tests.infra.slurm import Slurm
 from tests.lacking import skip_here
 
 SCRIPT = INFRA / "slurm/sweep.sbatch"
@@ -37,6 +43,115 @@ trap 'echo "$SLURMD_NODENAME: the sweep stops" >> "$CALLS"; exit 3' TERM
 sleep "$SWEEP_S" & wait
 exit 1
 """
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch")
+NODES = ("head0", "cpu1", "cpu2", "gpu1")
+PATH = f"{os.environ['PATH']}:/usr/sbin"
+_PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """A running Slurm."""
+
+    folder: Path
+
+    def signal(self, job: str) -> None:
+        """Send SIGTERM to the batch script, as Slurm does before a job's time limit."""
+        self.ask("scancel", "--signal=TERM", "--batch", job)
+
+    def exit_code(self, job: str) -> int:
+        """Wait for the end of the job and return the script's exit code."""
+        wait_for(lambda: not self.ask("squeue", "--noheader", f"--jobs={job}").strip())
+        first = self.ask("scontrol", "show", "job", job).split("\n\n")[0]
+        (code,) = re.findall(r" ExitCode=(\d+):0", first)
+        return int(code)
+
+    def ask(self, *command: str, cwd: Path | None = None, **environ: str) -> str:
+        """Return what a program prints that must succeed."""
+        done = subprocess.run(
+            command, cwd=cwd, env=self.environ(environ), capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    def environ(self, more: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables with which programs find this Slurm."""
+        return {"PATH": PATH, "SLURM_CONF": str(self.folder / "slurm.conf"), **more}
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until a condition is true."""
+    end = time.monotonic() + _PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, "the condition did not become true in time"
+        time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[Slurm]:
+    """Start Slurm in an empty folder with a short path (for its sockets), and stop it."""
+    _configure(folder)
+    slurm = Slurm(folder)
+    conf = str(folder / "slurm.conf")
+    names = ("key", "log", "pid", "seed")
+    munge = [f"--{name}-file={folder}/munge.{name}" for name in names]
+    with contextlib.ExitStack() as stack:
+
+        def start(*command: str) -> None:
+            process = subprocess.Popen(
+                command,
+                env=slurm.environ({}),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+
+        start("munged", "--foreground", "--force", f"--socket={folder}/munge.socket", *munge)
+        wait_for((folder / "munge.socket").exists)
+        start("slurmctld", "-D", "-f", conf)
+        for node in NODES:
+            start("slurmd", "-D", "-f", conf, "-N", node)
+        stack.callback(_show_logs, folder)
+        wait_for(lambda: _idle(slurm) == len(NODES))
+        try:
+            yield slurm
+        finally:  # the processes of a failed test would outlive the daemons
+            slurm.ask("scancel", "--full", "--signal=KILL", "--user=root")
+            wait_for(lambda: _idle(slurm) == len(NODES))
+
+
+def _idle(slurm: Slurm) -> int:
+    with contextlib.suppress(subprocess.CalledProcessError):  # the controller does not answer yet
+        return slurm.ask("sinfo", "--noheader", "--Node", "--states=idle").count("\n")
+    return 0
+
+
+def _show_logs(folder: Path) -> None:
+    """Print the daemons' logs, which pytest shows if a test fails."""
+    for log in sorted(folder.glob("*.log")):
+        print(f"{log.name}:", log.read_text(errors="replace")[-2000:], sep="\n")
+
+
+def _configure(folder: Path) -> None:
+    for name in ("state", *(f"spool-{node}" for node in NODES)):
+        (folder / name).mkdir()
+    key = folder / "munge.key"
+    key.touch(mode=0o600)
+    key.write_bytes(secrets.token_bytes(1024))
+    host = socket.gethostname().partition(".")[0]
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(5)]
+        controller, *ports = [listener.getsockname()[1] for listener in sockets]
+    nodes = [
+        f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2"
+        f" RealMemory=9000{' Gres=gpu:1 Weight=100' if node == 'gpu1' else ''}"
+        for node, port in zip(NODES, ports, strict=True)
+    ]
+    (folder / "gres.conf").write_text("NodeName=gpu1 Name=gpu File=/dev/null\n")
+    conf = Template(Path(__file__).with_name("slurm.conf").read_text())
+    values = {"folder": folder, "host": host, "controller": controller, "nodes": "\n".join(nodes)}
+    (folder / "slurm.conf").write_text(conf.substitute(values))
 
 
 def test_the_script_passes_shellcheck_and_slurm_reads_all_of_its_options() -> None:
@@ -58,11 +173,12 @@ def test_the_parts_are_a_head_and_whole_nodes_of_two_kinds() -> None:
 def cluster() -> Iterator[Slurm]:
     if os.geteuid() != 0:
         pytest.skip("Slurm's daemons need root")
-    if reason := slurm.missing_programs():
-        skip_here(reason)
+    absent = [program for program in PROGRAMS if shutil.which(program, path=PATH) is None]
+    if absent:
+        skip_here(f"{', '.join(absent)}: apt-get install slurmctld slurmd slurm-client munge")
     with (
         tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True) as folder,
-        slurm.running(Path(folder)) as started,
+        running(Path(folder)) as started,
     ):
         yield started
 
@@ -81,8 +197,10 @@ class Home:
             "MLFLOW_TRACKING_URI": "http://mlflow.example.org:5000",
             "CALLS": str(self.path / "calls"),
             "SWEEP_S": "1",
+            **more,
         }
-        return cluster.submit(SCRIPT, "sweep.yaml", cwd=self.path, environ={**environ, **more})
+        command = ("sbatch", "--parsable", str(SCRIPT), "sweep.yaml")
+        return cluster.ask(*command, cwd=self.path, **environ).strip()
 
     def calls(self) -> list[str]:
         """Return the log of the substitutes, with lines `NODE: call`."""
@@ -136,7 +254,7 @@ def test_before_the_time_limit_the_sweep_records_and_ends_with_3(
     cluster: Slurm, home: Home
 ) -> None:
     job = home.submit(cluster, SWEEP_S="300")
-    slurm.wait_for(lambda: home.has_call("rnnsweep run"))
+    wait_for(lambda: home.has_call("rnnsweep run"))
     cluster.signal(job)
     assert cluster.exit_code(job) == 3
     assert home.has_call("the sweep stops")

@@ -27,7 +27,7 @@ def test_gpus_work_at_once_and_the_cpu_arm_alone(
 ) -> None:
     spec = home.spec(
         "gpus",
-        workload="tests.workloads.examples.neighbours:run",
+        workload="tests.workloads.examples.hostile:usable_cpus",
         settings={"seconds": 0.5},
         configs=4,
         implementations=["python/one"],
@@ -51,7 +51,7 @@ def test_gpus_work_at_once_and_the_cpu_arm_alone(
     for of_device, seen in ((cpu, (2.0, 0.0)), (gpu, (1.0, 1.0))):
         for outcome in of_device:
             metrics = outcome["metrics"]
-            assert (metrics["cpus"], metrics["sees_gpus"]) == seen
+            assert (metrics["usable_cpus"], metrics["sees_gpus"]) == seen
             assert metrics["niceness"] == os.nice(0), "no trial has a lower priority"
     assert {outcome["environment"]["neighbours_at_most"] for outcome in gpu} == {1}
     concurrent = [pair for pair in combinations(gpu, 2) if overlap(*pair)]

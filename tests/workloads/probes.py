@@ -25,11 +25,8 @@ from workloads.frameworks import feeding, load_framework
 from workloads.frameworks.feeding import reorder
 from workloads.implementations import Implementation, parse_implementation
 from workloads.measuring.measurement import prepare_framework
-from workloads.protocol import Command, Finish, Slice
 from workloads.registry import find_workload
 from workloads.settings import CharRnnSettings, ImageRowsSettings
-from workloads.slicing import Slicing
-from workloads.tasks import training
 from workloads.tasks.training import build, image_rows
 
 _PASSED_ON = ("Identity", "IdentityN")  # TensorFlow's optimizer removes them
@@ -62,25 +59,6 @@ def warm_ups(trial: Context) -> dict[str, float]:
         "changed": changed,
         "after": _digest(start.current_values()),
     }
-
-
-def starts_of_slices(trial: Context) -> dict[str, float]:
-    """Return digests of the state before the warm-up, and at the first two slice requests."""
-    from workloads.measuring.keras_clocks import warm_up
-    from workloads.measuring.sliced_training import run_slices
-    from workloads.models.run import StartState
-
-    plan = plan_training(trial)
-    start, digests = StartState(plan.model), list[float]()
-    before = _digest(start.current_values())
-
-    def next_command() -> Command:
-        digests.append(_digest(start.current_values()))
-        return Slice() if len(digests) == 1 else Finish()
-
-    warm_up(plan, lambda run: run.fit(run.short_train_feed))
-    run_slices(plan, dataclasses.replace(trial, slicing=Slicing(next_command, 0.001)))
-    return {"before": before, "first": digests[0], "second": digests[1]}
 
 
 def bare(trial: Context) -> dict[str, float]:
@@ -213,45 +191,6 @@ def compared_with_bare_keras(trial: Context) -> dict[str, float]:
         "common": (arm & bare).total(),
         "more": (arm - bare).total(),
         "fewer": (bare - arm).total(),
-    }
-
-
-def compare_steps(trial: Context) -> dict[str, float]:
-    """Train two epochs with both steps from one start; return the differences of logs and weights.
-
-    The setting `workload` names the workload whose model and data are used.
-    """
-    from workloads.models.direct_torch_step import DirectStep
-    from workloads.models.model import WitnessedModel
-    from workloads.models.run import StartState, TrainingRun
-
-    own = {name: value for name, value in trial.settings.items() if name != "workload"}
-    workload = find_workload(str(trial.settings["workload"]))
-    assert workload.settings_model is not None
-    settings: Any = workload.settings_model(**own)
-    framework = load_framework(trial.implementation.backend)
-    framework.configure(trial.implementation, trial.device)
-    framework.seed(trial.seed)
-    data = getattr(training, f"load_{workload.name}")(settings)
-    model = training.build(settings, trial, data)
-    run = TrainingRun(model, settings, data.train, data.validation)
-    first = data.train.first(run.batch_size)
-    model.train_on_batch(first.inputs, first.targets)  # the model chooses its step
-    direct_step, start, runs = model.witness.direct_step, StartState(model), []
-    for step in (direct_step, lambda batch: WitnessedModel.train_step(model, batch)):
-        model.witness.direct_step = step
-        start.restore()
-        validation = run.validation_feed.for_validation()
-        history = run.fit(run.train_feed, epochs=2, **validation).history
-        weights = np.concatenate([np.ravel(array) for array in model.get_weights()])
-        runs.append((np.array([history[name] for name in sorted(history)]), weights))
-    (logs, weights), (expected_logs, expected_weights) = runs
-    return {
-        "direct": float(isinstance(direct_step, DirectStep)),
-        "names": len(logs),
-        "logs": float(np.abs(logs - expected_logs).max()),
-        "weights": float(np.abs(weights - expected_weights).max()),
-        "moved": float(np.abs(logs[:, 1] - logs[:, 0]).max()),
     }
 
 

@@ -2,24 +2,193 @@
 
 For `cudnn` and `fused` a GPU is simulated (`tests/workloads/stand_in_gpus`): every case that the
 rules allow becomes the library's call, and no other case does. PyTorch's fused layers really run.
+The probes run inside a warm trainer of every backend. Layers are tiny and, on a simulated GPU,
+traced and not run, so that hundreds of cases take seconds.
 """
+# ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
-from tests.workloads.eligibility_probes import REFUSED
 from tests.workloads.shared_trainer import Trainer, result
 from tests.workloads.stand_in_gpus import CUDNN, OTHER_KERNEL
+from workloads.context import Context
+from workloads.eligibility import SIMPLE_CELLS, LayerTraits, ineligibility_reason
+from workloads.implementations import BACKENDS, Implementation, parse_implementation
+from workloads.protocol import Device
 
 pytestmark = pytest.mark.full
-PROBES = "tests.workloads.eligibility_probes"
-EACH_BACKEND = pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+EACH_BACKEND = pytest.mark.parametrize("backend", BACKENDS)
+REFUSED = "refused"
+_REFUSALS = (
+    "use_cudnn=True was specified, but cuDNN is not supported",  # Keras
+    "expected the lstm cell without dropout between layers",  # workloads.models.fused
+    "expected padding on the right",
+    "expected no mask, because the stack is stateful",
+)
+_CELLS = ("lstm", "gru", *SIMPLE_CELLS)
+_PLACES = ("none", "right", "left")
+_BOOLEANS = (False, True)
+
+Cases = Iterator[tuple[Implementation, LayerTraits]]
+
+
+def cudnn_rules(trial: Context) -> dict[str, float]:
+    """Compare our rules for `cudnn` with Keras on a simulated GPU; count the outcomes.
+
+    Covers all cases whose arithmetic cuDNN supports, and one of `stride` of the others.
+    """
+    stride = trial.settings["stride"]
+    return _compared(
+        (implementation, traits)
+        for number, (implementation, traits) in enumerate(_cudnn(trial.implementation.backend))
+        if number % stride == 0 or _is_usual(traits)
+    )
+
+
+def fused_rules(trial: Context) -> dict[str, float]:
+    """Compare our rules for `fused` with the layer on this CPU (PyTorch) or on a simulated GPU.
+
+    Covers one of `stride` of all cases.
+    """
+    backend = trial.implementation.backend
+    cases = itertools.islice(_fused(backend), 0, None, trial.settings["stride"])
+    return _compared(cases, device="cpu" if backend == "torch" else "gpu")
+
+
+def xla(trial: Context) -> dict[str, float]:
+    """Return 1 for operations that XLA can compile for a GPU, and for layers that keep XLA.
+
+    `portable` and `bidirectional` are 1 if Keras compiles such layers with XLA on request.
+    """
+    import tensorflow as tf
+    from tensorflow.python.framework import kernels
+
+    from tests.workloads.stand_in_gpus import tensorflow as simulated_gpu
+
+    tf.function(tf.matmul, jit_compile=True)(tf.ones((1, 1)), tf.ones((1, 1)))  # registers kernels
+    flags: dict[str, float] = {}
+    for name in ("CudnnRNNV3", "MatMul"):
+        registered = kernels.get_registered_kernels_for_op(name).kernel
+        flags[name] = float(any(kernel.device_type == "XLA_GPU_JIT" for kernel in registered))
+    implementation = parse_implementation("tensorflow/portable+xla")
+    with simulated_gpu.gpu():
+        for name, bidirectional in (("portable", False), ("bidirectional", True)):
+            model = model_of(implementation, LayerTraits(bidirectional=bidirectional))
+            flags[name] = float(simulated_gpu.keeps_xla(model))
+    return flags
+
+
+def _cudnn(backend: str) -> Cases:
+    """Yield all combinations of the settings that Keras reads."""
+    xla = ["+xla"] if backend == "tensorflow" else ["+bf16"]  # CudnnRNNV3 casts bfloat16 inside
+    names = (
+        *("activation", "recurrent_activation", "recurrent_dropout", "use_bias"),
+        *("cell", "mask", "bidirectional", "stateful"),
+    )
+    for *values, option in itertools.product(
+        ("tanh", "relu"), ("sigmoid", "hard_sigmoid"), (0.0, 0.1), (True, False),
+        ("lstm", "gru"), _PLACES, _BOOLEANS, _BOOLEANS, ["", "+unroll", "+relu", "+fp16", *xla],
+    ):  # fmt: skip
+        traits: Any = dict(zip(names, values, strict=True))
+        yield parse_implementation(f"{backend}/cudnn{option}"), LayerTraits(**traits)
+
+
+def _is_usual(traits: LayerTraits) -> bool:
+    names = ("activation", "recurrent_activation", "recurrent_dropout", "use_bias")
+    return all(getattr(traits, name) == getattr(LayerTraits(), name) for name in names)
+
+
+def _fused(backend: str) -> Cases:
+    options = ["", "+fp16", *(["+bf16"] if backend != "tensorflow" else [])]
+    places = _PLACES if backend != "jax" else _PLACES[:2]  # a lowered program does not show it
+    names = ("cell", "mask", "bidirectional", "stateful")
+    for *values, (layers, dropout), option in itertools.product(
+        _CELLS, places, _BOOLEANS, _BOOLEANS, ((1, 0.3), (2, 0.0), (2, 0.3)), options
+    ):
+        traits: Any = dict(zip(names, values, strict=True))
+        implementation = parse_implementation(f"{backend}/fused{option}")
+        yield implementation, LayerTraits(**traits, layers=layers, dropout=dropout)
+
+
+def _compared(cases: Cases, device: Device = "gpu") -> dict[str, float]:
+    counts: Counter[str] = Counter()
+    for implementation, traits in cases:
+        reason = ineligibility_reason(implementation, traits, device)
+        outcome = kernel_of(implementation, traits, device)
+        if (outcome == CUDNN) != (reason is None):
+            raise AssertionError(f"{implementation} {traits}: theirs: {outcome}; ours: {reason}")
+        counts[outcome] += 1
+    return {what: float(count) for what, count in counts.items()}
+
+
+def kernel_of(implementation: Implementation, traits: LayerTraits, device: Device) -> str:
+    """Return the kernel of a training step, on this CPU or on a simulated GPU."""
+    simulated_gpu = importlib.import_module(
+        f"tests.workloads.stand_in_gpus.{implementation.backend}"
+    )
+    try:
+        with simulated_gpu.gpu() if device == "gpu" else nullcontext():
+            model = model_of(implementation, traits)
+            return str(simulated_gpu.kernel(model, _inputs(traits), implementation))
+    except ValueError as error:
+        if not any(text in str(error) for text in _REFUSALS):
+            raise
+        return REFUSED
+
+
+def model_of(implementation: Implementation, traits: LayerTraits) -> Any:
+    """Build a model of such layers, after a layer that makes their mask."""
+    import keras
+
+    from workloads.models.layers import recurrent_stack
+
+    settings: Any = SimpleNamespace(units=4, **dataclasses.asdict(traits))
+    with _policy_of(implementation):
+        return keras.Sequential(
+            [
+                keras.Input((3, 5), batch_size=2),
+                *([keras.layers.Masking()] if traits.mask != "none" else []),
+                *recurrent_stack(settings, implementation, return_sequences=False, seed=1),
+            ]
+        )
+
+
+@contextmanager
+def _policy_of(implementation: Implementation) -> Iterator[None]:
+    import keras
+
+    from workloads.frameworks.framework import set_dtype_policy
+
+    before = keras.config.dtype_policy()
+    set_dtype_policy(implementation)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def _inputs(traits: LayerTraits) -> Any:
+    inputs = np.ones((2, 3, 5), np.float32)
+    if traits.mask != "none":
+        inputs[0, 0 if traits.mask == "left" else -1] = 0
+    return inputs
 
 
 def ask(trainer: Trainer, probe: str, implementation: str, **settings: int) -> dict[str, float]:
     """Return the counts of a probe."""
-    counts = result(trainer.ask(f"{PROBES}:{probe}", implementation, settings=settings))
+    counts = result(trainer.ask(f"{__name__}:{probe}", implementation, settings=settings))
     return {name: count for name, count in counts.items() if not name.endswith(("_s", "_mib"))}
 
 

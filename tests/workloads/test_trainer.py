@@ -174,10 +174,8 @@ def test_a_users_workload_takes_slices() -> None:
         ("forgets", [], "its workload returned without any: expected a loop over trial.slices"),
         ("stops_early", [SLICE], "before it had run all requested slices"),
         ("reports_no_slice", [SLICE] * 2, "expected trial.slice(steps, seconds) once per"),
-        ("loses_time", [SLICE], "more than 0 seconds for them; received 1 steps and 0.0 s"),
         ("steady", [FINISH], "expected at least one slice before finish; received none"),
         ("raises", [SLICE] * 5, "broke in a slice"),
-        ("refuses", [SLICE], "this needs hardware that nobody has"),
         ("steady", [], "expected a line such as"),
         ("steady", ['{"command": "go"}'], "expected one of slice, finish; received 'go'"),
         ("steady", ['{"command": "slice", "steps": 0}'], "slice.steps: Input should be greater"),
@@ -202,7 +200,7 @@ def test_a_trial_in_slices_fails_at_the_end_of_its_input(commands: list[str]) ->
 
 
 def test_a_full_trial_has_no_slices() -> None:
-    failed = failure(ask(f"{SLICING}:takes_anyway", "none/one"))
+    failed = failure(ask(f"{SLICING}:steady", "none/one"))
     assert "slices are for a trial whose trial.measure is 'timing'" in failed.message
 
 
@@ -251,9 +249,7 @@ def test_the_exit_status_is_that_of_the_worst_request() -> None:
     assert (status, kinds) == (2, ["bad_request", "error", "", ""])
 
 
-@pytest.mark.parametrize(
-    ("name", "status"), [("segfaults", -signal.SIGSEGV), ("dies", -signal.SIGSEGV), ("leaves", 3)]
-)
+@pytest.mark.parametrize(("name", "status"), [("segfaults", -signal.SIGSEGV), ("leaves", 3)])
 def test_a_crash_ends_only_the_trainer(name: str, status: int) -> None:
     code, events, _ = run_by_hand(request(name), request("noop"))
     assert (code, events) == (status, [])

@@ -21,7 +21,7 @@ from orchestrator.execution import trainer_pool, watchdog
 from orchestrator.execution.actor import run_trial
 from orchestrator.execution.job import Job, TrialLimits, TrialRun
 from orchestrator.execution.telemetry import Instruments
-from orchestrator.execution.trainer_pool import CpuClaims, TrainerPool
+from orchestrator.execution.trainer_pool import CpuClaims, CpusTaken, TrainerPool
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
 from workloads.protocol import TrialRequest
 
@@ -75,15 +75,6 @@ def test_idle_trainers_end_if_memory_is_short(
     assert trainers.warm["one", "cpu", None].trials == 2
 
 
-def test_a_fresh_trainer_is_the_only_one(trainers: TrainerPool) -> None:
-    run(trainers, "noop", implementation="one/noop")
-    held = trainers.warm["one", "cpu", None].pid
-    outcomes = [run(trainers, "noop", implementation="two/noop", fresh=True) for _ in range(2)]
-    assert [outcome.trainer_trials for outcome in outcomes] == [0, 0]
-    assert set(trainers.warm) == {("two", "cpu", None)}
-    assert not psutil.pid_exists(held)
-
-
 def test_a_trainer_that_died_or_grew_too_large_is_replaced(trainers: TrainerPool) -> None:
     limits = TrialLimits(60, 30, memory_mib=4000)
     assert run(trainers, "keeps_memory", {"mib": 100}, limits=limits).trainer_trials == 0
@@ -98,20 +89,53 @@ def test_a_trainer_that_died_or_grew_too_large_is_replaced(trainers: TrainerPool
 
 @pytest.fixture
 def claims() -> Iterator[list[CpuClaims]]:
-    """Two claimants of this machine's CPUs that ignore other tests and sweeps."""
-    before = os.sched_getaffinity(0)
-    if len(before) < 2:
-        pytest.skip("needs two CPUs")
-    made = [CpuClaims(f"rnnsweep-test-{os.getpid()}", patience_s=0.0) for _ in range(2)]
+    """Five claimants of this machine's CPUs that ignore other tests and sweeps."""
+    made = [CpuClaims(f"rnnsweep-test-{os.getpid()}", patience_s=0.0) for _ in range(5)]
     yield made
     for claimant in made:
         claimant.release()
-    assert os.sched_getaffinity(0) == before
 
 
-def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(claims: list[CpuClaims]) -> None:
-    trainers, (mine, other) = TrainerPool(claims[0]), claims
-    taken = other.take(1)
+def test_each_claimant_has_cpus_of_its_own(
+    claims: list[CpuClaims], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 8, 9, 10, 11})
+    assert [claimant.take(2) for claimant in claims[:4]] == [(0, 1), (2, 3), (8, 9), (10, 11)]
+    with pytest.raises(CpusTaken, match="needs 2 CPUs of its own; of the 8"):
+        claims[4].take(2)
+    claims[1].release()
+    assert claims[4].take(2) == claims[4].take(2) == (2, 3)
+    assert claims[4].take(1) == (2,)
+    with pytest.raises(CpusTaken):
+        claims[0].take(8)
+    assert claims[1].take(2) == (0, 1), "nothing is held after a failed claim"
+
+
+def test_a_killed_claimants_cpus_are_free_again(claims: list[CpuClaims]) -> None:
+    code = (
+        "import os, sys; from orchestrator.execution.trainer_pool import CpuClaims;"
+        f"claims = CpuClaims({claims[0].prefix!r}); claims.take(len(os.sched_getaffinity(0)));"
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(CpusTaken):
+            claims[0].take(1)
+        holder.kill()
+        holder.wait()
+    assert len(claims[0].take(1)) == 1
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
+    claims: list[CpuClaims], trainers: TrainerPool
+) -> None:
+    mine, other, *_ = claims
+    trainers.claims = mine
+    taken, before = other.take(1), os.sched_getaffinity(0)
     outcomes = [run(trainers, "usable_cpus", cpus=1) for _ in range(2)]
     assert [outcome.metrics["usable_cpus"] for outcome in outcomes] == [1.0, 1.0]
     assert [outcome.trainer_trials for outcome in outcomes] == [0, 1]
@@ -121,10 +145,11 @@ def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(claims: list[CpuClai
     assert "trainer_cpus" not in whole.environment
     assert len(trainers.warm) == 2, "the confined trainer stays warm as well"
     trainers.close()
-    other.take(len(os.sched_getaffinity(0)))
-    failure = run(TrainerPool(mine), "usable_cpus", cpus=1).failure
+    other.take(len(before))
+    failure = run(trainers, "usable_cpus", cpus=1).failure
     assert failure is not None
     assert "needs 1 CPU of its own" in failure.message
+    assert os.sched_getaffinity(0) == before
 
 
 WARM, REPLACED = 1, 0
@@ -223,7 +248,6 @@ def test_another_kernel_than_asked_is_marked(trainers: TrainerPool) -> None:
 def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: TrainerPool) -> None:
     texts = {"texts": [["a.txt", "1"], ["b.md", "2"], ["a.txt", "3"]]}
     assert run(trainers, "keeps_texts", texts).artifacts == {"a.txt": "3", "b.md": "2"}
-    assert run(trainers, "noop").artifacts == {}
 
 
 @pytest.mark.parametrize(

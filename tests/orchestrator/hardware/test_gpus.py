@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -127,37 +128,24 @@ def test_ray_may_not_hand_out_a_gpu_that_is_lost(probe: Probe) -> None:
     assert [one.device for one in classify([node])] == ["cpu", "gpu"]
 
 
-NUMBERS = {  # name -> value, and NVML's call
-    "power_w": (70.0, "nvmlDeviceGetPowerUsage"),
-    "power_limit_w": (700.0, "nvmlDeviceGetEnforcedPowerLimit"),
-    "energy_j": (5.0, "nvmlDeviceGetTotalEnergyConsumption"),
-    "temperature_c": (55.0, "nvmlDeviceGetTemperature"),
-    "sm_clock_mhz": (1500.0, "nvmlDeviceGetClockInfo"),
-    "memory_clock_mhz": (5000.0, "nvmlDeviceGetClockInfo"),
-    "max_sm_clock_mhz": (1980.0, "nvmlDeviceGetMaxClockInfo"),
-    "max_memory_clock_mhz": (3201.0, "nvmlDeviceGetMaxClockInfo"),
-    "pcie_rx_mib_s": (2.0, "nvmlDeviceGetPcieThroughput"),
-    "pcie_tx_mib_s": (1.0, "nvmlDeviceGetPcieThroughput"),
-    "pcie_lanes_now": (16.0, "nvmlDeviceGetCurrPcieLinkWidth"),
-    "pcie_lanes": (16.0, "nvmlDeviceGetMaxPcieLinkWidth"),
-    "pcie_generation": (5.0, "nvmlDeviceGetMaxPcieLinkGeneration"),
+NUMBERS = {
+    **{"power_w": 70.0, "power_limit_w": 700.0, "energy_j": 5.0, "temperature_c": 55.0},
+    **{"sm_clock_mhz": 1500.0, "memory_clock_mhz": 5000.0},
+    **{"max_sm_clock_mhz": 1980.0, "max_memory_clock_mhz": 3201.0},
+    **{"pcie_rx_mib_s": 2.0, "pcie_tx_mib_s": 1.0},
+    **{"pcie_lanes_now": 16.0, "pcie_lanes": 16.0, "pcie_generation": 5.0},
 }
 FACTS = {
-    "name": ("NVIDIA H200", "nvmlDeviceGetName"),
-    "uuid": ("GPU-aaaa", "nvmlDeviceGetUUID"),
-    "memory": (Memory(143_771.0, 100.0), ""),  # two calls, as the clocks' reasons have
-    "compute_capability": ("9.0", "nvmlDeviceGetCudaComputeCapability"),
-    "utilization_pct": (90.0, "nvmlDeviceGetUtilizationRates"),
-    "clock_reasons": ({"sw_power_cap", "hw_thermal_slowdown", "other"}, ""),
-    "compute_pids": ({11, 12}, "nvmlDeviceGetComputeRunningProcesses_v3"),
-    "Ecc": (True, "nvmlDeviceGetEccMode"),
-    "Mig": (False, "nvmlDeviceGetMigMode"),
+    **{"name": "NVIDIA H200", "uuid": "GPU-aaaa", "compute_capability": "9.0"},
+    **{"memory": Memory(143_771.0, 100.0), "utilization_pct": 90.0, "compute_pids": {11, 12}},
+    "clock_reasons": {"sw_power_cap", "hw_thermal_slowdown", "other"},
 }
-EVERY = {**FACTS, **NUMBERS}
+MODES = {"Ecc": True, "Mig": False}
+EVERY: dict[str, object] = {**FACTS, **NUMBERS, **MODES}
 
 
 def readings(device: NvmlDevice) -> dict[str, object]:
-    facts = {name: getattr(device, name)() for name in FACTS if name.islower()}
+    facts = {name: getattr(device, name)() for name in FACTS}
     facts |= {name: device.number(name) for name in NUMBERS}
     return facts | {"Ecc": device.mode("Ecc"), "Mig": device.mode("Mig")}
 
@@ -167,17 +155,23 @@ def test_a_call_that_is_refused_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int
 ) -> None:
     SimulatedNvml([H200]).in_this_process(monkeypatch, tmp_path)
+    absent = Counter[str]()
     with closing(Nvml()) as nvml:
         device = nvml.device(0)
         for call in GPU_CALLS[1:]:
-            expected = {name: None if of == call else value for name, (value, of) in EVERY.items()}
+            SimulatedNvml([failing({call: code})]).write(tmp_path)
+            found = readings(device)
+            lacking = [name for name, value in found.items() if value is None]
+            expected = {**EVERY, **dict.fromkeys(lacking)}
             if call == "nvmlDeviceGetMemoryInfo_v2":
                 expected["memory"] = Memory(143_771.0, 110.0)  # with the driver's own part
-            SimulatedNvml([failing({call: code})]).write(tmp_path)
-            assert readings(device) == expected, call
+            assert found == expected, call
             refused = list(device.errors.values())
-            assert (refused or None not in expected.values()) and not device.lost
+            assert (refused or not lacking) and not device.lost
             assert all((one.code, one.call) == (code, call.removesuffix("_v3")) for one in refused)
+            absent.update(lacking)
         SimulatedNvml([H200]).write(tmp_path)
-        readings(device)
+        assert readings(device) == EVERY
         assert device.errors == {}  # a later reading clears its error
+    two_calls = {"memory", "clock_reasons"}
+    assert absent == dict.fromkeys(EVERY.keys() - two_calls, 1)

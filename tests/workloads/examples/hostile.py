@@ -25,8 +25,17 @@ def noop(trial: Context) -> dict[str, float]:
 
 
 def usable_cpus(trial: Context) -> dict[str, float]:
-    """Report how many CPUs its process may use."""
-    return {"usable_cpus": float(len(os.sched_getaffinity(0)))}
+    """Report the CPUs that its process may use, and its priority; sleep for `seconds` before."""
+    with trial.phase("train"):
+        time.sleep(float(trial.settings.get("seconds", 0)))
+    usable = os.sched_getaffinity(0)
+    return {
+        **{"val_accuracy": 0.5, "step_ms": 1.0},
+        "usable_cpus": float(len(usable)),
+        "first_cpu": float(min(usable)),
+        "sees_gpus": float(os.environ.get("CUDA_VISIBLE_DEVICES", "") not in ("", "-1")),
+        "niceness": float(os.nice(0)),
+    }
 
 
 def keeps_texts(trial: Context) -> dict[str, float]:

@@ -74,20 +74,6 @@ def reports_no_slice(trial: Context) -> dict[str, float]:
     return {}
 
 
-def takes_anyway(trial: Context) -> dict[str, float]:
-    """Run slices in any kind of trial."""
-    for steps in trial.slices(1):
-        trial.slice(steps, 0.001)
-    return {}
-
-
-def loses_time(trial: Context) -> dict[str, float]:
-    """Report a slice of 0 seconds."""
-    for steps in trial.slices(1):
-        trial.slice(steps, 0.0)
-    return {}
-
-
 def _has_fault(trial: Context) -> bool:
     return str(trial.implementation) == trial.settings.get("of", str(trial.implementation))
 

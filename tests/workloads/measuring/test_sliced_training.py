@@ -1,4 +1,4 @@
-"""Trials that are timed in slices, in real trainers on every backend."""
+"""Trials that are timed in slices, and peak rates, in real trainers on every backend."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.workloads.tasks.test_workloads import SMALL
 from workloads.implementations import BACKENDS
 from workloads.protocol import (
     Dataset,
+    Environment,
     Epoch,
     Event,
     Finish,
@@ -26,6 +27,8 @@ from workloads.protocol import (
 from workloads.registry import TIMING_METRICS
 
 full = pytest.mark.full
+MEASURE = "workloads.tasks.peak_rates:measure"
+PASSES = {"features": 8, "sequence_length": 4, "units": 8, "batch_size": 4, "timed_steps": 2}
 
 
 def run_in_slices(
@@ -93,8 +96,23 @@ def test_every_workload_takes_slices(
 
 @full
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_slices_begin_where_a_whole_training_does(trainer_of: Trainer, backend: str) -> None:
-    settings = {**SMALL["image_rows"], "dropout": 0.4, "samples": 64}
-    probe = "tests.workloads.probes:starts_of_slices"
-    digests = result(trainer_of.ask(probe, f"{backend}/portable", settings=settings))
-    assert digests["before"] == digests["first"] != digests["second"]
+def test_a_trial_reports_its_share_of_the_devices_measured_peak(
+    trainer_of: Trainer, backend: str
+) -> None:
+    metrics = result(trainer_of.ask("synthetic", f"{backend}/portable", settings=PASSES))
+    share = metrics["model_flops_per_s"] / metrics["peak_flops_per_s"]
+    assert metrics["model_flops_utilization_pct"] == pytest.approx(100 * share)
+    assert 0 < share < 1
+    events = trainer_of.ask(MEASURE, f"{backend}/portable")
+    rates = result(events)
+    assert rates["product_flops_per_s"] == metrics["peak_flops_per_s"]  # measured once a process
+    for name in ("product_flops_per_s", "copy_bytes_per_s"):
+        assert 1e6 < rates[f"{name}_low"] <= rates[name] <= rates[f"{name}_high"]
+    assert single_event(events, Environment).facts["devices"] == "CPU"
+
+
+@full
+def test_tf32_has_a_product_rate_only(trainer: Trainer) -> None:
+    metrics = result(trainer.ask(MEASURE, "tensorflow/portable+tf32"))
+    assert metrics["product_flops_per_s"] > 0
+    assert "copy_bytes_per_s" not in metrics

@@ -31,6 +31,7 @@ class Machine:
 
     def __init__(self) -> None:
         self.now_s, self.compilations, self.canaries_ms = 100.0, 0, [3.0, 2.0]
+        self.restored_at_s: list[float] = []
 
     def spend(self, seconds: float, result: Any = None) -> Any:
         self.now_s += seconds
@@ -158,7 +159,9 @@ def test_a_loss_that_is_not_finite_fails_the_trial_immediately(
 
 def run_slices(run: Run, trial: Context) -> Any:
     sliced = module("sliced_training")
-    sliced.StartState = lambda _: SimpleNamespace(restore=lambda: None)
+    machine = run.machine
+    start = SimpleNamespace(restore=lambda: machine.restored_at_s.append(machine.now_s))
+    sliced.StartState = lambda _: start
     return sliced.run_slices(run, trial)
 
 
@@ -205,6 +208,8 @@ def test_a_slice_costs_as_much_per_step_as_a_whole_pass(
     assert metrics["sample_us"] == pytest.approx(1e6 * seconds / steps / 4)
     windows = [event for event in events if isinstance(event, PhaseEnded)]
     assert all(window.seconds >= seconds * 0.99 for window in windows)
+    began_s = next(event.at_s for event in events if isinstance(event, PhaseBegan))
+    assert machine.restored_at_s == [began_s], "from the same start as a full trial"
     assert metrics["canary_ms"] == 3.0
 
 

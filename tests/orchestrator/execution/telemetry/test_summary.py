@@ -1,24 +1,218 @@
-"""A trial's telemetry in numbers, qualifiers and curves, from samples with known results."""
+"""A trial's telemetry in numbers, qualifiers and curves, from samples with known results.
+
+They are of a GPU whose power is known at every moment: 100 W in timed epochs, 300 W anywhere else.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import pytest
 
 from orchestrator.core.trial import Telemetry
-from orchestrator.execution.telemetry.readings import GpuReading, Sample
-from orchestrator.execution.telemetry.summary import POINTS, curves, record, summarise
-from tests.orchestrator.execution.telemetry.sample_recordings import (
-    GPU,
-    gpu_samples,
-    node,
-    node_samples,
-    recording,
-    watts,
+from orchestrator.execution.telemetry.energy import energy_of
+from orchestrator.execution.telemetry.readings import (
+    GpuReading,
+    NodeReading,
+    Recording,
+    Sample,
+    SampleBuffer,
+    TimeWindow,
 )
+from orchestrator.execution.telemetry.summary import POINTS, curves, record, summarise
+
+GPU = GpuReading(
+    utilization_pct=90.0,
+    memory_used_mib=1000.0,
+    memory_total_mib=4000.0,
+    temperature_c=60.0,
+    sm_clock_mhz=1500.0,
+    memory_clock_mhz=5000.0,
+    clock_reasons=frozenset(),
+    pcie_rx_mib_s=2.0,
+    pcie_tx_mib_s=1.0,
+    other_processes=0,
+)
+WINDOWS = (TimeWindow(10.0, 14.0), TimeWindow(16.0, 20.0), TimeWindow(22.0, 26.0))
+"""Timed epochs of 4 s, with validation of 2 s between them."""
+
+TRUTH_J = 3 * 4 * 100.0
+NOT_COVERED = "the samples do not cover all of the timed epochs"
+
+
+def watts(at_s: float) -> float:
+    return 100.0 if any(each.began_s <= at_s < each.ended_s for each in WINDOWS) else 300.0
+
+
+_COUNTED_J = tuple(accumulate((watts(step / 10 + 0.05) / 10 for step in range(5_000)), initial=0.0))
+
+
+def joules(at_s: float) -> float:
+    """Return the reading of a counter that moves every 0.1 s."""
+    return _COUNTED_J[int(at_s * 10 + 1e-6)]
+
+
+def gpu_samples(
+    changes: Callable[[float], Mapping[str, Any]] = lambda at_s: {},
+    *,
+    has_counter: bool = True,
+    until_s: float = 30.0,
+) -> list[Sample]:
+    """Return samples of one GPU, whole ones each second, as a sampler takes them.
+
+    `changes` are those of a whole reading. Without a counter power is read instead, more often.
+    """
+    samples, each_s = [], 5 if has_counter else 10
+    for index in range(round(until_s * each_s) + 1):
+        at_s = index / each_s
+        reading = GpuReading(power_w=None if has_counter else watts(at_s))
+        is_whole = index % each_s == 0
+        if is_whole:
+            reading = replace(GPU, power_w=watts(at_s), **changes(at_s))
+        reading = replace(reading, energy_j=1e6 + joules(at_s) if has_counter else None)
+        samples.append(Sample(at_s, (reading,), node(at_s) if is_whole else None))
+    return samples
+
+
+def node_samples(until_s: int = 30, **changes: Any) -> list[Sample]:
+    """Return samples of a node each second, without a GPU."""
+    return [Sample(float(at_s), node=node(at_s, **changes)) for at_s in range(until_s + 1)]
+
+
+def node(at_s: float, **changes: Any) -> NodeReading:
+    """Four CPUs: the trainer keeps two busy, others half of one, and the host takes a fifth."""
+    cpu_s = (100 + 2.5 * at_s, 1000 + 4 * at_s, 0.2 * at_s, 2 * at_s)
+    return replace(NodeReading(*cpu_s, 8000.0, 16000.0, 1500.0, 50.0, 0), **changes)
+
+
+def recording(
+    samples: Sequence[Sample],
+    windows: Sequence[TimeWindow] = WINDOWS,
+    limit: int = 8_192,
+    **changes: Any,
+) -> Recording:
+    """Of a GPU's trial, its samples stored as a sampler stores them."""
+    store = SampleBuffer(limit)
+    for window in windows:
+        store.edge(window.began_s)
+        store.edge(window.ended_s)
+    for sample in samples:
+        store.add(sample)
+    return replace(Recording("gpu", store.all(), windows), **changes)
+
+
+def energy(of: Recording) -> tuple[float | None, Telemetry]:
+    """Return the joules of the timed epochs if they are known, and what qualifies them."""
+    parts, telemetry = energy_of(of)
+    return None if telemetry.energy_absent else sum(parts.values()), telemetry
+
+
+def changed(samples: list[Sample], **changes: Any) -> list[Sample]:
+    """Return samples with changes of their GPU."""
+    return [replace(s, gpus=(replace(s.gpus[0], **changes),)) for s in samples]
+
+
+@pytest.mark.parametrize("has_counter", [True, False])
+def test_energy_covers_the_timed_epochs_and_stays_when_samples_are_thinned(
+    has_counter: bool,
+) -> None:
+    samples = gpu_samples(has_counter=has_counter, until_s=400.0)
+    total_j, telemetry = energy(recording(samples))
+    # The counter moves every 0.1 s: each of six edges may be that much off, of 300 W.
+    assert total_j == pytest.approx(TRUTH_J, abs=6 * 0.1 * 300 / 2)
+    method = "nvml_counter" if has_counter else "nvml_power"
+    assert telemetry == Telemetry(energy_method=method, energy_scope="gpu")
+    few = recording(samples, limit=300)
+    assert 300 < len(few.samples) < 600  # of thousands
+    assert energy(few)[0] == pytest.approx(total_j, rel=1e-9)
+
+
+def test_a_counter_that_does_not_move_is_no_energy_of_0() -> None:
+    stuck = changed(gpu_samples(), energy_j=0.0)
+    assert energy(recording(stuck))[1].energy_method == "nvml_power"
+    silent = recording(changed(stuck, power_w=0.0))
+    assert energy(silent) == (None, Telemetry(energy_absent=f"GPU 0: {NOT_COVERED}"))
+
+
+@pytest.mark.parametrize(("gap", "is_known"), [((11.0, 14.5), False), ((2.0, 9.0), True)])
+def test_a_gap_in_the_samples_ends_integration_but_not_counting(
+    gap: tuple[float, float], is_known: bool
+) -> None:
+    by_counter, by_power = (
+        energy(recording([s for s in gpu_samples(has_counter=has) if not gap[0] < s.at_s < gap[1]]))
+        for has in (True, False)
+    )
+    assert by_counter[1].energy_method == "nvml_counter"
+    assert by_power[0] == (pytest.approx(TRUTH_J, rel=0.1) if is_known else None)
+
+
+@pytest.mark.parametrize(("each_s", "is_dense"), [(0.098, True), (0.08, False)])
+def test_short_epochs_suffice_if_next_to_nothing_is_between_them(
+    each_s: float, is_dense: bool
+) -> None:
+    """As of a user's workload of many small epochs, without validation between them."""
+    windows = tuple(TimeWindow(5 + step / 10, 5 + step / 10 + each_s) for step in range(200))
+    expected_j = pytest.approx(0.98 * (joules(25.0) - joules(5.0)), rel=0.02)
+    assert energy(recording(gpu_samples(), windows))[0] == (expected_j if is_dense else None)
+
+
+def test_a_window_in_which_the_machine_was_suspended_has_no_energy() -> None:
+    """The clock stopped; the counter may have continued or not."""
+    inside, between = (
+        energy(recording([replace(s, slept=s.at_s == at_s) for s in gpu_samples()]))
+        for at_s in (12, 15)
+    )
+    reason = "GPU 0: the machine was suspended during the trial"
+    assert inside == (None, Telemetry(energy_absent=reason))
+    assert between == energy(recording(gpu_samples()))
+
+
+@pytest.mark.parametrize(
+    ("windows", "words"),
+    [
+        ([], "no training phase"),
+        ([TimeWindow(10.0, 19.5)], "took 9.5 s; energy needs at least 10 s"),
+        ([TimeWindow(at_s, at_s + 0.5) for at_s in range(25)], "took 0.50 s each; energy needs"),
+        ([TimeWindow(10.0, 40.0)], NOT_COVERED),
+        ([TimeWindow(-10.0, 20.0)], NOT_COVERED),
+    ],
+)
+def test_windows_that_cannot_be_measured_have_no_energy(
+    windows: list[TimeWindow], words: str
+) -> None:
+    assert words in (energy(recording(gpu_samples(), windows))[1].energy_absent or "")
+
+
+@pytest.mark.parametrize(("at_s", "shared"), [(12.0, True), (15.0, False)])
+def test_the_packages_count_where_no_other_trainer_shares_them(at_s: float, shared: bool) -> None:
+    """A node's energy would be counted once for each of them."""
+
+    def with_company(samples: list[Sample], **changes: Any) -> Recording:
+        company = node(at_s, other_trainers=1)
+        packages = [replace(s, package_j=40.0 * s.at_s) for s in samples]
+        return recording(
+            [replace(s, node=company) if s.at_s == at_s else s for s in packages], **changes
+        )
+
+    parts, telemetry = energy_of(with_company(gpu_samples()))
+    assert telemetry.energy_scope == "+".join(parts)
+    assert parts.get("cpu_package") == (None if shared else pytest.approx(12 * 40.0))
+    total_j, on_cpu = energy(with_company(node_samples(), device="cpu"))
+    if shared:
+        assert "another trainer" in (on_cpu.energy_absent or "")
+    else:
+        assert total_j == pytest.approx(12 * 40.0)
+        assert on_cpu == Telemetry(energy_method="rapl", energy_scope="cpu_package")
+
+
+def test_packages_that_cannot_be_read_have_their_reason() -> None:
+    reason = "only root may read …/energy_uj"
+    unreadable = recording(node_samples(), device="cpu", package_reason=reason)
+    assert energy(unreadable) == (None, Telemetry(energy_absent=reason))
 
 
 def test_a_summary_is_of_the_timed_epochs() -> None:
@@ -66,23 +260,19 @@ def test_of_trials_that_took_turns_the_cpus_has_no_gpu() -> None:
     assert on_cpu[0]["others_cpu_pct"] == on_gpu[0]["others_cpu_pct"]
 
 
-def test_what_slowed_a_gpu_down_is_noted_with_its_share() -> None:
-    reasons = {True: frozenset({"gpu_idle", "sw_power_cap"}), False: frozenset({"gpu_idle"})}
-    samples = gpu_samples(lambda at_s: {"clock_reasons": reasons[at_s < 21]})
-    metrics, telemetry = summarise(recording(samples))
-    assert metrics["throttled_pct"] == pytest.approx(100 * 8 / 12)
-    assert telemetry.throttle_reasons == pytest.approx({"sw_power_cap": 100 * 2 / 3})
-
-
-def test_a_gpu_s_clock_is_set_against_the_highest_seen_unless_its_own_load_is_why() -> None:
+def test_what_slowed_a_gpu_down_has_its_share_and_its_own_load_drops_no_clock() -> None:
+    reasons = {"sw_power_cap": (0, 15), "hw_slowdown": (15, 21), "gpu_idle": (21, 31)}
     samples = gpu_samples(
         lambda at_s: {
-            "clock_reasons": frozenset({"sw_power_cap" if at_s < 15 else "hw_slowdown"}),
+            "clock_reasons": {name for name, (low, high) in reasons.items() if low <= at_s < high},
             "sm_clock_mhz": 1000.0 if at_s < 21 else 2000.0,
             "highest_sm_clock_mhz": 2000.0,
         }
     )
-    metrics, _ = summarise(recording(samples))
+    metrics, telemetry = summarise(recording(samples))
+    assert metrics["throttled_pct"] == pytest.approx(100 * 8 / 12)
+    shares = {"sw_power_cap": 100 / 3, "hw_slowdown": 100 / 3}
+    assert telemetry.throttle_reasons == pytest.approx(shares)
     assert metrics["clock_drop_pct"] == pytest.approx(50 * 4 / 12)
 
 

@@ -1,0 +1,320 @@
+"""Reading the node and the GPUs of a trial: a real process, simulated GPUs, files of sensors."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from orchestrator.execution.telemetry import Instruments, Recording, Sampler, TimeWindow
+from orchestrator.execution.telemetry.gpu_gauge import GpuGauge
+from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
+from orchestrator.execution.telemetry.sensors import CpuClocks, Rapl
+from orchestrator.execution.telemetry.summary import summarise
+from tests.nvml.simulated import (
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    Refusal,
+    SimulatedGpu,
+    SimulatedNvml,
+)
+from workloads.protocol import Device, PhaseBegan, PhaseEnded
+
+SPIN = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
+REST = "import time; time.sleep(60)"
+
+
+def write(folder: Path, **values: str | int) -> Path:
+    """Write the files of sensors, one value each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in values.items():
+        (folder / name).write_text(f"{value}\n")
+    return folder
+
+
+def test_clocks_are_measured_against_what_is_guaranteed(tmp_path: Path) -> None:
+    assert CpuClocks([0, 1], tmp_path).share() is None
+    assert CpuClocks([0, 1], tmp_path).throttled_s() is None
+    write(tmp_path / "cpu0/cpufreq", base_frequency=2_000_000, scaling_cur_freq=800_000)
+    write(tmp_path / "cpu1/acpi_cppc", nominal_freq=2000)
+    write(tmp_path / "cpu1/cpufreq", scaling_cur_freq=1_500_000)
+    write(tmp_path / "cpu1/thermal_throttle", package_throttle_total_time_ms=1250)
+    clocks = CpuClocks([0, 1], tmp_path)
+    assert clocks.share() == 0.75, "an idle CPU's clock does not count"
+    assert clocks.throttled_s() == 1.25
+    write(tmp_path / "cpu1/cpufreq", scaling_cur_freq="<unknown>")
+    assert clocks.share() == 0.4
+    assert CpuClocks([0], tmp_path).throttled_s() is None
+
+
+def test_what_the_trainer_started_is_the_trainers() -> None:
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SPIN!r}])"
+    with subprocess.Popen([sys.executable, "-c", parent]) as trainer:
+        gauge = NodeGauge(trainer.pid, Neighbours())
+        children: list[psutil.Process] = []
+        deadline_s = time.monotonic() + 20
+        while not children and time.monotonic() < deadline_s:
+            children = psutil.Process(trainer.pid).children()
+        gauge.look()
+        assert gauge.family == {trainer.pid, *(child.pid for child in children)}
+        time.sleep(0.3)
+        reading = gauge.read()
+        for child in children:
+            child.kill()
+        trainer.wait()
+        after = gauge.read()
+    assert reading is not None
+    assert after is not None
+    assert (reading.trainer_s or 0.0) > 0.02
+    assert after.trainer_s is None  # it has ended: nobody knows
+
+
+def test_only_the_cpus_that_the_trainer_may_use_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def times(*, percpu: bool = False) -> object:
+        def cpu(user: float, idle: float) -> object:
+            names = ("nice", "system", "irq", "softirq", "steal", "iowait")
+            return SimpleNamespace(user=user, idle=idle, **dict.fromkeys(names, 0.5))
+
+        return [cpu(1.0, 9.0), cpu(2.0, 8.0), cpu(3.0, 7.0)] if percpu else cpu(6.0, 24.0)
+
+    cores = [SimpleNamespace(current=reading) for reading in (51.0, None, 63.5, 0.0)]
+    monkeypatch.setattr(psutil, "sensors_temperatures", dict, raising=False)
+    monkeypatch.setattr(psutil, "cpu_times", times)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    for cpus, seconds in (({0, 2}, (8.0, 1.0, 26.0)), ({0, 1, 2}, (8.0, 0.5, 33.0))):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cpus=cpus: cpus)
+        reading = NodeGauge(os.getpid(), Neighbours()).read()
+        assert reading is not None
+        assert (reading.busy_s, reading.steal_s, reading.total_s) == seconds
+        assert reading.temperature_c is None
+    sensors = {"coretemp": cores, "nvme": cores[:1]}
+    monkeypatch.setattr(psutil, "sensors_temperatures", lambda: sensors)
+    hottest = NodeGauge(os.getpid(), Neighbours()).read()
+    assert hottest is not None and hottest.temperature_c == 63.5
+
+
+def test_other_trainers_count_while_they_are_at_work(tmp_path: Path) -> None:
+    package = tmp_path / "workloads"
+    package.mkdir()
+    (package / "__init__.py").touch()  # a namespace would give way to the real one
+    (package / "__main__.py").write_text(
+        f"import sys\nif 'spin' in sys.argv:\n exec({SPIN!r})\n{REST}"
+    )
+    mine = [sys.executable, "-m", "workloads"]
+    both = [subprocess.Popen([*mine, how], cwd=tmp_path) for how in ("spin", "rest")]
+    try:
+        time.sleep(0.3)
+        neighbours = Neighbours()
+        assert neighbours.at_work() is None
+        due_s, with_one = time.monotonic() + 30, 0
+        while not with_one and time.monotonic() < due_s:  # there may be others on this machine
+            neighbours.look({both[1].pid})
+            time.sleep(0.5)
+            with_one = neighbours.at_work() or 0
+        assert with_one >= 1
+        neighbours.look({both[0].pid, both[1].pid})  # now they are the trainer's own
+        assert neighbours.at_work() is not None
+    finally:
+        for process in both:
+            process.kill()
+            process.wait()
+
+
+def zone(folder: Path, name: str, energy_uj: int) -> Path:
+    return write(folder, name=name, energy_uj=energy_uj, max_energy_range_uj=1_000_000)
+
+
+def test_the_packages_of_a_node_are_counted_together(tmp_path: Path) -> None:
+    first = zone(tmp_path / "intel-rapl:0", "package-0", 900_000)
+    second = zone(tmp_path / "intel-rapl:1", "package-1", 5)
+    parts = {"intel-rapl:0:0": "core", "intel-rapl:2": "psys", "intel-rapl-mmio:0": "package-0"}
+    for name, part in parts.items():
+        zone(tmp_path / name, part, 77)
+    rapl = Rapl(tmp_path)
+    assert rapl.read_j() == 0.0
+    write(first, energy_uj=100_000)  # it has started again at 0
+    write(second, energy_uj=500_005)
+    for name in parts:
+        write(tmp_path / name, energy_uj=999_999)
+    assert rapl.read_j() == pytest.approx(0.200001 + 0.5)
+    (second / "energy_uj").unlink()
+    assert rapl.read_j() is None
+    assert "went away" in (rapl.reason or "")
+    assert rapl.read_j() is None
+
+
+def test_a_counter_that_may_not_be_read_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert Rapl(tmp_path / "nowhere").read_j() is None
+    assert "no energy counter" in (Rapl(tmp_path / "nowhere").reason or "")
+    (zone(tmp_path / "intel-rapl:0", "package-0", 1) / "max_energy_range_uj").unlink()
+    assert "no energy counter" in (Rapl(tmp_path).reason or "")
+    read_text = Path.read_text
+
+    def guarded(path: Path, *arguments: object) -> str:
+        if path.name == "max_energy_range_uj":
+            raise PermissionError(path)
+        return read_text(path)
+
+    monkeypatch.setattr(Path, "read_text", guarded)
+    rapl = Rapl(tmp_path)
+    assert rapl.read_j() is None
+    assert rapl.reason == f"only root may read {tmp_path}/intel-rapl:0/energy_uj"
+
+
+SAMPLER = "orchestrator.execution.telemetry.sampler"
+
+
+@pytest.fixture
+def pid() -> Iterator[int]:
+    """A process that does nothing."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process.pid
+        process.kill()
+
+
+@pytest.fixture(autouse=True)
+def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows that a test can wait for."""
+    monkeypatch.setattr("orchestrator.execution.telemetry.energy.LEAST_S", 0.2)
+    monkeypatch.setattr("orchestrator.execution.telemetry.energy.LEAST_WINDOW_S", 0.1)
+    for name, value in (("WHOLE_S", 0.1), ("COUNTER_S", 0.05), ("POWER_S", 0.05), ("REST", 1.0)):
+        monkeypatch.setattr(f"{SAMPLER}._{name}", value)
+
+
+def sample(
+    pid: int,
+    device: Device = "gpu",
+    *,
+    seconds: float = 0.25,
+    instruments: Instruments | None = None,
+    rivals: tuple[int, ...] = (),
+) -> Recording:
+    """Sample a process through one window of so many seconds, with a margin on both sides."""
+    sampler = Sampler(device, pid, instruments or Instruments(), rivals)
+    sampler.start()
+    _await_samples(sampler, 1)
+    began_s = time.monotonic()
+    sampler.take(PhaseBegan("train", began_s))
+    time.sleep(seconds)
+    _await_samples(sampler, 2)
+    now_s = time.monotonic()
+    sampler.take(PhaseEnded("train", now_s, now_s - began_s))
+    time.sleep(0.1)
+    return sampler.stop()
+
+
+def _await_samples(sampler: Sampler, count: int) -> None:
+    """Wait for so many whole samples more, however busy the machine is; for 10 s at most."""
+
+    def whole() -> int:
+        return sum(sample.node is not None for sample in sampler._samples.all())
+
+    enough, until_s = whole() + count, time.monotonic() + 10
+    while whole() < enough and sampler._thread.is_alive() and time.monotonic() < until_s:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("rivals", [(), (999_998,)])
+def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, rivals: tuple[int, ...]
+) -> None:
+    gpu = SimulatedGpu(processes={7: 900.0, 8: 900.0, 9: 1.0})  # numbers of another namespace
+    SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
+    _, telemetry = summarise(sample(pid, rivals=rivals))
+    assert telemetry.other_gpu_processes == (1 if rivals else 2)
+
+
+def test_the_highest_clock_is_kept_between_trials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gauge, highest_mhz = GpuGauge(), []
+    for uuid, now_mhz in (("GPU-a", 1_900.0), ("GPU-a", 1_000.0), ("GPU-b", 1_500.0)):
+        gpu = SimulatedGpu(uuid=uuid, sm_clock_mhz=now_mhz)
+        SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
+        gauge.find()
+        (reading,) = gauge.read(family=())
+        gauge.release()
+        highest_mhz.append(reading.highest_sm_clock_mhz)
+    assert highest_mhz == [1_900.0, 1_900.0, 1_500.0]
+
+
+def test_a_suspension_of_the_machine_is_noticed(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
+    slept_s = itertools.chain([0.0, 0.0, 0.0, 3600.0], itertools.repeat(3600.1))
+    monkeypatch.setattr(f"{SAMPLER}._slept_s", slept_s.__next__)
+    recording = sample(pid, "cpu")
+    assert [sample.slept for sample in recording.samples[:4]] == [False, False, True, False]
+
+
+def test_windows_of_training_count_once(pid: int) -> None:
+    sampler = Sampler("cpu", pid, Instruments())
+    for ended_s, seconds in ((3.0, 2.0), (4.0, 2.0), (9.0, 0.0), (8.0, 1.0), (4.5, 0.5)):
+        sampler.take(PhaseEnded("train", ended_s, seconds))
+    sampler.take(PhaseEnded("validate", 20.0, 5.0))
+    assert sampler.stop().windows == [TimeWindow(1.0, 4.5), TimeWindow(7.0, 8.0)]
+
+
+@pytest.mark.parametrize(
+    "call", ["nvmlInitWithFlags", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID"]
+)
+def test_a_gpu_that_cannot_be_found_has_a_reason_and_the_node_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, call: str
+) -> None:
+    nvml = SimulatedNvml([SimulatedGpu()], errors={call: DRIVER_NOT_LOADED})
+    nvml.in_this_process(monkeypatch, tmp_path)
+    recording = sample(pid)
+    metrics, telemetry = summarise(recording)
+    assert telemetry.energy_absent == recording.gpu_reason != ""
+    assert "sm_clock_mhz" not in metrics
+    assert {"trainer_cpu_pct", "others_cpu_pct"} <= set(metrics)
+
+
+def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
+) -> None:
+    lost = SimulatedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=30)})
+    SimulatedNvml([lost]).in_this_process(monkeypatch, tmp_path)
+    instruments = Instruments()
+    metrics, telemetry = summarise(sample(pid, seconds=0.8, instruments=instruments))
+    assert "energy_j" not in metrics
+    assert telemetry.energy_absent == "; ".join(
+        f"GPU 0: nvmlDeviceGet{call}: GPU is lost"
+        for call in ("PowerUsage", "TotalEnergyConsumption")
+    )
+    SimulatedNvml([SimulatedGpu()]).write(tmp_path)  # after a reset, the next trial has it again
+    metrics, telemetry = summarise(sample(pid, instruments=instruments))
+    assert "energy_j" in metrics
+
+
+def test_a_driver_that_hangs_delays_no_trial(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
+) -> None:
+    hanging = SimulatedGpu(errors={"nvmlDeviceGetTemperature": Refusal(-3_000)})
+    SimulatedNvml([hanging]).in_this_process(monkeypatch, tmp_path)
+    instruments = Instruments()
+    in_use = instruments.gpus
+    sampler = Sampler("gpu", pid, instruments)
+    sampler.start()
+    time.sleep(0.3)
+    began_s = time.monotonic()
+    recording = sampler.stop()
+    assert time.monotonic() - began_s < 2.0
+    assert instruments.gpus is not in_use
+    assert recording.gpu_reason == "NVML did not answer within 0.5 s"
+    assert summarise(recording)[0] == {}
+
+
+def test_a_fault_of_telemetry_ends_no_trial(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: 1 / 0)
+    recording = sample(pid, "cpu")
+    _, telemetry = summarise(recording)
+    assert telemetry.energy_absent == "telemetry failed: ZeroDivisionError: division by zero"
