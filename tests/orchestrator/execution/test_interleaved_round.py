@@ -86,7 +86,6 @@ def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: TrainerPool) -
     [
         ("refuses", "not_possible", "hardware that nobody has"),
         ("raises", "error", "broke in a slice"),
-        ("dies", "crash", "SIGKILL"),
         ("hangs", "hung", "limits.idle_s"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -86,15 +87,24 @@ def test_a_missing_fact_is_none_and_the_rest_is_read(probe: Probe, code: int) ->
     assert gpu == dataclasses.replace(READ, memory_mib=None, mig=None)
 
 
-@pytest.mark.parametrize("code", [GPU_IS_LOST, NOT_SUPPORTED, UNKNOWN])
 @pytest.mark.parametrize(
-    "call", ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetName", "nvmlDeviceGetUUID", "*"]
+    ("call", "code"),
+    [
+        *itertools.product(
+            ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetName", "nvmlDeviceGetUUID", "*"],
+            [GPU_IS_LOST, NOT_SUPPORTED, UNKNOWN],
+        ),
+        ("nvmlDeviceGetEnforcedPowerLimit", GPU_IS_LOST),
+    ],
 )
-def test_a_gpu_without_a_name_is_a_fault(probe: Probe, call: str, code: int) -> None:
+def test_a_gpu_that_has_no_name_or_is_lost_is_a_fault(probe: Probe, call: str, code: int) -> None:
     answers = probe(SimulatedNvml([failing({call: code}), T4]))
     assert [(gpu.index, gpu.name) for gpu in answers.gpus] == [(1, "NVIDIA T4")]
     (fault,) = answers.gpu_faults
     assert fault.startswith("GPU 0 does not answer: ")
+    assert code != GPU_IS_LOST or fault.endswith(": GPU is lost")
+    (_, gpu) = classify([Node("", answers, 2)])
+    assert gpu.name.startswith("NVIDIA T4 (")
 
 
 @pytest.mark.parametrize("call", ["*", *NODE_CALLS])
@@ -102,14 +112,6 @@ def test_a_gpu_without_a_name_is_a_fault(probe: Probe, call: str, code: int) -> 
 def test_no_call_of_a_node_ends_a_probe(probe: Probe, call: str, code: int) -> None:
     answers = probe(SimulatedNvml([H200], errors={call: code}))
     assert bool(answers.gpus) != bool(answers.gpu_faults)
-
-
-def test_a_gpu_that_is_lost_while_it_is_read_is_a_fault(probe: Probe) -> None:
-    lost = failing({"nvmlDeviceGetEnforcedPowerLimit": GPU_IS_LOST})
-    answers = probe(SimulatedNvml([T4, lost]))
-    assert answers.gpu_faults == ("GPU 1 does not answer: GPU is lost",)
-    (_, gpu) = classify([Node("", answers, 2)])
-    assert gpu.name.startswith("NVIDIA T4 (")
 
 
 def test_a_gpu_in_parts_forms_no_class(probe: Probe) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from workloads.data import text
 from workloads.data.samples import DataSet, Samples, TokenKind
-from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, data_digest, python_docs
+from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, data_digest
 from workloads.data.text import (
     UNKNOWN,
     encode,
@@ -61,11 +61,6 @@ def test_the_cache_key_has_all_that_decides_the_tokens(poem: Path) -> None:
     assert vocabulary(load(poem, "character", 3)) == (UNKNOWN, " ", "o")
     poem.write_text("or not", encoding="utf-8")
     assert vocabulary(load(poem)) == (UNKNOWN, "not", "or")
-
-
-def test_python_docs_repeat_no_paragraph() -> None:
-    paragraphs = [" ".join(part.split()) for parts in python_docs().values() for part in parts]
-    assert len(paragraphs) == len(set(paragraphs)) > 1000
 
 
 def test_a_python_without_its_topics_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

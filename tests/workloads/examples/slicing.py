@@ -8,9 +8,7 @@ implementation `of`.
 from __future__ import annotations
 
 import math
-import os
 import random
-import signal
 import time
 from collections.abc import Callable
 
@@ -39,12 +37,6 @@ def raises(trial: Context) -> dict[str, float]:
         raise RuntimeError("broke in a slice")
 
     _slices(trial, fail)
-    return {}
-
-
-def dies(trial: Context) -> dict[str, float]:
-    """Die of SIGKILL in a slice."""
-    _slices(trial, lambda: os.kill(os.getpid(), signal.SIGKILL))
     return {}
 
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -191,6 +191,19 @@ def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{SAMPLER}._{name}", value)
 
 
+Show = Callable[..., None]
+
+
+@pytest.fixture
+def show(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Show:
+    """Return a function that shows simulated GPUs to this process."""
+
+    def gpus_of(*gpus: SimulatedGpu, **errors: int) -> None:
+        SimulatedNvml(gpus, errors).in_this_process(monkeypatch, tmp_path)
+
+    return gpus_of
+
+
 def sample(
     pid: int,
     device: Device = "gpu",
@@ -226,21 +239,17 @@ def _await_samples(sampler: Sampler, count: int) -> None:
 
 @pytest.mark.parametrize("rivals", [(), (999_998,)])
 def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, rivals: tuple[int, ...]
+    show: Show, pid: int, rivals: tuple[int, ...]
 ) -> None:
-    gpu = SimulatedGpu(processes={7: 900.0, 8: 900.0, 9: 1.0})  # numbers of another namespace
-    SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
+    show(SimulatedGpu(processes={7: 900.0, 8: 900.0, 9: 1.0}))  # numbers of another namespace
     _, telemetry = summarise(sample(pid, rivals=rivals))
     assert telemetry.other_gpu_processes == (1 if rivals else 2)
 
 
-def test_the_highest_clock_is_kept_between_trials(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_highest_clock_is_kept_between_trials(show: Show) -> None:
     gauge, highest_mhz = GpuGauge(), []
     for uuid, now_mhz in (("GPU-a", 1_900.0), ("GPU-a", 1_000.0), ("GPU-b", 1_500.0)):
-        gpu = SimulatedGpu(uuid=uuid, sm_clock_mhz=now_mhz)
-        SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
+        show(SimulatedGpu(uuid=uuid, sm_clock_mhz=now_mhz))
         gauge.find()
         (reading,) = gauge.read(family=())
         gauge.release()
@@ -267,10 +276,9 @@ def test_windows_of_training_count_once(pid: int) -> None:
     "call", ["nvmlInitWithFlags", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID"]
 )
 def test_a_gpu_that_cannot_be_found_has_a_reason_and_the_node_is_recorded(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, call: str
+    show: Show, pid: int, call: str
 ) -> None:
-    nvml = SimulatedNvml([SimulatedGpu()], errors={call: DRIVER_NOT_LOADED})
-    nvml.in_this_process(monkeypatch, tmp_path)
+    show(SimulatedGpu(), **{call: DRIVER_NOT_LOADED})
     recording = sample(pid)
     metrics, telemetry = summarise(recording)
     assert telemetry.energy_absent == recording.gpu_reason != ""
@@ -278,11 +286,8 @@ def test_a_gpu_that_cannot_be_found_has_a_reason_and_the_node_is_recorded(
     assert {"trainer_cpu_pct", "others_cpu_pct"} <= set(metrics)
 
 
-def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
-) -> None:
-    lost = SimulatedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=30)})
-    SimulatedNvml([lost]).in_this_process(monkeypatch, tmp_path)
+def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(show: Show, pid: int) -> None:
+    show(SimulatedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=30)}))
     instruments = Instruments()
     metrics, telemetry = summarise(sample(pid, seconds=0.8, instruments=instruments))
     assert "energy_j" not in metrics
@@ -290,16 +295,13 @@ def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(
         f"GPU 0: nvmlDeviceGet{call}: GPU is lost"
         for call in ("PowerUsage", "TotalEnergyConsumption")
     )
-    SimulatedNvml([SimulatedGpu()]).write(tmp_path)  # after a reset, the next trial has it again
+    show(SimulatedGpu())  # after a reset, the next trial has it again
     metrics, telemetry = summarise(sample(pid, instruments=instruments))
     assert "energy_j" in metrics
 
 
-def test_a_driver_that_hangs_delays_no_trial(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
-) -> None:
-    hanging = SimulatedGpu(errors={"nvmlDeviceGetTemperature": Refusal(-3_000)})
-    SimulatedNvml([hanging]).in_this_process(monkeypatch, tmp_path)
+def test_a_driver_that_hangs_delays_no_trial(show: Show, pid: int) -> None:
+    show(SimulatedGpu(errors={"nvmlDeviceGetTemperature": Refusal(-3_000)}))
     instruments = Instruments()
     in_use = instruments.gpus
     sampler = Sampler("gpu", pid, instruments)
