@@ -154,7 +154,8 @@ def model_of(implementation: Implementation, traits: LayerTraits) -> Any:
 
     from workloads.models.layers import recurrent_stack
 
-    settings: Any = SimpleNamespace(units=4, **dataclasses.asdict(traits))
+    sizes = {"units": 4, "directions": 1 + traits.bidirectional}
+    settings: Any = SimpleNamespace(**sizes, **dataclasses.asdict(traits))
     with _policy_of(implementation):
         return keras.Sequential(
             [
