@@ -162,12 +162,12 @@ def test_a_call_that_is_refused_leaves_the_others(
         device = nvml.device(0)
         for call in GPU_CALLS[1:]:
             SimulatedNvml([failing({call: code})]).write(tmp_path)
-            found = readings(device)
-            lacking = [name for name, value in found.items() if value is None]
+            measured = readings(device)
+            lacking = [name for name, value in measured.items() if value is None]
             expected = {**EVERY, **dict.fromkeys(lacking)}
             if call == "nvmlDeviceGetMemoryInfo_v2":
                 expected["memory"] = Memory(143_771.0, 110.0)  # with the driver's own part
-            assert found == expected, call
+            assert measured == expected, call
             refused = list(device.errors.values())
             assert (refused or not lacking) and not device.lost
             assert all((one.code, one.call) == (code, call.removesuffix("_v3")) for one in refused)

@@ -45,7 +45,7 @@ NOT_COVERED = "the samples do not cover all of the timed epochs"
 
 
 def watts(at_s: float) -> float:
-    return 100.0 if any(each.began_s <= at_s < each.ended_s for each in WINDOWS) else 300.0
+    return 100.0 if any(window.began_s <= at_s < window.ended_s for window in WINDOWS) else 300.0
 
 
 _COUNTED_J = tuple(accumulate((watts(step / 10 + 0.05) / 10 for step in range(5_000)), initial=0.0))
