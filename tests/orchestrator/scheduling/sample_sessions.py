@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 from orchestrator.cluster.membership import Membership, NodeRequest
 from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry
@@ -43,16 +44,6 @@ class Present:
         return self.answers or node_id in self.answered
 
 
-class Warnings(Watcher):
-    """A view that keeps warnings."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.texts.append(text)
-
-
 class Held:
     """A session on some nodes, resumed from its journal, with its recovery."""
 
@@ -73,8 +64,9 @@ class Held:
         retimed = resume.trials_to_retime(state, self.plan, retry_failed=False)
         self.blocks.restore(resume.events(state, retry_failed=False, retimed=retimed))
         self.recorded: list[FinishedTrial] = []
-        self.view = Warnings()
-        self.warnings = self.view.texts
+        self.view = mock.Mock(spec=Watcher)
+        self.warnings: list[str] = []
+        self.view.warn.side_effect = self.warnings.append
         self.session = Session(
             self.spec, self.blocks, self.journal, self.recorded.append, self.view
         )

@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.analysis.stopping import StoppingRule
-from orchestrator.core.arms import HardwareUse, Usage
+from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.trial import (
     Block,
     FinishedTrial,
     Outcome,
     OutcomeStatus,
-    Trial,
     make_trial,
 )
 from orchestrator.hardware import classify
@@ -36,6 +35,7 @@ from orchestrator.storage.journal import (
     TrialFinished,
     replay,
 )
+from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_plans import (
     ConfigLog,
     blocks_of,
@@ -49,15 +49,12 @@ from tests.orchestrator.sample_plans import (
 from tests.profiles import draws
 
 
-def timed(laid: Plan, *implementations: str) -> Plan:
-    """Return a plan whose arms (of these implementations, or all) are timed in slices."""
-    arms = []
-    for planned in laid.possible:
-        arm = planned.arm
-        if not implementations or arm.implementation in implementations:
-            hardware = replace(arm.hardware, usage=Usage(measure="timing"))
-            planned = replace(planned, arm=replace(arm, hardware=hardware))  # noqa: PLW2901
-        arms.append(planned)
+def timed(laid: Plan) -> Plan:
+    """Return a plan whose arms are timed in slices."""
+    arms = (
+        replace(planned, arm=replace(planned.arm, hardware=in_slices(planned.arm.hardware)))
+        for planned in laid.possible
+    )
     return replace(laid, possible=tuple(arms))
 
 
@@ -195,50 +192,44 @@ def test_a_round_that_is_lost_or_given_back_goes_out_again_as_it_was() -> None:
     assert one(blocks) == second
 
 
-def retimed(laid: Plan, *ended: FinishedTrial, retry_failed: bool = False) -> set[str]:
-    finished = {trial.key: trial for trial in ended}
-    state = SweepState(identity(), {}, blocks={0: Block(0, {})}, finished=finished)
-    return resume.trials_to_retime(state, laid, retry_failed=retry_failed)
-
-
-def trials_of(laid: Plan) -> list[Trial]:
-    return [make_trial(identity(), Block(0, {}), arm, 0) for arm in laid.arms]
-
-
-def ended(
-    trial: Trial, round_id: str = "1", status: OutcomeStatus = "complete", node: str = "a"
-) -> FinishedTrial:
-    return FinishedTrial(trial, Outcome(status, 0.0, 1.0, node=node, round_id=round_id))
+def retimed(
+    laid: Plan, others: Sequence[tuple[str, OutcomeStatus, str]], *, retry_failed: bool = False
+) -> list[int]:
+    """Return which arms are timed again, after outcomes with a round, a status and a node."""
+    block = Block(0, {})
+    trials = [make_trial(identity(), block, arm, 0) for arm in laid.arms]
+    finished = {
+        trial.key: FinishedTrial(trial, Outcome(status, 0.0, 1.0, node=node, round_id=round_id))
+        for trial, (round_id, status, node) in zip(trials, others, strict=False)
+    }
+    state = SweepState(identity(), {}, blocks={0: block}, finished=finished)
+    keys = resume.trials_to_retime(state, laid, retry_failed=retry_failed)
+    return [index for index, trial in enumerate(trials) if trial.key in keys]
 
 
 @pytest.mark.parametrize(
     ("other", "retry_failed", "expected"),
     [
-        (None, False, (0,)),
-        (("2", "complete", "a"), False, (0, 1)),
-        (("1", "complete", "a"), False, ()),
-        (("1", "failed", "a"), False, ()),
-        (("1", "failed", "a"), True, (0,)),
-        (("1", "wrong_kernel", "a"), True, ()),
-        (("2", "complete", "b"), False, ()),
+        (None, False, [0]),
+        (("2", "complete", "a"), False, [0, 1]),
+        (("1", "complete", "a"), False, []),
+        (("1", "failed", "a"), False, []),
+        (("1", "failed", "a"), True, [0]),
+        (("1", "wrong_kernel", "a"), True, []),
+        (("2", "complete", "b"), False, []),
     ],
 )
 def test_trials_of_incomplete_rounds_are_timed_again(
-    other: tuple[str, OutcomeStatus, str] | None, retry_failed: bool, expected: tuple[int, ...]
+    other: tuple[str, OutcomeStatus, str] | None, retry_failed: bool, expected: list[int]
 ) -> None:
-    first, second = trials_of(timed(ONE_NODE))
-    both = [ended(first), *([ended(second, *other)] if other else [])]
-    keys = {(first, second)[index].key for index in expected}
-    assert retimed(timed(ONE_NODE), *both, retry_failed=retry_failed) == keys
+    outcomes = [("1", "complete", "a"), *([other] if other else [])]
+    assert retimed(timed(ONE_NODE), outcomes, retry_failed=retry_failed) == expected
+    assert retimed(ONE_NODE, outcomes, retry_failed=retry_failed) == [], "trained whole"
 
 
-def test_whole_trainings_and_other_hardware_are_never_timed_again() -> None:
-    hardware = classify([node("a"), node("b", cpu_model="CPU B")])
-    both = timed(plan(hardware, implementations=4), "tensorflow/kernel0", "tensorflow/kernel1")
-    trials = [ended(trial) for trial in trials_of(both)]
-    slices = [trial for trial in trials if trial.arm.measure == "timing"]
-    assert not retimed(both, *(trial for trial in trials if trial.arm.measure == "full"))
-    assert not retimed(both, *(t for t in slices if t.arm.hardware == slices[0].arm.hardware))
+def test_arms_on_other_hardware_are_no_part_of_a_round() -> None:
+    both = timed(plan(classify([node("a"), node("b", cpu_model="CPU B")])))
+    assert retimed(both, [("1", "complete", "a")] * 2) == []
 
 
 def run_some(blocks: Blocks, rng: random.Random, count: int, failing: float) -> SweepState:
@@ -297,11 +288,3 @@ def test_a_sweep_cut_anywhere_resumes_as_it_was(
     begun = {index for index, value in later[0].log if value == "suggested"}
     assert len(rest) == len(set(rest)) == len(begun) * len(laid.arms) - len(state.finished)
     assert set(later[0].reported) == begun
-
-
-def test_a_block_in_which_an_arm_failed_is_reported_as_failed() -> None:
-    source = ConfigLog()
-    blocks = blocks_of(plan(classify([node("a")]), implementations=3, blocks=1), source)
-    blocks.finish(one(blocks), failed())
-    drain(blocks)
-    assert source.reported == {0: None}

@@ -14,6 +14,7 @@ from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.trial import Block, FinishedTrial, Outcome, make_trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
+from orchestrator.scheduling.blocks import Assignment
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for
 from orchestrator.scheduling.remaining import (
     RemainingWork,
@@ -37,47 +38,51 @@ from orchestrator.storage.journal import (
 from orchestrator.storage.tracking.records import Manifest
 from tests.orchestrator.sample_plans import identity, node
 from tests.orchestrator.sample_specs import OWN, spec, spec_text
-from tests.orchestrator.scheduling.sample_sessions import Held
-from tests.orchestrator.scheduling.test_session import THREE, paced
+from tests.orchestrator.scheduling.sample_sessions import Held, on
+from tests.orchestrator.scheduling.test_session import THREE
 
 MANY: dict[str, Any] = {"configs": None, "space": {"layers": {"low": 1, "high": 99}}}
 
 
-def start(home: Path) -> tuple[Held, RemainingWork, list[Record]]:
-    """A driver that has read the journal: what it found there, and what it added."""
+def paced(assignment: Assignment) -> Outcome:
+    """A complete outcome: the baseline takes as long in each block, the others do not."""
+    slow = 1.0 if assignment.trial.arm.implementation == "python/b" else 2.0
+    wobble = 1 + 0.1 * ((assignment.trial.block * 7919) % 13) / 13
+    return on(assignment, step_ms=slow * wobble ** (slow - 1))
+
+
+def test_why_there_are_blocks_enough_is_reported_by_each_session(tmp_path: Path) -> None:
+    """Killed with a trial out, just before the stop decision was written."""
     auto = {"interval": 0.05, "at_most": 40}
     text = spec_text(THREE, name="sweep", measure=None, blocks=auto, **MANY)
-    held = Held(SweepFolder(home, "sweep").generation(1), text)
+    folder = SweepFolder(tmp_path, "sweep").generation(1)
+    held = Held(folder, text)
     state = held.state()
-    work = remaining_work(held.spec, held.plan, state, retry_failed=False)
-    added = first_records(work, state)
-    for record in added:
+    for record in first_records(
+        remaining_work(held.spec, held.plan, state, retry_failed=False), state
+    ):
         held.journal.append(record)
-    return held, work, added
-
-
-@pytest.mark.parametrize("before", [None, "blocks_enough"])
-def test_why_there_are_blocks_enough_is_reported_by_each_session(
-    tmp_path: Path, before: str | None
-) -> None:
-    """Killed with a trial out, after the stop decision was written or just before."""
-    held, _, _ = start(tmp_path)
     out = deque(held.assignments())
     while (decision := held.blocks.suggestions.stop_decision) is None:
         assignment = out.popleft()
         held.session.finish(assignment, paced(assignment))
         out += held.assignments()
     assert out
-    held.journal.close()
-    if before is not None:
-        lines = held.journal.path.read_text().splitlines(keepends=True)
-        cut = max(number for number, line in enumerate(lines) if before in line)
-        held.journal.path.write_text("".join(lines[:cut]))
-    second, work, added = start(tmp_path)
+    assert 6 <= decision.blocks < 40
+    (line,) = held.lines("blocks_enough")
+    assert (line["blocks"], line["why"]) == (decision.blocks, decision.reason)
+    lines = held.journal.path.read_text().splitlines(keepends=True)
+    held.journal.path.write_text("".join(line for line in lines if "blocks_enough" not in line))
+    second = held.killed(text)
+    state = second.state()
+    work = remaining_work(second.spec, second.plan, state, retry_failed=False)
+    added = first_records(work, state)
     assert [record.record for record in added] == ["session_started", "blocks_enough"]
     assert (work.stop_decision, work.plan.auto) == (decision, None)
-    begun = len(second.state().blocks)
-    assert (work.plan.blocks, work.missing) == (begun, 3 * begun - len(second.state().finished))
+    begun = len(state.blocks)
+    assert (work.plan.blocks, work.missing) == (begun, 3 * begun - len(state.finished))
+    for record in added:
+        second.journal.append(record)
     text = describe_sweeps(tmp_path, "sweep")
     assert f"of {3 * begun} trials ended" in text
     assert f"enough after {decision.blocks} blocks: every speed-up is known" in text
@@ -154,33 +159,25 @@ def test_a_sweep_that_an_earlier_rule_ended_stays_ended(
 
 
 @pytest.mark.parametrize(
-    ("half_width", "before", "now"),
+    ("half_width", "most", "before", "now", "goes_on"),
     [
-        (0.04, "interval: 0.05", "interval: 0.03"),
-        (0.04, "interval: 0.05", "interval: 0.05, at_least: 8"),
-        (0.04, "[python/a]", "[python/a, python/b]"),
-        (0.04, "blocks:", "baseline: python/a on CPU A, 2 CPUs\nblocks:"),
-        (0.06, "at_most: 20", "at_most: 19"),
+        (0.04, 20, "interval: 0.05", "interval: 0.03", True),
+        (0.04, 20, "interval: 0.05", "interval: 0.05, at_least: 8", True),
+        (0.04, 20, "[python/a]", "[python/a, python/b]", True),
+        (0.04, 20, "blocks:", "baseline: python/a on CPU A, 2 CPUs\nblocks:", True),
+        (0.06, 20, "at_most: 20", "at_most: 19", True),
+        (None, 7, "at_most: 20", "at_most: 7", False),  # some interval was never known
+        (None, 7, "at_most: 7", "at_most: 20", True),
     ],
 )
 def test_a_spec_that_asks_for_more_than_was_reported_goes_on(
-    half_width: float, before: str, now: str
+    half_width: float | None, most: int, before: str, now: str, goes_on: bool
 ) -> None:
+    state = earlier(half_width, TWO.replace("at_most: 20", f"at_most: {most}"))
     changed = TWO.replace(before, now)
-    work = left_on([CPU, GPU], earlier(half_width), changed)
-    assert work.stop_decision is None
-    assert work.plan.blocks == parse(changed, source="spec").most_blocks
-    assert work.missing > 0
-
-
-@pytest.mark.parametrize(("most", "goes_on"), [(7, False), (20, True)])
-def test_the_most_blocks_are_reported_for_as_long_as_they_are_the_most(
-    most: int, goes_on: bool
-) -> None:
-    """The interval of some arm was never known."""
-    before = earlier(None, TWO.replace("at_most: 20", "at_most: 7"))
-    work = left_on([CPU, GPU], before, TWO.replace("at_most: 20", f"at_most: {most}"))
-    assert (work.missing > 0) == goes_on
+    work = left_on([CPU, GPU], state, changed)
+    assert (work.stop_decision is None, work.missing > 0) == (goes_on, goes_on)
+    assert work.plan.blocks == (parse(changed, source="spec").most_blocks if goes_on else 7)
 
 
 BASE = {**OWN, "implementations": ["python/a", "python/b"], "hardware": ["cpu", "gpu"]}

@@ -40,22 +40,17 @@ def run(suggester: Suggester, count: int) -> list[Config]:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_configs_are_in_the_space_and_never_suggested_twice(sampler: Sampler) -> None:
+def test_configs_are_in_the_space_and_unlike_and_a_stopped_search_resumes(
+    sampler: Sampler,
+) -> None:
     wanted = search(sampler)
-    configs = run(Suggester(wanted, seed=3), 20)
-    assert len({canonical(config) for config in configs}) == 20
+    configs = run(Suggester(wanted, seed=3), 16)
+    assert len({canonical(config) for config in configs}) == 16
     for config in configs:
         assert all(wanted.space[name].contains(value) for name, value in config.items())
         assert ("dropout" in config) is (config["layers"] == 2)
     assert any(config["layers"] == 2 for config in configs)
-
-
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_stopped_search_goes_on_as_if_it_had_not_stopped(sampler: Sampler) -> None:
-    flat = {"units": SPACE["units"], "layers": {"low": 1, "high": 64}}
-    wanted = search(sampler, space=flat) if sampler == "qmc" else search(sampler)
-    configs = run(Suggester(wanted, seed=1), 16)
-    second = Suggester(wanted, seed=1)
+    second = Suggester(wanted, seed=3)
     for index, config in enumerate(configs[:14]):
         second.replay(index, config)
         second.report(index, values(config))
@@ -91,7 +86,7 @@ def test_a_sampler_that_only_repeats_itself_is_helped_out() -> None:
     for index in range(15):
         config = suggester.suggest(index)
         assert config is not None, f"only {index} configs of an infinite space"
-        suggester.report(index, [1.0 if config["cell"] == "lstm" else 0.0])
+        suggester.report(index, [float(config["cell"] == "lstm")])
 
 
 def test_blocks_that_are_open_at_once_are_kept_apart() -> None:
@@ -105,12 +100,10 @@ def test_blocks_that_are_open_at_once_are_kept_apart() -> None:
             "tpe", space={"x": {"low": 0.0, "high": 1.0}}, objectives={"val_accuracy": "maximize"}
         )
         suggester = Suggester(wanted, seed)
-        seen_configs = []
+        places = []
         for index in range(42):
-            config = suggester.suggest(index)
-            assert config is not None
-            seen_configs.append(float(config["x"]))
+            places.append(float((suggester.suggest(index) or {})["x"]))
             if index < 30:
-                suggester.report(index, [-((seen_configs[-1] - 0.7) ** 2)])
-        spreads.append(statistics.pstdev(seen_configs[30:]))
+                suggester.report(index, [-((places[-1] - 0.7) ** 2)])
+        spreads.append(statistics.pstdev(places[30:]))
     assert statistics.fmean(spreads) > 0.15

@@ -12,7 +12,6 @@ import pytest
 from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
-from orchestrator.scheduling.blocks import Assignment
 from orchestrator.storage.journal import Record
 from tests.orchestrator.sample_specs import OWN, spec_text
 from tests.orchestrator.scheduling.sample_sessions import Held, on
@@ -136,28 +135,3 @@ def test_disturbed_trials_are_marked_and_the_canary_is_judged_by_earlier_starts(
         ["other_processes"],
     ]
     assert {finished.status for finished in held.recorded} == {"complete"}
-
-
-def paced(assignment: Assignment) -> Outcome:
-    """A complete outcome: the baseline takes as long in each block, the others do not."""
-    slow = 1.0 if assignment.trial.arm.implementation == "python/b" else 2.0
-    wobble = 1 + 0.1 * ((assignment.trial.block * 7919) % 13) / 13
-    return on(assignment, step_ms=slow * wobble ** (slow - 1))
-
-
-def test_blocks_come_until_it_is_enough_and_the_journal_shows_why(tmp_path: Path) -> None:
-    many = {"configs": None, "space": {"layers": {"low": 1, "high": 99}}, "measure": None}
-    text = spec_text(THREE, **many, blocks={"interval": 0.03, "at_most": 40})
-    held, ran = Held(tmp_path, text), 0
-    while (assignment := held.session.assign()) is not None:
-        held.session.finish(assignment, paced(assignment))
-        ran += 1
-    assert held.blocks.done
-    decision = held.blocks.suggestions.stop_decision
-    assert decision is not None
-    (record,) = held.lines("blocks_enough")
-    assert (record["blocks"], record["why"]) == (decision.blocks, decision.reason)
-    assert 6 * 3 <= ran == len(held.state().finished) < 40 * 3
-    second = held.killed(text)
-    assert second.session.assign() is None
-    assert second.blocks.done

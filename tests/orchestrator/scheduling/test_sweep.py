@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
+from unittest import mock
 
 import pytest
 
 from orchestrator.analysis.pairing.baseline import BaselineError
 from orchestrator.cluster.membership import NodeRequest
-from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import FinishedTrial
-from orchestrator.hardware import Node, classify
+from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import make_opening
@@ -66,7 +65,7 @@ class Declined(Exception):
 
 
 class Store:
-    """A recorder without a store: it keeps what a start gives it, and what it asks for."""
+    """A recorder without a store: it keeps what a start gives it."""
 
     trouble: Exception | None = None
     refused = {"key": "too long"}  # noqa: RUF012
@@ -75,16 +74,9 @@ class Store:
         self.stored_sweep = stored_sweep
         self.openings: list[Manifest] = []
         self.finished: dict[str, FinishedTrial] = {}
-        self.asked: Any = SimpleNamespace()
-
-    def __call__(self, *_: object) -> Store:
-        return self
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing to close."""
+        self.drain, self.close = mock.Mock(), mock.Mock()
+        self.read = mock.Mock(return_value=paired(2))
+        self.curves = mock.Mock(return_value={})
 
     def find(self, name: str, *, fresh: bool) -> tuple[int, Manifest | None]:
         assert name == "sweep"
@@ -99,21 +91,10 @@ class Store:
     def put(self, finished: FinishedTrial) -> None:
         self.finished[finished.key] = finished
 
-    def drain(self, timeout_s: float) -> None:
-        self.asked.drain_s = timeout_s
-
-    def read(self, name: str, generation: int, *, timeout_s: float | None) -> SweepRecord:
-        self.asked.read = (name, generation, timeout_s)
-        return paired(2)
-
-    def curves(self, run_ids: Sequence[str], *, timeout_s: float | None) -> dict[str, Any]:
-        assert run_ids
-        self.asked.curves_s = timeout_s
-        return {}
-
-    def close(self, state: str, texts: Any, *, description: str, timeout_s: float) -> None:
-        assert description
-        self.asked.close = (state, sorted(texts), timeout_s)
+    def limits(self) -> list[object]:
+        """Return how long the end of the last start waited, to record, read and close."""
+        calls = (self.read, self.curves, self.close)
+        return [*self.drain.call_args.args, *(call.call_args.kwargs["timeout_s"] for call in calls)]
 
 
 Run = Callable[..., RunResult]
@@ -132,12 +113,10 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         trials: Callable[..., None] | None = None,
         **options: Any,
     ) -> RunResult:
-        monkeypatch.setattr(f"{MODULE}.Recorder", store)
+        monkeypatch.setattr(f"{MODULE}.Recorder", lambda *_: contextlib.nullcontext(store))
         monkeypatch.setattr("orchestrator.cluster.connection.this_machine", lambda: (HERE,))
-        connect = contextlib.nullcontext
-        monkeypatch.setattr(
-            "orchestrator.cluster.connection.connect", lambda *_, **__: connect((HERE,))
-        )
+        joined = contextlib.nullcontext((HERE,))
+        monkeypatch.setattr("orchestrator.cluster.connection.connect", lambda *_, **__: joined)
         monkeypatch.setattr("orchestrator.scheduling.tune_loop.run_trials", trials)
         stop = StopSignal(lambda: None)
         chosen = RunOptions(tmp_path, "sqlite://", **options)
@@ -170,42 +149,33 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
     stopped = Stopped("the head is gone")
     first = run(swept, store, trials=finish(2, stopped))
     assert (first.stopped, first.refused, first.record.state) == (stopped, store.refused, "stopped")
-    reports = ["report.html", "report.json", "report.md", "report.txt"]
-    assert vars(store.asked) == {
-        "drain_s": 10,
-        "read": ("sweep", 1, 30),
-        "curves_s": 30,
-        "close": ("stopped", reports, 10),
-    }
+    assert store.limits() == [10, 30, 30, 10]
     assert len(store.finished) == 2
     lost = next(iter(store.finished))
     del store.finished[lost]
 
-    seen: list[int] = []
-    restored: list[str] = []
+    restored, confirm = mock.Mock(), mock.Mock()
 
     class View(Watcher):
-        def trial_restored(self, trial: Any, outcome: Any) -> None:
-            restored.append(trial.key)
-
-    def confirm(plan: Plan, missing: int) -> None:
-        seen.append(missing)
+        trial_restored = restored
 
     second = run(swept, store, trials=finish(4), confirm=confirm, view=View)
     assert (second.stopped, second.record.state) == (None, "complete")
-    assert store.asked.close == ("complete", reports, 60)
-    assert (store.asked.drain_s, store.asked.read) == (300, ("sweep", 1, None))
-    assert (seen, len(restored), len(store.finished)) == ([4], 2, 6)
+    assert store.limits() == [300, None, None, 60]
+    state, reports = store.close.call_args.args
+    assert (state, len(reports)) == ("complete", 4)
+    assert (restored.call_count, len(store.finished)) == (2, 6)
     assert lost in store.finished, "what the store lacks is recorded again"
 
     run(swept, store, confirm=confirm)  # there is nothing to run
     store.finished.clear()
     run(swept, store, fresh=True, trials=finish(6), confirm=confirm)
-    assert (seen, store.asked.read[1]) == ([4, 6], 2)
+    assert [call.args[1] for call in confirm.call_args_list] == [4, 6]
+    assert [call.args[1] for call in store.read.call_args_list] == [1, 1, 1, 2]
     for number in (1, 2):
-        state = read(SweepFolder(tmp_path, "sweep").generation(number))
-        assert state is not None and state.ended is not None
-        assert (len(state.finished), state.ended.state) == (6, "complete")
+        journal = read(SweepFolder(tmp_path, "sweep").generation(number))
+        assert journal is not None and journal.ended is not None
+        assert (len(journal.finished), journal.ended.state) == (6, "complete")
 
 
 def test_a_lost_lease_stops_a_sweep(run: Run) -> None:
@@ -224,85 +194,63 @@ def test_a_sweep_with_blocks_enough_declares_how_many_it_had(run: Run) -> None:
     assert [opening.blocks for opening in store.openings][-1] == 6
 
 
-def begins(plan: Plan) -> NoReturn:
-    """A view that ends the start: it has begun, no need to run anything."""
-    raise Declined
+def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(run: Run) -> None:
+    """The start before had a node with a GPU, and ran another implementation there."""
+    laid = make_plan(BOTH, classify([HERE, node("b", gpus=1)]))
+    store = Store(make_opening(BOTH, laid, resume.identify(BOTH, 1), None, begun=True).manifest)
+    for confirm in (mock.Mock(side_effect=Declined), mock.Mock()):
+        with pytest.raises(Declined):
+            run(BOTH, store, confirm=confirm, view=mock.Mock(side_effect=Declined))
+    ours = make_plan(BOTH, classify([HERE])).arms
+    assert set(ours) < set(laid.arms)
+    *declined, begun = store.openings
+    assert {frozenset(opening.running) for opening in declined} == {frozenset(laid.arms)}
+    assert begun.running == ours
+    assert all(set(opening.arms) == set(laid.arms) for opening in store.openings)
 
 
 @pytest.mark.parametrize("declines", [True, False])
-def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(
-    run: Run, declines: bool
-) -> None:
-    """The start before had a node with a GPU, and ran another implementation there."""
-    laid = make_plan(BOTH, classify([HERE, node("b", gpus=1)]))
-    identity = resume.identify(BOTH, 1)
-    store = Store(make_opening(BOTH, laid, identity, None, begun=True).manifest)
-
-    def confirm(plan: Plan, missing: int) -> None:
-        assert missing == plan.trials
-        if declines:
-            raise Declined
-
-    with pytest.raises(Declined):
-        run(BOTH, store, confirm=confirm, view=begins)
-    ours = make_plan(BOTH, classify([HERE])).arms
-    assert set(ours) < set(laid.arms)
-    first, *others = store.openings
-    assert (set(first.arms), set(first.running)) == (set(laid.arms), set(laid.arms))
-    assert [other.running for other in others] == ([] if declines else [ours])
-    assert all(set(other.arms) == set(laid.arms) for other in others)
-
-
-@pytest.mark.parametrize("ends", ["declined", "begun", "late"])
 def test_a_sweep_that_waits_is_confirmed_once_and_before_it_asks_for_nodes(
-    run: Run, monkeypatch: pytest.MonkeyPatch, ends: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, declines: bool
 ) -> None:
     waits = {"class": "*H200*", "labels": {"zone": "eu"}, "wait_s": 900}
-    there = replace(node("b", gpus=1, gpu="NVIDIA H200"), labels={"zone": "eu"})
     store, events = Store(), list[Any]()
-    nodes = (HERE,) if ends == "late" else (HERE, there)
-    membership = SimpleNamespace(nodes=nodes, watching=contextlib.nullcontext)
+    membership = SimpleNamespace(nodes=(HERE,), watching=contextlib.nullcontext)
 
     @contextlib.contextmanager
     def asked_for(requests: list[NodeRequest]) -> Iterator[None]:
         events.append(requests)
         yield
 
-    def wait(*_: Any, **__: Any) -> tuple[Node, ...]:
-        return nodes
-
     monkeypatch.setattr(f"{MODULE}.Membership", lambda _: membership)
-    monkeypatch.setattr(f"{MODULE}.wait_for_nodes", wait)
+    monkeypatch.setattr(f"{MODULE}.wait_for_nodes", lambda *_, **__: membership.nodes)
     monkeypatch.setattr(f"{MODULE}.requested_nodes", asked_for)
 
     def confirm(plan: Plan, missing: int) -> None:
         assert (missing, plan.awaited_trials) == (6, 6)
         events.append("confirm")
-        if ends == "declined":
+        if declines:
             raise Declined
 
-    class View(Watcher):
-        def __init__(self, plan: Plan) -> None:
-            events.append(plan)
-
-        def warn(self, text: str) -> None:
-            events.append(text)
+    def view(plan: Plan) -> Any:
+        events.append(plan)
+        return contextlib.nullcontext(mock.Mock(warn=events.append))
 
     with pytest.raises(Declined):
         run(
             spec(BASE, hardware=["cpu", waits]),
             store,
             confirm=confirm,
-            view=View,
+            view=view,
             trials=finish(0, Declined()),
             address="head:6379",
         )
-    if ends == "declined":
+    if declines:
         assert (events, len(store.openings)) == (["confirm"], 1)
         return
     asked, requests, plan, *warnings = events
     assert (asked, requests) == ("confirm", [({"CPU": 1.0, "GPU": 1.0}, {"zone": "eu"})])
-    assert (len(plan.arms), len(plan.impossible)) == ((2, 2) if ends == "late" else (4, 0))
-    assert ["none came within 900 s" in text for text in warnings] == [True] * len(plan.impossible)
+    assert (len(plan.arms), len(plan.impossible)) == (2, 2)
+    assert ["none came within 900 s" in text for text in warnings] == [True, True]
     _, begun = store.openings
     assert (begun.running, begun.impossible) == (plan.arms, plan.impossible)

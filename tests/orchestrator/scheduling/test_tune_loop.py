@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from ray import tune
@@ -16,7 +17,7 @@ from orchestrator.core.trial import FailureRecord, Outcome, outcome_adapter
 from orchestrator.execution.job import Job, job_adapter
 from orchestrator.scheduling import tune_loop
 from orchestrator.scheduling.tune_loop import BlockSearch, Broken, run_trials
-from tests.orchestrator.scheduling.sample_sessions import Held, Warnings
+from tests.orchestrator.scheduling.sample_sessions import Held
 from tests.orchestrator.scheduling.test_session import SPEC, TIMED
 
 COMPLETE = Outcome("complete", 0.0, 1.0)
@@ -105,19 +106,17 @@ def test_a_trial_that_tune_gives_back_costs_nothing(held: Held, search: BlockSea
     assert held.recorded == []
 
 
-def test_an_error_of_ours_is_not_tunes_to_handle(
-    search: BlockSearch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError("the view broke")
-
-    monkeypatch.setattr(Warnings, "epoch_finished", broken)
-    monkeypatch.setattr(Warnings, "trial_finished", broken)
+def test_an_error_of_ours_is_not_tunes_to_handle(held: Held, search: BlockSearch) -> None:
+    error = RuntimeError("the view broke")
+    held.view.epoch_finished.side_effect = held.view.trial_finished.side_effect = error
     search.suggest("a")
-    for call in (search.on_trial_result, search.on_trial_complete):
+    for call, reported in (
+        (search.on_trial_result, {"epoch": 1}),
+        (search.on_trial_complete, result(COMPLETE)),
+    ):
         with pytest.raises(Broken, match="the view broke") as caught:
-            call("a", {"epoch": 1} if call == search.on_trial_result else result(COMPLETE))
-        assert isinstance(caught.value.error, RuntimeError)
+            call("a", reported)
+        assert caught.value.error is error
         assert not isinstance(caught.value, Exception)
 
 
@@ -138,6 +137,7 @@ def test_a_lost_loop_charges_only_what_can_have_been_running(
         search.suggest("running")
         search.suggest("waiting")
         attempts.append([assignment.attempt for assignment in search.out.values()])
+        assert len(attempts) <= 3, "the sweep does not end"
         if len(attempts) < 3:
             raise tune.TuneError("the loop was lost")
         for trial_id in ("running", "waiting"):
@@ -148,22 +148,13 @@ def test_a_lost_loop_charges_only_what_can_have_been_running(
     assert [finished.status for finished in held.recorded] == ["failed", "complete", "complete"]
 
 
-@pytest.mark.parametrize(
-    ("error", "raised"),
-    [(Broken(ValueError("ours")), ValueError), (tune.TuneError("Tune's"), tune.TuneError)],
-)
 def test_an_error_with_nothing_out_ends_the_sweep(
-    held: Held,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    error: BaseException,
-    raised: type[BaseException],
+    held: Held, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def fit(search: BlockSearch) -> None:
-        raise error
-
-    with pytest.raises(raised):
-        run(held, monkeypatch, tmp_path, fit)
+    error = tune.TuneError("the loop was lost")
+    for raised in (error, Broken(error)):
+        with pytest.raises(tune.TuneError, match="the loop was lost"):
+            run(held, monkeypatch, tmp_path, mock.Mock(side_effect=raised))
 
 
 def test_a_loop_that_was_left_behind_goes_on_no_more(

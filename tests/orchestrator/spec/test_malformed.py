@@ -86,6 +86,11 @@ WRONG = [
     ({23: "baseline: tensorflow/cudnnn"}, 23, "baseline", "an implementation of this sweep", "cudnnn", "'tensorflow/cudnn'"),
     ({23: "limits: {trial_s: 1:30}"}, 23, "limits.trial_s", "a number", "'1:30'"),
     ({23: "limits: {trial_seconds: 5}"}, 23, "limits.trial_seconds", "trial_s, idle_s", "'trial_seconds'", "'trial_s'"),
+    ({23: "prices: 3"}, 23, "prices", "a list", "3"),
+    ({23: "prices: [{hardware: cpu, source: a, date: 2026-11-21}]"}, 23, "prices[0]", "usd_per_hour, usd_per_kwh, or both", "neither"),
+    ({23: "prices: [{hardware: cpu, usd_per_hour: 1, date: 2026-11-21}]"}, 23, "prices[0].source", "a value", "nothing"),
+    ({23: "prices: [{hardware: cpu, usd_per_hour: 0, source: a, date: 2026-11-21}]"}, 23, "prices[0].usd_per_hour", "more than 0", "0"),
+    ({23: "prices: [{hardware: cpu, usd_per_hour: 1, source: a, date: last year}]"}, 23, "prices[0].date", "the day of the price", "'last year'"),
 ]  # fmt: skip
 WRONG_LISTS = [
     ({10: "  sampler: grid"}, 10, "search.sampler", "list, or no sampler", "'grid'", "remove the sampler"),
