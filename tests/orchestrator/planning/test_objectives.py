@@ -11,12 +11,8 @@ from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import describe_opening, idle_shares, open_limit
 from orchestrator.planning.plan import Plan, make_plan
-<<<<<<< HEAD
 from orchestrator.spec import SweepSpec, parse
 from tests.benchmarks.unlike_nodes import Question, simulated, unlike_nodes
-=======
-from orchestrator.spec import SweepSpec
->>>>>>> e13e427 (Test scheduling, planning and clusters with fewer lines)
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_specs import OWN, spec
 
@@ -59,28 +55,19 @@ def test_enough_blocks_are_open_to_keep_what_is_read_at_work(
     assert open_limit(swept, plan, make_lanes(plan)) == blocks
 
 
-def seconds(plan: Plan) -> dict[str, float]:
-    """A slow trial of 80 s on four nodes, and a fast one of 4 s on four GPUs: 20 s to 1 s."""
-    return {str(arm): 80.0 if str(arm.hardware) == SLOW else 4.0 for arm in plan.arms}
-
-
-@pytest.mark.parametrize(
-    ("how", "slow", "fast"),
-    [
-        ({}, 0.0, 1 - 60 / (52 * 20 + 1)),
-        ({"open_blocks": 40}, 0.0, 1 - 60 / (20 * 20 + 1)),
-        ({"open_blocks": 60}, 0.0, 0.0),
-        ({"sampler": "random"}, 0.0, 0.0),
-        ({"over": "gpu"}, 0.0, 0.0),
-        ({"open_blocks": 2}, 0.5, 1 - 60 / (58 * 40 + 1)),  # two of four nodes are at work
-    ],
-)
-def test_fast_hardware_waits_where_slow_arms_are_read(
-    how: dict[str, Any], slow: float, fast: float
-) -> None:
-    swept, plan = laid(**how)
-    shares = idle_shares(swept, plan, make_lanes(plan), seconds(plan))
-    assert shares == pytest.approx({SLOW: slow, FAST: fast}, abs=0.03)
+def test_the_price_is_what_a_sweep_pays() -> None:
+    """Compared with the same sweep with a counted clock."""
+    for blocks in (2, 5, 20):
+        question = Question(60, 1.0, "tpe", blocks)
+        paid = simulated(question)
+        made = parse(question.spec(), source="spec")
+        plan = make_plan(made, classify(unlike_nodes()))
+        seconds = {
+            str(arm): 1.0 if str(arm.hardware).endswith("1 CPU") else 20.0 for arm in plan.arms
+        }
+        line = idle_shares(made, plan, make_lanes(plan), seconds)
+        assert line["CPU, 1 CPU"] == pytest.approx(paid["fast_idle_share"], abs=0.05)
+        assert line["CPU, 2 CPUs"] == pytest.approx(paid["slow_idle_share"], abs=0.08)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +85,7 @@ def test_the_plan_shows_the_price_and_the_way_out(
     how: dict[str, Any], is_timed: bool, ends: str | None
 ) -> None:
     swept, plan = laid(**how)
-    line = describe_opening(swept, plan, make_lanes(plan), seconds(plan) if is_timed else {})
+    seconds = {str(arm): 80.0 if str(arm.hardware) == SLOW else 4.0 for arm in plan.arms}
+    line = describe_opening(swept, plan, make_lanes(plan), seconds if is_timed else {})
     assert (line is None) is (ends is None)
     assert (ends or "") in (line or "")
