@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -91,10 +91,6 @@ def between(before: SweepRecord, after: SweepRecord) -> Changes:
     return compare(one, Side("new", replace(after, run_id="after")))
 
 
-def verdicts(changes: Changes) -> list[str]:
-    return [arm.verdict for arm in changes.arms]
-
-
 def accuracies(changes: Changes) -> list[str | None]:
     compared = [arm.comparison.accuracy for arm in changes.arms]
     return [accuracy.verdict if accuracy else None for accuracy in compared]
@@ -105,50 +101,41 @@ def accuracies(changes: Changes) -> list[str | None]:
     [(1.0, "same"), (1.02, "same"), (1.2, "slower"), (0.8, "faster"), (1.045, "inconclusive")],
 )
 def test_each_arm_is_compared_with_itself(factor: float, verdict: str) -> None:
-    """A change that may be within the margin of 5 % is inconclusive."""
     changes = between(measured(noise=0.008), measured(noise=0.008, factor=factor, seed=1))
-    assert verdicts(changes) == ["same", verdict]
+    assert [arm.verdict for arm in changes.arms] == ["same", verdict]
     speedup = changes.arms[1].speedup
     assert speedup is not None
     assert speedup.low < 1 / factor < speedup.high
-    assert len(changes.arms[1].comparison.pairs) == 8
     assert [arm.after for arm in failing(changes, ["changed"])] == (
         [XLA] if verdict in ("faster", "slower") else []
     )
 
 
-def test_configs_are_matched_independently_of_their_block_and_of_fixed_settings() -> None:
+def test_configs_are_matched_in_any_block_and_repeats_averaged() -> None:
     before = measured()
-    reordered = tuple(
+    moved = [
         changed(t, block=7 - t.block, config={"units": t.config["units"]}) for t in before.trials
-    )
+    ]
+    repeats = [changed(t, repeat=1, metrics={"step_ms": 40.0}) for t in moved[:2]]
+    unfinished = [changed(t, repeat=2, status="failed") for t in moved]
     settings = {**SETTINGS, "batch_size": 32}
-    changes = between(before, replace(before, trials=reordered, settings=settings))
+    after = replace(before, trials=(*moved, *repeats, *unfinished), settings=settings)
+    changes = between(before, after)
     assert [len(arm.comparison.pairs) for arm in changes.arms] == [8, 8]
-    assert all(pair.arm == pair.baseline for arm in changes.arms for pair in arm.comparison.pairs)
+    pairs = changes.arms[0].comparison.pairs
+    assert pairs[0].arm == pytest.approx((pairs[0].baseline * 40.0) ** 0.5)
+    assert all(pair.arm == pair.baseline for pair in pairs[1:])
     assert changes.configs[0] == {"batch_size": 32, "units": 16}
     assert changes.differences == ()
 
 
-def test_repeats_are_averaged_and_unfinished_trials_excluded() -> None:
-    base = measured(6)
-    repeats = tuple(changed(t, repeat=1, metrics={"step_ms": 40.0}) for t in base.trials[:2])
-    failed_trials = tuple(changed(t, repeat=2, status="failed") for t in base.trials)
-    changes = between(base, replace(base, trials=(*base.trials, *repeats, *failed_trials)))
-    first = changes.arms[0].comparison.pairs[0]
-    assert first.arm == pytest.approx((first.baseline * 40.0) ** 0.5)
-    assert [len(arm.comparison.pairs) for arm in changes.arms] == [6, 6]
-
-
 @pytest.mark.parametrize(
     ("configs", "disturbed", "pairs", "verdict"),
-    [(8, 2, 6, "slower"), (7, 2, 7, "slower"), (7, 3, 7, "inconclusive")],
+    [(8, 2, 6, "slower"), (7, 3, 7, "inconclusive")],
 )
 def test_disturbed_trials_count_only_if_too_few_are_quiet(
     configs: int, disturbed: int, pairs: int, verdict: str
 ) -> None:
-    """The rules are those of the report: more than a third of disturbed configs is too many."""
-
     def change(finished: FinishedTrial) -> FinishedTrial:
         causes = {"other_processes": 43.0} if finished.block < disturbed else {}
         return changed(finished, disturbance=causes)
@@ -156,33 +143,30 @@ def test_disturbed_trials_count_only_if_too_few_are_quiet(
     changes = between(measured(configs), measured(configs, factor=1.5, change=change))
     arm = changes.arms[1]
     assert (arm.verdict, len(arm.comparison.pairs)) == (verdict, pairs)
-    assert arm.comparison.quiet_only == (configs == 8)
     assert (XLA in dict(changes.unjudged)) == (verdict == "inconclusive")
 
 
-def test_other_differences_are_listed() -> None:
-    environment = {"tensorflow": "2.22.0", "python": "3.11.9", "cudnn": "9.3"}
-    settings = {**SETTINGS, "epochs": 5}
-    before = measured(change=adding(canary_ms=4.0))
-    after = measured(environment=environment, settings=settings, change=adding(1.0, canary_ms=5.0))
+def test_accuracy_is_compared_on_the_same_data_and_settings_only() -> None:
+    before, worse = measured(change=adding(canary_ms=4.0)), measured(accuracy=0.85, seed=5)
+    assert accuracies(between(before, worse)) == ["worse"] * 2
+    assert accuracies(between(before, measured(seed=9))) == ["equal"] * 2
+    after = measured(
+        environment={"tensorflow": "2.22.0", "python": "3.11.9", "cudnn": "9.3"},
+        settings={**SETTINGS, "epochs": 5},
+        datasets=(replace(DIGITS, digest="cd" * 32),),
+        change=adding(1.0, canary_ms=5.0),
+        accuracy=0.85,
+    )
     changes = between(before, after)
     assert {(d.subject, d.name): (d.before, d.after) for d in changes.differences} == {
         ("setting", "epochs"): ("3", "5"),
+        ("data", "digits"): ("ab" * 32, "cd" * 32),
         ("version", "tensorflow"): ("2.21.0", "2.22.0"),
         ("version", "cudnn"): ("–", "9.3"),
         ("machine", "calibration probe (ms)"): ("4", "5"),
     }
-    assert changes.unlike_inputs == "settings"
-    assert accuracies(changes) == [None, None]
-
-
-def test_accuracy_is_compared_on_the_same_data_only() -> None:
-    worse = measured(accuracy=0.85, seed=5)
-    assert accuracies(between(measured(), worse)) == ["worse"] * 2
-    assert accuracies(between(measured(), measured(seed=9))) == ["equal"] * 2
-    other_data = between(measured(), replace(worse, datasets=(replace(DIGITS, digest="cd" * 32),)))
-    assert (accuracies(other_data), other_data.unlike_inputs) == ([None, None], "data")
-    assert failing(other_data, ["worse"]) == ()
+    assert (changes.unlike_inputs, accuracies(changes)) == ("settings and data", [None, None])
+    assert failing(changes, ["worse"]) == ()
 
 
 @pytest.mark.parametrize("is_after", [True, False])
@@ -208,15 +192,13 @@ def test_accuracy_is_inconclusive_if_training_diverges_on_one_side_only(is_after
 def test_memory_and_compile_times_are_compared(
     metric: str, factor: float, verdict: str, ways: set[str]
 ) -> None:
-    """The verdict on a need is `faster` where it grew."""
     before, after = (measured(change=adding(by, **{metric: 1000.0})) for by in (1.0, factor))
     changes = between(before, after)
     assert [{m: need.verdict for m, need in arm.needs.items()} for arm in changes.arms] == [
         {metric: "same"},
         {metric: verdict},
     ]
-    every: tuple[FailOn, ...] = ("slower", "faster", "worse", "larger", "changed", "inconclusive")
-    assert {way for way in every if failing(changes, [way])} == ways
+    assert {way for way in get_args(FailOn) if failing(changes, [way])} == ways
 
 
 def test_memory_is_that_of_fresh_trainers() -> None:
@@ -234,46 +216,40 @@ def test_arms_without_a_counterpart_or_a_complete_trial_are_unjudged() -> None:
     assert changes.unjudged == ((XLA, "only old has it"),)
     changes = between(measured(), measured(change=failed(XLA)))
     assert changes.unjudged == ((XLA, f"no trial of {XLA} in new is complete"),)
-    assert not changes.all_inconclusive
 
 
 def test_another_machine_is_reported_and_fails_nothing() -> None:
     moved_arms = tuple(Arm(arm.implementation, on_cpu("Intel Xeon", 2)) for arm in (PORTABLE, XLA))
     changes = between(measured(), measured(arms=moved_arms, factor=2.0))
     assert [arm.is_on_other_hardware for arm in changes.arms] == [True, True]
-    assert verdicts(changes)[1] == "slower"
-    assert failing(changes, ["slower", "changed"]) == ()
-    assert changes.all_inconclusive
+    assert changes.arms[1].verdict == "slower"
+    assert (failing(changes, ["slower", "changed"]), changes.all_inconclusive) == ((), True)
     assert [difference.subject for difference in changes.differences] == ["hardware"]
-    several = tuple(Arm("torch/fused", on_cpu(name, 2)) for name in "AB")
-    one = (Arm("torch/fused", on_cpu("C", 2)),)
-    assert between(measured(arms=several), measured(arms=one)).arms == ()
+    one, *several = (Arm("torch/fused", on_cpu(name, 2)) for name in "ABC")
+    assert between(measured(arms=(*several,)), measured(arms=(one,))).arms == ()
 
 
 @pytest.mark.parametrize(
-    ("arms", "factor", "canary_ms", "moved"),
+    ("arms", "slower", "factor", "canary_ms", "moved"),
     [
-        ((PORTABLE, XLA), 1.0, 10.0, False),
-        ((PORTABLE, XLA), 1.3, 10.0, False),  # one of two arms
-        ((XLA,), 1.2, 12.02, True),
-        ((XLA,), 1.2, 10.0, False),
-        ((XLA,), 1.2, 14.0, False),
+        ((PORTABLE, XLA), (PORTABLE, XLA), 1.3, 10.0, True),
+        ((PORTABLE, XLA), (XLA,), 1.3, 10.0, False),
+        ((PORTABLE, XLA), (), 1.0, 10.0, False),
+        ((XLA,), (XLA,), 1.2, 12.02, True),
+        ((XLA,), (XLA,), 1.2, 10.0, False),
+        ((XLA,), (XLA,), 1.2, 14.0, False),
     ],
 )
 def test_a_change_of_all_arms_or_of_the_canary_is_attributed_to_the_machine(
-    arms: tuple[Arm, ...], factor: float, canary_ms: float, moved: bool
+    arms: tuple[Arm, ...], slower: tuple[Arm, ...], factor: float, canary_ms: float, moved: bool
 ) -> None:
     def after(finished: FinishedTrial) -> FinishedTrial:
-        return changed(finished, metrics={**finished.metrics, "canary_ms": canary_ms})
+        step_ms = finished.metrics["step_ms"] * (factor if finished.arm in slower else 1)
+        return changed(finished, metrics={"step_ms": step_ms, "canary_ms": canary_ms})
 
     before = measured(arms=arms, change=adding(canary_ms=10.0))
-    changes = between(before, measured(arms=arms, factor=factor, change=after, seed=2))
+    changes = between(before, measured(arms=arms, change=after, seed=2))
     assert changes.moved_together == moved
-    both = tuple(
-        changed(t, metrics={**t.metrics, "step_ms": 1.3 * t.metrics["step_ms"]})
-        for t in before.trials
-    )
-    assert between(before, replace(before, trials=both)).moved_together == (len(arms) == 2)
 
 
 def written(record: SweepRecord, path: Path) -> Path:
@@ -304,7 +280,6 @@ WHOLE = render(summarise(measured(1)), "json")
         (None, "received: no such file"),
         ("not json", "another content"),
         ("[]", "another content"),
-        ("{}", "received format None"),
         (f'{{"format": "rnnsweep-report", "version": {VERSION}}}', "another content (KeyError: 's"),
         ('{"format": "rnnsweep-report", "version": 3}', "version 3. Write one with `rnnsweep rep"),
         (WHOLE.replace("rnnsweep-report", "rnnsweep-plan"), "received format 'rnnsweep-plan'"),
@@ -344,12 +319,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         (("old.json", "slow.json"), 0, ""),
         (("old.json", "slow.json", "--fail-on", "slower"), 1, f"--fail-on: {XLA}\n"),
         (("old.json", "slow.json", "--fail-on", "slower", "--margin", "1"), 0, "not judged"),
-        (("old.json", "slow.json", "--fail-on", "worse"), 0, f"not judged: {PORTABLE} ("),
         (("old.json", "slow.json", "--fail-on", "inconclusive"), 1, f"{FUSED} (only quickstart"),
         (("slow.json", "old.json", "--fail-on", "worse"), 0, f"{FUSED} (only quickstart (old"),
         (("empty.json", "old.json", "--fail-on", "slower"), 0, "Warning: no arm could be judged"),
         (("empty.json", "old.json", "--fail-on", "inconclusive"), 1, "no arm could be judged\n"),
-        (("none.json", "old.json"), 2, "none.json: expected a report's JSON file"),
         (("old.json", "old.json"), 2, "one sweep on both sides (quickstart (old.json))"),
         (("old.json", "other.json"), 2, "expected two sweeps of one workload"),
         (("old.json", "slow.json", "--margin", "0"), 2, "margin"),

@@ -24,7 +24,7 @@ from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, ImpossibleArm
 from orchestrator.report.brief import to_short_markdown
-from orchestrator.report.document import Column, Document, Section, Table, make_table, visible
+from orchestrator.report.document import Document, Section, Table, visible
 from orchestrator.report.formats import json_schema
 from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.formats.markdown import to_markdown
@@ -32,27 +32,6 @@ from orchestrator.report.render import ReportFormat, render, summarise
 from tests.orchestrator.report import samples
 from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, changed, paired, sweep, trial
-
-
-def flat(report: str) -> str:
-    """Return the text as one line, so that wrapped sentences can be searched."""
-    return " ".join(report.split())
-
-
-def test_a_table_of_columns_aligns_data_and_leaves_out_what_no_row_has() -> None:
-    columns: list[Column[tuple[str, float | None]]] = [
-        Column("arm", lambda item: item[0]),
-        Column("step", lambda item: item[1], unit="ms"),
-        Column("share", lambda item: item[1], show=lambda value: f"{value:.0%}"),
-        Column("energy", lambda _: None, optional=True),
-        Column("note", lambda _: None),
-    ]
-    made = make_table(columns, [("a", 0.25), ("b", None)])
-    assert made.headers == ("arm", "step (ms)", "share", "note")
-    assert made.rows == (("a", "0.25", "25%", "–"), ("b", "–", "–", "–"))
-    assert made.numeric == {1, 2}
-    assert make_table(columns, []).rows == ()
-
 
 # text
 
@@ -86,36 +65,24 @@ def test_text_fits_the_width_and_is_not_cut_off(width: int) -> None:
     squeezed = re.sub(r"\s", "", report)
     assert max(map(cell_len, report.splitlines())) <= width
     assert "…" not in report
-    assert "package99 1.2.3" in flat(report)
+    assert "package991.2.3" in squeezed
     assert report.count("x") >= 500
     assert report.count("r") >= 150
     assert report.count("because") == 40
     assert squeezed.count("名") >= 60
     assert all(f"param_number_{i}" in squeezed for i in range(12))
-    if width >= 100:
-        assert LONG.implementation in squeezed
 
 
-def test_terminal_codes_are_printed_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_depends_on_no_variable_and_has_terminal_codes_on_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     summary = summarise(paired(8))
     plain = render(summary, "text")
-    assert "\x1b" not in plain
-    coloured = render(summary, "text", colour=True)
-    assert coloured.count("\x1b[") > 10
-    stripped = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
-    assert [line.rstrip() for line in stripped.splitlines()] == plain.splitlines()
+    coloured = re.sub(r"\x1b\[[0-9;]*m", "", render(summary, "text", colour=True))
+    assert [line.rstrip() for line in coloured.splitlines()] == plain.splitlines()
     for name in ("FORCE_COLOR", "COLUMNS", "NO_COLOR", "JUPYTER_COLUMNS"):
         monkeypatch.setenv(name, "37")
     assert render(summary, "text") == plain
-
-
-def test_hostile_text_is_escaped() -> None:
-    arm = Arm("[red]evil[/red]\x1b[31m\nnext :smile: \u202eback", CPU)
-    trials = [trial(arm, 0, status="failed", failure="error: \x1b]0;title\x07 \ud800")]
-    report = render(summarise(sweep(trials, (PORTABLE, arm))), "text")
-    assert r"[red]evil[/red]\x1b[31m next :smile: \u202eback" in flat(report)
-    assert not set(report) & set("\x1b\x07\u202e\ud800")
-    report.encode()
 
 
 # Markdown, read back by a parser that lets HTML through
@@ -200,7 +167,7 @@ def test_no_csv_cell_is_a_formula(start: str) -> None:
 
 PUBLISHED = Path(json_schema.__file__).with_name("report.schema.json")
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text(encoding="utf-8")))
-UNICODE = Arm('名 <script> "quoted" \n \x1b \ud800 =cmd|', CPU)
+UNICODE = Arm('名 <script> [red]"quoted"[/red] \n \x1b\x07 \u202e\ud800 =cmd|', CPU)
 
 
 def read(record: SweepRecord) -> dict[str, Any]:
@@ -289,9 +256,7 @@ RECORDS = {
     "no trial": sweep([]),
     "no arm": sweep([], arms=()),
     "one arm": sweep([trial(PORTABLE, block) for block in range(7)], (PORTABLE,)),
-    "one block": sweep([trial(PORTABLE, 0), trial(XLA, 0)]),
     "all failed": sweep(several(status="failed", failure="crash: signal 11", metrics={})),
-    "all wrong": sweep(several(status="wrong_kernel")),
     "no metric": sweep(several(metrics={})),
     "no number": sweep(several(step_ms=math.nan, val_accuracy=math.inf, train_s=-math.inf)),
     "zeros": sweep(several(step_ms=0.0, energy_j=0.0, energy_per_sample_j=0.0, train_cost_usd=0.0)),
@@ -300,7 +265,6 @@ RECORDS = {
     "all disturbed": sweep(several(disturbance={"other_processes": 90.0})),
     "no common block": sweep([trial(PORTABLE, 0), trial(XLA, 1)]),
     "no objective": replace(sweep(several()), objectives={}),
-    "crossing": paired(12, lambda block: 0.8 + block / 20),
     "large": samples.large(blocks=8, kernels=3),
     "unicode": sweep([trial(UNICODE, 0, config={"rate": math.inf})], (UNICODE,)),
     "hostile": samples.hostile(),
@@ -313,7 +277,8 @@ def test_every_format_renders(name: str, format: ReportFormat) -> None:
     summary = samples.with_curves(RECORDS[name])
     report = render(summary, format)
     assert report.endswith("\n")
-    assert "\x1b" not in report or format == "csv"  # CSV is data and is not escaped
+    if format != "csv":  # which is data and is not escaped
+        assert not set(report) & set("\x1b\x07\u202e\ud800")
     if format == "text":
         assert all(len(line) <= 100 for line in report.splitlines() if line.isascii())
         assert not re.search(r"\bnan\b", report.replace("others", ""))
@@ -323,7 +288,6 @@ def test_every_format_renders(name: str, format: ReportFormat) -> None:
     if format == "markdown":
         short = to_short_markdown(summary, 2000)
         assert len(short) <= 2000
-        assert "<script>" not in short
     if format in ("markdown", "html"):
         assert "<script>alert" not in report
 

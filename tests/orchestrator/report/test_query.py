@@ -31,6 +31,22 @@ from tests.orchestrator.sample_sweeps import failed, finished, fresh_home
 from tests.orchestrator.storage.tracking.recording import record
 
 SWEEPS = {"quickstart": paired(4)}
+LOSSES = sweep(
+    [
+        trial(PORTABLE, block, loss=loss)
+        for block, loss in enumerate([2.0, None, 1.0, 2.0, math.nan, math.inf])
+    ]
+)
+STARTED = sweep([trial(PORTABLE, 0, started_s=1.7e9), trial(PORTABLE, 1, started_s=1.8e9)])
+SET = sweep([trial(PORTABLE, 0)], settings={"cell": "gru", "units": 7, "list": [1]})
+TAKEN = sweep([trial(PORTABLE, 0, config={"arm": 3, "Loss": 1}, metrics={"loss": 0.5})])
+TWO_KINDS = sweep(
+    [
+        trial(PORTABLE, 0, config={"clip": 5, "deep": True, "wide": 2**70}),
+        trial(PORTABLE, 1, config={"clip": "off", "deep": 3, "wide": 1}),
+    ]
+)
+HOSTILE = Arm("=cmd|' /C calc'!A0", on_cpu("\x1b[31m<script>\u202e\ud800", 2))
 
 
 def rows(record: SweepRecord, where: str, columns: list[str], **options: Any) -> list[list[Any]]:
@@ -42,13 +58,10 @@ def rows(record: SweepRecord, where: str, columns: list[str], **options: Any) ->
     ("where", "count"),
     [
         ("", 8),
-        ("units = 16", 2),
         ("units >= 32 AND step_ms < 9 -- only XLA", 3),
         (f"arm = '{XLA}'", 4),
-        ("implementation LIKE '%xla' OR units IN (16, 32)", 6),
         ("NOT jit", 4),
         ("failure IS NULL", 8),
-        ("NOT (node = 'n')", 0),
         ("energy_j IS NULL", 8),  # a metric that no trial has
         ("block = (SELECT max(block) FROM trials)", 2),
     ],
@@ -58,77 +71,93 @@ def test_a_condition_selects_trials(where: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "message"),
+    ("record", "where", "columns", "expected"),
     [
-        ("unit > 1", "no column 'unit'; did you mean units"),
-        ("Accuracyy > 1", "did you mean val_accuracy?"),
-        ("trials.unit = 1", "did you mean units"),
-        ('hardware = "H200"', "no column 'H200'. A text is in single quotes"),
-        ("energy_jj IS NULL", "no column 'energy_jj'"),
-        ("units = 1 &&", 'syntax error at or near "&&"'),
-        ("units = 1 ORDER BY units", 'syntax error at or near "ORDER"'),
-        ("units > 'many'", "Could not convert string 'many'"),
-        ("sum(units) > 1", "aggregates"),
-        ("units = 1; DROP TABLE trials", "received SELECT, DROP"),
-        ("units = \x1b[31m", "syntax error"),
+        (SET, "", ["units", "cell", "batch_size"], [[16, "gru", 32]]),
+        (TAKEN, '"config.arm" = 3', ["arm", "Loss", "metric.loss"], [[str(PORTABLE), 1, 0.5]]),
+        (TWO_KINDS, "clip = '5' AND deep = 'true'", ["wide"], [[float(2**70)]]),
+        (LOSSES, "loss IS NULL", ["block"], [[1], [4]]),
+        (LOSSES, "loss > 1e300", ["block"], [[5]]),
+        (STARTED, "started < '2024-01-01'", ["block"], [[0]]),
+        (STARTED, "year(started) = 2027", ["block"], [[1]]),
+        (sweep([]), "val_accuracy > 0.9 AND units > 3", ["block", "units"], []),
     ],
 )
-def test_a_wrong_condition_is_explained(where: str, message: str) -> None:
+def test_columns_are_params_metrics_and_facts_of_trials(
+    record: SweepRecord, where: str, columns: list[str], expected: list[list[Any]]
+) -> None:
+    assert rows(record, where, columns) == expected
+
+
+def test_rows_are_sorted_with_missing_values_last() -> None:
+    by_loss = rows(LOSSES, "", ["block"], sort=["loss", "-block"])
+    assert by_loss == [[2], [3], [0], [5], [4], [1]]
+    assert rows(LOSSES, "", ["block"], sort=["-loss"], limit=2) == [[5], [0]]
+
+
+@pytest.mark.parametrize(
+    ("record", "where", "message"),
+    [
+        (paired(1), "unit > 1", "no column 'unit'; did you mean units"),
+        (paired(1), "Accuracyy > 1", "did you mean val_accuracy?"),
+        (paired(1), "trials.unit = 1", "did you mean units"),
+        (paired(1), 'hardware = "H200"', "no column 'H200'. A text is in single quotes"),
+        (paired(1), "energy_jj IS NULL", "no column 'energy_jj'"),
+        (SET, "list IS NULL", "no column 'list'"),
+        (TAKEN, "config.arm = 3", 'did you mean "config.arm"'),
+        (paired(1), "units = 1 ORDER BY units", 'syntax error at or near "ORDER"'),
+        (paired(1), "units > 'many'", "Could not convert string 'many'"),
+        (paired(1), "units = 1; DROP TABLE trials", "received SELECT, DROP"),
+        (paired(1), "units = \x1b[31m", "syntax error"),
+        (paired(1), "units AND AND 1", "\n  units AND AND 1\n            ^^^"),
+        (sweep([]), "val_accuracy >", "syntax error"),
+    ],
+)
+def test_a_wrong_condition_is_explained(record: SweepRecord, where: str, message: str) -> None:
     with pytest.raises(QueryError) as error:
-        ask(SWEEPS, where)
+        ask({"quickstart": record}, where)
     assert message in str(error.value)
     assert "\x1b" not in str(error.value)
-
-
-def test_an_error_points_at_the_place() -> None:
-    with pytest.raises(QueryError) as error:
-        ask(SWEEPS, "units = 1 AND AND block = 2")
-    _, line, carets = str(error.value).splitlines()
-    assert line[carets.index("^") :].startswith("AND block")
 
 
 @pytest.mark.parametrize(
     "sql",
     [
         "FROM read_csv('/etc/passwd')",
-        "FROM read_text('/etc/passwd')",
         "FROM glob('/*')",
-        "FROM '/etc/passwd'",
         "FROM frame",
         "COPY trials TO '/tmp/stolen.csv'",
-        "ATTACH '/tmp/other.db'",
-        "INSTALL httpfs",
-        "LOAD httpfs",
         "PRAGMA database_list",
         "SET enable_external_access = true",
-        "DROP TABLE trials",
         "CREATE TABLE mine AS FROM trials",
         "FROM trials; FROM trials",
-        "",
+        " ",
     ],
 )
 def test_a_query_reads_only_trials(sql: str) -> None:
     frame = pd.DataFrame({"units": [1]})
     with pytest.raises(QueryError):
-        ask(SWEEPS, sql=sql or " ")
+        ask(SWEEPS, sql=sql)
     assert len(frame) == 1
 
 
-def test_statements() -> None:
-    medians = "SELECT implementation, median(step_ms) FROM trials GROUP BY ALL ORDER BY 2"
-    assert ask(SWEEPS, sql=medians).to_numpy().tolist() == [
-        ["tensorflow/portable+xla", 8.0],
-        ["tensorflow/portable", 10.0],
-    ]
-    pivoted = ask(SWEEPS, sql="PIVOT trials ON implementation USING median(step_ms) GROUP BY units")
-    assert list(pivoted) == ["units", "tensorflow/portable", "tensorflow/portable+xla"]
-    mixed = ask(
-        SWEEPS, sql="SELECT sum(units), 0.5, [1], now(), units, units FROM trials GROUP BY 5"
-    )
+def test_results_have_the_types_and_names_of_their_columns() -> None:
+    statement = "SELECT sum(units), 0.5, [1], now(), units, units FROM trials GROUP BY 5"
+    mixed = ask(SWEEPS, sql=statement)
     assert [str(dtype) for dtype in mixed.dtypes] == [
         "float64", "float64", "string", "datetime64[ms, UTC]", "Int64", "Int64",
     ]  # fmt: skip
     assert list(mixed)[-2:] == ["units", "units_1"]
+    pivoted = ask(SWEEPS, sql="PIVOT trials ON implementation USING median(step_ms) GROUP BY units")
+    assert list(pivoted) == ["units", "tensorflow/portable", "tensorflow/portable+xla"]
+    frame = query(STARTED, columns=["block", "arm", "jit", "started"], sort=["-block"])
+    assert [str(dtype) for dtype in frame.dtypes] == [
+        "Int64", "string", "boolean", "datetime64[ms, UTC]",
+    ]  # fmt: skip
+    assert list(frame["block"]) == [1, 0]
+    empty = query(paired(1), "units > 1000", ["units"])
+    assert (len(empty), str(empty["units"].dtype)) == (0, "Int64")
+    assert len(ask({"quickstart": sweep([])}, lists=True))
 
 
 def test_several_sweeps() -> None:
@@ -143,8 +172,7 @@ def test_several_sweeps() -> None:
     ]
     joined = 'FROM quickstart JOIN "quickstart#2" AS second USING (block, arm)'
     assert len(ask(sweeps, sql=joined)) == 6
-    frame = query(paired(4), "block = 0", also=[other, second])
-    assert len(frame) == 6
+    assert len(query(paired(4), "block = 0", also=[other, second])) == 6
 
 
 def test_an_endless_query_can_be_interrupted() -> None:
@@ -154,69 +182,6 @@ def test_an_endless_query_can_be_interrupted() -> None:
     )
     with pytest.raises(KeyboardInterrupt):
         ask(SWEEPS, sql=endless)
-
-
-def test_params_include_config_and_settings() -> None:
-    record = sweep([trial(PORTABLE, 0)], settings={"cell": "gru", "units": 7, "list": [1]})
-    assert rows(record, "", ["units", "cell", "batch_size"]) == [[16, "gru", 32]]
-    with pytest.raises(QueryError, match="no column 'list'"):
-        rows(record, "", ["list"])
-
-
-def test_a_column_name_that_is_taken_gets_a_prefix() -> None:
-    record = sweep([trial(PORTABLE, 0, config={"arm": 3, "Loss": 1}, metrics={"loss": 0.5})])
-    assert rows(record, '"config.arm" = 3', ["arm", "Loss", "metric.loss"]) == [
-        [str(PORTABLE), 1, 0.5]
-    ]
-    with pytest.raises(QueryError, match=r'did you mean "config\.arm"'):
-        rows(record, "config.arm = 3", ["arm"])
-
-
-def test_a_param_of_two_kinds_is_a_text() -> None:
-    mixed = sweep(
-        [
-            trial(PORTABLE, 0, config={"clip": 5, "deep": True, "wide": 2**70}),
-            trial(PORTABLE, 1, config={"clip": "off", "deep": 3, "wide": 1}),
-        ]
-    )
-    assert rows(mixed, "clip = '5' AND deep = 'true'", ["wide"]) == [[float(2**70)]]
-
-
-def test_missing_values() -> None:
-    values = [2.0, None, 1.0, 2.0, math.nan, math.inf]
-    losses = sweep([trial(PORTABLE, block, loss=loss) for block, loss in enumerate(values)])
-    assert rows(losses, "loss IS NULL", ["block"]) == [[1], [4]]
-    assert rows(losses, "loss > 1e300", ["block"]) == [[5]]
-    by_loss = [block for (block,) in rows(losses, "", ["block"], sort=["loss", "-block"])]
-    assert by_loss == [2, 3, 0, 5, 4, 1]
-    assert rows(losses, "", ["block"], sort=["-loss"], limit=2) == [[5], [0]]
-
-
-def test_a_data_frame_has_typed_columns() -> None:
-    frame = query(sweep([trial(PORTABLE, b, started_s=1.7e9) for b in range(3)]), sort=["-block"])
-    kinds = {name: str(frame[name].dtype) for name in ("block", "arm", "jit", "started")}
-    assert kinds == {
-        "block": "Int64", "arm": "string", "jit": "boolean", "started": "datetime64[ms, UTC]"
-    }  # fmt: skip
-    assert list(frame["block"]) == [2, 1, 0]
-    empty = query(paired(1), "units > 1000", ["arm", "units"])
-    assert (len(empty), str(empty["units"].dtype)) == (0, "Int64")
-
-
-def test_times_are_compared_with_dates() -> None:
-    started = sweep([trial(PORTABLE, 0, started_s=1.7e9), trial(PORTABLE, 1, started_s=1.8e9)])
-    assert rows(started, "started < '2024-01-01'", ["block"]) == [[0]]
-    assert rows(started, "year(started) = 2027", ["block"]) == [[1]]
-
-
-def test_a_sweep_without_trials_has_no_rows() -> None:
-    assert rows(sweep([]), "val_accuracy > 0.9 AND units > 3", ["block", "units"]) == []
-    assert len(ask({"quickstart": sweep([])}, lists=True))
-    with pytest.raises(QueryError):
-        rows(sweep([]), "val_accuracy >", ["block"])
-
-
-HOSTILE = Arm("=cmd|' /C calc'!A0", on_cpu("\x1b[31m<script>\u202e\ud800", 2))
 
 
 def test_hostile_names_are_escaped() -> None:
@@ -231,23 +196,21 @@ def test_hostile_names_are_escaped() -> None:
 
 
 def test_formats_agree(tmp_path: Path) -> None:
-    columns = ["block", "arm", "units", "step_ms", "jit", "started"]
-    record = sweep([trial(XLA, block, started_s=1.7e9) for block in range(3)], [XLA])
-    frame = ask({"quickstart": record}, "", columns)
-    body = json.loads(as_bytes(frame, "json", {"sweep": "quickstart"}))
-    assert (body["format"], body["version"], body["sweep"]) == ("rnnsweep-query", 2, "quickstart")
-    kinds = ["whole", "text", "whole", "number", "truth", "time"]
+    frame = ask({"s": STARTED}, "", ["block", "arm", "step_ms", "jit", "started"])
+    body = json.loads(as_bytes(frame, "json", {"sweep": "s"}))
+    assert (body["format"], body["version"], body["sweep"]) == ("rnnsweep-query", 2, "s")
+    kinds = ["whole", "text", "number", "truth", "time"]
     assert [column["kind"] for column in body["columns"]] == kinds
     from_csv = list(csv.DictReader(io.StringIO(as_bytes(frame, "csv", {}).decode())))
-    assert [{**row, "block": int(row["block"])}["block"] for row in from_csv] == [0, 1, 2]
-    assert (from_csv[0]["jit"], from_csv[0]["started"]) == ("true", body["rows"][0]["started"])
+    assert [row["block"] for row in from_csv] == ["0", "1"]
+    assert (from_csv[0]["jit"], from_csv[0]["started"]) == ("false", body["rows"][0]["started"])
     (tmp_path / "found.parquet").write_bytes(as_bytes(frame, "parquet", {}))
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "found.parquet"), frame)
 
 
 def test_a_table_has_a_line_for_each_trial() -> None:
-    lines = to_table(ask({"s": paired(200)}, "", ["block", "arm", "trial_key"])).splitlines()
-    assert len(lines) == 401
+    lines = to_table(ask({"s": paired(60)}, "", ["block", "arm", "trial_key"])).splitlines()
+    assert len(lines) == 121
     assert len({line.index("tensorflow") for line in lines[1:]}) == 1
 
 
@@ -296,9 +259,7 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("quickstart", "unit > 1"), "did you mean units"),
         (("quickstart", "--columns", "block,val_acuracy"), "did you mean val_accuracy?"),
-        (("quickstart", "--sql", "FROM read_csv('/etc/passwd')"), "disabled"),
         (("quickstart", "units > 1", "--sql", "FROM trials"), "--sql: expected no WHERE"),
         (("quickstrat",), "quickstart"),
         (("quickstart", "--also", "other"), "other"),

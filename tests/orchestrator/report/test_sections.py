@@ -40,19 +40,14 @@ def section(title: str, record: SweepRecord | ReportSummary) -> Section:
     ("record", "kinds"),
     [
         (sweep([]), ["no trials"]),
-        (sweep([], arms=()), ["no trials"]),
         (sweep([trial(PORTABLE, 0)], (PORTABLE,)), ["one arm", "best"]),
         (paired(8), ["faster", "best"]),
-        (paired(4), ["inconclusive", "best"]),
         (sweep([trial(PORTABLE, 0), trial(XLA, 0, status="failed")]), ["inconclusive", "best"]),
-        (sweep([trial(arm, b) for b in range(6) for arm in (PORTABLE, RELU)], (PORTABLE, RELU)),
-         ["different mathematics", "best"]),
     ],
-)  # fmt: skip
+)
 def test_the_first_section_has_the_verdicts(record: SweepRecord, kinds: list[str]) -> None:
     bullets = document(summarise(record)).sections[0].bullets
     assert [kind for kind, _ in bullets] == kinds
-    assert all(sentence for _, sentence in bullets)
 
 
 def test_a_workload_without_accuracy_has_no_table_of_it() -> None:
@@ -99,22 +94,6 @@ def test_an_objective_on_energy_or_cost_is_shown_once_with_its_unit(
         assert row[1:] == ("5 cpu_package", "5 gpu")
 
 
-def test_a_size_has_its_own_speed_up() -> None:
-    """XLA is twice as fast at 16 units and half as fast at 128, so 1 × overall."""
-    trials = [
-        trial(arm, block, config={"units": units}, step_ms=ms)
-        for block, units in enumerate((16, 16, 16, 128, 128, 128))
-        for arm, ms in ((PORTABLE, 10.0), (XLA, 5.0 if units == 16 else 20.0))
-    ]
-    (by_units,) = summarise(sweep(trials)).sizes
-    speedups = [group.cells[1].speedup for group in by_units.groups]
-    assert [speedup.value for speedup in speedups if speedup] == pytest.approx([2.0, 0.5])
-    assert [group.label for group in by_units.groups] == ["16", "128"]
-    by_cell = [changed(t, config={"cell": ("gru", "lstm")[t.block % 2]}) for t in trials]
-    (groups,) = (by_size.groups for by_size in summarise(sweep(by_cell)).sizes)
-    assert [(g.label, len(g.blocks)) for g in groups] == [("gru", 3), ("lstm", 3)]
-
-
 def test_arms_of_other_mathematics_are_on_no_front() -> None:
     trials = [trial(arm, block, train_s=9.0) for block in range(3) for arm in (PORTABLE, RELU)]
     fronts = summarise(sweep(trials, (PORTABLE, RELU))).fronts
@@ -155,20 +134,6 @@ def test_learning_is_by_epoch_and_by_seconds_with_repeats_averaged() -> None:
     trials = [learned(b, (0.9, 0.1)[b], repeat=r) for b in range(2) for r in range(3)]
     (curve,) = summarise(sweep(trials, (PORTABLE,))).learning
     assert (curve.points[0].value.n, curve.points[0].value.median) == (2, 0.5)
-
-
-def test_phases_and_noise_count_all_complete_trials_and_missing_phases_as_zero() -> None:
-    alone = trial(PORTABLE, 7, train_s=90.0, others_cpu_pct=50.0)  # XLA has no block 7
-    made = [
-        changed(t, metrics={"train_s": 10.0, "import_s": 6.0, "others_cpu_pct": 1.0})
-        for t in paired(7).trials
-    ]
-    summary = summarise(sweep([*made, alone]))
-    assert (summary.phases[0].trials, summary.phases[0].seconds) == (
-        8, {"import_s": 5.25, "train_s": 20.0},
-    )  # fmt: skip
-    assert summary.arms[0].noise["others_cpu_pct"].n == 8
-    assert (summary.arms[0].used, len(summary.arms[0].run_ids["any"])) == (7, 7)
 
 
 def test_the_median_quiet_trial_represents_its_arm_in_the_order_of_arms() -> None:
