@@ -89,20 +89,6 @@ def test_a_sweep_without_comparisons_has_a_page(
     assert opened.page.locator("#figure-phases").count() == bool(record.trials)
 
 
-def test_thousands_of_trials_are_shown_a_page_at_a_time(open_page: Open) -> None:
-    record = samples.large(blocks=160, kernels=10, epochs=0)
-    assert len(record.trials) > 3000
-    page = open_page(record).page
-    rows = page.locator("#trial-table tbody tr")
-    assert rows.count() == 50
-    count = page.locator("#trial-count")
-    assert count.inner_text() == f"Showing 1–50 of {len(record.trials)} trials"
-    run_id = record.trials[-1].run_id
-    page.get_by_label("Text (config, node, run, failure)").fill(run_id)
-    assert rows.count() == 1
-    assert run_id in rows.inner_text()
-
-
 def test_without_scripts_only_plots_and_trials_are_missing(open_page: Open) -> None:
     page = open_page(samples.small(), java_script_enabled=False).page
     assert "need JavaScript" in page.locator("noscript").inner_text()

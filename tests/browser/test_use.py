@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -75,6 +78,7 @@ def test_a_trials_details_show_its_run_config_and_failure(open_page: Open) -> No
 
 def test_pages_of_trials_are_turned(open_page: Open) -> None:
     page = open_page(samples.rich()).page
+    assert page.locator("#trial-table tbody tr").count() == 50
     assert page.get_by_role("button", name="Previous").is_disabled()
     for _ in range(4):
         page.get_by_role("button", name="Next").press("Enter")
@@ -120,17 +124,16 @@ def test_the_theme_follows_the_system_and_the_readers_choice(open_page: Open) ->
 
 
 def paper(page: Page) -> tuple[int, ...]:
-    return rgb(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+    return background(page, "document.documentElement")
 
 
 def plotted(page: Page) -> tuple[int, ...]:
-    svg = "document.querySelector('.plot svg')"
-    return rgb(page.evaluate(f"getComputedStyle({svg}).backgroundColor"))
+    return background(page, "document.querySelector('.plot svg')")
 
 
-def rgb(text: str) -> tuple[int, ...]:
-    inner = text[text.index("(") + 1 : text.index(")")]
-    return tuple(int(part) for part in inner.split(",")[:3])
+def background(page: Page, element: str) -> tuple[int, ...]:
+    colour = page.evaluate(f"getComputedStyle({element}).backgroundColor")
+    return tuple(map(int, re.findall(r"\d+", colour)[:3]))
 
 
 def test_a_page_is_printed_light_with_all_details_open(open_page: Open) -> None:
@@ -142,8 +145,7 @@ def test_a_page_is_printed_light_with_all_details_open(open_page: Open) -> None:
         })"""
     )
     pdf = page.pdf(format="A4")
-    assert pdf.startswith(b"%PDF")
-    assert pdf.count(b"/Type /Page\n") > 3 or pdf.count(b"/Type /Page") > 3
+    assert pdf.count(b"/Type /Page") > 3
     assert page.evaluate("window.closed") == 0
     assert page.locator("figure details[open]").count() == 0
     assert max(plotted(page)) < 60
@@ -157,16 +159,11 @@ def test_a_page_is_printed_light_with_all_details_open(open_page: Open) -> None:
 def test_headings_landmarks_labels_and_ids_are_in_order(open_page: Open) -> None:
     page = open_page(samples.small()).page
     structure = page.evaluate(_STRUCTURE)
-    assert structure["lang"] == "en"
-    assert structure["landmarks"] == [1, 1, 1, 1]
-    assert structure["twice"] == []
-    assert structure["unnamed"] == []
-    assert structure["levels"][0] == 1
-    assert structure["levels"].count(1) == 1
-    steps = zip(structure["levels"], structure["levels"][1:], strict=False)
-    assert all(after - before <= 1 for before, after in steps)
-    assert structure["plots"] == []
-    assert structure["headless"] == []
+    levels = structure.pop("levels")
+    assert levels.index(1) == 0 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert (structure.pop("lang"), structure.pop("landmarks")) == ("en", [1, 1, 1, 1])
+    assert structure == {"twice": [], "unnamed": [], "plots": [], "headless": []}
 
 
 def test_the_keyboard_reaches_every_control_and_the_focus_is_visible(open_page: Open) -> None:
@@ -178,8 +175,7 @@ def test_the_keyboard_reaches_every_control_and_the_focus_is_visible(open_page: 
     for _ in range(25):
         page.keyboard.press("Tab")
         style = page.evaluate("getComputedStyle(document.activeElement).outline")
-        assert "solid" in style
-        assert "0px" not in style.split()
+        assert "solid" in style and "0px" not in style.split()
 
 
 _CONTRAST = """() => {

@@ -40,11 +40,9 @@ HOSTILE = (
 )
 
 
-def large(
-    blocks: int = 500, kernels: int = 10, epochs: int = 5, repeats: int = 1, seed: int = 0
-) -> SweepRecord:
-    """Return every kernel on two hardware classes, in every block: 10,000 trials as a rule."""
-    draw = random.Random(seed)
+def large(blocks: int, kernels: int, epochs: int = 5, repeats: int = 1) -> SweepRecord:
+    """Return so many kernels on two hardware classes, in every block."""
+    draw = random.Random(0)
     arms = [Arm(kernel, where) for where in (CPU, GPU) for kernel in _KERNELS[:kernels]]
     trials = []
     for block in range(blocks):
@@ -61,17 +59,14 @@ def large(
     return sweep(trials, arms, impossible=())
 
 
-def rich(blocks: int = 14, kernels: int = 4, epochs: int = 8, repeats: int = 2) -> SweepRecord:
-    """Return a sweep in which two trials failed and one ran another kernel, if it is that large."""
-    record = large(blocks, kernels, epochs, repeats)
+def rich() -> SweepRecord:
+    """Return a sweep of eight arms in which two trials failed and one ran another kernel."""
+    record = large(blocks=14, kernels=4, epochs=8, repeats=2)
     trials = list(record.trials)
     failure = "out_of_memory: the kernel ended the trainer at 15,109 MiB"
-    for at, changes in (
-        (40, {"status": "failed", "failure": failure, "metrics": {}}),
-        (41, {"status": "failed", "failure": failure, "metrics": {}}),
-        (60, {"status": "wrong_kernel"}),
-    ):
-        trials[at : at + 1] = [changed(finished, **changes) for finished in trials[at : at + 1]]
+    for at in (40, 41):
+        trials[at] = changed(trials[at], status="failed", failure=failure, metrics={})
+    trials[60] = changed(trials[60], status="wrong_kernel")
     return replace(record, trials=tuple(trials))
 
 

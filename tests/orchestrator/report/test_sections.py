@@ -136,24 +136,30 @@ def test_learning_is_by_epoch_and_by_seconds_with_repeats_averaged() -> None:
     assert (curve.points[0].value.n, curve.points[0].value.median) == (2, 0.5)
 
 
-def test_the_median_quiet_trial_represents_its_arm_in_the_order_of_arms() -> None:
-    trials = [trial(PORTABLE, block, step_ms=ms) for block, ms in enumerate((9.0, 10.0, 30.0))]
-    trials[1] = changed(trials[1], disturbance={"other_processes": 90.0})
-    trials.append(trial(XLA, 0, status="failed"))
-    assert representatives(sweep(trials)) == (trials[0].run_id,)
-    trials = [
-        trial(arm, block, train_s=train_s)
-        for block, times in enumerate([(3.0, 2.0), (2.0, 9.0), (1.0, 1.0)])
-        for arm, train_s in zip((PORTABLE, XLA), times, strict=True)
+def test_phases_and_noise_count_all_complete_trials_and_missing_phases_as_zero() -> None:
+    alone = trial(PORTABLE, 7, train_s=90.0, others_cpu_pct=50.0)  # XLA has no block 7
+    made = [
+        changed(t, metrics={"train_s": 10.0, "import_s": 6.0, "others_cpu_pct": 1.0})
+        for t in paired(7).trials
     ]
-    record = sweep(trials)
+    summary = summarise(sweep([*made, alone]))
+    assert (summary.phases[0].trials, summary.phases[0].seconds) == (
+        8, {"import_s": 5.25, "train_s": 20.0},
+    )  # fmt: skip
+    assert summary.arms[0].noise["others_cpu_pct"].n == 8
+    assert (summary.arms[0].used, len(summary.arms[0].run_ids["any"])) == (7, 7)
+
+
+def test_the_median_quiet_trial_represents_its_arm_in_the_order_of_arms() -> None:
+    times = {PORTABLE: (10.0, 9.0, 30.0), XLA: (2.0, 3.0, 1.0)}
+    trials = [trial(arm, b, step_ms=ms) for arm in times for b, ms in enumerate(times[arm])]
+    trials[0] = changed(trials[0], disturbance={"other_processes": 90.0})
+    record = sweep([*trials, trial(XLA, 3, status="failed")])
     median_runs = representatives(record)
-    assert median_runs == (trials[2].run_id, trials[1].run_id)
-    telemetry = Telemetry(at_s=(0.0,), curves={"system/cpu_trainer_percentage": (50.0, None)})
+    assert median_runs == (trials[1].run_id, trials[3].run_id)
+    telemetry = Telemetry(at_s=(0.0,), curves={"system/cpu_trainer_percentage": (50.0,)})
     summary = summarise(record, curves=dict.fromkeys(median_runs, telemetry))
     assert [curve.arm for curve in summary.curves] == [PORTABLE, XLA]
-    (table,) = section("Telemetry", summary).tables
-    assert [row[1] for row in table.rows] == ["50, at most 50"] * 2
 
 
 @pytest.mark.parametrize(
