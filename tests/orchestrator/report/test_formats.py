@@ -29,7 +29,7 @@ from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.formats.markdown import to_markdown
 from orchestrator.report.render import ReportFormat, render, summarise
 from tests.orchestrator.report import samples
-from tests.orchestrator.sample_hardware import in_slices
+from tests.orchestrator.report.golden import SLICED
 from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, changed, paired, sweep, trial
 
 # text
@@ -77,11 +77,13 @@ def test_text_depends_on_no_variable_and_has_terminal_codes_on_request(
 ) -> None:
     summary = summarise(paired(8))
     plain = render(summary, "text")
-    coloured = re.sub(r"\x1b\[[0-9;]*m", "", render(summary, "text", colour=True))
-    assert [line.rstrip() for line in coloured.splitlines()] == plain.splitlines()
     for name in ("FORCE_COLOR", "COLUMNS", "NO_COLOR", "JUPYTER_COLUMNS"):
         monkeypatch.setenv(name, "37")
     assert render(summary, "text") == plain
+    coloured = render(summary, "text", colour=True)
+    assert "\x1b[1;32m" in coloured
+    stripped = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert [line.rstrip() for line in stripped.splitlines()] == plain.splitlines()
 
 
 # Markdown, read back by a parser that lets HTML through
@@ -212,8 +214,6 @@ def test_a_pair_names_the_runs_of_its_rounds_and_no_others() -> None:
 
 # every format of every kind of sweep
 
-SLICED = tuple(Arm(name, in_slices(CPU)) for name in ("torch/fused", "tensorflow/portable"))
-
 
 def several(**changes: Any) -> list[FinishedTrial]:
     return [trial(arm, block, **changes) for block in range(7) for arm in (PORTABLE, XLA)]
@@ -254,7 +254,7 @@ def test_every_format_renders(name: str, format: ReportFormat) -> None:
         VALIDATOR.validate(json.loads(report, parse_constant=pytest.fail))
     if format == "markdown":
         short = to_short_markdown(summary, 2000)
-        assert len(short) <= 2000
+        assert len(short) <= 2000 and "<script>" not in short
     if format in ("markdown", "html"):
         assert "<script>alert" not in report
 
