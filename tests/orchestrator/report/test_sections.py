@@ -135,7 +135,8 @@ def test_learning_is_by_epoch_and_by_seconds_with_repeats_averaged() -> None:
         learned(b, (0.9, 0.1)[b] + (r - 1) / 20, repeat=r) for b in range(2) for r in range(3)
     ]
     (curve,) = summarise(sweep(trials, (PORTABLE,))).learning
-    assert (curve.points[0].value.n, curve.points[0].value.median) == (2, pytest.approx(0.5))
+    assert curve.points[0].value.n == 2
+    assert curve.points[0].value.median == pytest.approx(0.5)
 
 
 def test_phases_and_noise_count_all_complete_trials_and_missing_phases_as_zero() -> None:
