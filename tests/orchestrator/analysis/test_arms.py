@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.analysis.arms.arm_summary import KernelCount
+from orchestrator.analysis.arms.arm_summary import KernelCount, TrialCounts
 from orchestrator.analysis.arms.best_configs import non_dominated, pareto_front, trade_offs
 from orchestrator.analysis.measures import finite, scopes_of
 from orchestrator.analysis.summary import ReportSummary
@@ -24,24 +25,20 @@ def median(summary: ReportSummary, metric: str) -> tuple[float, int] | None:
 
 
 def test_load_and_compile_exclude_a_trainers_first_trial_and_memory_the_others() -> None:
-    trials = [
-        trial(PORTABLE, block, trainer_trials=block, load_s=9.0 / (block + 1), compile_s=1.0,
-              peak_rss_mib=800.0 + block, peak_gpu_mib=90.0 + block)
-        for block in range(3)
-    ]  # fmt: skip
-    fresh = [changed(t, trainer_trials=0) for t in trials]
-    every, later, all_fresh = (
-        summarise(sweep(own, (PORTABLE,))) for own in (trials, trials[1:], fresh)
+    first = trial(PORTABLE, 0, trainer_trials=0, load_s=9.0, peak_rss_mib=800.0)
+    later = [
+        trial(PORTABLE, block, trainer_trials=block, load_s=6.0 / block, peak_rss_mib=810.0 + block)
+        for block in (1, 2)
+    ]
+    fresh = [changed(t, trainer_trials=0) for t in (first, *later)]
+    every, warm, all_fresh = (
+        summarise(sweep(own, (PORTABLE,))) for own in ([first, *later], later, fresh)
     )
-    assert median(every, "load_s") == (3.75, 2)
-    assert median(every, "compile_s") == (1.0, 2)
-    assert median(every, "peak_rss_mib") == (800.0, 1)
-    assert median(every, "peak_gpu_mib") == (90.0, 1)
-    assert median(every, "step_ms") == (10.0, 3)
-    assert median(later, "peak_rss_mib") is None
-    assert "peak_rss_mib" in {measure.metric for measure in later.measures}
-    assert median(all_fresh, "load_s") == (4.5, 3)
-    assert median(all_fresh, "peak_rss_mib") == (801.0, 3)
+    metrics = "load_s", "peak_rss_mib", "step_ms"
+    assert [median(every, metric) for metric in metrics] == [(4.5, 2), (800.0, 1), (10.0, 3)]
+    assert [median(warm, metric) for metric in metrics] == [(4.5, 2), None, (10.0, 2)]
+    assert [median(all_fresh, metric) for metric in metrics] == [(6.0, 3), (811.0, 3), (10.0, 3)]
+    assert "peak_rss_mib" in {measure.metric for measure in warm.measures}
 
 
 def test_medians_are_over_the_rounds_that_every_arm_completed() -> None:
@@ -54,43 +51,32 @@ def test_medians_are_over_the_rounds_that_every_arm_completed() -> None:
     assert [(arm.matched, arm.used) for arm in alone.arms] == [(False, 2), (False, 1)]
 
 
-def test_an_objective_of_a_users_workload_is_a_measure() -> None:
-    trials = [trial(PORTABLE, block, step_ms=None, words_per_s=float(block)) for block in range(3)]
-    summary = summarise(sweep(trials, objectives={"words_per_s": "maximize"}))
-    assert median(summary, "words_per_s") == (1.0, 3)
-
-
-def test_trials_are_counted_by_how_they_ended() -> None:
-    statuses = ["complete", "failed", "wrong_kernel"]
-    trials = [trial(PORTABLE, block, status=status) for block, status in enumerate(statuses)]
-    summary = summarise(sweep([*trials, trial(UNROLL, 0)]))
-    counts = summary.sweep.trials
-    assert (counts.expected, counts.complete, counts.failed) == (6, 1, 1)
-    assert (counts.wrong_kernel, counts.missing) == (1, 3)
-    assert [arm.trials.missing for arm in summary.arms] == [0, 3, 0]
-
-
-def test_failures_are_counted_by_reason_with_the_first_message_and_run() -> None:
+def test_trials_are_counted_by_how_they_ended_with_the_first_message_and_run() -> None:
     trials = [
-        trial(PORTABLE, 0, status="failed", failure="time_limit: longer than 60 s"),
-        trial(PORTABLE, 1, status="failed", failure="time_limit: longer than 61 s"),
-        trial(PORTABLE, 2, status="failed", failure="crash: signal 11"),
+        trial(PORTABLE, 0, words_per_s=3.0),
+        trial(PORTABLE, 1, status="failed", failure="time_limit: longer than 60 s"),
+        trial(PORTABLE, 2, status="failed", failure="time_limit: longer than 61 s"),
+        trial(PORTABLE, 3, status="failed", failure="crash: signal 11"),
+        trial(PORTABLE, 4, kernel=None),
         trial(XLA, 0, status="wrong_kernel", kernel=Kernel("cudnn", "portable", "no CudnnRNNV3")),
     ]
-    rows = summarise(sweep(trials)).left_out
+    record = sweep([*trials, trial(UNROLL, 0)], objectives={"words_per_s": "maximize"})
+    summary = summarise(record)
+    assert summary.sweep.trials == TrialCounts(10, 2, 3, 1, 4)
+    assert [arm.trials.missing for arm in summary.arms] == [0, 4, 0]
+    assert median(summary, "words_per_s") == (3.0, 1)  # an objective of a user's workload
+    portable = summary.arms[0]
+    assert portable.kernels == (
+        KernelCount("portable", "portable", "While in the traced graph", 4),
+    )
+    assert portable.unproven == 1
+    rows = summary.left_out
     assert [(row.arm, row.status, row.reason, row.trials, row.message) for row in rows] == [
         (PORTABLE, "failed", "time_limit", 2, "longer than 60 s"),
         (PORTABLE, "failed", "crash", 1, "signal 11"),
         (XLA, "wrong_kernel", "wrong_kernel", 1, "asked cudnn, ran portable: no CudnnRNNV3"),
     ]
-    assert rows[0].run_id == "run-tensorflow/portable-0-0"
-
-
-def test_kernels_that_ran_and_complete_trials_without_proof_are_counted() -> None:
-    trials = [trial(PORTABLE, 0), trial(PORTABLE, 1), trial(PORTABLE, 2, kernel=None)]
-    (arm,) = summarise(sweep(trials, (PORTABLE,))).arms
-    assert arm.kernels == (KernelCount("portable", "portable", "While in the traced graph", 2),)
-    assert arm.unproven == 1
+    assert rows[0].run_id == "run-tensorflow/portable-1-0"
 
 
 def test_param_ranges_cover_the_compared_configs() -> None:
@@ -142,15 +128,12 @@ COSTS = st.integers(1, 3).flatmap(
 )
 
 
-def dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    pairs = list(zip(one, other, strict=True))
-    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
-
-
 @given(COSTS)
 def test_the_front_is_exactly_what_nothing_dominates(costs: list[tuple[float, ...]]) -> None:
     expected = [
-        i for i, cost in enumerate(costs) if not any(dominates(other, cost) for other in costs)
+        i
+        for i, cost in enumerate(costs)
+        if not any(o != cost and all(map(operator.le, o, cost)) for o in costs)
     ]
     assert non_dominated(costs) == expected
 

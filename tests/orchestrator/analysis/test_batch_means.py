@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_ratio, planned_looks
-from tests.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
-from tests.orchestrator.analysis.random_draws import LOOKS, TRUTH, TURNS, TURNS_OF, rounds, smooth
+from tests.benchmarks.trusting.findings import fewest_by_chance
+from tests.orchestrator.analysis.random_draws import LOOKS, TRUTH, TURNS_OF, rounds
 from tests.profiles import draws
 
 ROUNDS = draws(100, 400)
@@ -32,18 +32,6 @@ def test_rounds_end_early_if_turns_scatter_little() -> None:
         for interval in (0.05, 0.02, 0.01)
     )
     assert 12 <= early < later < 24 < late < 80
-
-
-def test_autocorrelation_of_turns_widens_the_interval() -> None:
-    draw = np.random.default_rng(7)
-    covered, naive = 0, 0
-    for _ in range(ROUNDS):
-        noise = (0.02 * smooth(draw, TURNS, 0.61)).tolist()
-        ratio = paired_ratio(noise)
-        covered += abs(ratio.log_ratio) <= (ratio.half_width or 0.0)
-        naive += abs(ratio.log_ratio) <= 1.985 * float(np.std(noise, ddof=1)) / math.sqrt(TURNS)
-    assert naive < most_by_chance(ROUNDS, 0.75)
-    assert covered > fewest_by_chance(ROUNDS, 0.91)
 
 
 def test_several_looks_widen_the_interval() -> None:

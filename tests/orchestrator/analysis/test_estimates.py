@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from orchestrator.analysis.statistics.estimates import (
@@ -25,8 +23,6 @@ from orchestrator.analysis.statistics.formatting import (
     ratio,
 )
 from orchestrator.core.text import counted
-
-RATIOS = st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=40)
 
 
 def test_the_spread_is_of_finite_values() -> None:
@@ -54,16 +50,6 @@ def test_extreme_and_few_values() -> None:
     assert (wild.low, wild.high) == (0.0, math.inf)
     huge = t_interval([1e300, -1e300])
     assert huge is not None and huge.high == pytest.approx(1e300 * 12.7062047)
-
-
-@given(RATIOS)
-def test_inverted_ratios_invert_the_estimate(ratios: list[float]) -> None:
-    one, other = geometric_mean(ratios), geometric_mean([1 / ratio for ratio in ratios])
-    assert one is not None
-    assert other is not None
-    assert math.log(one.value) == pytest.approx(-math.log(other.value), abs=1e-9)
-    if one.low > 0 and other.low > 0 and math.isfinite(one.high) and math.isfinite(other.high):
-        assert math.log(one.low) == pytest.approx(-math.log(other.high), abs=1e-9)
 
 
 @pytest.mark.parametrize(

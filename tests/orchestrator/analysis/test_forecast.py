@@ -62,7 +62,8 @@ def predicted(shown: Sequence[Observation], config: Config, arm: Arm = PORTABLE)
 
 
 def test_sizes_that_were_not_measured_are_predicted_within_their_interval() -> None:
-    model = fit(drawn(40), "trial_s")
+    shown = drawn(40)
+    model = fit(shown, "trial_s")
     hidden = [one for one in drawn(60, seed=1) if 20 < float(one.params["units"]) < 240]
     expected = model.predict([(one.params, one.arm) for one in hidden])
     assert (model.method, model.configs) == ("ridge", 40)
@@ -75,27 +76,19 @@ def test_sizes_that_were_not_measured_are_predicted_within_their_interval() -> N
     assert np.median(errors) < 0.05
     assert 0.8 < np.mean(inside) <= 1
     assert model.median_error == pytest.approx(0.04, abs=0.02)
+    few = [o for o in shown if o.arm == PORTABLE] + [o for o in shown if o.arm == XLA][:3]
+    config: Config = {"units": 200, "layers": 3}  # an arm with few trials borrows the slopes
+    assert predicted(few, config, XLA).value == pytest.approx(true_seconds(config, XLA), rel=0.3)
 
 
 def test_the_median_is_used_where_sizes_explain_nothing() -> None:
     rng = random.Random(5)
-    noise = [
-        replace(one, took={"trial_s": (2.0 if one.arm == XLA else 1.0) * rng.lognormvariate(0, 1)})
-        for one in drawn(12)
-    ]
-    model = fit(noise, "trial_s")
-    assert model.method == "medians"
-    values = {arm: [o.took["trial_s"] for o in noise if o.arm == arm] for arm in ARMS}
+    noise = [replace(one, took={"trial_s": rng.lognormvariate(0, 1)}) for one in drawn(12)]
+    assert fit(noise, "trial_s").method == "medians"
     for arm in ARMS:
-        (expectation,) = model.predict([({"units": 64, "layers": 2}, arm)])
-        assert expectation.value == pytest.approx(np.exp(np.median(np.log(values[arm]))))
-
-
-def test_an_arm_with_few_trials_borrows_the_slopes_of_the_others() -> None:
-    shown = drawn(30)
-    few = [one for one in shown if one.arm == PORTABLE] + [o for o in shown if o.arm == XLA][:3]
-    config: Config = {"units": 200, "layers": 3}
-    assert predicted(few, config, XLA).value == pytest.approx(true_seconds(config, XLA), rel=0.3)
+        values = [math.log(one.took["trial_s"]) for one in noise if one.arm == arm]
+        expectation = predicted(noise, {"units": 64, "layers": 2}, arm)
+        assert expectation.value == pytest.approx(math.exp(np.median(values)))
 
 
 @pytest.mark.parametrize(
@@ -130,16 +123,7 @@ def test_what_is_outside_of_the_measured_ranges_is_refused(
     assert expectation.reason == (None if reason is None else f"trial_s of {PORTABLE}: {reason}")
 
 
-def test_an_arm_without_trials_and_too_few_configs_are_refused() -> None:
-    other = Arm("torch/fused", on_cpu())
-    assert predicted(drawn(8), {"units": 64, "layers": 2}, other).reason == (
-        f"trial_s of {other}: no trial of {other} was measured"
-    )
-    with pytest.raises(NotPredicted, match="of at least 5 configs to learn from, received 4"):
-        fit(drawn(4), "trial_s")
-
-
-def test_a_record_predicts_for_its_arms_only() -> None:
+def test_a_record_predicts_for_its_arms_from_enough_configs() -> None:
     record = paired(6)
     predictions = predict_from(record, {}, targets=["step_ms"])
     assert [one.arm for one in predictions] == list(record.arms)
@@ -147,6 +131,11 @@ def test_a_record_predicts_for_its_arms_only() -> None:
         predict_from(record, {}, "jax/portable")
     with pytest.raises(NotPredicted, match=r"expected of trial_s, .*; received 'accuracy'"):
         predict_from(record, {}, targets=["accuracy"])
+    with pytest.raises(NotPredicted, match="of at least 5 configs to learn from, received 4"):
+        fit(drawn(4), "trial_s")
+    other = Arm("torch/fused", on_cpu())
+    reason = predicted(drawn(8), {"units": 64, "layers": 2}, other).reason
+    assert reason == f"trial_s of {other}: no trial of {other} was measured"
 
 
 def lasting(seconds: float, arm: Arm = PORTABLE, block: int = 0, **changes: Any) -> FinishedTrial:
@@ -154,26 +143,19 @@ def lasting(seconds: float, arm: Arm = PORTABLE, block: int = 0, **changes: Any)
 
 
 def test_complete_trials_are_observed_with_all_that_their_cost_depends_on() -> None:
+    """Times leave out the start-up of trainers, and memory is from first trials alone."""
     less = Arm(PORTABLE.implementation, on_cpu("CPU", 2, Usage(settings={"epochs": 1})))
     trials = [lasting(3.0, less), failed()]
     (seen,) = observe(trials, {"epochs": 3, "cell": "lstm", "layers_of": [1]})
     assert seen.params == {**trials[0].trial.config, "epochs": 1, "cell": "lstm"}
     assert seen.took == {"trial_s": 3.0, "step_ms": pytest.approx(8.123456789)}
-
-
-def test_start_up_is_left_out_of_times_and_memory_is_from_first_trials_alone() -> None:
     peak = {"peak_rss_mib": 400.0}
-    first = lasting(9.0, metrics=peak, trainer_trials=0)
-    warm = lasting(3.0, block=1, metrics=peak, trainer_trials=1)
-    assert [one.took for one in observe([first])] == [{"trial_s": 9.0, **peak}]
+    first, warm = (lasting(3.0, block=n, metrics=peak, trainer_trials=n) for n in (0, 1))
+    assert [one.took for one in observe([first])] == [{"trial_s": 3.0, **peak}]
     assert [one.took for one in observe([first, warm])] == [peak, {"trial_s": 3.0}]
-
-
-def test_interleaved_trials_share_the_seconds_of_their_round() -> None:
     slices = [Arm(arm.implementation, in_slices(arm.hardware)) for arm in ARMS]
     taking_turns = [lasting(10.0, slices[0]), lasting(12.0, slices[1], started_s=2.0)]
-    alone = [lasting(5.0, block=3)]
-    assert trial_seconds([*taking_turns, *alone]) == [6.0, 6.0, 5.0]
+    assert trial_seconds([*taking_turns, lasting(5.0, block=3)]) == [6.0, 6.0, 5.0]
 
 
 # the rest of a sweep
@@ -239,32 +221,33 @@ def test_known_configs_are_predicted_by_their_sizes(forecast_after: ForecastAfte
     assert "off by " in describe_forecast(ahead)
 
 
-@pytest.mark.parametrize("blocks", [0, 1])
-def test_nothing_is_predicted_from_less_than_two_trials(
-    blocks: int, forecast_after: ForecastAfter
+@pytest.mark.parametrize(
+    ("blocks", "text"),
+    [
+        (0, "how long it takes is known once each arm has run two trials"),
+        (1, "how long it takes is known once each arm has run two trials"),
+        (30, "all 60 trials are done"),
+    ],
+)
+def test_nothing_is_predicted_from_less_than_two_trials_or_of_a_finished_sweep(
+    blocks: int, text: str, forecast_after: ForecastAfter
 ) -> None:
     ahead = forecast_after(blocks)
     assert (ahead.done, ahead.remaining, ahead.seconds) == (2 * blocks, 60 - 2 * blocks, None)
-    assert len(ahead.trial_s) == 2 * blocks
-    assert "once each arm has run two trials" in describe_forecast(ahead)
-
-
-def test_few_trials_have_a_wide_interval(forecast_after: ForecastAfter) -> None:
-    few, many = forecast_after(3).seconds, forecast_after(15, name="other").seconds
-    assert few is not None and many is not None
-    assert (few.high - few.low) / few.value > 2 * (many.high - many.low) / many.value
-    assert few.low >= 0
-
-
-def test_a_finished_sweep_has_no_forecast(forecast_after: ForecastAfter) -> None:
-    ahead = forecast_after(30)
-    assert (ahead.remaining, ahead.seconds) == (0, None)
-    assert describe_forecast(ahead, at_most=True) == "all 60 trials are done"
+    assert len(ahead.trial_s) == 2 * (blocks > 0)
+    assert describe_forecast(ahead, at_most=True) == text
 
 
 @pytest.mark.parametrize("prices", [None, [{**PRICES[0], "hardware": "NVIDIA T4"}]])
-def test_money_is_unknown_without_a_price(prices: Any, forecast_after: ForecastAfter) -> None:
-    assert forecast_after(6, prices=prices).usd is None
+def test_few_trials_have_a_wide_interval_and_no_price_no_money(
+    prices: Any, forecast_after: ForecastAfter
+) -> None:
+    few, many = forecast_after(3, prices=prices), forecast_after(15, name="other")
+    assert few.usd is None
+    assert few.seconds is not None and many.seconds is not None
+    width, narrow_width = ((s.high - s.low) / s.value for s in (few.seconds, many.seconds))
+    assert width > 2 * narrow_width
+    assert few.seconds.low >= 0
 
 
 def test_nodes_share_the_work_and_classes_that_share_a_node_its_time() -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from orchestrator.analysis.comparisons.ranking import rankings
 from orchestrator.analysis.pairing.baseline import BaselineError, pick_baseline
-from orchestrator.analysis.pairing.complete_rounds import match
+from orchestrator.analysis.pairing.complete_rounds import BlockGap, match
 from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import ImpossibleArm, SliceRecord
+from orchestrator.core.trial import ImpossibleArm
 from orchestrator.report.render import summarise
 from tests.orchestrator.sample_hardware import in_slices, on_gpu
 from tests.orchestrator.sample_records import (
@@ -36,24 +36,18 @@ EVERY = tuple(TIMES)
 
 
 @pytest.mark.parametrize("status", ["failed", "wrong_kernel", None])
-def test_a_block_that_one_arm_did_not_complete_is_excluded_for_all(status: str | None) -> None:
-    trials = [t for t in timed(TIMES, 7) if (t.arm, t.block) != (UNROLL, 3)]
-    if status:
-        trials.append(trial(UNROLL, 3, status=status, step_ms=1e9))
-    summary = summarise(sweep(trials, EVERY))
-    assert summary.complete_blocks == (0, 1, 2, 4, 5, 6)
-    assert [len(comparison.pairs) for comparison in summary.comparisons] == [6, 6]
-    (gap,) = summary.gaps
-    assert (gap.block, gap.missing) == (3, ((UNROLL, status or "missing"),))
-
-
-def test_only_rounds_that_are_complete_on_every_arm_count() -> None:
-    trials = [trial(arm, block) for block in range(2) for arm in (PORTABLE, XLA)]
-    trials += [trial(PORTABLE, 0, 1, step_ms=1e6), trial(PORTABLE, 2, 0), trial(XLA, 2, 1)]
-    matched = match(sweep(trials))
-    assert matched.rounds == {(0, 0), (1, 0)}
-    assert matched.blocks == (0, 1)
-    assert matched.gaps[0].missing == ((PORTABLE, "no shared round"), (XLA, "no shared round"))
+def test_only_rounds_that_are_complete_on_every_arm_count(status: str | None) -> None:
+    trials = [t for t in timed(TIMES, 5) if (t.arm, t.block) != (UNROLL, 3)]
+    trials += [trial(UNROLL, 3, status=status, step_ms=1e9)] if status else []
+    trials += [trial(PORTABLE, 0, 1), trial(PORTABLE, 5), trial(XLA, 5, 1), trial(UNROLL, 5)]
+    matched = match(sweep(trials, EVERY))
+    assert matched.rounds == {(block, 0) for block in (0, 1, 2, 4)}
+    assert matched.blocks == (0, 1, 2, 4)
+    assert {len(matched.all_trials(arm)) for arm in EVERY} == {4}
+    assert {gap.block: gap.missing for gap in matched.gaps} == {
+        3: ((UNROLL, status or "missing"),),
+        5: tuple((arm, "no shared round") for arm in EVERY),
+    }
 
 
 def test_rounds_and_blocks_of_several_configs_are_never_pooled() -> None:
@@ -80,7 +74,7 @@ def sweep_with_removed_arms(
     return sweep(made, arms, current=staying, expected_trials=12 * len(staying) + 6 * len(removed))
 
 
-def test_current_arms_are_compared_over_every_block() -> None:
+def test_removed_arms_are_compared_over_their_rounds_and_current_ones_over_every_round() -> None:
     record = sweep_with_removed_arms()
     summary = summarise(record)
     assert [len(comparison.pairs) for comparison in summary.comparisons] == [12, 6]
@@ -89,20 +83,11 @@ def test_current_arms_are_compared_over_every_block() -> None:
     arms = {arm.arm: (arm.planned, arm.used, arm.trials.missing) for arm in summary.arms}
     assert arms == {PORTABLE: (True, 12, 0), XLA: (True, 12, 0), UNROLL: (False, 6, 0)}
     assert match(sweep(record.trials, EVERY)).blocks == tuple(range(6))  # no arm is removed
-
-
-def test_a_round_that_only_a_removed_arm_completed_is_excluded() -> None:
-    """XLA did not complete round 5, the last round of the removed arm."""
-    lacking = [t for t in sweep_with_removed_arms().trials if (t.arm, t.block) != (XLA, 5)]
+    lacking = [t for t in record.trials if (t.arm, t.block) != (XLA, 5)]
     matched = match(sweep(lacking, EVERY, current=(PORTABLE, XLA)))
     assert [len(matched.trials[arm]) for arm in EVERY] == [11, 11, 5]
-    (gap,) = matched.gaps
-    assert (gap.block, gap.missing) == (5, ((XLA, "missing"),))
-
-
-def test_removed_arms_are_compared_with_one_another() -> None:
-    """The next start has other hardware, on which no trial has ended yet."""
-    later = Arm("tensorflow/portable", GPU)
+    assert matched.gaps == (BlockGap(5, ((XLA, "missing"),)),)
+    later = Arm("tensorflow/portable", GPU)  # the next start's hardware, without a trial yet
     matched = match(sweep(timed(TIMES, 7), (later, *EVERY), current=(later,)))
     assert [len(matched.trials[arm]) for arm in EVERY] == [7, 7, 7]
 
@@ -187,6 +172,7 @@ def interleaved_sweep(
         fast = 1 if arm == arms[0] else 10 if late else 1.25
         wobble = 1 + 0.001 * (block % 3)
         metrics = {"step_ms": 10 * wobble / fast, "compile_s": 1.0 if arm == arms[0] else 2.0}
+        metrics["queue_s"] = 40.0  # waiting for the other arm is no phase
         return {"metrics": metrics, "round_id": f"{block}{late}"}
 
     return sweep([trial(arm, b, **fields(arm, b)) for b in range(8) for arm in arms], arms)
@@ -198,6 +184,8 @@ def test_other_hardware_and_other_nodes_have_interleaved_rounds_of_their_own() -
     assert match(interleaved_sweep()).not_interleaved((BASE, SLICED)) == set()
     away = match(interleaved_sweep((1, 4), (ON_GPU, SLICED)))
     assert away.not_interleaved((ON_GPU, SLICED)) == set()
+    alone = summarise(interleaved_sweep(range(8)))
+    assert (alone.comparisons[0].pairs, alone.rankings) == ((), ())
     nodes = tuple(changed(t, node="a" if t.arm == BASE else "b") for t in record.trials)
     assert match(replace(record, trials=nodes)).not_interleaved((BASE, SLICED)) == set()
 
@@ -225,59 +213,39 @@ def test_all_comparisons_are_over_the_same_rounds(noisy: Sequence[int]) -> None:
     for crossover in summary.crossovers:
         assert (crossover.verdict == "inconclusive") == is_open
         assert not is_open or crossover.reason == comparison.reason
+    assert (summary.learning, summary.phases[0].seconds) == ((), {"compile_s": 1.0})
     rule = StoppingRule(AutoBlocks(0.01, 6, 12), (BASE, SLICED), 1)
     assert (rule.half_widths(record.trials)[SLICED, BASE] is None) == is_open
 
 
-def test_without_interleaved_rounds_there_is_nothing_to_compare() -> None:
-    summary = summarise(interleaved_sweep(range(8)))
-    assert (summary.comparisons[0].pairs, summary.rankings) == ((), ())
-
-
-def test_slices_are_not_epochs_and_waiting_for_other_arms_is_not_a_phase() -> None:
-    metrics = {"step_ms": 9.0, "queue_s": 40.0, "load_s": 1.0, "timed_s": 0.75, "cost_usd": 0.1}
-    slices = (SliceRecord(28, 0.252),) * 3
-    trials = [
-        trial(arm, block, metrics=metrics, slices=slices, round_id=str(block))
-        for block in range(6)
-        for arm in (BASE, SLICED)
-    ]
-    summary = summarise(sweep(trials, (BASE, SLICED)))
-    assert summary.learning == ()
-    assert "epoch_s" not in {measure.metric for measure in summary.expenses}
-    assert summary.phases[0].seconds == {"load_s": 1.0, "timed_s": 0.75}
-
-
 # baselines
 
-H200, T4 = on_gpu("NVIDIA H200"), on_gpu("NVIDIA T4")
+H200 = on_gpu("NVIDIA H200")
 FAST = Arm("tensorflow/portable", H200)
-CUDNN = Arm("tensorflow/cudnn", H200)
-SMALL = Arm("tensorflow/portable", T4)
-SMALL_CUDNN = Arm("tensorflow/cudnn", T4)
-TWO_CLASSES = (PORTABLE, XLA, FAST, CUDNN)
-TWO_GPUS = (PORTABLE, FAST, SMALL, SMALL_CUDNN)
+SMALL = Arm("tensorflow/portable", on_gpu("NVIDIA T4"))
+CUDNN = Arm("tensorflow/cudnn", SMALL.hardware)
+ON_CLASSES = (PORTABLE, FAST, SMALL, CUDNN)
 
 
 @pytest.mark.parametrize(
-    ("arms", "asked", "scope", "baselines"),
+    ("asked", "scope", "baselines"),
     [
-        (TWO_CLASSES, None, "arm", [PORTABLE] * 4),  # the first arm
-        (TWO_CLASSES, f"tensorflow/portable on {H200}", "arm", [FAST] * 4),
-        (TWO_CLASSES, "tensorflow/portable on gpu", "arm", [FAST] * 4),
-        (TWO_CLASSES, "tensorflow/portable on cpu", "arm", [PORTABLE] * 4),
-        (TWO_CLASSES, "tensorflow/cudnn", "arm", [CUDNN] * 4),
-        (TWO_CLASSES, "tensorflow/portable", "same hardware", [PORTABLE, PORTABLE, FAST, FAST]),
-        (TWO_GPUS, "tensorflow/portable on gpu", "same hardware", [None, FAST, SMALL, SMALL]),
+        (None, "arm", [PORTABLE] * 4),  # the first arm
+        (f"tensorflow/portable on {H200}", "arm", [FAST] * 4),
+        ("tensorflow/portable on cpu", "arm", [PORTABLE] * 4),
+        ("tensorflow/cudnn", "arm", [CUDNN] * 4),
+        ("tensorflow/portable", "same hardware", [PORTABLE, FAST, SMALL, SMALL]),
+        ("tensorflow/portable on gpu", "same hardware", [None, FAST, SMALL, SMALL]),
     ],
 )
 def test_a_baseline_is_an_arm_or_an_implementation_in_each_hardware_class(
-    arms: tuple[Arm, ...], asked: str | None, scope: str, baselines: list[Arm | None]
+    asked: str | None, scope: str, baselines: list[Arm | None]
 ) -> None:
-    baseline = pick_baseline(sweep([], arms=arms), asked)
+    baseline = pick_baseline(sweep([], arms=ON_CLASSES), asked)
     assert baseline is not None
     assert baseline.scope == scope
-    assert [baseline.of.get(arm) for arm in arms] == baselines
+    assert [baseline.of.get(arm) for arm in ON_CLASSES] == baselines
+    assert pick_baseline(sweep([], arms=()), None) is None
 
 
 @pytest.mark.parametrize(
@@ -306,7 +274,3 @@ def test_an_unknown_baseline_is_refused_with_the_choices(asked: str, problem: st
     )
     with pytest.raises(BaselineError, match="nothing to choose from"):
         pick_baseline(sweep([], arms=(), impossible=impossible), asked)
-
-
-def test_without_arms_there_is_no_baseline() -> None:
-    assert pick_baseline(sweep([], arms=()), None) is None

@@ -18,6 +18,7 @@ from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import FinishedTrial
 from tests.orchestrator.analysis.known_sweeps import (
     FLAT,
     NAN,
@@ -53,23 +54,6 @@ def reached(comparison: TargetComparison) -> tuple[int, int, int, int]:
     return one.both, one.only_arm, one.only_baseline, one.neither
 
 
-@pytest.mark.parametrize(
-    ("accuracy", "seconds"), [(0.4, 2.0), (0.7, 4.0), (0.71, 6.0), (0.9, 8.0), (0.91, math.inf)]
-)
-def test_time_to_a_target_ends_with_the_first_epoch_that_reaches_it(
-    accuracy: float, seconds: float
-) -> None:
-    assert Goal(accuracy).seconds(training(PORTABLE, 0)) == seconds
-
-
-def test_without_epochs_only_the_target_of_the_trainer_has_a_time() -> None:
-    finished = trial(PORTABLE, 0, time_to_accuracy_s=3.0)
-    assert Goal(0.8, reported=True).seconds(finished) == 3.0
-    assert Goal(0.8, reported=True).seconds(trial(PORTABLE, 0)) == math.inf
-    assert Goal(0.8).seconds(finished) is None
-    assert Goal(0.8, reported=True).seconds(trial(PORTABLE, 0, val_accuracy=None)) is None
-
-
 def test_energy_and_cost_are_proportional_to_the_time_to_target() -> None:
     record = learning(energy_j=80.0, train_cost_usd=0.4, energy_scope="gpu")
     (row, _) = target_of(record).arms
@@ -82,6 +66,28 @@ def test_energy_and_cost_are_proportional_to_the_time_to_target() -> None:
         for arm, scope in ((PORTABLE, "cpu_package"), (XLA, "gpu"))
     ]
     assert [row.energy_scope for row in target_of(to_target(mixed)).arms] == ["cpu_package", "gpu"]
+
+
+RECORDED = trial(PORTABLE, 0, time_to_accuracy_s=3.0)
+
+
+@pytest.mark.parametrize(
+    ("finished", "goal", "seconds"),
+    [
+        (training(PORTABLE, 0), Goal(0.4), 2.0),  # the first epoch that reaches it
+        (training(PORTABLE, 0), Goal(0.7), 4.0),
+        (training(PORTABLE, 0), Goal(0.71), 6.0),
+        (training(PORTABLE, 0), Goal(0.91), math.inf),
+        (RECORDED, Goal(0.8, reported=True), 3.0),
+        (RECORDED, Goal(0.8), None),
+        (trial(PORTABLE, 0), Goal(0.8, reported=True), math.inf),
+        (trial(PORTABLE, 0, val_accuracy=None), Goal(0.8, reported=True), None),
+    ],
+)
+def test_the_time_to_a_target_is_from_epochs_or_from_the_trainer_whose_goal_it_was(
+    finished: FinishedTrial, goal: Goal, seconds: float | None
+) -> None:
+    assert goal.seconds(finished) == seconds
 
 
 @pytest.mark.parametrize(
@@ -115,40 +121,30 @@ def test_arms_are_compared_over_the_blocks_in_which_both_reach_it() -> None:
     assert (xla.time_s.reached, xla.time_s.median) == (9, 3.0)
 
 
-FAST: tuple[Ending, Ending] = (RISING, RISING)
-EQUAL: tuple[Ending, Ending] = (RISING, SLOW)
-LESS: tuple[Ending, Ending] = (RISING, LATE)
-ONLY_XLA: tuple[Ending, Ending] = (FLAT, RISING)
-ONLY_BASELINE: tuple[Ending, Ending] = (RISING, FLAT)
-
-
 @pytest.mark.parametrize(
-    ("both", "blocks", "only_arm", "only_baseline", "verdict"),
+    ("of_xla", "both", "only_arm", "only_baseline", "verdict"),
     [
         # By chance, seven of eight blocks occur in 7 % of sweeps, and eight of nine in 4 %.
-        (FAST, 8, 0, 0, "less"),
-        (FAST, 7, 1, 0, "less"),
-        (FAST, 7, 0, 1, "inconclusive"),
-        (FAST, 8, 0, 1, "less"),
-        (FAST, 6, 1, 1, "less"),
-        (FAST, 6, 0, 34, "inconclusive"),
-        (FAST, 5, 0, 0, "inconclusive"),
-        (FAST, 0, 0, 8, "inconclusive"),
-        (LESS, 8, 0, 0, "more"),
-        (LESS, 8, 1, 0, "more"),
-        (LESS, 8, 2, 0, "inconclusive"),
+        (RISING, 7, 1, 0, "less"),
+        (RISING, 7, 0, 1, "inconclusive"),
+        (RISING, 8, 0, 1, "less"),
+        (RISING, 6, 0, 34, "inconclusive"),
+        (RISING, 5, 0, 0, "inconclusive"),
+        (RISING, 0, 0, 8, "inconclusive"),
+        (LATE, 8, 1, 0, "more"),
+        (LATE, 8, 2, 0, "inconclusive"),
         # By chance, five blocks to none occur in 6 % of sweeps, and six in 3 %.
-        (EQUAL, 8, 0, 0, "same"),
-        (EQUAL, 8, 0, 5, "same"),
-        (EQUAL, 8, 0, 6, "inconclusive"),
+        (SLOW, 8, 0, 5, "same"),
+        (SLOW, 8, 0, 6, "inconclusive"),
     ],
 )
 def test_blocks_that_only_one_arm_reaches_can_withdraw_a_verdict(
-    both: tuple[Ending, Ending], blocks: int, only_arm: int, only_baseline: int, verdict: str
+    of_xla: Ending, both: int, only_arm: int, only_baseline: int, verdict: str
 ) -> None:
-    endings = [both] * blocks + [ONLY_XLA] * only_arm + [ONLY_BASELINE] * only_baseline
+    endings = [(RISING, of_xla)] * both + [(FLAT, RISING)] * only_arm
+    endings += [(RISING, FLAT)] * only_baseline
     comparison = comparison_of(learning(dict(enumerate(endings)), len(endings)))
-    assert reached(comparison) == (blocks, only_arm, only_baseline, 0)
+    assert reached(comparison) == (both, only_arm, only_baseline, 0)
     assert comparison.verdict == verdict
     assert (comparison.reason is None) == (verdict != "inconclusive")
 
@@ -189,37 +185,29 @@ def test_only_whole_trainings_of_the_same_mathematics_and_work_are_compared() ->
 
 
 @pytest.mark.parametrize(
-    ("failure", "row", "counts", "verdict"),
+    ("failure", "every", "row", "counts", "verdict"),
     [
-        (NAN, (40, 20, 20), (20, 0, 20, 0), "inconclusive"),
-        (KILLED, (20, 20, 0), (20, 0, 0, 0), "less"),
+        (NAN, 2, (40, 20, 20), (20, 0, 20, 0), "inconclusive"),
+        (NAN, 1, (40, 0, 40), (0, 0, 40, 0), "inconclusive"),
+        (KILLED, 2, (20, 20, 0), (20, 0, 0, 0), "less"),  # an accident excludes its block
     ],
 )
 def test_a_training_that_diverges_never_reaches_a_target(
-    failure: str, row: tuple[int, int, int], counts: tuple[int, int, int, int], verdict: str
+    failure: str,
+    every: int,
+    row: tuple[int, int, int],
+    counts: tuple[int, int, int, int],
+    verdict: str,
 ) -> None:
-    """Any other failure is an accident and excludes its block."""
-    record = learning(dict.fromkeys(range(0, 40, 2), (RISING, failure)), 40)
-    comparison = comparison_of(record)
-    assert (reached(comparison), comparison.verdict) == (counts, verdict)
-    _, xla = target_of(record).arms
+    """A third arm without complete trials does not affect the others."""
+    record = learning(dict.fromkeys(range(0, 40, every), (RISING, failure)), 40, train_cost_usd=1.0)
+    failed = [training(UNROLL, block, NAN if block == 1 else KILLED) for block in range(8)]
+    target = target_of(to_target([*record.trials, *failed], (PORTABLE, XLA, UNROLL)))
+    ours, unrolled = target.comparisons
+    assert (reached(ours), ours.verdict) == (counts, verdict)
+    assert reached(unrolled) == (0, 0, 1, 0)
+    _, xla, _ = target.arms
     assert (xla.time_s.trials, xla.time_s.reached, xla.diverged) == row
-
-
-def test_an_arm_that_always_diverges_reaches_the_target_in_no_block() -> None:
-    record = learning(dict.fromkeys(range(8), (RISING, NAN)), train_cost_usd=1.0)
-    assert reached(comparison_of(record)) == (0, 0, 8, 0)
-    _, xla = target_of(record).arms
-    assert (xla.time_s.trials, xla.time_s.reached, xla.cost_usd) == (8, 0, None)
+    assert (xla.cost_usd is None) == (row[1] == 0)
     all_diverged = learning(dict.fromkeys(range(8), (NAN, NAN)))
     assert reach(all_diverged, match(all_diverged), pick_baseline(all_diverged, None)) == ()
-
-
-def test_an_arm_without_complete_trials_does_not_affect_the_others() -> None:
-    failed = [training(UNROLL, block, KILLED if block else NAN) for block in range(8)]
-    record = to_target([*learning().trials, *failed], (PORTABLE, XLA, UNROLL))
-    comparisons = target_of(record).comparisons
-    assert [(row.arm, reached(row)) for row in comparisons] == [
-        (XLA, (8, 0, 0, 0)),
-        (UNROLL, (0, 0, 1, 0)),
-    ]

@@ -77,29 +77,12 @@ def test_an_interval_excludes_1_exactly_when_holm_rejects(seed: int, arms: int) 
         assert judgement.p_value == pytest.approx(adjusted)
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(2, 6))
-def test_a_verdict_agrees_with_its_interval(seed: int, arms: int) -> None:
-    rng = np.random.default_rng(seed)
-    truth = rng.choice([0.0, MARGIN / 2, MARGIN, 2 * MARGIN], (arms, 1))
-    for judgement in judge(rng.normal(truth, 0.02, (arms, 12)).tolist(), MARGIN):
-        interval = judgement.corrected
-        assert interval is not None
-        way = "more" if interval.low > 0 else "less" if interval.high < 0 else "inconclusive"
-        is_inside = max(-interval.low, interval.high) <= MARGIN
-        assert judgement.finding == ("same" if is_inside else way)
-
-
 @pytest.mark.parametrize(
     ("truths", "sd", "blocks"),
     [
-        *(((0.0,) * 5, 0.1, blocks) for blocks in (6, 12, 40)),
+        ((0.0,) * 5, 0.1, 6),
         ((0.5, 0.5, 0.5, 0.0, 0.0), 0.1, 12),  # arms that differ are no burden to equal ones
-        *(
-            ((-MARGIN,) * arms, sd, blocks)
-            for arms in (1, 5)
-            for sd in (0.002, 0.01)
-            for blocks in (6, 40)
-        ),
+        ((-MARGIN,) * 5, 0.01, 40),
         ((0.0, 0.0, 0.0, MARGIN, MARGIN), 0.004, 12),
     ],
 )
@@ -120,26 +103,6 @@ def test_wrong_verdicts_are_as_rare_as_promised(
     if {0.0, MARGIN} == set(truths):
         assert (verdicts[:, :3] == "same").mean() > 0.99
         assert same.any(axis=1).sum() > fewest_by_chance(REPORTS, 0.01)
-
-
-@pytest.mark.parametrize(
-    ("truth", "sd", "blocks", "finding", "least"),
-    [
-        (0.0, 0.005, 6, "same", 0.99),
-        (0.0, 0.01, 12, "same", 0.95),
-        (0.0, 0.02, 40, "same", 0.99),
-        # SciPy's non-central t gives a power of 0.80, 0.998 and 1 for a slow-down of a fifth
-        (-math.log(1.2), 0.12, 6, "less", 0.75),
-        (-math.log(1.2), 0.12, 12, "less", 0.99),
-        (-math.log(1.2), 0.12, 40, "less", 1.0),
-    ],
-)
-def test_verdicts_have_the_expected_power(
-    truth: float, sd: float, blocks: int, finding: str, least: float
-) -> None:
-    rng = np.random.default_rng([5, blocks])
-    verdicts = findings(blocks_of(rng, truth, (REPORTS, 1, blocks), sd))
-    assert (verdicts == finding).sum() >= fewest_by_chance(REPORTS, least)
 
 
 def test_fewer_than_six_blocks_are_inconclusive_and_need_no_correction() -> None:
@@ -196,22 +159,12 @@ def test_blocks_needed_aim_at_the_margin_and_then_at_half_of_it() -> None:
     assert narrow.blocks_needed.half_width == 1.3 * half_width / 2
 
 
-@given(st.integers(0, 2**32 - 1))
-def test_an_interval_no_wider_than_the_margin_is_conclusive(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    values = rng.normal(rng.uniform(-0.05, 0.05), 0.01, 12)
-    half_width = 2.201 * values.std(ddof=1) / math.sqrt(12)
-    assert judge_one(values.tolist(), margin=2.001 * half_width).finding != "inconclusive"
-
-
-def test_equal_arms_differ_as_rarely_as_promised() -> None:
-    findings = synthetic.run(draws(60, 400))
-    assert [finding.kept for finding in findings] == [True, True], findings
-
-
-def test_the_check_detects_arms_that_differ() -> None:
-    findings = synthetic.run(60, speeds=(1.0, 1 / 1.3))
-    assert [finding.kept for finding in findings] == [False, False], findings
+@pytest.mark.parametrize(("speeds", "is_kept"), [((), True), ((1.0, 1 / 1.3), False)])
+def test_of_whole_reports_equal_arms_alone_keep_the_promised_error_rate(
+    speeds: tuple[float, ...], is_kept: bool
+) -> None:
+    findings = synthetic.run(draws(60, 400), speeds)
+    assert [finding.kept for finding in findings] == [is_kept] * 2, findings
 
 
 def test_sweeps_that_stop_when_precise_are_unbiased() -> None:
