@@ -161,8 +161,7 @@ def _amounts(
 ) -> tuple[dict[Arm, Amount] | None, float | None]:
     """Return what the missing trials of each arm take together, and the error of the cost model.
 
-    The amounts are None if an arm has less than two trials that measured the target, the error if
-    no prediction of the model is used.
+    Both are None if they are unknown: with less than two trials of an arm, or without a model.
     """
     model: CostModel | None = None
     with contextlib.suppress(NotPredicted):

@@ -79,10 +79,8 @@ EXPENSES = (
 
 FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == "fresh")
 
-SCOPED = ("energy_j", "energy_per_sample_j", "mean_power_w")
+SCOPED = frozenset({"energy_j", "energy_per_sample_j", "mean_power_w"})
 """The metrics with an `energy_scope`: values of different scopes are not comparable."""
-
-_SCOPED = frozenset(SCOPED)
 
 TIMES = ("step_ms", "train_s")
 """The metrics of speed-ups: the first of these that at least two arms measured is used."""
@@ -137,7 +135,7 @@ def scopes_of(trials: Iterable[FinishedTrial], metrics: Collection[str] = SCOPED
 
     An energy that the workload itself reported has the scope "".
     """
-    energies = _SCOPED.intersection(metrics)
+    energies = SCOPED.intersection(metrics)
     if not energies:  # the usual case, for every config of every front
         return frozenset()
     return frozenset(

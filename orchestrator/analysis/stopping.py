@@ -2,17 +2,12 @@
 
 It is never made by a verdict: a sweep that stops as soon as a difference shows finds differences
 too often, and too large ones. The width of an interval does not depend on where it lies, so that
-the estimate has no bias.
-
-But intervals are narrow when the blocks happen to be close together. Frequent looks that stop at
-the first narrow interval give one that is too narrow. Chow and Robbins, "On the asymptotic theory
-of fixed-width sequential confidence intervals for the mean", Annals of Mathematical Statistics
-36(2), 1965, show that the coverage is right asymptotically; with few blocks it is too low. So there
-are few looks (each at a quarter more blocks than the last), and every interval of such a sweep has
-the level `LEVEL`. For normal log-ratios whose deviation is 0.3 to 6 times the target half-width, an
-interval of that level covers the truth in 95.4 to 97.1 % of sweeps with 6 to 60 or 6 to 600 blocks
-(40,000 draws each); one of 95 % covered it in 92.7 % at the worst. That takes up to 24 % more
-blocks (`tests/benchmarks/results/coverage.txt`).
+the estimate has no bias. But it is narrow when the blocks happen to be close together, and the
+coverage after a stop is right only asymptotically: Chow and Robbins, "On the asymptotic theory of
+fixed-width sequential confidence intervals for the mean", Annals of Mathematical Statistics 36(2),
+1965. So there are few looks, and every interval of such a sweep has the level `LEVEL`, which covers
+the truth in over 95 % of sweeps, where 95 % covered it in 92.7 % at the worst
+(`tests/benchmarks/results/coverage.txt`).
 """
 
 from __future__ import annotations
@@ -75,7 +70,7 @@ class StoppingRule:
     _ended: dict[int, dict[str, FinishedTrial]] = field(default_factory=dict)
 
     def take(self, finished: FinishedTrial) -> None:
-        """Take an outcome; if it completes a block, decide whether that was the last one needed.
+        """Take an outcome; if it completes a block, decide whether it was the last one needed.
 
         Trials of other arms or repeats than the blocks have now are ignored.
         """

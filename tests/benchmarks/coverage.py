@@ -68,7 +68,7 @@ def _shares(count: int) -> Iterator[tuple[str, float]]:
             values = deviation * random.standard_normal((count, most))
             what = f"sweeps of at most {most} blocks, deviation {deviation:g}"
             for level in (LEVEL, CONFIDENCE):
-                share = float(stop_sweeps(values, level).covered.mean())
+                share = float(stop_sweeps(values, level)[0].mean())
                 yield f"{what}, level {level:.0%}", share
 
 

@@ -123,14 +123,11 @@ def best_of_arm(
 
 
 def _best(configs: Iterable[_Repeats], metric: str, direction: Direction) -> Iterator[Best]:
-    by_scope: dict[str, list[tuple[ParetoPoint, _Repeats]]] = {}
-    for repeats in configs:
-        if point := _point(repeats, (metric,)):
-            by_scope.setdefault(point.scope, []).append((point, repeats))
+    own = {repeats[0].block: repeats for repeats in configs}
     sign = -1 if direction == "maximize" else 1
-    for scope, points in sorted(by_scope.items()):
-        best, repeats = min(points, key=lambda p: (sign * p[0].values[metric], p[0].block))
-        mains = (_point(repeats, (name,)) for name in MAIN if name != metric)
+    for scope, points in _by_scope(_point(repeats, (metric,)) for repeats in own.values()):
+        best = min(points, key=lambda point: (sign * point.values[metric], point.block))
+        mains = (_point(own[best.block], (name,)) for name in MAIN if name != metric)
         yield Best(
             arm=best.arm,
             objective=metric,
@@ -214,18 +211,20 @@ def _front(
 ) -> Front:
     """Return the Pareto front of these configs × arms, by scope, in the first objective's order."""
     signs = [(name, -1.0 if aim == "maximize" else 1.0) for name, aim in objectives.items()]
-    by_scope: dict[str, list[tuple[tuple[float, ...], ParetoPoint]]] = {}
-    for point in configs:
-        if point:
-            costs = tuple(sign * point.values[name] for name, sign in signs)
-            by_scope.setdefault(point.scope, []).append((costs, point))
     kept: list[ParetoPoint] = []
-    for _, points in sorted(by_scope.items()) if objectives else ():
-        best = [points[i] for i in non_dominated([costs for costs, _ in points])]
-        best.sort(key=lambda one: (one[0], one[1].block, one[1].arm))
-        kept += [point for _, point in best]
-    tried = sum(map(len, by_scope.values()))
+    for _, points in _by_scope(configs) if objectives else ():
+        costs = [tuple(sign * point.values[name] for name, sign in signs) for point in points]
+        best = sorted((costs[i], points[i].block, points[i].arm, i) for i in non_dominated(costs))
+        kept += [points[i] for *_, i in best]
+    tried = sum(point is not None for point in configs)
     return Front(objectives, tuple(kept), tried, len(configs) - tried, apart)
+
+
+def _by_scope(points: Iterable[ParetoPoint | None]) -> list[tuple[str, list[ParetoPoint]]]:
+    by_scope: dict[str, list[ParetoPoint]] = {}
+    for point in filter(None, points):
+        by_scope.setdefault(point.scope, []).append(point)
+    return sorted(by_scope.items())
 
 
 def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:
@@ -249,11 +248,7 @@ def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 def _point(trials: _Repeats, metrics: Collection[str]) -> ParetoPoint | None:
-    """Return the means of the metrics over the repeats of one config on one arm.
-
-    None if a repeat failed or ran another kernel, or if a metric is missing, not finite, or an
-    energy with several scopes.
-    """
+    """Return the means over the repeats of one config on one arm; None if one is not comparable."""
     scopes = scopes_of(trials, metrics)
     if len(scopes) > 1 or any(trial.status != "complete" for trial in trials):
         return None
@@ -291,9 +286,7 @@ class PublishedComparison:
 def published(
     record: SweepRecord, own: Mapping[Arm, Sequence[FinishedTrial]]
 ) -> tuple[PublishedComparison, ...]:
-    """Return every published row with the nearest complete config of each arm that has its
-    implementation.
-    """
+    """Return every published row with the nearest complete config of its implementation's arms."""
     comparisons = []
     for row in record.criteria.published:
         arms = {

@@ -100,10 +100,9 @@ def compare_accuracies(
 
 
 def _coarse_step(record: SweepRecord, matched: CompleteRounds) -> float | None:
-    """Return the change of accuracy by one validation sample (the smallest number counts).
+    """Return the change of accuracy by one validation sample if it is wider than the margin.
 
-    Return None if it is unknown or not wider than the margin. None also if an accuracy is not a
-    whole number of steps: it then counts more than one item a sample, such as tokens of a text.
+    None if an accuracy is not a whole number of steps: it then counts more than one item a sample.
     """
     sizes = {data.validation_samples for data in record.datasets if data.validation_samples > 0}
     if not sizes or min(sizes) * record.criteria.margins.accuracy >= 1:
@@ -119,10 +118,7 @@ def _coarse_step(record: SweepRecord, matched: CompleteRounds) -> float | None:
 def _verdict(
     finding: Finding, blocks: int, diverged: tuple[int, int]
 ) -> tuple[AccuracyVerdict, str | None]:
-    """Return the verdict and, if it is inconclusive, the reason.
-
-    `diverged` counts the blocks in which only this side diverged, and only the baseline.
-    """
+    """Return the verdict and, if it is inconclusive, the reason."""
     verdict = _VERDICTS.get(finding, "inconclusive")
     contradictions = [
         f"{side} training diverged in {counted(lost, 'block')} in which {other} did not"

@@ -1,18 +1,14 @@
 """Crossovers: the size at which one arm overtakes another, from a regression of the speed-ups.
 
 The log of a block's speed-up is fitted as a straight line in the log of the param, adjusted for all
-other params that varied. A param that varied only together with others has no line, and none has
-one if the blocks are too few to adjust for the others. Where the band of the line is above 1 the
-arm is faster, where it is below 1, slower. Between the two is the interval of the crossing: the
-values at which the band contains 1, which is Fieller's interval ("Some problems in interval
-estimation", Journal of the Royal Statistical Society B 16(2), 1954). With two values there is no
-line, only a growth between them. Nothing is extrapolated beyond the values tried.
+other params that varied. Where the band of the line is above 1 the arm is faster, where it is below
+1, slower. Between the two is the interval of the crossing, which is Fieller's ("Some problems in
+interval estimation", Journal of the Royal Statistical Society B 16(2), 1954). Nothing is
+extrapolated beyond the values tried.
 
-All lines of a report are one family: their bands have the level 1 - error / number of lines
-(Bonferroni). A line gets a verdict of a difference only if its simultaneous band (Scheffé) excludes
-1 somewhere. So if no arm differs, a wrong region occurs in at most 5 % of sweeps, however many arms
-and params there are. In a sweep that may have ended by the width of its intervals the error is that
-of its speed-ups (see `stopping`).
+All lines of a report are one family (Bonferroni), with the error of its speed-ups. A line gets a
+verdict of a difference only if its simultaneous band (Scheffé) excludes 1 somewhere. So if no arm
+differs, a wrong region occurs in at most 5 % of sweeps, however many arms and params there are.
 """
 
 from __future__ import annotations
@@ -207,10 +203,7 @@ def _points(comparison: Comparison, at: Numbers, adjusted: Numbers) -> tuple[Siz
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line in the log of the param, from least squares: level at `centre`, slope, covariates.
-
-    Source: Draper and Smith, "Applied regression analysis", 3rd edition, 1998, chapter 5.
-    """
+    """A line in the log of the param, from least squares: level at `centre`, slope, covariates."""
 
     centre: float
     coefficients: Numbers
@@ -312,8 +305,8 @@ def _crossing(regions: Sequence[Region], grid: Numbers, middle: Numbers) -> Cros
 class _Design:
     """The blocks' values of one param, and the covariates for the others that varied.
 
-    `covariates` has a row for each block and is 0 where the other params are at `held`. `reason`
-    explains why the effects of the params cannot be separated; None if they can.
+    `covariates` (a row for each block) is 0 where the others are at `held`; `reason` explains why
+    the effects cannot be separated.
     """
 
     param: str

@@ -137,11 +137,8 @@ def _rank(
     margin: float,
     error: float,
 ) -> Ranking | None:
-    """Return the leader, and the standings of the others; None without two arms or common rounds.
-
-    An arm of an earlier start that lacks rounds is left out if two arms are complete, because it
-    would exclude these rounds.
-    """
+    """Return the leader and the standings of the others; None without two arms or common rounds."""
+    # Arms of an earlier start that lack rounds would exclude these rounds.
     whole = [arm for arm in logs_of if len(matched.trials[arm]) == len(matched.rounds)]
     ranked = whole if len(whole) > 1 else list(logs_of)
     shared = set.intersection(*(set(logs_of[arm]) for arm in ranked))

@@ -1,19 +1,15 @@
 """The rounds and blocks that may be compared: those that are complete on every arm.
 
-A round is one repeat of one block: every arm once, close in time, with the same seed. Only rounds
-that are complete on every arm enter comparisons, and a block is complete if it has one such round.
-A round in which one arm failed is excluded for all arms, so that no arm is judged on the configs
-or seeds that it alone completed. Two kinds of arms do not make a round incomplete: an arm without a
-complete trial is set aside, and an arm of an earlier start, which lacks the later blocks, is
-compared over the rounds that it shares with the others.
+A round is one repeat of one block: every arm once, close in time, with the same seed. A round in
+which one arm failed is excluded for all arms, so that no arm is judged on the configs or seeds that
+it alone completed. But an arm without a complete trial is set aside, and an arm of an earlier start
+is compared over the rounds that it shares with the others.
 
-A training that diverged (its loss, or another metric, is not finite at the end) has no value to
-compare, but it is a result of the arm and no accident. So it counts as a training that reaches no
-accuracy, and rounds that are excluded because only one side diverged contradict equal accuracies.
+A training that diverged has no value to compare, but it is a result of the arm and no accident. It
+counts as a training that reaches no accuracy, and contradicts equal accuracies.
 
-A disturbance affects implementations unequally (with one busy core, one framework takes 1.8 times
-as long, another is not slower at all). So times are over quiet rounds if enough blocks have one,
-and over all rounds otherwise. Then they permit a verdict only if few blocks are disturbed.
+A disturbance affects implementations unequally. So times are over quiet rounds if enough blocks
+have one. Otherwise all rounds count, and permit a verdict only if few blocks are disturbed.
 """
 
 from __future__ import annotations

@@ -1,22 +1,16 @@
 """The paired ratio of two arms that took turns in slices, with its interval.
 
-Each turn gives one log-ratio. Log-ratios are autocorrelated, because steps and the state of a
-machine are, so that their spread alone would give intervals that are too narrow. The interval uses
-the means of batches of adjacent turns, which are nearly uncorrelated: method of batch means,
-Schmeiser, "Batch size effects in the analysis of simulation output", Operations Research 30(3),
-1982: 10 to 30 batches do. Where adjacent means are still correlated, the interval is wider, as for
-a first-order autoregression (Law and Kelton, "Simulation modeling and analysis"). The interval is
-evaluated several times, at numbers of turns that are planned in advance, at a confidence level that
-accounts for all of them (Bonferroni). A round ends by the interval's width alone (Chow and Robbins,
-"On the asymptotic theory of fixed-width sequential confidence intervals for the mean", Annals of
-Mathematical Statistics 36(2), 1965) and never by the position of the ratio, so that ending early
-does not bias it.
+Each turn gives one log-ratio. These are autocorrelated, as steps and the state of a machine are. So
+the interval uses the means of batches of adjacent turns: Schmeiser, "Batch size effects in the
+analysis of simulation output", Operations Research 30(3), 1982: 10 to 30 batches do. Where adjacent
+means are still correlated it is wider, as for a first-order autoregression (Law and Kelton,
+"Simulation modeling and analysis"). It is evaluated at numbers of turns that are planned in
+advance, at a level that accounts for all of them (Bonferroni). A round ends by its width alone,
+never by the position of the ratio, which leaves the ratio without bias (see `stopping`).
 
-The limit of the method is correlation over more turns than a batch has. The interval covers the
-truth in 99 % of rounds where turns are independent, and in 91 to 95 % at an autoregression of 0.61,
-but in 62 to 73 % with a slow drift (`tests/benchmarks/results/coverage.txt`). The ratio has no bias
-in any. This interval only decides when a round ends. Verdicts use the spread between blocks, which
-includes whatever lasts for a whole round.
+Correlation over more turns than a batch has narrows the interval too much
+(`tests/benchmarks/results/coverage.txt`). It only decides when a round ends: verdicts use the
+spread between blocks, which includes whatever lasts for a whole round.
 """
 
 from __future__ import annotations

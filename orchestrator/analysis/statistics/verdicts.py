@@ -1,31 +1,25 @@
 """Verdicts of several comparisons in one report, with intervals corrected for their number.
 
-The rules, for k comparisons over at least `MIN_BLOCKS` blocks each (the others get no verdict), at
-an error of 5 %:
+For k comparisons over at least `MIN_BLOCKS` blocks each (the others get no verdict):
 
 - *A difference* is a t test of the blocks' numbers against 0. Holm's procedure over the k p-values
   decides which differ: Holm, "A simple sequentially rejective multiple test procedure",
-  Scandinavian Journal of Statistics 6(2), 1979. The r-th smallest p-value is compared with 5 % / (k
-  - r + 1), and the interval shown has that level; all that are not found to differ have the level
-  at which the procedure stopped. So an interval excludes 0 exactly when Holm's procedure rejects.
-- *Sameness* is two one-sided tests against the margin: Schuirmann, "A comparison of the two
-  one-sided tests procedure and the power approach for assessing the equivalence of average
-  bioavailability", Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987; each at half of
-  the error, as a two-sided interval within the margin is. Holm's procedure over the k of them
-  decides which are the same. It is a family of its own, because a small difference can be the same
-  within the margin. Those have the interval of their rank in it.
-- A verdict follows from the one interval that is shown: within the margin is *same*, whatever else
-  it excludes (equivalence wins); otherwise an interval that excludes 0 gives the direction. An
-  interval within the margin whose sameness Holm's procedure does not show is widened to the level
-  at which that procedure stopped.
+  Scandinavian Journal of Statistics 6(2), 1979. The interval has the level of its rank, and all
+  that are not found to differ have the level at which the procedure stopped. So an interval
+  excludes 0 exactly when Holm's procedure rejects.
+- *Sameness* is two one-sided tests against the margin, each at half of the error: Schuirmann, "A
+  comparison of the two one-sided tests procedure and the power approach for assessing the
+  equivalence of average bioavailability", Journal of Pharmacokinetics and Biopharmaceutics 15(6),
+  1987. They are a family of their own, because a small difference can be the same within the
+  margin.
+- A verdict follows from the one interval that is shown: within the margin is *same*, otherwise an
+  interval that excludes 0 gives the direction.
 
-So in one family of comparisons there is a wrong "more" or "less" in at most 5 % of sweeps, and a
-wrong "same" in at most 2.5 %, however many comparisons it has. The families are: the speed-ups of a
-report; its accuracies; the times to one target; the pairs of one ranking. A whole report
-has several families and can be wrong more often. All this holds for blocks that scatter evenly
-around their mean. If one block in ten is slower by half on one side only, an interval covers the
-mean of all such blocks in 80 % of sweeps with 6 or 12 blocks, and in 92 % of those with 40
-(`tests/benchmarks/results/coverage.txt`).
+So at an error of 5 % a family has a wrong "more" or "less" in at most 5 % of sweeps, and a wrong
+"same" in at most 2.5 %. The speed-ups of a report are one family, and so are its accuracies, the
+times to one target, and the pairs of one ranking; a whole report can be wrong more often. This
+holds for blocks that scatter evenly around their mean; see `tests/benchmarks/results/coverage.txt`
+for others.
 """
 
 from __future__ import annotations
@@ -122,10 +116,8 @@ class _HolmStep:
 
 
 def _holm(p_values: Sequence[float], error: float) -> list[_HolmStep]:
-    """Apply Holm's procedure; what it does not reject gets the level at which it stopped.
-
-    The same as statsmodels' `multipletests`, whose import takes longer than a whole report.
-    """
+    """Apply Holm's procedure; what it does not reject gets the level at which it stopped."""
+    # statsmodels' `multipletests` does it too, but its import takes longer than a whole report
     tests = len(p_values)
     order = sorted(range(tests), key=lambda i: p_values[i])
     least = accumulate(
@@ -141,11 +133,7 @@ def _holm(p_values: Sequence[float], error: float) -> list[_HolmStep]:
 
 
 def _p_values(values: Sequence[float], margin: float) -> tuple[float, float]:
-    """Return the p-values of no difference (two-sided), and of a difference of the margin.
-
-    The second one is twice the larger of the one-sided ones. Blocks that do not differ at all leave
-    no doubt.
-    """
+    """Return the p-values of no difference, and of a difference of the margin (doubled)."""
     n = len(values)
     mean = math.fsum(values) / n
     error = standard_error(values, mean)
@@ -185,11 +173,7 @@ def _is_within(interval: Estimate, margin: float) -> bool:
 
 
 def _blocks_needed(values: Sequence[float], margin: float, level: float) -> BlocksNeeded | None:
-    """Return the blocks for a half-width of the margin, or of half of it if it is that narrow.
-
-    An interval no wider than the margin is always conclusive: it excludes 0 or is within the
-    margin.
-    """
+    """Return the blocks for a half-width of the margin, or of half of it, which always decides."""
     n = len(values)
     deviation = standard_error(values, math.fsum(values) / n) * math.sqrt(n)
     for half_width in (margin, margin / 2):

@@ -1,0 +1,275 @@
+"""Test intervals, verdicts and their rates against SciPy, statsmodels and draws of known truth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import DescrStatsW
+
+from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_ratio, planned_looks
+from orchestrator.analysis.statistics.estimates import (
+    Estimate,
+    Spread,
+    geometric_mean,
+    spread,
+    t_interval,
+)
+from orchestrator.analysis.statistics.formatting import (
+    difference,
+    joined,
+    number,
+    quartiles,
+    ratio,
+)
+from orchestrator.analysis.statistics.verdicts import Judgement, blocks_for, judge
+from orchestrator.core.text import counted
+from tests.benchmarks.trusting import synthetic
+from tests.benchmarks.trusting.findings import fewest_by_chance
+from tests.orchestrator.analysis.random_draws import LOOKS, TRUTH, correlated, rounds
+from tests.profiles import draws
+
+MARGIN = math.log1p(0.02)
+ROUNDS = draws(100, 400)
+
+
+def test_the_spread_is_of_finite_values() -> None:
+    assert spread([4.0, 1.0, 3.0, 2.0, math.nan, math.inf]) == Spread(4, 2.5, 1.75, 3.25)
+    assert spread([5.0]) == Spread(1, 5.0, None, None)
+    assert spread([]) is spread([math.nan]) is None
+
+
+def test_intervals_match_scipy() -> None:
+    values = [1.0, 2.5, 0.5, 4.0, 3.0]
+    estimate, ratio = t_interval(values), geometric_mean([math.exp(value) for value in values])
+    assert estimate is not None and ratio is not None
+    low, high = stats.t.interval(0.95, 4, loc=np.mean(values), scale=stats.sem(values))
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((2.2, low, high))
+    assert ratio.n == 5
+    assert ratio.value == pytest.approx(math.exp(2.2))
+    assert (ratio.low, ratio.high) == pytest.approx((math.exp(low), math.exp(high)))
+
+
+def test_extreme_and_few_values() -> None:
+    assert geometric_mean([]) is geometric_mean([1.3]) is None
+    equal, wild = geometric_mean([1.25] * 8), geometric_mean([1e-200, 1e200])
+    assert equal is not None and wild is not None
+    assert (equal.low, equal.value, equal.high) == pytest.approx((1.25, 1.25, 1.25))
+    assert (wild.low, wild.high) == (0.0, math.inf)
+    huge = t_interval([1e300, -1e300])
+    assert huge is not None and huge.high == pytest.approx(1e300 * 12.7062047)
+
+
+@pytest.mark.parametrize(
+    ("spread", "expected"),
+    [
+        (None, "–"),
+        (Spread(9, 70.6132, 69.8123, 74.0187), "70.6 (69.8–74.0)"),
+        (Spread(9, 0.93412, 0.92801, 0.93899), "0.934 (0.928–0.939)"),
+        (Spread(9, 123456.0, 121000.0, 126000.0), "123500 (121000–126000)"),
+        (Spread(9, 0.00123, 0.00120, 0.00129), "0.001230 (0.001200–0.001290)"),
+        (Spread(9, 5.0, 0.02, 30.0), "5.000 (0.020–30.000)"),
+        (Spread(9, 10.0, 10.0, 10.0), "10.00 (10.00–10.00)"),
+        (Spread(9, 0.0, 0.0, 0.0), "0.000 (0.000–0.000)"),
+        (Spread(1, 904.5752, None, None), "904.6"),
+    ],
+)
+def test_quartiles(spread: Spread | None, expected: str) -> None:
+    assert quartiles(spread) == expected
+
+
+@pytest.mark.parametrize(
+    ("estimate", "expected"),
+    [
+        (None, "–"),
+        (Estimate(8, 1.3123, 1.2199, 1.4049), "1.31 × (1.22–1.40)"),
+        (Estimate(8, 1.1, 1.0004, 1.2), "1.1000 × (1.0004–1.2000)"),
+        (Estimate(8, 0.99, 0.98, 0.99996), "0.99000 × (0.98000–0.99996)"),
+        (Estimate(8, 1.25, 1.25, 1.25), "1.250 × (1.250–1.250)"),
+        (Estimate(8, 1.0, 1.0, 1.0), "1.000 × (1.000–1.000)"),
+        (Estimate(2, 1.3, 0.021, 80.0), "1.300 × (0.021–80.000)"),
+        (Estimate(2, 0.19802704, 2.6e-7, 149453.38), "0.2 × (2.6e-07–1.5e+05)"),
+        (Estimate(2, 1.2, 0.0016, 983.0), "1.2 × (0.0016–980)"),
+        (Estimate(2, 2.0, 0.0004, 9970.0), "2 × (0.0004–1e+04)"),
+        (Estimate(2, 1.0, 0.0, math.inf), "1 × (0–∞)"),
+    ],
+)
+def test_ratio(estimate: Estimate | None, expected: str) -> None:
+    assert ratio(estimate) == expected
+
+
+def test_difference() -> None:
+    assert difference(Estimate(8, 0.00211, -0.0041, 0.0083)) == "+0.002 (-0.004 to +0.008)"
+    assert difference(Estimate(8, -1e-9, -0.01, 0.01)) == "0.000 (-0.010 to +0.010)"
+    assert difference(None) == "–"
+
+
+def test_number_and_words() -> None:
+    numbers = [number(value) for value in (3, 3.0, 0.00012345, 1234.5678, math.nan)]
+    assert numbers == ["3", "3", "0.0001234", "1235", "nan"]
+    lists = [joined(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])]
+    assert lists == ["", "a", "a and b", "a, b and c"]
+    assert [counted(n, "block") for n in (0, 1, 2)] == ["0 blocks", "1 block", "2 blocks"]
+
+
+# paired ratios of turns
+
+
+@pytest.mark.parametrize("interval", [0.01, 0.05])
+@pytest.mark.parametrize("correlation", [0.0, 0.3])
+def test_the_interval_covers_the_truth_wherever_a_round_ends(
+    correlation: float, interval: float
+) -> None:
+    ended = rounds(correlated(correlation), interval, ROUNDS)
+    covered = sum(abs(ratio.log_ratio - TRUTH) <= (ratio.half_width or 0.0) for ratio in ended)
+    assert covered >= fewest_by_chance(ROUNDS, 0.95)
+    means = [ratio.log_ratio for ratio in ended]
+    assert abs(np.mean(means) - TRUTH) < 4 * np.std(means) / math.sqrt(ROUNDS)  # no bias
+    turns = [ratio.turns for ratio in ended]
+    assert set(turns) <= set(LOOKS)
+    if not correlation:  # it ends early if turns scatter little
+        assert np.mean(turns) < 14 if interval == 0.05 else 24 < np.mean(turns) < 80
+
+
+def test_several_looks_widen_the_interval() -> None:
+    assert LOOKS == (12, 17, 24, 34, 48, 68, 96)
+    assert (planned_looks(6, 6), planned_looks(3, 4)) == ((6,), (3, 4))
+    turns = [0.01 * (-1) ** turn + 0.001 * turn for turn in range(24)]
+    once, often = paired_ratio(turns), paired_ratio(turns, looks=7)
+    assert once.log_ratio == often.log_ratio
+    assert (often.half_width or 0) > 1.3 * (once.half_width or 0)
+
+
+def test_autocorrelation_of_turns_widens_the_interval() -> None:
+    rising, alternating = range(12), [turn // 2 + 6 * (turn % 2) for turn in range(12)]
+    wide, narrow = paired_ratio(rising), paired_ratio(alternating)
+    assert (wide.half_width or 0) > 3 * (narrow.half_width or 0) > 0
+
+
+def test_few_turns() -> None:
+    ratio = paired_ratio([1.0, *[0.0] * 20])  # the first one fills no batch, but counts in the mean
+    assert (ratio.turns, ratio.half_width) == (21, 0.0)
+    assert ratio.log_ratio == pytest.approx(1 / 21)
+    one = paired_ratio([0.5])
+    assert (one, one.interval) == (PairedRatio(1, 0.5, None), None)
+    assert PairedRatio(12, 0.0, math.log(1.02)).interval == pytest.approx(0.02)
+
+
+# verdicts
+
+
+def judge_one(values: list[float], margin: float = MARGIN) -> Judgement:
+    (judgement,) = judge([values], margin)
+    return judgement
+
+
+@pytest.mark.parametrize("blocks", [6, 12, 40])
+def test_one_comparison_matches_students_and_schuirmanns_tests(blocks: int) -> None:
+    """Compare with SciPy's t test and statsmodels' two one-sided tests, each at 2.5 %."""
+    rng = np.random.default_rng(blocks)
+    seen = set()
+    for sd in (0.004, 0.01, 0.03):
+        for _ in range(draws()):
+            values = rng.normal(rng.choice([0.0, 0.01, 0.05]), sd, blocks)
+            judgement = judge_one(values.tolist())
+            differs_p = stats.ttest_1samp(values, 0.0).pvalue
+            assert judgement.p_value == pytest.approx(differs_p)
+            same = DescrStatsW(values).ttost_mean(-MARGIN, MARGIN)[0] <= 0.025
+            way = "more" if values.mean() > 0 else "less"
+            expected = "same" if same else way if differs_p <= 0.05 else "inconclusive"
+            assert judgement.finding == expected
+            seen.add(judgement.finding)
+    assert seen >= {"same", "more"}
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6))
+def test_several_comparisons_match_holms_procedure(seed: int, arms: int) -> None:
+    """An interval excludes 0, or is within the margin, exactly when the procedure rejects."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(rng.choice([0.0, 0.5, 1.0], (arms, 1)), 1.0, (arms, 12))
+    p_values = [float(stats.ttest_1samp(own, 0.0).pvalue) for own in values]
+    adjusted_p_values = multipletests(p_values, method="holm")[1]
+    judgements = judge(values.tolist(), margin=1e-9)  # nothing is the same
+    for judgement, adjusted in zip(judgements, adjusted_p_values, strict=True):
+        assert judgement.corrected is not None
+        assert (judgement.corrected.low > 0 or judgement.corrected.high < 0) == (adjusted <= 0.05)
+        assert (judgement.finding in ("more", "less")) == (adjusted <= 0.05)
+        assert judgement.p_value == pytest.approx(adjusted)
+    p_values = [min(1.0, 2 * DescrStatsW(own).ttost_mean(-1.0, 1.0)[0]) for own in values]
+    is_same = multipletests(p_values, method="holm")[1] <= 0.05
+    for judgement, same in zip(judge(values.tolist(), margin=1.0), is_same, strict=True):
+        assert judgement.corrected is not None
+        assert (judgement.corrected.low >= -1 and judgement.corrected.high <= 1) == same
+        assert (judgement.finding == "same") == same
+
+
+def test_fewer_than_six_blocks_are_inconclusive_and_need_no_correction() -> None:
+    few, many = [0.5, 0.6, 0.5, 0.6, 0.5], [0.5, 0.6, 0.5, 0.6, 0.5, 0.6]
+    assert judge([], MARGIN) == ()
+    one, two, three = judge([few, many, []], MARGIN)
+    assert one == three == Judgement("inconclusive")
+    assert two == judge_one(many)
+    assert two.finding == "more"
+
+
+@pytest.mark.parametrize(
+    ("values", "finding", "p_value"),
+    [
+        ([0.0] * 6, "same", 1.0),
+        ([MARGIN] * 6, "same", 0.0),
+        ([0.3] * 6, "more", 0.0),
+        ([-0.3] * 6, "less", 0.0),
+        ([0.0] * 5 + [900.0, -900.0], "inconclusive", 1.0),
+    ],
+)
+def test_blocks_without_spread_and_with_extreme_spread(
+    values: list[float], finding: str, p_value: float
+) -> None:
+    judgement = judge_one(values)
+    assert (judgement.finding, judgement.p_value) == (finding, p_value)
+    assert judgement.blocks_needed is None
+    assert judgement.corrected is not None and math.isfinite(judgement.corrected.low)
+
+
+@pytest.mark.parametrize("sd", [0.005, 0.02, 0.1])
+def test_blocks_for_a_width_are_the_minimum(sd: float) -> None:
+    def half_width(blocks: int) -> float:
+        return float(stats.t.ppf(0.975, blocks - 1)) * sd / math.sqrt(blocks)
+
+    needed = blocks_for(sd, 0.01, 0.05)
+    assert needed is not None
+    assert half_width(needed) <= 0.01
+    assert needed == 6 or half_width(needed - 1) > 0.01
+    assert blocks_for(1e6, 0.01, 0.05) is None
+
+
+def test_blocks_needed_aim_at_the_margin_and_then_at_half_of_it() -> None:
+    rng = np.random.default_rng(8)
+    wide = judge_one(rng.normal(0.03, 0.08, 8).tolist()).blocks_needed
+    assert wide is not None and wide.half_width == MARGIN
+    assert wide.more_blocks + 8 == pytest.approx((1.97 * 0.08 / MARGIN) ** 2, rel=0.5)
+    values = rng.normal(0.0, 1.0, 12)
+    around = (values - values.mean()) / values.std(ddof=1)
+    half_width = 2.201 * 0.01 / math.sqrt(12)
+    narrow = judge_one((0.01 * around + 0.8 * half_width).tolist(), 1.3 * half_width)
+    assert narrow.finding == "inconclusive"
+    assert narrow.blocks_needed is not None
+    assert narrow.blocks_needed.half_width == 1.3 * half_width / 2
+
+
+@pytest.mark.parametrize(("speeds", "is_kept"), [((), True), ((1.0, 1 / 1.3), False)])
+def test_of_whole_reports_equal_arms_alone_keep_the_promised_error_rate(
+    speeds: tuple[float, ...], is_kept: bool
+) -> None:
+    findings = synthetic.run(draws(60, 400), speeds)
+    assert [finding.kept for finding in findings] == [is_kept] * 2, findings
+
+
+def test_sweeps_that_stop_when_precise_are_unbiased() -> None:
+    for finding in synthetic.stopping(draws(60, 400)):
+        assert finding.kept, finding
