@@ -37,8 +37,6 @@ RANKED = ("energy_per_sample_j", "train_cost_usd")
 """Metrics of rankings in addition to time, if they were measured; small is good."""
 
 _STANDINGS: Mapping[Finding, Standing] = {"same": "same", "more": "worse"}
-_BY_THE_HOUR = ("train_cost_usd",)
-"""On one hardware class these costs are proportional to time, and so not ranked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +111,15 @@ def _groups(
         if len(scopes) > 1 or "" in scopes:
             continue
         alike = (mathematics_of(arm), arm.work, arm.measure, scopes)
-        if metric not in _BY_THE_HOUR:
+        if metric != "train_cost_usd":  # on one hardware class it is proportional to time
             members["implementations"].setdefault((arm.hardware, alike), []).append(arm)
         members["hardware"].setdefault((arm.implementation, alike), []).append(arm)
         members["arms"].setdefault(("", alike), []).append(arm)
     for among, groups in members.items():
         for (within, _), arms in groups.items():
-            if among != "arms" or _differ_in_both(arms):
+            hardware, names = {arm.hardware for arm in arms}, {arm.implementation for arm in arms}
+            if among != "arms" or (len(hardware) > 1 and len(names) > 1):  # else it is another one
                 yield among, str(within), arms
-
-
-def _differ_in_both(arms: Sequence[Arm]) -> bool:
-    """Return True if implementations and hardware differ; else another group has all of them."""
-    return len({a.hardware for a in arms}) > 1 and len({a.implementation for a in arms}) > 1
 
 
 def _rank(

@@ -31,8 +31,6 @@ Disturbance = Mapping[str, float]
 """A figure for each cause."""
 
 _REASONS = ("complete", "failed", "wrong_kernel")
-_ONE_IN = 3
-"""One block in this many may be disturbed if all blocks have to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ class CompleteRounds:
         if not disturbed or undisturbed >= MIN_BLOCKS:
             return RoundSelection(quiet, disturbed)
         reason = None
-        if used >= MIN_BLOCKS and _ONE_IN * len(disturbed) > used:
+        if used >= MIN_BLOCKS and 3 * len(disturbed) > used:
             reason = (
                 f"{undisturbed} of {counted(used, 'block')} were quiet, and {MIN_BLOCKS} are "
                 "needed where more than a third are disturbed: run more blocks (blocks: auto), or "

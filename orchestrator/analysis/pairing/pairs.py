@@ -13,9 +13,6 @@ from orchestrator.analysis.statistics.estimates import Estimate, exponential, t_
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial
 
-_PER_STEP = ("step_ms",)
-"""The time metrics that do not grow with the amount of work."""
-
 Mean = Callable[[Sequence[float]], float]
 
 
@@ -110,7 +107,12 @@ def positive_values(
     rounds: Mapping[Round, Sequence[FinishedTrial]], metric: str
 ) -> dict[Round, RoundValue]:
     """Return the geometric mean of the positive values of a metric, for each round that has any."""
-    return round_values(rounds, lambda trial: _positive(trial, metric), geometric)
+
+    def positive(trial: FinishedTrial) -> float | None:
+        value = value_of(trial, metric)
+        return value if value and value > 0 else None
+
+    return round_values(rounds, positive, geometric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,18 +144,17 @@ def pair_arms(matched: CompleteRounds, arm: Arm, base: Arm, metric: str | None) 
     modes = {arm.measure, base.measure}
     is_equal_work = arm.work == base.work
     times, accuracies = PairedTimes(), tuple[Pair, ...]()
-    if metric and ((is_equal_work and len(modes) == 1) or metric in _PER_STEP):
+    if metric == "step_ms" or (metric and is_equal_work and len(modes) == 1):
         values = positive_values(sides[0], metric), positive_values(sides[1], metric)
         times = pair_times(matched, (arm, base), values)
     if is_equal_work and modes == {"full"}:
-        ours, theirs = (round_values(side, _accuracy_of, fmean) for side in sides)
+        ours, theirs = (
+            round_values(side, lambda trial: value_of(trial, "val_accuracy"), fmean)
+            for side in sides
+        )
         shared = RoundSelection(sorted(ours.keys() & theirs.keys()))
         accuracies = _pairs((ours, theirs), shared, fmean)
     return PairedArms(times, accuracies)
-
-
-def _accuracy_of(trial: FinishedTrial) -> float | None:
-    return value_of(trial, "val_accuracy")
 
 
 def time_metric(matched: CompleteRounds) -> str | None:
@@ -166,11 +167,6 @@ def time_metric(matched: CompleteRounds) -> str | None:
         if len(measured) >= 2:
             return metric
     return None
-
-
-def _positive(trial: FinishedTrial, metric: str) -> float | None:
-    value = value_of(trial, metric)
-    return value if value and value > 0 else None
 
 
 def geometric(values: Sequence[float]) -> float:

@@ -147,10 +147,12 @@ def _judgement(
     values: Sequence[float], margin: float, differs: _HolmStep, same: _HolmStep
 ) -> Judgement:
     level = same.level if same.rejected else differs.level
-    corrected = _interval(values, level)
+    corrected = t_interval(values, 1 - level)
+    assert corrected is not None  # of MIN_BLOCKS values
     if not same.rejected and _is_within(corrected, margin):
         level = min(level, same.level)
-        corrected = _interval(values, level)
+        corrected = t_interval(values, 1 - level)
+        assert corrected is not None
     finding: Finding = "inconclusive"
     if _is_within(corrected, margin):
         finding = "same"
@@ -160,12 +162,6 @@ def _judgement(
         finding = "less"
     needed = _blocks_needed(values, margin, level) if finding == "inconclusive" else None
     return Judgement(finding, corrected, 1 - level, differs.adjusted_p, needed)
-
-
-def _interval(values: Sequence[float], level: float) -> Estimate:
-    interval = t_interval(values, 1 - level)
-    assert interval is not None  # it has MIN_BLOCKS values
-    return interval
 
 
 def _is_within(interval: Estimate, margin: float) -> bool:

@@ -252,7 +252,6 @@ def test_a_baseline_is_an_arm_or_an_implementation_in_each_hardware_class(
     ("asked", "problem"),
     [
         ("jax/fused", "is not an arm of sweep 'quickstart'"),
-        ("", "is not an arm of sweep 'quickstart'"),
         (f"tensorflow/cudnn on {H200}", "is not an arm of sweep 'quickstart'"),
         ("tensorflow/cudnn", "cannot run: needs a GPU"),
         ("torch/fused", "cannot run: on cpu, not installed; on gpu, no GPU found"),
