@@ -33,11 +33,6 @@ class Answer:
     texts: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
-    @property
-    def is_possible(self) -> bool:
-        """False where the request cannot run on this machine."""
-        return self.failure != "not_possible"
-
     def take(self, event: protocol.Event) -> bool:
         """Note an event; return whether it was the last one."""
         match event:

@@ -21,17 +21,12 @@ from orchestrator.cluster.connection import this_machine
 from orchestrator.core.errors import Refusal
 from orchestrator.diagnostics.parity.participants import Excluded, ParityPair, Participant
 from orchestrator.diagnostics.trainer_answers import Answer, ask
+from orchestrator.diagnostics.workload_catalogue import PLAIN
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.spec import yaml_locations
 from workloads import registry
 from workloads.eligibility import Cell, ineligibility_reason
-from workloads.implementations import (
-    BACKENDS,
-    KERNELS,
-    Implementation,
-    ImplementationError,
-    parse_implementation,
-)
+from workloads.implementations import Implementation, ImplementationError, parse_implementation
 from workloads.protocol import Device, TrialRequest
 from workloads.resources import usable_cpus
 from workloads.settings import (
@@ -230,7 +225,7 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
             raise
         for one in requests:
             if (reason := answers[one].reason) is not None:
-                failed_on = one.device if answers[one].is_possible else None
+                failed_on = None if answers[one].failure == "not_possible" else one.device
                 self.excluded.append(Excluded(one.implementation, one.cell, reason, failed_on))
         return {one: answers[one] for one in requests if answers[one].reason is None}
 
@@ -305,8 +300,7 @@ def check(
 def _implementations(names: Sequence[str]) -> tuple[Implementation, ...]:
     """Return the named ones; by default each backend with each kernel, also with XLA."""
     if not names:
-        plain = [Implementation(backend, kernel) for backend in BACKENDS for kernel in KERNELS]
-        return (*plain, Implementation("tensorflow", "portable", ("xla",)))
+        return (*PLAIN, Implementation("tensorflow", "portable", ("xla",)))
     try:
         return tuple(dict.fromkeys(parse_implementation(name) for name in names))
     except ImplementationError as error:

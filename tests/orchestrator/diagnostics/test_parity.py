@@ -268,7 +268,7 @@ def test_trainers_that_misbehave_are_reported(monkeypatch: pytest.MonkeyPatch) -
 
     with Trainer(implementation, "cpu") as trainer:
         assert "the workload broke" in str(answer(trainer, "raises").reason)
-        assert not answer(trainer, "not_possible").is_possible
+        assert answer(trainer, "not_possible").failure == "not_possible"
         assert answer(trainer, "other_kernel").reason == (
             "ran portable, not cudnn (as it reports itself)"
         )
