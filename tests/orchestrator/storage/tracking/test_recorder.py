@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -25,13 +22,8 @@ from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, Trackin
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.recorder import Recorder, RecorderProcess
 from orchestrator.storage.tracking.records import LEASE, Lease
-from tests.orchestrator.sample_sweeps import (
-    XLA,
-    address,
-    failed,
-    finished,
-    opening,
-)
+from tests.orchestrator.sample_sweeps import XLA, address, failed, finished, opening
+from tests.orchestrator.storage.tracking.recording import children
 
 TRIALS = [finished(block) for block in range(40)]
 
@@ -41,12 +33,8 @@ def recorder(home: Path) -> Recorder:
 
 
 def recorded(home: Path) -> list[tuple[str, str]]:
-    """(trial key, status) of every run that is a trial's, straight from the database."""
-    with closing(sqlite3.connect(home / "mlflow.db")) as database:
-        return database.execute(
-            "SELECT tags.value, runs.status FROM runs JOIN tags USING (run_uuid)"
-            " WHERE tags.key = 'trial_key' AND runs.lifecycle_stage = 'active'"
-        ).fetchall()
+    """Return the trial key and the status of every run that is a trial's."""
+    return [(run.data.tags["trial_key"], run.info.status) for run in children(home)]
 
 
 def process_of_recorder() -> psutil.Process:
@@ -70,8 +58,8 @@ def pretend(monkeypatch: pytest.MonkeyPatch, answers: Callable[..., Any]) -> Non
 
 def expect_once(home: Path, trials: list[FinishedTrial]) -> None:
     status = {"failed": "FAILED"}
-    expected = [(trial.trial.key, status.get(trial.outcome.status, "FINISHED")) for trial in trials]
-    assert Counter(recorded(home)) == Counter(expected)
+    expected = [(trial.key, status.get(trial.status, "FINISHED")) for trial in trials]
+    assert sorted(recorded(home)) == sorted(expected)
 
 
 def wait_until(true: Callable[[], bool], limit_s: float = 30.0) -> None:
