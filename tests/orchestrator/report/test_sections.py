@@ -94,6 +94,14 @@ def test_an_objective_on_energy_or_cost_is_shown_once_with_its_unit(
         assert row[1:] == ("5 cpu_package", "5 gpu")
 
 
+def test_blocks_are_grouped_by_the_values_of_a_text() -> None:
+    cells = [changed(t, config={"cell": ("gru", "lstm")[t.block % 2]}) for t in paired(6).trials]
+    (by_cell,) = summarise(sweep(cells)).sizes
+    assert [(group.label, group.blocks) for group in by_cell.groups] == [
+        ("gru", (0, 2, 4)), ("lstm", (1, 3, 5)),
+    ]  # fmt: skip
+
+
 def test_arms_of_other_mathematics_are_on_no_front() -> None:
     trials = [trial(arm, block, train_s=9.0) for block in range(3) for arm in (PORTABLE, RELU)]
     fronts = summarise(sweep(trials, (PORTABLE, RELU))).fronts
