@@ -206,6 +206,15 @@ def test_several_comparisons_match_holms_procedure(seed: int, arms: int) -> None
         assert (judgement.finding == "same") == same
 
 
+def test_sameness_is_corrected_for_comparisons_that_differ() -> None:
+    values = np.random.default_rng(1).normal(size=12)
+    around = (values - values.mean()) / values.std(ddof=1)  # its interval is ± 0.64, or ± 0.90
+    *others, own = judge([*[(around + 9).tolist()] * 4, around.tolist()], 0.7)
+    assert {other.finding for other in others} == {"more"}
+    assert judge_one(around.tolist(), 0.7).finding == "same"
+    assert (own.finding, own.confidence) == ("inconclusive", pytest.approx(0.99))
+
+
 def test_fewer_than_six_blocks_are_inconclusive_and_need_no_correction() -> None:
     few, many = [0.5, 0.6, 0.5, 0.6, 0.5], [0.5, 0.6, 0.5, 0.6, 0.5, 0.6]
     assert judge([], MARGIN) == ()
