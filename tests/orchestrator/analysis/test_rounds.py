@@ -114,6 +114,18 @@ def test_the_effect_of_a_param_is_estimated_from_arms_with_every_block() -> None
     assert {size.param: size.explains for size in sizes} == {"units": 0.0, "layers": 0.0}
 
 
+def test_a_word_explains_the_variance_between_its_values() -> None:
+    made = [
+        trial(
+            arm, block, step_ms=10.0 * (1 + block % 2), config={"cell": ("gru", "lstm")[block % 2]}
+        )
+        for arm in (PORTABLE, XLA)
+        for block in range(6)
+    ]
+    (size,) = summarise(sweep(made)).sizes
+    assert (size.param, size.explains) == ("cell", pytest.approx(1.0))
+
+
 # disturbed rounds
 
 
