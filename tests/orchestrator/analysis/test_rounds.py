@@ -123,7 +123,8 @@ def test_a_word_explains_the_variance_between_its_values() -> None:
         for block in range(6)
     ]
     (size,) = summarise(sweep(made)).sizes
-    assert (size.param, size.explains) == ("cell", pytest.approx(1.0))
+    assert size.param == "cell"
+    assert size.explains == pytest.approx(1.0)
 
 
 # disturbed rounds
