@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -185,6 +185,7 @@ def test_one_comparison_matches_students_and_schuirmanns_tests(blocks: int) -> N
     assert seen >= {"same", "more"}
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
 def test_several_comparisons_match_holms_procedure(seed: int, arms: int) -> None:
     """An interval excludes 0, or is within the margin, exactly when the procedure rejects."""

@@ -47,7 +47,7 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=80 if IN_CI else 25, deadline=None)
+@settings(max_examples=30 if IN_CI else 10, deadline=None)
 @given(case=stacks(), seed=st.integers(0, 2**31))
 def test_torchs_fused_stack_agrees_with_the_reference(
     torch_trainer: Trainer, case: dict[str, Any], seed: int
