@@ -88,7 +88,11 @@ def numbers(trial: Context) -> dict[str, float]:
         inputs = normal(draw, case.batch, case.steps, case.inputs) * counts
         towards = normal(draw, case.batch, case.steps, case.units * directions) * counts
         stack = [
-            layer._replace(bias=draw.uniform(-0.5, 0.5, layer.bias.shape).astype("float32"))
+            layer._replace(
+                bias=draw.uniform(-0.5, 0.5, layer.bias.shape).astype("float32"),
+                # A lone unit's -1 would cancel its bias: a kink of ReLU, which has no derivative.
+                recurrent_kernel=np.float32(0.9) * layer.recurrent_kernel,
+            )
             for layer in _initial(read_canonical(model), trial.seed)
             if layer.bias is not None
         ]
