@@ -258,7 +258,8 @@ def predict(
         sweep: the name of a sweep, its label (`quickstart#2`), or its record.
         config: a value for each parameter that the sweep varied (`units`, `layers`, …). Settings
             that it did not vary may be given, with the sweep's own value.
-        arm: an implementation, or `implementation on hardware`; `*` for all arms of the sweep.
+        arm: `NAME` or `NAME on hardware`. NAME is an implementation, a variant, both
+            (`gru: torch/fused`), or `*`: any.
         targets: some of `trial_s` (a whole trial), `step_ms`, `peak_rss_mib`, `peak_gpu_mib` (of
             fresh trainers) and `energy_j` (of the timed epochs); by default all.
         generation, tracking_uri: as in `read_sweep`.

@@ -100,11 +100,6 @@ class _Query:
         return "cuDNN" if self.on("cudnn") or self.on("fused") else ""
 
     @property
-    def activation(self) -> str:
-        """The activation of a gated cell; every library has that of the simple cells."""
-        return "relu" if self.has_option("relu") else self.traits.activation
-
-    @property
     def is_gated(self) -> bool:
         return self.traits.cell not in SIMPLE_CELLS
 
@@ -145,10 +140,6 @@ def _option_reasons(q: _Query) -> Iterator[str]:
     if q.has_option("bf16") and q.library and q.backend == "tensorflow":
         # "CudnnRnn doesn't support bfloat16 yet, so cast to float" (TensorFlow's cudnn_rnn_ops.cc)
         yield "TensorFlow's CudnnRNN ops would silently compute in float32 instead of bfloat16"
-    if q.has_option("relu") and not q.is_gated:
-        yield f"+relu changes the activation of lstm and gru; {q.traits.cell} has its own by name"
-    if q.has_option("relu") and q.traits.activation == "relu":
-        yield "the activation is already relu: leave +relu out"
 
 
 def _layer_reasons(q: _Query) -> Iterator[str]:
@@ -164,8 +155,8 @@ def _layer_reasons(q: _Query) -> Iterator[str]:
         yield "JAX has no cuDNN GRU: Keras would silently run a scan instead"
     if q.on("fused", "jax") and traits.cell != "lstm":
         yield f"jax.experimental.rnn supports only the lstm cell, not {traits.cell}"
-    if q.is_gated and q.activation != "tanh":
-        yield f"{library} supports only the activation tanh, not {q.activation}"
+    if q.is_gated and traits.activation != "tanh":
+        yield f"{library} supports only the activation tanh, not {traits.activation}"
     if q.is_gated and (recurrent := traits.recurrent_activation) != "sigmoid":
         yield f"{library} supports only the recurrent activation sigmoid, not {recurrent}"
     if (rate := traits.recurrent_dropout) > 0:

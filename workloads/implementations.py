@@ -33,12 +33,9 @@ OPTIONS: Mapping[str, str] = {
     "fp16": "mixed precision: float16 mathematics, float32 variables, scaled loss",
     "tf32": "a GPU's tensor cores may round the inputs of float32 products to TF32",
     "eager": "no graph: each operation runs as Python meets it",
-    "relu": "different mathematics: relu in place of the cell's activation, as once published",
     "again": "changes nothing: a second copy in a separate process, to check the setup (A/A test)",
 }
 _PRECISIONS: tuple[Precision, ...] = ("tf32", "bf16", "fp16")
-_MATHEMATICS = {"relu": "activation relu"}
-_NO_KERNELS = {*_MATHEMATICS, "again"}
 _SHAPE = re.compile(r"(?P<backend>[a-z0-9_]+)/(?P<kernel>[a-z0-9_]+)(?P<options>(\+[a-z0-9_]+)*)")
 
 
@@ -69,22 +66,14 @@ class Implementation:
     def kernel_text(self) -> str:
         """Kernel and options without the backend, as in `kernel_asked` and `kernel_ran`.
 
-        Options that change the mathematics, or nothing, are not part of a kernel.
+        `again`, which changes nothing, is not part of a kernel.
         """
-        return "+".join((self.kernel, *(o for o in self.options if o not in _NO_KERNELS)))
+        return "+".join((self.kernel, *(o for o in self.options if o != "again")))
 
     @property
     def process(self) -> str:
         """The trainer process that may run it: the backend's, or a separate one for `+again`."""
         return f"{self.backend}+again" if "again" in self.options else self.backend
-
-    @property
-    def mathematics(self) -> str:
-        """The difference of its function from the one that the settings describe; "" if none.
-
-        Two arms are a fair pair only if this is equal.
-        """
-        return ", ".join(_MATHEMATICS[o] for o in self.options if o in _MATHEMATICS)
 
     @property
     def precision(self) -> Precision:
@@ -124,6 +113,9 @@ def parse_implementation(text: str, *, known_only: bool = True) -> Implementatio
         _expect_known("a backend", match["backend"], BACKENDS)
         _expect_known("a kernel", match["kernel"], KERNELS)
         for option in options:
+            if option == "relu":  # an option of earlier versions
+                variants = "arms.variants: [{activation: tanh}, {activation: relu}]"
+                raise ImplementationError(f"relu as a variant ({variants})", f"{text!r}")
             _expect_known("an option", option, OPTIONS)
         if len(chosen := [o for o in options if o in _PRECISIONS]) > 1:
             raise ImplementationError(

@@ -82,6 +82,9 @@ FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == 
 SCOPED = frozenset({"energy_j", "energy_per_sample_j", "mean_power_w"})
 """The metrics with an `energy_scope`: values of different scopes are not comparable."""
 
+PER_STEP = ("sample_us", "step_ms")
+"""Times that do not depend on the amount of work."""
+
 TIMES = ("step_ms", "train_s")
 """The metrics of speed-ups: the first of these that at least two arms measured is used."""
 

@@ -107,7 +107,7 @@ class StoppingRule:
     def half_widths(
         self, trials: Sequence[FinishedTrial]
     ) -> Mapping[tuple[Arm, Arm], float | None]:
-        """Return the half-width of the interval of each fair pair of the report, as a share.
+        """Return the half-width of the interval of each pair of the report, as a share.
 
         None for too few blocks in which both arms are complete: more may come.
         """
@@ -118,7 +118,7 @@ class StoppingRule:
         matched, baseline = match(record), pick_baseline(record, self.baseline)
         metric = time_metric(matched)
         widths: dict[tuple[Arm, Arm], float | None] = {}
-        for arm, base in baseline.fair_pairs(self.arms) if baseline else ():
+        for arm, base in baseline.pairs(self.arms) if baseline else ():
             ratios = pair_arms(matched, arm, base, metric).times.verdict_log_ratios
             interval = t_interval(ratios, LEVEL) if len(ratios) >= MIN_BLOCKS else None
             widths[arm, base] = math.expm1((interval.high - interval.low) / 2) if interval else None

@@ -40,7 +40,7 @@ from orchestrator.analysis.comparisons.break_even import BreakEven, break_evens
 from orchestrator.analysis.comparisons.by_size import BySize, by_size
 from orchestrator.analysis.comparisons.crossover import Crossover, crossovers
 from orchestrator.analysis.comparisons.ranking import Ranking, rankings
-from orchestrator.analysis.comparisons.speed import Comparison, Contrast, compare, contrast
+from orchestrator.analysis.comparisons.speed import Comparison, compare
 from orchestrator.analysis.comparisons.targets import Target, reach
 from orchestrator.analysis.measures import Measure, by_arm, expenses_of, measures_of
 from orchestrator.analysis.pairing.baseline import Baseline, BaselineError, pick_baseline
@@ -54,7 +54,7 @@ from orchestrator.analysis.pairing.complete_rounds import (
 from orchestrator.analysis.pairing.pairs import time_metric
 from orchestrator.analysis.statistics.estimates import Estimate, confidence_for
 from orchestrator.core.arms import Arm
-from orchestrator.core.names import mathematics_of
+from orchestrator.core.names import different_models
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, ImpossibleArm, Telemetry
 
@@ -84,9 +84,9 @@ class SweepHead:
 class ReportSummary:
     """Everything that a report shows; `trials` are the raw rows behind every number.
 
-    `comparisons` are fair pairs; `different_mathematics` are the other arms and their baselines.
-    `complete_rounds` are blocks and repeats that are complete on every arm, except on the `former`
-    arms, which belong to earlier starts and which the last one did not run.
+    `models` are the names of the variants, if their settings differ. `complete_rounds` are blocks
+    and repeats that are complete on every arm, except on the `former` arms, which belong to earlier
+    starts and which the last one did not run.
     """
 
     sweep: SweepHead
@@ -103,7 +103,6 @@ class ReportSummary:
     left_out: tuple[ExcludedTrials, ...]
     impossible: tuple[ImpossibleArm, ...]
     trials: tuple[FinishedTrial, ...]
-    different_mathematics: tuple[Contrast, ...]
     expenses: tuple[Measure, ...]
     best_of_arm: tuple[Best, ...]
     fronts: tuple[TradeOff, ...]
@@ -119,6 +118,7 @@ class ReportSummary:
     targets: tuple[Target, ...]
     complete_rounds: tuple[Round, ...]
     former: tuple[Arm, ...]
+    models: tuple[str, ...]
 
     @property
     def matched_runs(self) -> frozenset[str]:
@@ -160,8 +160,7 @@ def summarise(
         if baseline is not None:
             raise
         over = pick_baseline(record, None)  # the hardware has changed since the spec was checked
-    first = next(iter(over.of.values())) if over else None  # all baselines compute alike
-    mathematics, work = (mathematics_of(first), first.work) if first else ("", "")
+    work = next(iter(over.of.values())).work if over else ""
     matched = match(record)
     own = by_arm(record)
     trials = sorted(chain(*own.values()), key=lambda trial: (trial.block, trial.repeat))
@@ -170,12 +169,10 @@ def summarise(
         arm: matched.comparable_trials(arm) or [t for t in ended if t.status == "complete"]
         for arm, ended in own.items()
     }
-    fair = compare(record, matched, over) if over else ()
-    unlike = contrast(record, matched, over) if over else ()
+    comparisons = compare(record, matched, over) if over else ()
     speedups: dict[Arm, tuple[Estimate | None, str]] = {
         **dict.fromkeys(over.of.values() if over else (), (None, "baseline")),
-        **{comparison.arm: (comparison.speedup, comparison.verdict) for comparison in fair},
-        **{contrast.arm: (None, "different mathematics") for contrast in unlike},
+        **{one.arm: (one.speedup, one.verdict) for one in comparisons},
     }
     metric, margin = time_metric(matched), record.criteria.margins.speed
     confidence = confidence_for(record.criteria.auto_blocks)
@@ -186,7 +183,7 @@ def summarise(
         summarise_arm(record, matched, arm, own[arm], every, speedups.get(arm, (None, "")))
         for arm in own
     )
-    alike = [arm for arm in own if (mathematics_of(arm), arm.work) == (mathematics, work)]
+    alike = [arm for arm in own if arm.work == work]
     return ReportSummary(
         sweep=_head(record),
         baseline=over,
@@ -195,29 +192,29 @@ def summarise(
         gaps=matched.gaps,
         set_aside=matched.set_aside,
         configs=ranges([configs[block] for block in matched.blocks or sorted(configs)]),
-        comparisons=fair,
+        comparisons=comparisons,
         measures=measures,
         arms=arms,
-        front=pareto_front(record, mathematics, work),
+        front=pareto_front(record, work),
         left_out=tuple(row for arm in own for row in excluded_trials(arm, own[arm])),
         impossible=record.impossible,
         trials=tuple(trials),
-        different_mathematics=unlike,
         expenses=expenses,
         best_of_arm=best_of_arm(own, record.objectives),
         fronts=trade_offs([trial for arm in alike for trial in own[arm]]),
-        crossovers=crossovers(fair, configs, margin),
+        crossovers=crossovers(comparisons, configs, margin),
         break_evens=break_evens(matched, over, confidence),
         learning=learning(used, {arm.arm: arm.matched for arm in arms}),
         phases=phases(own),
         curves=telemetry_curves(trials, curves),
         published=published(record, own),
         validity=validity_of(record, matched),
-        sizes=by_size(matched, configs, fair, metric),
+        sizes=by_size(matched, configs, comparisons, metric),
         rankings=rankings(matched, metric, margin, 1 - confidence),
         targets=reach(record, matched, over, targets),
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,
+        models=tuple(different_models(own)),
     )
 
 

@@ -100,7 +100,7 @@ def submit(
     home = str(PurePosixPath(home))
     environ = {**store_for(address, os.environ), "RNNSWEEP_HOME": home}
     # The number of hardware classes is known on the cluster only.
-    trials = checked.most_blocks * len(checked.arms.implementations) * checked.repeats
+    trials = checked.most_blocks * len(checked.arms.per_hardware) * checked.repeats
     if trials > MANY_TRIALS and not yes and sys.stdin.isatty():
         expect_confirmation(f"Run {trials} trials for each class of hardware?", _ask)
     cluster = Cluster(address)

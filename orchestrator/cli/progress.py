@@ -85,7 +85,7 @@ class PlainLines(Watcher):
         self._ended_now += self._count(trial, outcome)
         remaining = self.remaining()
         hardware = {arm.hardware for arm in self._plan.arms}
-        arm = trial.arm.implementation if len(hardware) == 1 else str(trial.arm)
+        arm = trial.arm.short_name if len(hardware) == 1 else str(trial.arm)
         self._print(
             f"{self.ended.total()}/{self.total}  block {trial.block}  {arm}  "
             f"{describe_config(trial.config)}  {describe_outcome(outcome)}"

@@ -59,7 +59,7 @@ def _output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
 @click.command()
 @click.argument("sweep")
 @_output_options(_REPORT_FORMATS)
-@click.option("--baseline", metavar="ARM", help="Compare with this implementation or arm.")
+@click.option("--baseline", metavar="ARM", help="Compare with this implementation, variant or arm.")
 @click.option(
     "--target",
     "targets",

@@ -1,4 +1,4 @@
-"""Arms: an implementation on a hardware class, used in one way.
+"""Arms: an implementation on a hardware class, used in one way, perhaps with a variant's settings.
 
 An arm is identified by its fields alone. Names of hardware are made to be read: they are neither
 compared nor hashed, and nothing is read back from a text.
@@ -15,8 +15,10 @@ from typing import TypeAlias, cast
 from orchestrator.core.criteria import MeasureMode
 from workloads.protocol import Device
 
+VariantIdentity: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 ArmIdentity: TypeAlias = tuple[
-    str, str, Device, MeasureMode, int, int, tuple[tuple[str, float], ...]
+    *tuple[str, str, Device, MeasureMode, int, int, tuple[tuple[str, float], ...]],
+    *tuple[VariantIdentity, ...],
 ]
 
 
@@ -86,14 +88,34 @@ class HardwareUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Variant:
+    """A variant of the workload: settings that an arm has for its own, and their name."""
+
+    name: str
+    settings: Mapping[str, bool | int | float | str] = field(default_factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def identity(self) -> VariantIdentity:
+        """The name, and each setting with its value as JSON, which can be ordered."""
+        return self.name, tuple((n, json.dumps(v)) for n, v in sorted(self.settings.items()))
+
+
+@dataclass(frozen=True, slots=True)
 class Arm:
-    """The treatment: an implementation on a hardware class, used in one way."""
+    """The treatment: an implementation on a hardware class, used in one way.
+
+    In a sweep with variants of the workload it has one of them.
+    """
 
     implementation: str
     hardware: HardwareUse
+    variant: Variant | None = None
 
     def __str__(self) -> str:
-        return f"{self.implementation} on {self.hardware}"
+        return f"{self.short_name} on {self.hardware}"
 
     def __lt__(self, other: Arm) -> bool:
         return self.identity < other.identity
@@ -109,6 +131,21 @@ class Arm:
     """
 
     @property
+    def short_name(self) -> str:
+        """The name without the hardware: `torch/fused`, or with its variant `gru: torch/fused`."""
+        return f"{self.variant}: {self.implementation}" if self.variant else self.implementation
+
+    @property
+    def variant_name(self) -> str | None:
+        """The name of its variant; None in a sweep without variants."""
+        return self.variant.name if self.variant else None
+
+    @property
+    def settings(self) -> Mapping[str, bool | int | float | str]:
+        """The arm's own settings: those of its variant, and its own amount of work."""
+        return {**(self.variant.settings if self.variant else {}), **self.usage.settings}
+
+    @property
     def identity(self) -> ArmIdentity:
         """The facts that arms are ordered by and trial keys are made from."""
         hardware, usage = self.hardware.hardware_class, self.hardware.usage
@@ -121,6 +158,7 @@ class Arm:
             usage.cpus or 0,
             usage.threads or 0,
             tuple(settings),
+            *((self.variant.identity,) if self.variant else ()),
         )
 
 
@@ -130,6 +168,12 @@ class RequestedArm:
 
     implementation: str
     hardware: str
+    variant: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.implementation} on {self.hardware}"
+        return f"{self.short_name} on {self.hardware}"
+
+    @property
+    def short_name(self) -> str:
+        """The name without the hardware."""
+        return f"{self.variant}: {self.implementation}" if self.variant else self.implementation

@@ -1,10 +1,11 @@
-"""Selectors of hardware and arms, and what an arm's implementation computes.
+"""Selectors of hardware and arms, and the parts of an arm's implementation.
 
 One set of rules for specs, plans, prices, baselines and queries.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from orchestrator.core.arms import Arm, HardwareRef, HardwareUse
@@ -44,22 +45,24 @@ def _ends_with_usage(selector: str) -> bool:
 
 
 def split_arm_text(text: str) -> tuple[str, str | None]:
-    """Return the two parts of `implementation on hardware`; None without hardware."""
-    implementation, on, hardware = text.partition(" on ")
-    return implementation.strip(), hardware.strip() if on else None
+    """Return the two parts of `NAME on hardware`; None without hardware.
+
+    NAME is an implementation, a variant, or both: `gru: torch/fused`.
+    """
+    name, on, hardware = text.partition(" on ")
+    return name.strip(), hardware.strip() if on else None
 
 
 def names_arm(text: str, arm: Arm) -> bool:
-    """Return whether `implementation`, or `implementation on hardware`, matches this arm.
+    """Return whether `NAME`, or `NAME on hardware`, matches this arm.
 
-    The implementation may be `*`: any of them.
+    NAME is the arm's implementation, its variant, both (`gru: torch/fused`), or `*`: any.
     """
     if text == str(arm):
         return True
-    implementation, hardware = split_arm_text(text)
-    return implementation in (arm.implementation, ANY_IMPLEMENTATION) and (
-        hardware is None or selects(hardware, arm.hardware)
-    )
+    name, hardware = split_arm_text(text)
+    names = (ANY_IMPLEMENTATION, arm.implementation, arm.short_name, arm.variant_name)
+    return name in names and (hardware is None or selects(hardware, arm.hardware))
 
 
 def known_implementation(arm: Arm) -> Implementation | None:
@@ -70,10 +73,8 @@ def known_implementation(arm: Arm) -> Implementation | None:
         return None
 
 
-def mathematics_of(arm: Arm) -> str:
-    """Return how the arm's computation differs from the settings; empty where it does not.
-
-    Arms are a fair pair only where this is equal.
-    """
-    implementation = known_implementation(arm)
-    return implementation.mathematics if implementation else ""
+def different_models(arms: Iterable[Arm]) -> list[str]:
+    """Return the names of the variants among these arms if their settings differ; else nothing."""
+    variants = dict.fromkeys(arm.variant for arm in arms)
+    unlike = {variant.identity[1] if variant else () for variant in variants}
+    return [str(variant or "no variant") for variant in variants] if len(unlike) > 1 else []

@@ -68,6 +68,12 @@ class Trial:
     repeat: int
     seed: int
 
+    @property
+    def params(self) -> Config:
+        """The config, and the settings of the arm's variant."""
+        variant = self.arm.variant
+        return {**self.config, **variant.settings} if variant else self.config
+
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
@@ -195,6 +201,7 @@ class FinishedTrial:
     key = cast(str, property(attrgetter("trial.key")))
     block = cast(int, property(attrgetter("trial.block")))
     config = cast(Config, property(attrgetter("trial.config")))
+    params = cast(Config, property(attrgetter("trial.params")))
     arm = cast(Arm, property(attrgetter("trial.arm")))
     repeat = cast(int, property(attrgetter("trial.repeat")))
     seed = cast(int, property(attrgetter("trial.seed")))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from orchestrator.core.disturbance import disturbance_text, neighbours_text, throttle_text
-from orchestrator.core.names import mathematics_of
 from orchestrator.core.trial import FinishedTrial, Kernel
 from workloads.implementations import ImplementationError, parse_implementation
 
@@ -68,12 +67,12 @@ COLUMNS: tuple[TrialColumn, ...] = (
     TrialColumn("block", "whole", lambda trial: trial.block),
     TrialColumn("repeat", "whole", lambda trial: trial.repeat, "param"),
     TrialColumn("arm", "text", lambda trial: str(trial.arm)),
+    TrialColumn("variant", "text", lambda trial: trial.arm.variant_name),
     TrialColumn("implementation", "text", lambda trial: trial.arm.implementation),
     TrialColumn("backend", "text", _implementation("backend"), "param"),
     TrialColumn("kernel", "text", _implementation("kernel"), "param"),
     TrialColumn("jit", "truth", _implementation("jit", known_only=True), "param"),
     TrialColumn("precision", "text", _implementation("precision", known_only=True), "param"),
-    TrialColumn("mathematics", "text", lambda trial: mathematics_of(trial.arm) or None),
     TrialColumn("hardware", "text", lambda trial: str(trial.arm.hardware)),
     TrialColumn("device", "text", lambda trial: trial.arm.device, "record"),
     TrialColumn("cpus", "whole", lambda trial: trial.arm.usage.cpus, "param"),
@@ -120,8 +119,8 @@ OUTSIDE_METRICS = (
 
 
 def config_names(trials: Iterable[FinishedTrial]) -> list[str]:
-    """Return the names of all settings in the configs of these trials, sorted."""
-    return sorted({name for trial in trials for name in trial.config})
+    """Return the names of all settings in the configs and variants of these trials, sorted."""
+    return sorted({name for trial in trials for name in trial.params})
 
 
 def metric_names(trials: Iterable[FinishedTrial]) -> list[str]:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from orchestrator.core.arms import Variant
 from orchestrator.core.labels import carries, shown
 from orchestrator.core.names import selects
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.hardware import HardwareClass, no_gpu_class_reason
 from orchestrator.spec import HardwareEntry, SweepSpec
-from orchestrator.spec.space import activation, example
+from orchestrator.spec.space import Space, activation, example
 from workloads import implementations, registry
 from workloads.eligibility import ineligibility_reason
 from workloads.registry import Workload
@@ -88,9 +89,12 @@ def unusable_reason(entry: HardwareEntry, hardware: HardwareClass) -> str | None
 
 
 def arm_ineligibility_reason(
-    spec: SweepSpec, implementation: str, hardware: HardwareClass
+    spec: SweepSpec, implementation: str, variant: Variant | None, hardware: HardwareClass
 ) -> str | None:
-    """Return why the implementation cannot run some config of the spec there; None if it can."""
+    """Return why the implementation cannot run some config of the spec there; None if it can.
+
+    The settings of the `variant` replace those of the spec.
+    """
     workload = registry.find_workload(spec.workload)
     if not workload.is_built_in:  # its implementations are names of its own
         return None
@@ -101,10 +105,13 @@ def arm_ineligibility_reason(
             return None
         return ineligibility_reason(parsed, workload.traits(settings), hardware.device)
 
+    fixed = {**spec.written_settings(), **(variant.settings if variant else {})}
     if spec.search.listed:
-        return _listed_config_reason(spec.written_settings(), spec.search.listed, reason_of)
+        return _listed_config_reason(fixed, spec.search.listed, reason_of)
     reasons = (
-        f"{why}{because}" for s, because in _variants(spec, workload) if (why := reason_of(s))
+        f"{why}{because}"
+        for settings, because in _probes(fixed, spec.search.space, workload)
+        if (why := reason_of(settings))
     )
     return next(reasons, None)
 
@@ -129,12 +136,13 @@ def _listed_config_reason(
     return f"{reason} (in search.configs[{index}])"
 
 
-def _variants(spec: SweepSpec, workload: Workload) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _probes(
+    fixed: Mapping[str, Any], space: Space, workload: Workload
+) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield the fixed settings, then these with each value of the space, with a clause for it.
 
     If the workload needs more values of the space, they come from a whole config.
     """
-    fixed, space = spec.written_settings(), spec.search.space
 
     def completed(chosen: Mapping[str, ConfigValue], on: Mapping[str, ConfigValue]) -> Any:
         settings = {**fixed, **chosen}

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from orchestrator.core.arms import Arm, HardwareUse, RequestedArm
 from orchestrator.core.criteria import AutoBlocks, Timing
-from orchestrator.core.names import mathematics_of
+from orchestrator.core.names import different_models
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Block, Config, FinishedTrial, ImpossibleArm, Trial, canonical
 from orchestrator.hardware import HardwareClass
@@ -131,7 +131,7 @@ class Plan:
                     "hardware": str(arm.hardware),
                     "class_id": arm.hardware_class.id,
                     "device": arm.device,
-                    "mathematics": mathematics_of(arm),
+                    "variant": arm.variant and dataclasses.asdict(arm.variant),
                 }
                 for arm in self.arms
             ],
@@ -167,7 +167,7 @@ def awaited_entries(
 def make_plan(
     spec: SweepSpec, hardware: Sequence[HardwareClass], waiting: Waiting | None = None
 ) -> Plan:
-    """Plan the spec's arms (implementations × hardware) on the hardware that is present.
+    """Plan the spec's arms (implementations × hardware × variants) on the present hardware.
 
     An arm is possible only if its implementation can run every value of the search space, or every
     listed config: a block needs its config on every arm.
@@ -178,8 +178,8 @@ def make_plan(
     to_await = awaited_entries(spec, hardware) if waiting == "to come" else ()
     for entry in spec.hardware:
         classes = matching_classes(entry, hardware)
-        for implementation in spec.arms.implementations:
-            asked = RequestedArm(implementation, str(entry))
+        for implementation, variant in spec.arms.per_hardware:
+            asked = RequestedArm(implementation, str(entry), variant.name if variant else None)
             if entry in to_await:
                 awaited[asked] = AwaitedArm(asked, entry)
                 continue
@@ -187,12 +187,12 @@ def make_plan(
             for hardware_class in classes:
                 use = HardwareUse(hardware_class.ref, entry.usage)
                 reason = unusable_reason(entry, hardware_class) or arm_ineligibility_reason(
-                    spec, implementation, hardware_class
+                    spec, implementation, variant, hardware_class
                 )
                 if reason is not None:
                     reasons[str(use)] = reason
                     continue
-                arm = Arm(implementation, use)
+                arm = Arm(implementation, use, variant)
                 earlier = possible[arm].hardware.nodes if arm in possible else ()
                 nodes = tuple(dict.fromkeys((*earlier, *hardware_class.nodes)))
                 possible[arm] = PlannedArm(arm, replace(hardware_class, nodes=nodes))
@@ -200,7 +200,7 @@ def make_plan(
                 impossible[asked] = ImpossibleArm(asked, *set(reasons.values()))
             else:  # a reason of some of the classes only is reported for these
                 for text, reason in reasons.items():
-                    requested = RequestedArm(implementation, text)
+                    requested = replace(asked, hardware=text)
                     impossible[requested] = ImpossibleArm(requested, reason)
     return Plan(
         tuple(possible.values()),
@@ -227,7 +227,7 @@ def _absence_reason(
 
 
 _NAMED = 3
-"""Up to so many implementations that share a reason are named; of more, the number is shown."""
+"""Up to so many arms that share a reason are named; of more, the number is shown."""
 
 
 def describe_plan(plan: Plan, name: str) -> str:
@@ -244,13 +244,13 @@ def describe_plan(plan: Plan, name: str) -> str:
     for planned in plan.possible:
         nodes = len(planned.hardware.nodes)
         where = "" if nodes == 1 else f" ({nodes} nodes)"
-        line = f"  runs   {planned.arm}{where}"
-        if differs := mathematics_of(planned.arm):
-            line += f": different mathematics ({differs}), not comparable with the others"
-        lines.append(line)
+        lines.append(f"  runs   {planned.arm}{where}")
+    if models := different_models(plan.arms):
+        names = ", ".join(models)
+        lines.append(f"  different models ({names}): accuracy decides as well as speed")
     for hardware, wait_s in {arm.arm.hardware: arm.entry.wait_s for arm in plan.awaited}.items():
         count = sum(arm.arm.hardware == hardware for arm in plan.awaited)
-        arms = counted(count, "implementation")
+        arms = counted(count, "arm")
         lines.append(f"  waits  up to {wait_s:g} s for {hardware}: {arms}, not counted above")
     lines += _cannot(plan.impossible)
     if any(arm.measure == "timing" for arm in plan.arms):
@@ -269,8 +269,7 @@ def _cannot(impossible: Sequence[ImpossibleArm]) -> Iterator[str]:
     """Yield a line for each group of arms that share their hardware and their reason."""
     groups: dict[tuple[str, str], list[str]] = {}
     for arm in impossible:
-        groups.setdefault((arm.arm.hardware, arm.reason), []).append(arm.arm.implementation)
-    for (hardware, reason), implementations in groups.items():
-        many = f"{len(implementations)} implementations"
-        names = ", ".join(implementations) if len(implementations) <= _NAMED else many
+        groups.setdefault((arm.arm.hardware, arm.reason), []).append(arm.arm.short_name)
+    for (hardware, reason), arms in groups.items():
+        names = ", ".join(arms) if len(arms) <= _NAMED else f"{len(arms)} arms"
         yield f"  cannot run {names} on {hardware}: {reason}"

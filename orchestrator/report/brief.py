@@ -11,7 +11,7 @@ from orchestrator.report.document import Document, Section
 from orchestrator.report.formats.markdown import escape, section_markdown
 from orchestrator.report.prose import paragraphs
 from orchestrator.report.sections.arms import matrix
-from orchestrator.report.sections.speedups import contrasts, speed
+from orchestrator.report.sections.speedups import speed
 from orchestrator.report.sections.verdict import verdicts
 from orchestrator.report.wording import ArmNames, arm_names
 
@@ -34,7 +34,7 @@ def to_short_markdown(
     head, foot = f"# {escape(_title(summary))}", escape(f"The full report is in {whole}.")
     room = limit - len(head) - len(foot) - 2 * len(_GAP) - 1
     parts: list[str] = []
-    for part in _sections(summary, (speed, contrasts, matrix)):
+    for part in _sections(summary, (speed, matrix)):
         if kept := _fitting(part, room):
             parts.append(kept)
             room -= len(kept) + len(_GAP)
@@ -46,7 +46,7 @@ def in_brief(summary: ReportSummary) -> Document:
     foot = Section(
         "More", paragraphs=("For the full report, run the same command without --brief.",)
     )
-    return Document(_title(summary), (*_sections(summary, (speed, contrasts)), foot))
+    return Document(_title(summary), (*_sections(summary, (speed,)), foot))
 
 
 _GAP = "\n\n"

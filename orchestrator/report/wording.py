@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from orchestrator.analysis.comparisons.speed import Comparison, Contrast
+from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.complete_rounds import ParamRange
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ABSENT, difference, number, share
@@ -28,8 +28,8 @@ class ArmNames:
     hardware: str | None
 
     def __call__(self, arm: Arm | RequestedArm) -> str:
-        """Return `tensorflow/cudnn`, or `tensorflow/cudnn on NVIDIA H200`."""
-        return arm.implementation if str(arm.hardware) == self.hardware else str(arm)
+        """Return `tensorflow/cudnn`, or `gru: tensorflow/cudnn on NVIDIA H200`."""
+        return arm.short_name if str(arm.hardware) == self.hardware else str(arm)
 
     @property
     def where(self) -> str:
@@ -97,14 +97,12 @@ def deciding_interval(comparison: Comparison) -> Estimate | None:
     return comparison.corrected or comparison.speedup
 
 
-def accuracy_of(comparison: Comparison | Contrast) -> Estimate | None:
+def accuracy_of(comparison: Comparison) -> Estimate | None:
     """Return the mean difference in val_accuracy with its plain interval."""
-    if isinstance(comparison, Contrast):
-        return comparison.accuracy_difference
     return comparison.accuracy.difference if comparison.accuracy else None
 
 
-def accuracy_text(comparison: Comparison | Contrast) -> str:
+def accuracy_text(comparison: Comparison) -> str:
     """Write the difference in val_accuracy, with the number of its blocks if that differs."""
     estimate = accuracy_of(comparison)
     if estimate is None or estimate.n == len(comparison.pairs):

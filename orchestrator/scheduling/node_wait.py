@@ -155,7 +155,7 @@ def arms_worth_waiting_for(
 def _could_be(awaited: AwaitedArm, arm: Arm) -> bool:
     entry = awaited.entry
     return (
-        arm.implementation == awaited.arm.implementation
+        arm.short_name == awaited.arm.short_name
         and arm.usage == entry.usage
         and (entry.selector is None or selects(entry.selector, arm.hardware_class))
     )

@@ -190,7 +190,7 @@ class Session:
         return TrialRequest(
             self.spec.workload,
             trial.arm.implementation,
-            {**fixed, **trial.config, **trial.arm.usage.settings},
+            {**fixed, **trial.config, **trial.arm.settings},
             trial.arm.device,
             trial.seed,
             self.blocks.identity.data_digest,

@@ -184,7 +184,7 @@ def _size(search: Search) -> Iterator[Finding]:
 
 
 def _arms(spec: SweepSpec) -> Iterator[Finding]:
-    """Report unknown implementations of built-in workloads, and entries listed twice."""
+    """Report unknown implementations of built-in workloads, and arms listed twice."""
     names = spec.arms.implementations
     for index, text in enumerate(names):
         path: Path = ("arms", "implementations", index)
@@ -199,6 +199,12 @@ def _arms(spec: SweepSpec) -> Iterator[Finding]:
         if entry in spec.hardware[:index]:
             received = f"{str(spec.arms.hardware[index])!r} again"
             yield Finding(("arms", "hardware", index), "each hardware class once", received)
+    variants = [entry.name for entry in spec.arms.variants]
+    for index, name in enumerate(variants):
+        if name in variants[:index]:
+            hint = "to run it twice (A/A test), give it a name: {name: …, settings: {…}}"
+            path = ("arms", "variants", index)
+            yield Finding(path, "each variant once", f"{name!r} again", hint)
 
 
 def _references(spec: SweepSpec) -> Iterator[Finding]:
@@ -210,14 +216,21 @@ def _references(spec: SweepSpec) -> Iterator[Finding]:
     }
     if spec.baseline is not None:
         named["baseline",] = spec.baseline
-    available = spec.arms.implementations
+    arms, variants = spec.arms.per_hardware, [entry.name for entry in spec.arms.variants]
+    available = [*spec.arms.implementations, *variants]
+    full_names = [f"{variant}: {name}" for name, variant in arms if variant]
     classes = [entry.selector or str(entry) for entry in spec.arms.hardware]
     for path, text in named.items():
-        implementation, hardware = split_arm_text(text)
-        if implementation not in (*available, ANY_IMPLEMENTATION):
-            expected = f"an implementation of this sweep ({', '.join(available)})"
-            near = nearest(implementation, available)
-            yield Finding(path, expected, repr(implementation), near)
+        name, hardware = split_arm_text(text)
+        is_any = name == ANY_IMPLEMENTATION and hardware is not None and path[-1] == "over"
+        if name not in (*available, *full_names) and not is_any:
+            kind = "an implementation or a variant" if variants else "an implementation"
+            expected = f"{kind} of this sweep ({', '.join(available)})"
+            words = () if path == ("baseline",) else (*AGGREGATES, "cpu", "gpu")
+            if words:
+                expected = f"{', '.join(words)}, * on HARDWARE, or {expected}"
+            near = nearest(name, (*words, *available, *full_names))
+            yield Finding(path, expected, repr(name), near)
         elif hardware in ("cpu", "gpu") and set(classes) <= {"cpu", "gpu"} - {hardware}:
             expected = f"hardware of this sweep ({', '.join(classes)})"
             yield Finding(path, expected, repr(hardware))

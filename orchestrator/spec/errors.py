@@ -164,7 +164,7 @@ def _hint(error: ErrorDetails, expected: str) -> str:
     value = error["input"]
     if error["type"] == "string_type" and isinstance(value, bool):
         return "YAML reads yes, no, on and off as true and false: put text in quotes"
-    if error["type"] == "string_type" and isinstance(value, int | float):
+    if error["type"] == "string_type" and isinstance(value, int | float | dict):
         return "put text in quotes"
     if "number" in expected and isinstance(value, str) and _NUMBER.fullmatch(value):
         return f"write {float(value):.15g}, without quotes"

@@ -60,12 +60,17 @@ def _implementation(text: str) -> str:
 
 
 def arm_text(text: str) -> str:
-    """Return the canonical spelling of `implementation` or `implementation on hardware`."""
-    implementation, hardware = split_arm_text(text)
+    """Return the canonical spelling of `implementation` or `variant: implementation`.
+
+    Either may have ` on hardware`, and so may a variant alone.
+    """
+    name, hardware = split_arm_text(text)
     if hardware == "":
         raise refusal("implementation, or implementation on hardware")
-    implementation = _implementation(implementation)
-    return implementation if hardware is None else f"{implementation} on {hardware}"
+    variant, colon, implementation = name.rpartition(": ")
+    if "/" in name:
+        name = f"{variant}{colon}{_implementation(implementation)}"
+    return name if hardware is None else f"{name} on {hardware}"
 
 
 Number: TypeAlias = Annotated[int | float, BeforeValidator(_number)]

@@ -26,6 +26,7 @@ _MODELS: Mapping[Path, type[Strict]] = {
     ("search", "objectives", "*"): Objective,
     ("arms",): sections.Arms,
     ("arms", "hardware", "*"): sections.HardwareEntry,
+    ("arms", "variants", "*"): sections.VariantEntry,
     ("limits",): sections.Limits,
     ("prices", "*"): sections.Price,
     ("measure",): sections.MeasureSpec,

@@ -1,6 +1,9 @@
 """Sections of a spec below its top level.
 
     arms:
+      variants:                                     # of the workload; each arm has one of them
+        - {cell: lstm}                              # its settings; named after them: lstm
+        - {name: deep gru, settings: {cell: gru, layers: 2}}
       hardware:                                     # a text is short for {class: text}
         - {class: cpu, threads: 4}                  # the whole node is reserved, four CPUs are used
         - {class: "*H200*", cpus: 8}                # eight CPUs with each GPU, not its share
@@ -30,6 +33,8 @@ defaults.
 from __future__ import annotations
 
 import datetime
+import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -39,12 +44,13 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
+    field_validator,
     model_serializer,
     model_validator,
 )
 
 from orchestrator.core import labels
-from orchestrator.core.arms import Usage
+from orchestrator.core.arms import Usage, Variant
 from orchestrator.core.criteria import (
     AutoBlocks,
     DisturbanceLimits,
@@ -157,8 +163,49 @@ USUAL = (HardwareEntry(selector="cpu"), HardwareEntry(selector="gpu"))
 """The hardware of a spec that names none."""
 
 
+_VARIANT = re.compile(r"(?!(cpu|gpu|mean|min|max)$)(?!.* on )[^\s/:*]([^/:*\n]{0,78}[^\s/:*])?")
+
+
+class VariantEntry(Strict):
+    """A variant of the workload: its own settings, which replace those of the sweep.
+
+    Settings alone are the short form: `{cell: lstm}`. They name the variant: by its value if it is
+    one text (`lstm`), else by names and values (`cell gru, layers 2`).
+    """
+
+    name: str
+    settings: Mapping[ParameterName, Choice] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, data: Any) -> Any:
+        if isinstance(data, VariantEntry) or (isinstance(data, dict) and "name" in data):
+            return data
+        if not isinstance(data, dict) or not data:
+            raise refusal("settings, such as {cell: gru}, or {name: …, settings: {…}}")
+        inner = data.get("settings")
+        own = inner if len(data) == 1 and isinstance(inner, dict) and inner else data
+        texts = {key: v if isinstance(v, str) else json.dumps(v) for key, v in own.items()}
+        parts = texts.values() if len(own) == 1 and own == texts else map(" ".join, texts.items())
+        return {"name": ", ".join(sorted(parts)), "settings": own}
+
+    @field_validator("name")
+    @classmethod
+    def _readable(cls, name: str) -> str:
+        if not _VARIANT.fullmatch(name):
+            expected = "a name without / : * and ' on ', which is no word for hardware or a mean"
+            hint = "a variant is {name: …, settings: {…}}; without a name, its settings name it"
+            raise refusal(expected, repr(name), hint=hint)
+        return name
+
+    @property
+    def variant(self) -> Variant:
+        """The variant that arms have."""
+        return Variant(self.name, dict(sorted(self.settings.items())))
+
+
 class Arms(Strict):
-    """The arms to compare: every implementation on every hardware class."""
+    """The arms to compare: every implementation on every hardware class, in every variant."""
 
     implementations: Annotated[
         tuple[ImplementationText, ...],
@@ -166,6 +213,13 @@ class Arms(Strict):
         Field(min_length=1),
     ]
     hardware: HardwareEntries = USUAL
+    variants: Annotated[tuple[VariantEntry, ...], BeforeValidator(as_tuple)] = ()
+
+    @property
+    def per_hardware(self) -> tuple[tuple[str, Variant | None], ...]:
+        """Each implementation with each variant; with None if there are no variants."""
+        variants = tuple(entry.variant for entry in self.variants) or (None,)
+        return tuple((name, variant) for name in self.implementations for variant in variants)
 
 
 class Limits(Strict):

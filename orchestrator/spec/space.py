@@ -20,9 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
+from orchestrator.core.names import ANY_IMPLEMENTATION
 from orchestrator.core.trial import Config, ConfigValue, is_number
-from orchestrator.spec.errors import nearest, shown
+from orchestrator.spec.errors import shown
 from orchestrator.spec.fields import (
     Choice,
     Count,
@@ -222,26 +222,18 @@ Space: TypeAlias = Mapping[str, Choices | Range]
 
 
 def _over(text: str) -> str:
-    if text in AGGREGATES:
-        return text
-    implementation, hardware = split_arm_text(text)
     if text in ("cpu", "gpu"):
         return f"{ANY_IMPLEMENTATION} on {text}"
-    if implementation == ANY_IMPLEMENTATION and hardware:
-        return f"{ANY_IMPLEMENTATION} on {hardware}"
-    if "/" not in implementation:
-        hint = nearest(text, (*AGGREGATES, "cpu", "gpu"))
-        expected = f"{', '.join(AGGREGATES)}, an arm of the sweep, cpu, gpu or * on HARDWARE"
-        raise refusal(expected, hint=hint)
-    return arm_text(text)
+    return text if text in AGGREGATES else arm_text(text)
 
 
 class Objective(Strict):
     """An objective of the sampler, and the trials of a block that decide its value.
 
     `over` is `mean`, `min` or `max` over the block's trials, or names the arms whose trials alone
-    count, by their mean: `implementation`, `implementation on hardware`, `* on hardware` (a class
-    or pattern), or `cpu` or `gpu` for short. The sampler gets the value once these have ended.
+    count, by their mean: `NAME` or `NAME on hardware` (a class or pattern), or `cpu` or `gpu` for
+    `* on cpu`. NAME is an implementation, a variant, both (`gru: torch/fused`), or `*`. The sampler
+    gets the value once these have ended.
     """
 
     direction: Literal["maximize", "minimize"]

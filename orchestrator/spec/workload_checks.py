@@ -26,6 +26,9 @@ _NEEDS = {"time_to_accuracy_s": "target_accuracy"}
 """Metrics that are reported only where a setting asks for them."""
 
 
+_NOT_SEARCHED = "a setting that no config has (the arms of a block share their config)"
+
+
 def is_built_in(spec: SweepSpec) -> bool:
     """Return whether the workload is one of ours, whose settings and metrics are known."""
     return spec.workload in [workload.name for workload in registry.built_in_workloads()]
@@ -48,6 +51,7 @@ def check_workload(spec: SweepSpec) -> Iterator[Finding]:
         yield Finding(("workload",), expected, shown(spec.workload), hint)
         return
     yield from _own_work(spec, workload, searched)
+    yield from _variants(spec, workload, searched)
     if workload.settings_model is None:
         return
     names = list(workload.settings_model.model_fields)
@@ -106,11 +110,13 @@ def _own_work(
 ) -> Iterator[Finding]:
     """Report settings of a hardware entry that are no valid amount of work."""
     entries = enumerate(spec.arms.hardware)
+    of_variants = {name for variant in spec.arms.variants for name in variant.settings}
     for index, name, value in [(i, *item) for i, one in entries for item in one.settings.items()]:
         path: Path = ("arms", "hardware", index, "settings", name)
         if name in searched:
-            expected = "a setting that no config has (the arms of a block share their config)"
-            yield Finding(path, expected, f"the parameter {name!r}")
+            yield Finding(path, _NOT_SEARCHED, f"the parameter {name!r}")
+        elif name in of_variants:
+            yield Finding(path, "a setting that no variant has", repr(name))
         elif not workload.is_built_in:
             if name not in spec.settings:
                 expected = "one of the sweep's settings, which it replaces on this hardware"
@@ -126,6 +132,57 @@ def _own_work(
             for finding in _refused(workload, {name: value}):
                 if finding.path[:1] == (name,):
                     yield dataclasses.replace(finding, path=path)
+
+
+def _variants(
+    spec: SweepSpec, workload: registry.Workload, searched: Mapping[str, Path]
+) -> Iterator[Finding]:
+    """Report settings of variants that are no settings of their own, or that are refused."""
+    entries = spec.arms.variants
+    names = list(workload.settings_model.model_fields) if workload.settings_model else []
+    for index, name in [(i, name) for i, entry in enumerate(entries) for name in entry.settings]:
+        path: Path = ("arms", "variants", index, "settings", name)
+        if name in searched:
+            yield Finding(path, _NOT_SEARCHED, f"the parameter {name!r}")
+        elif name in workload.data_settings:
+            expected = "a setting of the model (the arms of a block must read the same data)"
+            yield Finding(path, expected, repr(name))
+        elif name in workload.work_settings:
+            hint = "arms.hardware takes an amount of work: {class: cpu, settings: {epochs: 1}}"
+            yield Finding(path, "a setting that is no amount of work", repr(name), hint)
+        elif workload.is_built_in and name not in names:
+            expected = f"a setting of {workload.name} ({', '.join(names)})"
+            yield Finding(path, expected, repr(name), nearest(name, names))
+        elif not workload.is_built_in and name not in spec.settings:
+            others = {n for entry in entries for n in entry.settings} | spec.settings.keys()
+            if not all(name in entry.settings for entry in entries):
+                expected = "a setting that every variant has, or that settings has as well"
+                yield Finding(path, expected, repr(name), nearest(name, others - {name}))
+    for index, entry in enumerate(entries):
+        finding = _first_refusal(spec, workload, entry.settings)
+        if finding is not None:
+            yield dataclasses.replace(finding, path=("arms", "variants", index, *finding.path))
+
+
+def _first_refusal(
+    spec: SweepSpec, workload: registry.Workload, own: Mapping[str, Any]
+) -> Finding | None:
+    """Return the first error of a variant's settings, alone or with a config of the search."""
+    space = spec.search.space
+    configs: list[Mapping[str, Any]] = [*spec.search.listed] or [
+        example(space, {**(activation(space, name) or {}), name: value})
+        for name, dimension in space.items()
+        for value in dimension.probes
+    ]
+    for config in configs or [{}]:
+        usual = {**spec.settings, **config}
+        before = {finding.received for finding in _refused(workload, usual)}
+        for finding in _refused(workload, {**usual, **own}):
+            if finding.path[:1] and finding.path[0] in own:
+                return dataclasses.replace(finding, path=("settings", *finding.path))
+            if not finding.path and finding.received not in before:
+                return finding
+    return None
 
 
 def _values(spec: SweepSpec, workload: registry.Workload, names: list[str]) -> Iterator[Finding]:

@@ -55,11 +55,14 @@ class YamlDocument:
         """Return `path` as this document spells it.
 
         A short form has no node for the key that it leaves out: `direction` under
-        `step_ms: minimize`, or `choices` under `units: [32, 64]`.
+        `step_ms: minimize`, `choices` under `units: [32, 64]`, or `settings` above the settings of
+        a variant.
         """
         node, written = self.data, list[str | int]()
-        for part in path:
+        for index, part in enumerate(path):
             if isinstance(node, dict):
+                if part == "settings" and part not in node and node.keys() & path[index + 1 :]:
+                    continue
                 written.append(part)
                 if part not in node:
                     break

@@ -22,7 +22,7 @@ from orchestrator.core.trial import Block, Config, FinishedTrial, SweepIdentity,
 from orchestrator.storage import lock
 
 FILE_NAME = "journal.jsonl"
-VERSION = 8
+VERSION = 9
 """The version of the records. Only journals of this version are read."""
 
 

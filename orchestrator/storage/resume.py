@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 
-from orchestrator.core.arms import HardwareRef
+from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.errors import Refusal
 from orchestrator.core.trial import (
     Block,
@@ -70,9 +70,11 @@ def take_over(
     """
     if journal.state is not None:
         _expect_same(journal.state.identity, identity)
+        _expect_same_variants((t.arm for t in journal.state.finished.values()), spec)
         return journal.state
     if stored is not None and stored.identity.generation == identity.generation:
         _expect_same(stored.identity, identity)
+        _expect_same_variants(stored.arms, spec)
     journal.append(SweepOpened(identity, spec.model_dump(mode="json")))
     assert journal.state is not None
     return journal.state
@@ -200,6 +202,7 @@ def expect_comparable(folder: SweepFolder, spec: SweepSpec) -> None:
     state = read(folder.generation(folder.latest()))
     if state is not None:
         _expect_same(state.identity, identify(spec, state.identity.generation))
+        _expect_same_variants((trial.arm for trial in state.finished.values()), spec)
 
 
 def _expect_same(before: SweepIdentity, now: SweepIdentity) -> None:
@@ -212,6 +215,19 @@ def _expect_same(before: SweepIdentity, now: SweepIdentity) -> None:
             + "\nTrials before and after would not be comparable: give the sweep another name, "
             "or start a new generation with --fresh. (More configs, arms or repeats extend it.)"
         )
+
+
+def _expect_same_variants(arms: Iterable[Arm], spec: SweepSpec) -> None:
+    """Refuse a variant with the name of an earlier one and other settings: names show arms."""
+    now = {entry.name: entry.variant for entry in spec.arms.variants}
+    for before in dict.fromkeys(arm.variant for arm in arms if arm.variant):
+        if now.get(before.name, before) != before:
+            raise Incomparable(
+                f"sweep {spec.name!r}: expected the settings that variant {before.name!r} has in "
+                f"earlier trials, {canonical(before.settings)}; received "
+                f"{canonical(now[before.name].settings)}. Give it another name, or start a new "
+                "generation with --fresh"
+            )
 
 
 def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:

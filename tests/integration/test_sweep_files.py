@@ -43,6 +43,7 @@ TINY: Mapping[str, Sequence[str]] = {
         "search.configs=[{units: 4, layers: 2, batch_size: 2, sequence_length: 4}]",
     ),
     "deepbench_rnn": (SQUARE,),
+    "gru_or_lstm": ("search.configs=1", "search.space={units: [4]}"),
     "imdb_bilstm": (UNITS,),
     "mnist_rows": (UNITS,),
     "next_token_612235": ("settings.samples=256", "settings.validation_samples=128", UNITS),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, cast
 
-from orchestrator.core.arms import Arm, RequestedArm
+from orchestrator.core.arms import Arm, RequestedArm, Variant
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import (
     FailureReason,
@@ -23,9 +23,12 @@ from tests.orchestrator.sample_hardware import on_cpu, on_gpu
 CPU, GPU = on_cpu(), on_gpu()
 PORTABLE = Arm("tensorflow/portable", CPU)
 XLA = Arm("tensorflow/portable+xla", CPU)
-RELU = Arm("tensorflow/portable+relu", CPU)
 UNROLL = Arm("tensorflow/portable+unroll", CPU)
 CUDNN = RequestedArm("tensorflow/cudnn", str(CPU))
+LSTM, GRU = (Variant(cell, {"cell": cell}) for cell in ("lstm", "gru"))
+CELLS = tuple(
+    Arm(name, CPU, cell) for name in ("tensorflow/portable", "torch/fused") for cell in (LSTM, GRU)
+)
 
 
 _OF_TRIAL = {field.name for field in fields(Trial)}
@@ -56,7 +59,7 @@ def trial(arm: Arm, block: int, repeat: int = 0, **changes: Any) -> FinishedTria
     """Return a complete trial of 10 ms a step; `changes` are fields, or metrics by name."""
     given = {name: changes.pop(name) for name in (*changes,) if name in _FIELDS}
     metrics = given.pop("metrics", {"step_ms": 10.0, "val_accuracy": 0.9, **changes})
-    name = f"{arm.implementation}-{block}-{repeat}"
+    name = f"{arm.short_name}-{block}-{repeat}"
     config = {"units": 16 * (block + 1), "batch_size": 32}
     kernel = Kernel("portable", "portable", "While in the traced graph")
     outcome = Outcome(

@@ -31,7 +31,7 @@ OWN: Mapping[str, Any] = {
 }
 _SECTIONS = {
     **dict.fromkeys(("sampler", "configs", "space", "objectives", "open_blocks"), "search"),
-    **dict.fromkeys(("implementations", "hardware"), "arms"),
+    **dict.fromkeys(("implementations", "hardware", "variants"), "arms"),
 }
 
 

@@ -88,10 +88,6 @@ def test_the_rules_are_complete_and_consistent(
         ("tensorflow/cudnn+bf16", {}, "silently compute in float32 instead of bfloat16"),
         ("torch/cudnn", {"stateful": True}, "overwrite the states"),
         ("torch/cudnn+bf16", {"stateful": True}, None),
-        ("tensorflow/cudnn+relu", {}, "only the activation tanh, not relu"),
-        ("tensorflow/portable+relu", {"cell": "rnn_tanh"}, "rnn_tanh has its own by name"),
-        ("tensorflow/portable+relu", {"activation": "relu"}, "leave +relu out"),
-        ("tensorflow/portable+relu", {}, None),
         *(
             (f"{backend}/{kernel}", traits, words)
             for backend in BACKENDS
@@ -160,7 +156,7 @@ def test_cells_and_masks_on_a_gpu(traits: dict[str, Any], kernel: str, able: set
     [
         ("tensorflow/portable", "tensorflow/portable", "portable"),
         ("jax/cudnn+unroll+tf32", "jax/cudnn+tf32+unroll", "cudnn+tf32+unroll"),
-        ("torch/fused+relu+bf16+again", "torch/fused+again+bf16+relu", "fused+bf16"),
+        ("torch/fused+bf16+again", "torch/fused+again+bf16", "fused+bf16"),
     ],
 )
 def test_an_implementation_is_written_with_sorted_options(
@@ -172,25 +168,24 @@ def test_an_implementation_is_written_with_sorted_options(
 
 
 @pytest.mark.parametrize(
-    ("text", "jit", "eager", "precision", "mathematics", "process"),
+    ("text", "jit", "eager", "precision", "process"),
     [
-        ("tensorflow/portable", False, False, "float32", "", "tensorflow"),
-        ("tensorflow/portable+xla", True, False, "float32", "", "tensorflow"),
-        ("tensorflow/portable+eager", False, True, "float32", "", "tensorflow"),
-        ("tensorflow/cudnn+tf32", False, False, "tf32", "", "tensorflow"),
-        ("tensorflow/portable+fp16+relu", False, False, "fp16", "activation relu", "tensorflow"),
-        ("jax/portable", True, False, "float32", "", "jax"),
-        ("jax/portable+eager", False, True, "float32", "", "jax"),
-        ("torch/fused+bf16+again", False, True, "bf16", "", "torch+again"),
+        ("tensorflow/portable", False, False, "float32", "tensorflow"),
+        ("tensorflow/portable+xla", True, False, "float32", "tensorflow"),
+        ("tensorflow/portable+eager", False, True, "float32", "tensorflow"),
+        ("tensorflow/cudnn+tf32", False, False, "tf32", "tensorflow"),
+        ("tensorflow/portable+fp16", False, False, "fp16", "tensorflow"),
+        ("jax/portable", True, False, "float32", "jax"),
+        ("jax/portable+eager", False, True, "float32", "jax"),
+        ("torch/fused+bf16+again", False, True, "bf16", "torch+again"),
     ],
 )
 def test_properties_of_an_implementation(
-    text: str, jit: bool, eager: bool, precision: str, mathematics: str, process: str
+    text: str, jit: bool, eager: bool, precision: str, process: str
 ) -> None:
     implementation = parse_implementation(text)
     assert (implementation.jit, implementation.eager) == (jit, eager)
-    assert (implementation.precision, implementation.mathematics) == (precision, mathematics)
-    assert implementation.process == process
+    assert (implementation.precision, implementation.process) == (precision, process)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def _cudnn(backend: str) -> Cases:
     )
     for *values, option in itertools.product(
         ("tanh", "relu"), ("sigmoid", "hard_sigmoid"), (0.0, 0.1), (True, False),
-        ("lstm", "gru"), _PLACES, _BOOLEANS, _BOOLEANS, ["", "+unroll", "+relu", "+fp16", *xla],
+        ("lstm", "gru"), _PLACES, _BOOLEANS, _BOOLEANS, ["", "+unroll", "+fp16", *xla],
     ):  # fmt: skip
         traits: Any = dict(zip(names, values, strict=True))
         yield parse_implementation(f"{backend}/cudnn{option}"), LayerTraits(**traits)

@@ -130,8 +130,7 @@ def _keras_layer(
     if settings.cell in _SIMPLE:
         arguments["activation"] = _SIMPLE[settings.cell]
     else:
-        has_relu = "relu" in implementation.options
-        arguments["activation"] = "relu" if has_relu else settings.activation
+        arguments["activation"] = settings.activation
         arguments["recurrent_activation"] = settings.recurrent_activation
         arguments["use_cudnn"] = implementation.kernel == "cudnn"
     name, make = f"recurrent_{index}", _GATED.get(settings.cell, keras.layers.SimpleRNN)

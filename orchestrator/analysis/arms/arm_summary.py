@@ -10,7 +10,7 @@ from orchestrator.analysis.measures import Measure, Trainer, finite, scopes_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
 from orchestrator.core.arms import Arm, HardwareRef
-from orchestrator.core.names import known_implementation, mathematics_of
+from orchestrator.core.names import known_implementation
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, OutcomeStatus
 
@@ -73,10 +73,8 @@ class ArmSummary:
     whose trials have several scopes is excluded. `run_ids` are the trials behind the measures, by
     the trainers whose trials count for a measure (`Measure.trainer`).
 
-    `planned` is false for an arm of an earlier start that the last one did not run. `mathematics`
-    is the difference between what the arm computes and the settings, normally empty. `speedup` is
-    that over the baseline; `verdict` is the comparison's, or `baseline`, `different mathematics` or
-    empty.
+    `planned` is false for an arm of an earlier start that the last one did not run. `speedup` is
+    that over the baseline; `verdict` is the comparison's, or `baseline`, or empty.
 
     Of the complete trials, `proven` have evidence that the requested kernel ran, `unproven` have
     none of any kernel, `disturbed` were measured while other work took the machine, and `retried`
@@ -93,7 +91,6 @@ class ArmSummary:
     measures: Mapping[str, Spread]
     run_ids: Mapping[Trainer, tuple[str, ...]]
     energy_scope: str
-    mathematics: str
     speedup: Estimate | None
     verdict: str
     kernels: tuple[KernelCount, ...]
@@ -147,7 +144,6 @@ def summarise_arm(
         measures={metric: values for metric, values in spreads.items() if values},
         run_ids={"any": tuple(trial.run_id for trial in used), "warm": warm, "fresh": fresh},
         energy_scope=min(scopes) if len(scopes) == 1 else "",
-        mathematics=mathematics_of(arm),
         speedup=speedup[0],
         verdict=speedup[1],
         kernels=_kernels(own),

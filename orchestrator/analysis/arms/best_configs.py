@@ -16,7 +16,6 @@ from statistics import fmean
 from orchestrator.analysis.measures import FRESH_ONLY, finite, scopes_of
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.criteria import PublishedRow
-from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, is_number
 
@@ -62,8 +61,7 @@ class ParetoPoint:
 class Front:
     """The non-dominated points out of `tried`; `left_out` counts the configs without a point.
 
-    The arms `apart` have no points, because they compute something else or do another amount of
-    work.
+    The arms `apart` have no points, because they do another amount of work.
     """
 
     objectives: Mapping[str, Direction]
@@ -142,15 +140,14 @@ def _best(configs: Iterable[_Repeats], metric: str, direction: Direction) -> Ite
         )
 
 
-def pareto_front(record: SweepRecord, mathematics: str = "", work: str = "") -> Front:
-    """Return the Pareto front of all arms that compute the same, in the first objective's order.
+def pareto_front(record: SweepRecord, work: str = "") -> Front:
+    """Return the Pareto front of all arms with this amount of work, in the first objective's order.
 
-    These have the baseline's `mathematics` (its difference from the settings) and amount of `work`.
     Arms timed in slices are kept apart if others were trained.
     """
     modes = {arm: arm.measure for arm in {trial.arm for trial in record.trials}}
-    wanted = (mathematics, work, "full" if "full" in modes.values() else "timing")
-    apart = {arm for arm, mode in modes.items() if (mathematics_of(arm), arm.work, mode) != wanted}
+    wanted = (work, "full" if "full" in modes.values() else "timing")
+    apart = {arm for arm, mode in modes.items() if (arm.work, mode) != wanted}
     alike = _by_config(trial for trial in record.trials if trial.arm not in apart)
     points = [_point(repeats, record.objectives) for repeats in alike]
     return _front(points, record.objectives, tuple(sorted(apart)))
@@ -159,8 +156,8 @@ def pareto_front(record: SweepRecord, mathematics: str = "", work: str = "") -> 
 def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
     """Return the fronts of these trials: over all hardware first, if there are several classes.
 
-    The trials are of arms that compute the same and do the same amount of work. Arms timed in
-    slices have no accuracy and are on none.
+    The trials are of arms that do the same amount of work. Arms timed in slices have no accuracy
+    and are on none.
     """
     full = [trial for trial in trials if trial.arm.measure == "full"]
     complete = [trial for trial in full if trial.status == "complete"]
@@ -290,7 +287,9 @@ def published(
     comparisons = []
     for row in record.criteria.published:
         arms = {
-            arm: trials for arm, trials in own.items() if arm.implementation == row.implementation
+            arm: trials
+            for arm, trials in own.items()
+            if row.implementation in (arm.implementation, arm.short_name)
         }
         nearest = (_nearest(row, trials, record.settings) for trials in arms.values())
         comparisons.append(PublishedComparison(row, tuple(filter(None, nearest))))
@@ -301,7 +300,7 @@ def _nearest(
     row: PublishedRow, trials: Sequence[FinishedTrial], settings: Config
 ) -> NearestConfig | None:
     def distance(trial: FinishedTrial) -> tuple[float, int]:
-        config = {**settings, **trial.config}
+        config = {**settings, **trial.params}
         parts = (_distance(wanted, config.get(name)) for name, wanted in row.config.items())
         return math.fsum(parts), trial.block
 
@@ -311,7 +310,7 @@ def _nearest(
     first = min(complete, key=distance)
     repeats = [trial for trial in complete if trial.block == first.block]
     measured = {metric: finite(repeats, metric) for metric in row.metrics}
-    whole = {**settings, **first.config}
+    whole = {**settings, **first.params}
     return NearestConfig(
         first.arm,
         first.block,

@@ -16,7 +16,7 @@ from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
 from orchestrator.core.arms import Arm
-from orchestrator.core.names import known_implementation, mathematics_of
+from orchestrator.core.names import known_implementation
 from orchestrator.core.text import counted
 
 BreakEvenVerdict = Literal["pays", "never", "inconclusive"]
@@ -58,7 +58,7 @@ def break_evens(
 ) -> tuple[BreakEven, ...]:
     """Compare, on each hardware, every arm with the baseline's implementation, and +xla with none.
 
-    Only pairs with the same mathematics; the arm that compiles longer comes first. Intervals have
+    Only pairs of the same variant; the arm that compiles longer comes first. Intervals have
     the level `confidence` if there is one pair.
     """
     every = [trial for arm in matched.trials for trial in matched.all_trials(arm)]
@@ -103,7 +103,7 @@ def _partners(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[
         if other.implementation in names
         and other != arm
         and other.hardware == arm.hardware
-        and mathematics_of(other) == mathematics_of(arm)
+        and other.variant == arm.variant
     ]
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from orchestrator.analysis.measures import SCOPED, scopes_of
+from orchestrator.analysis.measures import FRESH_ONLY, SCOPED, scopes_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.pairing.pairs import positive_values
 from orchestrator.analysis.statistics.estimates import (
@@ -28,13 +28,15 @@ from orchestrator.analysis.statistics.estimates import (
 )
 from orchestrator.analysis.statistics.verdicts import Finding, judge
 from orchestrator.core.arms import Arm, HardwareUse
-from orchestrator.core.names import mathematics_of
 
 Among = Literal["implementations", "hardware", "arms"]
 Standing = Literal["same", "worse", "inconclusive"]
 
-RANKED = ("energy_per_sample_j", "train_cost_usd")
-"""Metrics of rankings in addition to time, if they were measured; small is good."""
+RANKED = ("energy_per_sample_j", "train_cost_usd", *FRESH_ONLY)
+"""Metrics of rankings in addition to time, if they were measured; small is good.
+
+Memory counts only if every trainer was fresh.
+"""
 
 _STANDINGS: Mapping[Finding, Standing] = {"same": "same", "more": "worse"}
 
@@ -56,11 +58,12 @@ class Behind:
 class Ranking:
     """A group of comparable arms, ranked by one metric; the leader has the smallest values.
 
-    `among` is the kind of choice: implementations `within` one hardware class, hardware `within`
-    one implementation, or arms (`within` is empty). `sole` is true if the leader is significantly
-    better than each of the others. `disturbed` counts the `blocks` in which one of these arms was
-    disturbed, if there were too few quiet ones. `reason` explains why no standing is possible; None
-    if it is. `left_out` are arms of an earlier start that lack the rounds for a rank.
+    `among` is the kind of choice: implementations (in all variants) `within` one hardware class,
+    hardware `within` one implementation (and variant), or arms (`within` is empty). `sole` is true
+    if the leader is significantly better than each of the others. `disturbed` counts the `blocks`
+    in which one of these arms was disturbed, if there were too few quiet ones. `reason` explains
+    why no standing is possible; None if it is. `left_out` are arms of an earlier start that lack
+    the rounds for a rank.
     """
 
     metric: str
@@ -80,12 +83,16 @@ def rankings(
 ) -> tuple[Ranking, ...]:
     """Rank the arms of each hardware class, the hardware of each implementation, and all arms.
 
-    The arms of a group have equal mathematics, amount of work and measuring mode, and for energy
-    the same scope. Without a `metric` of time there is no ranking by time. Values within the margin
+    The arms of a group have equal amounts of work and measuring modes, and for energy the same
+    scope. Without a `metric` of time there is no ranking by time. Values within the margin
     (a share) are the same; `error` is the share of groups in which a standing may be wrong.
     """
     results = []
+    every = (trial for arm in matched.trials for trial in matched.all_trials(arm))
+    is_fresh = all(trial.trainer_trials == 0 for trial in every)
     for ranked_by in filter(None, (metric, *RANKED)):
+        if ranked_by in FRESH_ONLY and not is_fresh:
+            continue
         times = {arm: positive_values(own, ranked_by) for arm, own in matched.trials.items()}
         logs = {
             arm: {place: math.log(item.value) for place, item in own.items()}
@@ -108,16 +115,17 @@ def _groups(
     }  # fmt: skip
     for arm in measured:
         scopes = scopes_of(matched.all_trials(arm)) if metric in SCOPED else frozenset()
-        if len(scopes) > 1 or "" in scopes:
+        is_host_of_gpu = metric == "peak_rss_mib" and arm.device == "gpu"
+        if len(scopes) > 1 or "" in scopes or is_host_of_gpu:
             continue
-        alike = (mathematics_of(arm), arm.work, arm.measure, scopes)
+        alike = (arm.work, arm.measure, scopes)
         if metric != "train_cost_usd":  # on one hardware class it is proportional to time
             members["implementations"].setdefault((arm.hardware, alike), []).append(arm)
-        members["hardware"].setdefault((arm.implementation, alike), []).append(arm)
+        members["hardware"].setdefault((arm.short_name, alike), []).append(arm)
         members["arms"].setdefault(("", alike), []).append(arm)
     for among, groups in members.items():
         for (within, _), arms in groups.items():
-            hardware, names = {arm.hardware for arm in arms}, {arm.implementation for arm in arms}
+            hardware, names = {arm.hardware for arm in arms}, {arm.short_name for arm in arms}
             if among != "arms" or (len(hardware) > 1 and len(names) > 1):  # else it is another one
                 yield among, str(within), arms
 

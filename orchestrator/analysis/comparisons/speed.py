@@ -1,19 +1,18 @@
 """Comparison of each arm with its baseline, block by block.
 
-Arms that compute the same are compared, as one family: the more comparisons, the wider each
-interval. Arms that compute something else are only listed next to each other.
+All comparisons are one family: the more there are, the wider each interval.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from orchestrator.analysis.comparisons.accuracy import AccuracyComparison, compare_accuracies
 from orchestrator.analysis.measures import TIMES
-from orchestrator.analysis.pairing.baseline import Baseline, difference_of
+from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.analysis.pairing.pairs import (
     Pair,
@@ -81,38 +80,19 @@ class Comparison:
     disturbance: Mapping[str, float]
     not_interleaved_rounds: int
 
-
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """An arm and a baseline that computes something else: no fair pair, and so no verdict.
-
-    `mathematics` is the difference. `time_ratio` and `accuracy_difference` are computed as in a
-    comparison: the baseline's time over the arm's, and the arm's val_accuracy minus the
-    baseline's, with plain 95 % intervals.
-    """
-
-    arm: Arm
-    baseline: Arm
-    mathematics: str
-    metric: str | None
-    pairs: tuple[Pair, ...]
-    time_ratio: Estimate | None
-    accuracy_difference: Estimate | None
+    @property
+    def is_of_variants(self) -> bool:
+        """True for two variants of one implementation on one hardware class."""
+        variant = self.baseline.variant if self.baseline else None
+        return variant is not None and self.baseline == replace(self.arm, variant=variant)
 
 
 def compare(
     record: SweepRecord, matched: CompleteRounds, baseline: Baseline, metric: str | None = None
 ) -> tuple[Comparison, ...]:
-    """Compare every arm with its baseline, in the spec's order; skip those of other mathematics.
-
-    The metric is by default a time.
-    """
+    """Compare every arm with its baseline, in the spec's order, by default by a time."""
     metric = metric or time_metric(matched)
-    sides = [
-        (arm, base)
-        for arm in record.arms
-        if (base := baseline.of.get(arm)) != arm and (base is None or not difference_of(arm, base))
-    ]
+    sides = [(arm, base) for arm in record.arms if (base := baseline.of.get(arm)) != arm]
     paired = [
         pair_arms(matched, arm, base, metric) if base else PairedArms() for arm, base in sides
     ]
@@ -151,22 +131,6 @@ def compare(
             )
         )
     return tuple(comparisons)
-
-
-def contrast(
-    record: SweepRecord, matched: CompleteRounds, baseline: Baseline
-) -> tuple[Contrast, ...]:
-    """List the arms whose mathematics differs from their baseline's, in the order of the spec."""
-    metric = time_metric(matched)
-    confidence = confidence_for(record.criteria.auto_blocks)
-    contrasts = []
-    for arm in record.arms:
-        base = baseline.of.get(arm, arm)
-        if mathematics := difference_of(arm, base):
-            pair = pair_arms(matched, arm, base, metric)
-            times = pair.times.pairs, pair.times.ratio(confidence)
-            contrasts.append(Contrast(arm, base, mathematics, metric, *times, pair.difference))
-    return tuple(contrasts)
 
 
 def _reason(

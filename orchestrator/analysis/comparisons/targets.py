@@ -182,7 +182,7 @@ def _target(
     rows = [_arm(arm, trials[arm], goal) for arm in arms]
     pairs = [
         (arm, base)
-        for arm, base in (baseline.fair_pairs(arms) if baseline else ())
+        for arm, base in (baseline.pairs(arms) if baseline else ())
         if base in arms and arm.work == base.work
     ]
     comparisons = _compare(record.criteria, ended, pairs, goal)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from orchestrator.core.arms import Arm
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.errors import Refusal
-from orchestrator.core.names import mathematics_of, names_arm
+from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
 
 
@@ -21,31 +21,27 @@ class Baseline:
     """The baselines of the speed-ups.
 
     With scope `arm` every arm is compared with one arm; with `same hardware` each with the
-    baseline's implementation on its own hardware. `of` has no entry for an arm on hardware without
-    this implementation.
+    baseline's implementation on its own hardware. But an arm of another variant is compared with
+    the baseline's variant on its own implementation and hardware, if that can run: so the two
+    differ in one way only. `of` has no entry for an arm on hardware without this implementation.
     """
 
     name: str
     scope: Literal["arm", "same hardware"]
     of: Mapping[Arm, Arm]
 
-    def fair_pairs(self, arms: Iterable[Arm]) -> list[tuple[Arm, Arm]]:
-        """Return the other arms with their baselines, where both compute the same."""
+    def pairs(self, arms: Iterable[Arm]) -> list[tuple[Arm, Arm]]:
+        """Return the other arms with their baselines."""
         sides = ((arm, self.of.get(arm, arm)) for arm in arms)
-        return [(arm, base) for arm, base in sides if arm != base and not difference_of(arm, base)]
-
-
-def difference_of(arm: Arm, other: Arm) -> str:
-    """Return what only one of the two computes (`activation relu`); empty for a fair pair."""
-    one, two = mathematics_of(arm), mathematics_of(other)
-    return "" if one == two else " and ".join(filter(None, (one, two)))
+        return [(arm, base) for arm, base in sides if arm != base]
 
 
 def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
     """Return the baseline that `asked` names; by default the sweep's first arm.
 
-    `asked` is an arm or an implementation. If it fits arms on several hardware classes, each class
-    has its own baseline. None if no arm of the sweep can run.
+    `asked` is an arm, an implementation or a variant. If it fits arms on several hardware classes,
+    each class has its own baseline; of several arms of one class, the first counts. None if no arm
+    of the sweep can run.
 
     Raises:
         BaselineError: `asked` names no arm that can run.
@@ -54,21 +50,34 @@ def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
         return None
     text = str(record.arms[0]) if asked is None else asked
     exact = [arm for arm in record.arms if str(arm) == text]
-    candidates = {a.hardware: a for a in exact or record.arms if names_arm(text, a)}
+    candidates: dict[HardwareUse, Arm] = {}
+    for arm in exact or [arm for arm in record.arms if names_arm(text, arm)]:
+        candidates.setdefault(arm.hardware, arm)
     if not candidates:
         raise BaselineError(_unknown(record, text))
     if len(candidates) == 1:
         (only,) = candidates.values()
-        return Baseline(str(only), "arm", dict.fromkeys(record.arms, only))
-    of = {arm: candidates[arm.hardware] for arm in record.arms if arm.hardware in candidates}
+        of = {arm: _reference(arm, only, record) for arm in record.arms}
+        return Baseline(str(only), "arm", of)
+    of = {
+        arm: _reference(arm, candidates[arm.hardware], record)
+        for arm in record.arms
+        if arm.hardware in candidates
+    }
     return Baseline(text, "same hardware", of)
+
+
+def _reference(arm: Arm, base: Arm, record: SweepRecord) -> Arm:
+    """Return the arm to compare with: for another variant, the same arm in the baseline's."""
+    twin = replace(arm, variant=base.variant)
+    return twin if arm.variant != base.variant and twin in record.arms else base
 
 
 def _unknown(record: SweepRecord, asked: str) -> str:
     reasons = {
         excluded.arm.hardware: excluded.reason
         for excluded in record.impossible
-        if asked in (str(excluded.arm), excluded.arm.implementation)
+        if asked in (str(excluded.arm), excluded.arm.short_name, excluded.arm.implementation)
     }
     problem = f"baseline {asked!r} is not an arm of sweep {record.name!r}"
     if len(set(reasons.values())) == 1:
@@ -76,7 +85,8 @@ def _unknown(record: SweepRecord, asked: str) -> str:
     elif reasons:
         texts = (f"on {hardware}, {reason}" for hardware, reason in reasons.items())
         problem = f"baseline {asked!r} cannot run: {'; '.join(texts)}"
-    choices = {a.implementation: None for a in record.arms} | {str(a): None for a in record.arms}
+    choices = dict.fromkeys(a.variant.name for a in record.arms if a.variant)
+    choices |= {a.implementation: None for a in record.arms} | {str(a): None for a in record.arms}
     if not choices:
         return f"{problem}; none of its arms can run, so there is nothing to choose from"
     return f"{problem}; choose one of: {'; '.join(choices)}"

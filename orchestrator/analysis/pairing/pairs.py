@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from orchestrator.analysis.measures import TIMES, value_of
+from orchestrator.analysis.measures import PER_STEP, TIMES, value_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round, RoundSelection
 from orchestrator.analysis.statistics.estimates import Estimate, exponential, t_interval
 from orchestrator.core.arms import Arm
@@ -137,14 +137,14 @@ def pair_arms(matched: CompleteRounds, arm: Arm, base: Arm, metric: str | None) 
     """Pair the blocks' values of a time metric, and the accuracies, of two arms.
 
     Between arms with different amounts of work, or different measuring modes, only times per step
-    are compared. Accuracies are compared only between whole trainings of equal work, over all
-    rounds, since a disturbance does not change them.
+    or sample are compared. Accuracies are compared only between whole trainings of equal work, over
+    all rounds, since a disturbance does not change them.
     """
     sides = matched.trials.get(arm, {}), matched.trials.get(base, {})
     modes = {arm.measure, base.measure}
     is_equal_work = arm.work == base.work
     times, accuracies = PairedTimes(), tuple[Pair, ...]()
-    if metric == "step_ms" or (metric and is_equal_work and len(modes) == 1):
+    if metric in PER_STEP or (metric and is_equal_work and len(modes) == 1):
         values = positive_values(sides[0], metric), positive_values(sides[1], metric)
         times = pair_times(matched, (arm, base), values)
     if is_equal_work and modes == {"full"}:
@@ -161,8 +161,10 @@ def time_metric(matched: CompleteRounds) -> str | None:
     """Return the metric of speed-ups: the first of `TIMES` that at least two arms measured.
 
     The arms of a block share the batch size, so that ratios of `step_ms` are ratios per sample.
+    Where variants set it, times per sample are compared if they were measured.
     """
-    for metric in TIMES:
+    has_sizes = any("batch_size" in arm.settings for arm in matched.trials)
+    for metric in ("sample_us", *TIMES) if has_sizes else TIMES:
         measured = [arm for arm, own in matched.trials.items() if positive_values(own, metric)]
         if len(measured) >= 2:
             return metric

@@ -94,7 +94,7 @@ def matrix(summary: ReportSummary) -> Chart | None:
 
     data = [
         {
-            "implementation": short(cell.arm.implementation, 34),
+            "implementation": short(cell.arm.short_name, 34),
             "hardware": short(str(cell.arm.hardware), 30),
             "figure": figure(cell) or "",
             "verdict": _verdict(cell),

@@ -229,7 +229,7 @@ def _expect_two_of_a_kind(before: Side, after: Side) -> None:
 def _named_pairs(before: Sequence[Arm], after: Sequence[Arm]) -> _Pairs:
     """Pair equal arms; others by their name, if one arm of either side has it on other hardware."""
     gone, new = (
-        grouped(((arm.implementation, arm.device, str(arm.usage)), arm) for arm in own)
+        grouped(((arm.short_name, arm.variant, arm.device, str(arm.usage)), arm) for arm in own)
         for own in ([a for a in before if a not in after], [a for a in after if a not in before])
     )
     moved = {

@@ -39,7 +39,7 @@ def to_csv(trials: Sequence[FinishedTrial], matched: Collection[str]) -> str:
         values = [
             *(column.get(trial) for column in COLUMNS),
             trial.run_id in matched,
-            *(trial.config.get(name) for name in params),
+            *(trial.params.get(name) for name in params),
             *(trial.metrics.get(name) for name in metrics),
         ]
         writer.writerow([safe(value) for value in values])

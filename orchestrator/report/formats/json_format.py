@@ -30,7 +30,7 @@ from orchestrator.core.trial import (
 )
 
 FORMAT = "rnnsweep-report"
-VERSION = 5
+VERSION = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ def trial_table(records: Sequence[SweepRecord], blank: Iterable[str] = ()) -> pa
     scalars = (bool, int, float, str)
     fixed = {name for r in records for name, value in r.settings.items() if type(value) in scalars}
     for name in sorted({*fixed, *config_names(trials)}):
-        cells = [trial.config.get(name, record.settings.get(name)) for record, trial in rows]
+        cells = [trial.params.get(name, record.settings.get(name)) for record, trial in rows]
         add(free_name(name, "config", arrays), cells, _kind(cells))
     for name in metric_names(trials):
         cells = [trial.metrics.get(name) for trial in trials]
@@ -147,7 +147,7 @@ def _as(kind: Kind, cell: Any) -> Any:
 
 def usual_columns(record: SweepRecord, names: Sequence[str]) -> list[str]:
     """Return the columns to show by default: config, outcome, objectives and main metrics."""
-    tried = {name for trial in record.trials for name in trial.config}
+    tried = set(config_names(record.trials))
     wanted = ["block", "repeat"] if record.repeats > 1 else ["block"]
     wanted += ["implementation", "hardware", *(name for name in names if name in tried)]
     wanted += ["outcome", *record.objectives, "step_ms", "val_accuracy"]

@@ -89,7 +89,6 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
     notes = paragraphs(
         "sections/arms.j2",
         unmatched=[name(arm.arm) for arm in rows if arm.measures and not arm.matched],
-        mathematics=[f"{name(a.arm)} ({a.mathematics})" for a in rows if a.mathematics],
         other_work=[name(arm.arm) for arm in rows if arm.arm.work],
         measure_notes=_measure_notes(summary, measures),
     )
@@ -98,7 +97,7 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
 
 def matrix(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Make a table for each measure, implementations by hardware; None for one hardware class."""
-    arms = {(row.arm.implementation, row.arm.hardware): row for row in summary.arms}
+    arms = {(row.arm.short_name, row.arm.hardware): row for row in summary.arms}
     classes = dict.fromkeys(row.arm.hardware for row in summary.arms)
     if len(classes) < 2 or not any(row.measures for row in summary.arms):
         return None
@@ -106,7 +105,7 @@ def matrix(summary: ReportSummary, name: ArmNames) -> Section | None:
     def by_hardware(title: str, write: Callable[[ArmSummary], str]) -> Table:
         rows = [
             (own, *(write(arm) if (arm := arms.get((own, used))) else "" for used in classes))
-            for own in dict.fromkeys(row.arm.implementation for row in summary.arms)
+            for own in dict.fromkeys(row.arm.short_name for row in summary.arms)
         ]
         return _numbers((title, *map(str, classes)), rows)
 
@@ -160,7 +159,7 @@ def sizes(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not shown or summary.time_metric is None:
         return None
     rest = summary.sizes[len(shown) :]
-    unit = "ms" if summary.time_metric == "step_ms" else "s"
+    unit = {"step_ms": "ms", "sample_us": "µs"}.get(summary.time_metric, "s")
     tables = tuple(_by_param(by_size, unit, name) for by_size in shown)
     return Section("By size", tables=tables, paragraphs=paragraphs("sections/sizes.j2", rest=rest))
 

@@ -81,7 +81,6 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
         kinds=kinds if len(kinds) > 1 else [],
         scoped=[metric for metric in best.objectives if metric in SCOPED],
         apart=[name(arm) for arm in best.apart],
-        has_other_work=any(arm.work for arm in (*best.apart, *(p.arm for p in best.points))),
         more=len(best.points) - FRONT_ROWS,
     )
     title = "Best config" if len(best.objectives) == 1 else "Pareto-best configs"
@@ -154,7 +153,7 @@ def published(summary: ReportSummary, _: ArmNames) -> Section | None:
         for own in match.measured:
             arm, differs = own.arm, "; ".join(own.differs) or "the same"
             values = map(own.values.get, metrics)
-            rows.append(("here", arm.implementation, str(arm.hardware), *values, differs))
+            rows.append(("here", arm.short_name, str(arm.hardware), *values, differs))
         if not match.measured:
             rows.append(("here", "not measured", ABSENT, *(None for _ in metrics), ABSENT))
     titles = ("", "implementation", "hardware", *metrics, "config")

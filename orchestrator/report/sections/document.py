@@ -16,18 +16,18 @@ from orchestrator.report.sections.arms import (
 )
 from orchestrator.report.sections.best_configs import best_of_arm, front, fronts, published
 from orchestrator.report.sections.crossovers import compiling, crossovers
-from orchestrator.report.sections.speedups import contrasts, speed
+from orchestrator.report.sections.speedups import speed
 from orchestrator.report.sections.targets import attainment
 from orchestrator.report.sections.validity import left_out, validity
 from orchestrator.report.sections.verdict import verdicts
-from orchestrator.report.wording import ArmNames, arm_names, ranges_text
+from orchestrator.report.wording import ArmNames, arm_names, config_text, ranges_text
 
 
 def document(summary: ReportSummary) -> Document:
     """Make the report: verdicts first, then the figures behind them."""
     name = arm_names(summary)
     makers = (
-        *(verdicts, sweep, speed, contrasts, matrix, sizes, crossovers, compiling, attainment),
+        *(verdicts, sweep, speed, matrix, sizes, crossovers, compiling, attainment),
         *(arms, best_of_arm, front, fronts, learning, phases, spending, telemetry, published),
         *(left_out, validity),
     )
@@ -38,11 +38,14 @@ def document(summary: ReportSummary) -> Document:
 
 def sweep(summary: ReportSummary, name: ArmNames) -> Section:
     """Describe the sweep and its progress."""
+    variants = dict.fromkeys(arm.arm.variant for arm in summary.arms if arm.arm.variant)
     rows = bullets(
         "sections/sweep.j2",
         summary=summary,
         disturbed=sum(proof.disturbed for proof in summary.arms),
         hardware=name.hardware,
         configs=ranges_text(summary.configs),
+        variants=[f"{own}: {config_text(own.settings) or 'the settings'}" for own in variants],
+        replaced={name for variant in variants for name in variant.settings},
     )
     return Section("Sweep", tables=(Table(("sweep", summary.sweep.label), rows),))

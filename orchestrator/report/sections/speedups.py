@@ -1,11 +1,11 @@
-"""The sections that compare arms with their baselines: fair pairs, then different mathematics."""
+"""The section that compares arms with their baselines."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from math import isclose
 
-from orchestrator.analysis.comparisons.speed import Comparison, Contrast
+from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import (
     difference_interval,
@@ -18,7 +18,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.prose import paragraphs
-from orchestrator.report.wording import ArmNames, accuracy_of, accuracy_text, grouped
+from orchestrator.report.wording import ArmNames, accuracy_text, grouped
 
 _DAY_S = 86_400.0
 
@@ -48,6 +48,10 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
         del speeds[2]
     if not _differ([accuracy.confidence for accuracy in accuracies], CONFIDENCE):
         del learned[2]
+    if summary.models:  # not all of these have one baseline
+        over: Column[Comparison] = Column("over", lambda c: _reference(c, name))
+        speeds.insert(1, over)
+        learned.insert(1, over)
     tables = [make_table(speeds, comparisons)]
     tables += [make_table(learned, comparisons)] if accuracies else []
     notes = paragraphs(
@@ -63,29 +67,9 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section(title, tables=tuple(tables), paragraphs=notes)
 
 
-def contrasts(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """List every arm that computes something else than its baseline: a ratio, no verdict."""
-    unlike = summary.different_mathematics
-    if not unlike:
-        return None
-    columns: list[Column[Contrast]] = [
-        Column("arm", lambda c: name(c.arm)),
-        Column("ratio of times (95 %)", lambda c: c.time_ratio, show=ratio, numeric=True),
-        Column("blocks", lambda c: len(c.pairs)),
-    ]
-    has_accuracies = any(map(accuracy_of, unlike))
-    if has_accuracies:
-        columns.append(Column("Δ val_accuracy (95 %)", accuracy_text, numeric=True))
-    notes = paragraphs(
-        "sections/contrasts.j2",
-        summary=summary,
-        baseline=_baseline(summary, name),
-        has_accuracies=has_accuracies,
-        block_notes=() if summary.comparisons else block_notes(summary, name),
-    )
-    differs = ", ".join(dict.fromkeys(c.mathematics for c in unlike))
-    table = make_table(columns, unlike)
-    return Section(f"Different mathematics: {differs}", tables=(table,), paragraphs=notes)
+def _reference(comparison: Comparison, name: ArmNames) -> str | None:
+    base = comparison.baseline
+    return base and (base.variant_name if comparison.is_of_variants else name(base))
 
 
 def _corrected_accuracy(comparison: Comparison) -> Estimate | None:

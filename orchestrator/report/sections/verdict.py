@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from orchestrator.analysis.comparisons.ranking import Ranking
+from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.formatting import ABSENT, joined, ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
@@ -34,28 +35,24 @@ _Pair: TypeAlias = tuple[str, frozenset[Arm]]
 _FIRST = {
     "energy_per_sample_j": ("uses the least energy per sample", "uses {}"),
     "train_cost_usd": ("is the cheapest to train on", "costs {}"),
+    "peak_rss_mib": ("needs the least memory", "needs {}"),
+    "peak_gpu_mib": ("needs the least GPU memory", "needs {}"),
 }
 _FASTEST = "is the fastest", "takes {} its time"
 
 
 def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
-    """Write rankings, one sentence a comparison, crossovers, and the best config."""
+    """Write one sentence a comparison, of variants first, rankings, crossovers, the best config."""
     comparisons = summary.comparisons
-    bullets = list(ranked(summary, name))
-    if summary.baseline and len(comparisons) > NAMED:
-        baseline = summary.baseline.name
-        many = sentence("sections/counted.j2", comparisons=comparisons, baseline=baseline)
-        bullets.append(("counted", many))
-    else:
-        bullets += [(c.verdict, verdict_sentence(c, name)) for c in comparisons]
-    bullets += [
-        (
-            "different mathematics",
-            f"{name(c.arm)} and {name(c.baseline)}{name.where} are not compared (different "
-            f"mathematics: {c.mathematics})",
-        )
-        for c in summary.different_mathematics
-    ]
+    of_variants = [c for c in comparisons if c.is_of_variants]
+    others = [c for c in comparisons if not c.is_of_variants]
+    bullets: list[Bullet] = []
+    if summary.models:
+        text = f"different models ({joined(summary.models)}): accuracy decides as well as speed"
+        bullets.append(("different models", text))
+    bullets += _compared(of_variants, "their variant of the baseline", name)
+    bullets += ranked(summary, name)
+    bullets += _compared(others, summary.baseline.name if summary.baseline else "", name)
     if not summary.trials:
         bullets = [("no trials", "no trial has ended yet")]
     elif not bullets:
@@ -75,13 +72,22 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
     best = _best(summary, name)
     bullets += [*pays_off[:NAMED], *([("best", best)] if best else [])]
     figures = [(c.speedup, accuracy_of(c)) for c in comparisons]
-    figures += [(c.time_ratio, c.accuracy_difference) for c in summary.different_mathematics]
     notes = paragraphs(
         "sections/verdict.j2",
         summary=summary,
         configs=ranges_text(summary.configs) if any(map(any, figures)) else "",
     )
     return Section("Verdict", tuple(bullets), paragraphs=notes)
+
+
+def _compared(comparisons: Sequence[Comparison], baseline: str, name: ArmNames) -> Iterator[Bullet]:
+    """Write a sentence for each comparison, or one that counts them if there are many."""
+    if len(comparisons) > NAMED:
+        many = sentence("sections/counted.j2", comparisons=comparisons, baseline=baseline)
+        yield "counted", many
+        return
+    for comparison in comparisons:
+        yield comparison.verdict, verdict_sentence(comparison, name)
 
 
 def ranked(summary: ReportSummary, name: ArmNames) -> Iterator[Bullet]:
@@ -147,7 +153,7 @@ def _pairs(ranking: Ranking) -> list[_Pair]:
 def _choice(ranking: Ranking, name: ArmNames, arm: Arm) -> str:
     """Return the part of an arm's name that differs within the group."""
     if ranking.among == "implementations":
-        return arm.implementation
+        return arm.short_name
     return str(arm.hardware) if ranking.among == "hardware" else name(arm)
 
 

@@ -136,9 +136,9 @@ def _version(text: str, default: int) -> object:
     return value.get("version") if isinstance(value, dict) else default
 
 
-MANIFEST = Form(Manifest, "a sweep's manifest", 4)
+MANIFEST = Form(Manifest, "a sweep's manifest", 5)
 LEASE = Form(Lease, "a lease", 2)
-TRIAL = Form(FinishedTrial, "the record of a trial", 6)
+TRIAL = Form(FinishedTrial, "the record of a trial", 7)
 
 
 def record_text(finished: FinishedTrial) -> str:

@@ -101,7 +101,7 @@ def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
 
 def run_name(identity: SweepIdentity, trial: Trial) -> str:
     """Return a name for people: `lstm 96×2 batch_size 32 · tensorflow/portable · AMD EPYC 7763`."""
-    settings = all_settings(identity, trial.config)
+    settings = all_settings(identity, trial.params)
     config = dict(trial.config)
     words = [str(settings["cell"])] if "cell" in settings else []
     config.pop("cell", None)
@@ -110,7 +110,7 @@ def run_name(identity: SweepIdentity, trial: Trial) -> str:
         config.pop("layers", None)
     words += [f"{key} {_short(value)}" for key, value in config.items()]
     head = _cut(" ".join(words) or f"block {trial.block}", 80)
-    parts = [head, trial.arm.implementation, str(trial.arm.hardware)]
+    parts = [head, trial.arm.short_name, str(trial.arm.hardware)]
     if trial.repeat:
         parts.append(f"repeat {trial.repeat}")
     return _cut(" · ".join(parts), _NAME_LIMIT)
@@ -132,7 +132,7 @@ def _cells(columns: Iterable[TrialColumn], finished: FinishedTrial) -> dict[str,
 def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
     trial, dataset = finished.trial, finished.outcome.dataset
     params = {"workload": identity.workload, **_cells(PARAMS, finished)}
-    for key, value in all_settings(identity, {**trial.config, **trial.arm.usage.settings}).items():
+    for key, value in all_settings(identity, {**trial.config, **trial.arm.settings}).items():
         # A workload may call a setting "seed": the trial's own keeps the plain name.
         name = f"settings.{key}" if key in params else key
         params[entity_name(name)] = _cut(_text(value), _PARAM_LIMIT)

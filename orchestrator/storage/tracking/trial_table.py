@@ -18,7 +18,7 @@ from orchestrator.storage.tracking.errors import Damaged, TrackingError, WrongVe
 from orchestrator.storage.tracking.records import TRIAL, record_text
 
 TABLE_FILE = "trials.parquet"
-_VERSION = 4
+_VERSION = 5
 _ROWS_AT_ONCE = 500
 """The rows of a group, which are in memory twice while a table is read: as text and as trials."""
 
@@ -68,7 +68,7 @@ def _trials(file: Any, place: str) -> Iterator[FinishedTrial]:
 
 def _row(trial: FinishedTrial) -> dict[str, Any]:
     params = {column.name: column.get(trial) for column in PARAMS}
-    for name, value in trial.config.items():
+    for name, value in trial.params.items():
         params[f"settings.{name}" if params.get(name) is not None else name] = value
     return {
         "run_id": trial.run_id,

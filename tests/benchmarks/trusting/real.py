@@ -72,7 +72,7 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A sweep of arms on one machine's CPU. `more` holds further keys of its spec."""
+    """A sweep of arms on one machine's CPU; equal `variants` by name. `more` are further keys."""
 
     name: str
     implementations: Sequence[str]
@@ -81,6 +81,7 @@ class Question:
     seed: int = 0
     hardware: str | dict[str, Any] = field(default_factory=lambda: _ONE_THREAD)
     more: Mapping[str, Any] = field(default_factory=dict)
+    variants: Sequence[str] = ()
 
     def spec(self) -> str:
         """Return the text of the spec file."""
@@ -91,12 +92,18 @@ class Question:
         }
         if self.blocks is not None:
             search["configs"] = self.blocks
+        arms: dict[str, Any] = {
+            "implementations": list(self.implementations),
+            "hardware": [self.hardware],
+        }
+        if self.variants:
+            arms["variants"] = [{"name": name} for name in self.variants]
         spec = {
             "name": self.name,
             "workload": "tests.benchmarks.trusting.workload:run",
             "settings": self.settings,
             "search": search,
-            "arms": {"implementations": list(self.implementations), "hardware": [self.hardware]},
+            "arms": arms,
             "seed": self.seed,
             **self.more,
         }
@@ -171,23 +178,30 @@ def ratio_text(answer: Mapping[str, Any]) -> str:
     return f"{speedup['value']:.3f} ({speedup['low']:.3f}–{speedup['high']:.3f})"
 
 
-def equal_arms(sweeps: int) -> Iterator[Question]:
+def equal_arms(sweeps: int, variants: Sequence[str] = ()) -> Iterator[Question]:
     """Yield sweeps with different seeds, and so different configs, weights and orders."""
+    kind, arms = ("variants", (FUSED,)) if variants else ("equal", (FUSED, AGAIN))
     for number in range(sweeps):
-        name, more = f"trust-equal-{number:02}", {"measure": _QUICK_SLICES}
-        yield Question(name, (FUSED, AGAIN), seed=number, hardware="cpu", more=more)
+        name, more = f"trust-{kind}-{number:02}", {"measure": _QUICK_SLICES}
+        yield Question(name, arms, seed=number, hardware="cpu", more=more, variants=variants)
 
 
-def equal(home: Path, notebook: Notebook, sweeps: int = 30) -> list[Finding]:
-    """Run the sweeps and count covering intervals and wrong verdicts."""
-    answers = [ask(question, home, notebook) for question in equal_arms(sweeps)]
+def equal(
+    home: Path, notebook: Notebook, sweeps: int = 30, variants: Sequence[str] = ()
+) -> list[Finding]:
+    """Run sweeps of two equal arms, or of two equal variants with these names.
+
+    Count the covering intervals and the wrong verdicts.
+    """
+    answers = [ask(question, home, notebook) for question in equal_arms(sweeps, variants)]
     hits, wrong = covering(answers, 1.0), sum(a["verdict"] in ("faster", "slower") for a in answers)
     least, most = fewest_by_chance(sweeps, 1 - _WRONG), most_by_chance(sweeps, _WRONG)
     ratios = sorted(answer["speedup"]["value"] for answer in answers)
     return [
         Finding(
-            f"at least {least} of {sweeps} real sweeps of two equal arms have an interval that"
-            f" covers 1, at most {most} a verdict of a difference",
+            f"at least {least} of {sweeps} real sweeps of two equal"
+            f" {'variants' if variants else 'arms'} have an interval that covers 1, at most {most}"
+            " a verdict of a difference",
             f"{hits} cover it; {wrong} verdicts of a difference",
             hits >= least and wrong <= most,
             [f"speed-ups {ratios[0]:.3f} to {ratios[-1]:.3f}"],

@@ -19,6 +19,7 @@ from orchestrator.core.trial import ImpossibleArm
 from orchestrator.report.render import summarise
 from tests.orchestrator.sample_hardware import in_slices, on_gpu
 from tests.orchestrator.sample_records import (
+    CELLS,
     CPU,
     GPU,
     PORTABLE,
@@ -259,6 +260,29 @@ def test_a_baseline_is_an_arm_or_an_implementation_in_each_hardware_class(
     assert baseline.scope == scope
     assert [baseline.of.get(arm) for arm in ON_CLASSES] == baselines
     assert pick_baseline(sweep([], arms=()), None) is None
+
+
+LSTM_TF, GRU_TF, LSTM_TORCH, GRU_TORCH = CELLS
+
+
+@pytest.mark.parametrize(
+    ("asked", "baselines"),
+    [
+        (None, [LSTM_TF, LSTM_TF, LSTM_TF, LSTM_TORCH]),
+        ("lstm", [LSTM_TF, LSTM_TF, LSTM_TF, LSTM_TORCH]),
+        ("torch/fused", [LSTM_TORCH, LSTM_TF, LSTM_TORCH, LSTM_TORCH]),
+        ("gru: torch/fused", [GRU_TF, GRU_TORCH, GRU_TORCH, GRU_TORCH]),
+    ],
+)
+def test_another_variant_is_compared_on_its_own_implementation(
+    asked: str | None, baselines: list[Arm]
+) -> None:
+    baseline = pick_baseline(sweep([], arms=CELLS), asked)
+    assert baseline is not None
+    assert [baseline.of[arm] for arm in CELLS] == baselines
+    fewer = pick_baseline(sweep([], arms=(LSTM_TF, GRU_TORCH)), asked)
+    assert fewer is not None
+    assert set(fewer.of.values()) == {LSTM_TF if asked in (None, "lstm") else GRU_TORCH}
 
 
 @pytest.mark.parametrize(

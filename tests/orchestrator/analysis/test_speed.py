@@ -1,4 +1,4 @@
-"""Test comparisons with the baseline: ratios of times, accuracies, verdicts, and unlike arms."""
+"""Test comparisons with the baseline: ratios of times, accuracies, verdicts, variants."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import pytest
 
 from orchestrator.analysis.comparisons.accuracy import AccuracyComparison
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.core.arms import Arm, Usage
+from orchestrator.core.arms import Arm, Usage, Variant
 from orchestrator.core.criteria import AutoBlocks, Margins, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.render import summarise
+from orchestrator.report.sections.verdict import verdicts
 from orchestrator.report.wording import arm_names, verdict_sentence
 from tests.orchestrator.analysis.known_sweeps import NAN, RISING, Ending, learning
 from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
 from tests.orchestrator.sample_records import (
+    CELLS,
     CPU,
     PORTABLE,
-    RELU,
     XLA,
     changed,
     paired,
@@ -221,29 +222,36 @@ def test_divergence_never_favours_the_arm_that_diverged(
 # arms that compute something else, do less work, or take turns
 
 
-@pytest.mark.parametrize("baseline", [PORTABLE, RELU])
-def test_an_arm_with_different_mathematics_has_a_ratio_and_no_verdict(baseline: Arm) -> None:
-    """RELU is the best arm, but is in no choice with the others."""
-    times = {PORTABLE: 10.0, XLA: 8.0, RELU: 5.0}
-    trials = [changed(t, metrics={**t.metrics, "val_accuracy": 0.95}) for t in timed({RELU: 5.0})]
-    trials += timed({PORTABLE: 10.0, XLA: 8.0})
-    summary = summarise(sweep(trials, tuple(times)), str(baseline))
-    fair, unlike = ([XLA], [RELU]) if baseline == PORTABLE else ([], [PORTABLE, XLA])
-    assert [comparison.arm for comparison in summary.comparisons] == fair
-    assert [contrast.arm for contrast in summary.different_mathematics] == unlike
-    contrast = summary.different_mathematics[0]
-    assert (contrast.baseline, contrast.mathematics) == (baseline, "activation relu")
-    assert contrast.time_ratio is not None
-    assert contrast.time_ratio.value == pytest.approx(times[baseline] / times[contrast.arm])
-    assert contrast.accuracy_difference is not None
-    assert {point.arm for point in summary.front.points} == {XLA if fair else RELU}
-    assert (summary.front.tried, summary.front.apart) == (16 if fair else 8, tuple(unlike))
+def test_variants_have_a_verdict_on_speed_and_one_on_accuracy() -> None:
+    times = dict(zip(CELLS, (10.0, 8.0, 5.0, 4.0), strict=True))
+    trials = [
+        changed(t, metrics={**t.metrics, "val_accuracy": 0.95 if t.arm in CELLS[1::2] else 0.9})
+        for t in timed(times)
+    ]
+    summary = summarise(sweep(trials, CELLS))
+    assert [
+        (c.arm, c.baseline, c.verdict, c.accuracy and c.accuracy.verdict)
+        for c in summary.comparisons
+    ] == [
+        (CELLS[1], CELLS[0], "faster", "better"),
+        (CELLS[2], CELLS[0], "faster", "equal"),
+        (CELLS[3], CELLS[2], "faster", "better"),
+    ]
+    assert summary.models == ("lstm", "gru")
+    (ranking,) = (r for r in summary.rankings if r.metric == "step_ms")
+    assert (ranking.leader, ranking.sole, len(ranking.behind)) == (CELLS[3], True, 3)
+    assert {point.arm for point in summary.front.points} == {CELLS[3]}
+    kinds = [kind for kind, _ in verdicts(summary, arm_names(summary)).bullets]
+    assert kinds[:4] == ["different models", "faster", "faster", "best"]
 
 
-def test_the_implementation_names_of_a_user_imply_no_mathematics() -> None:
-    own = (Arm("numpy/loop", CPU), Arm("numpy/loop+relu", CPU))
-    summary = summarise(sweep(timed(dict.fromkeys(own, 10.0)), own))
-    assert (len(summary.comparisons), summary.different_mathematics) == (1, ())
+def test_variants_with_batch_sizes_are_compared_by_the_time_per_sample() -> None:
+    """Twice the batch takes 1.5 times as long a step."""
+    one, two = (Arm("torch/fused", CPU, Variant(f"{n}", {"batch_size": n})) for n in (32, 64))
+    trials = [*timed({one: 2.0}, 6, sample_us=62.5), *timed({two: 3.0}, 6, sample_us=46.875)]
+    comparison = only(sweep(trials, (one, two)))
+    assert comparison.metric == "sample_us"
+    assert speedup(comparison) == pytest.approx(4 / 3)
 
 
 def test_of_unlike_work_only_the_steps_are_compared() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from pydantic import TypeAdapter
 
-from orchestrator.core.arms import Arm, Usage
+from orchestrator.core.arms import Arm, Usage, Variant
 from orchestrator.core.trial import Block, make_trial
 from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
 from tests.orchestrator.sample_sweeps import IDENTITY
@@ -31,6 +31,7 @@ def test_the_display_text_has_the_class_and_its_use(usage: Usage, text: str) -> 
     hardware = on_gpu("NVIDIA H200", "AMD EPYC", 16, usage)
     assert str(hardware) == f"NVIDIA H200 (AMD EPYC, 16 CPUs){text}"
     assert str(Arm("jax/scan", hardware)) == f"jax/scan on {hardware}"
+    assert str(Arm("jax/scan", hardware, Variant("gru"))) == f"gru: jax/scan on {hardware}"
 
 
 EVERY = [
@@ -48,6 +49,17 @@ EVERY = [
         on_cpu(usage=Usage(settings={"epochs": 1})),
         on_cpu(usage=Usage(settings={"epochs": 2})),
     )
+]
+SETTINGS: list[dict[str, str | float | bool]] = [
+    {},
+    {"cell": "gru"},
+    {"cell": "gru", "use_bias": True},
+    {"dropout": 0.5},
+]
+EVERY += [
+    Arm("jax/scan", on_cpu(), Variant(name, settings))
+    for name in ("gru", "again")
+    for settings in SETTINGS
 ]
 
 

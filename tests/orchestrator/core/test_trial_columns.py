@@ -20,7 +20,7 @@ from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.query.sql import trial_table
 from orchestrator.storage.tracking.run_content import run_content
 from tests.orchestrator.sample_hardware import on_cpu
-from tests.orchestrator.sample_records import PORTABLE, sweep, trial
+from tests.orchestrator.sample_records import CELLS, PORTABLE, sweep, trial
 from tests.orchestrator.sample_sweeps import IDENTITY, failed, finished
 
 
@@ -38,6 +38,8 @@ def test_each_column_is_in_the_run_the_csv_and_the_sheet() -> None:
     sheet = trial_table([sweep([trial(PORTABLE, 0)], (PORTABLE,))]).column_names
     names = [column.name for column in COLUMNS]
     assert [name for name in sheet if name in names] == names
+    (row,) = trial_table([sweep([trial(CELLS[1], 0)], CELLS)]).to_pylist()
+    assert (row["variant"], row["cell"]) == ("gru", "gru")
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)

@@ -19,7 +19,6 @@ from tests.orchestrator.sample_hardware import on_gpu
 from tests.orchestrator.sample_records import (
     GPU,
     PORTABLE,
-    RELU,
     XLA,
     changed,
     paired,
@@ -100,12 +99,6 @@ def test_blocks_are_grouped_by_the_values_of_a_text() -> None:
     assert [(group.label, group.blocks) for group in by_cell.groups] == [
         ("gru", (0, 2, 4)), ("lstm", (1, 3, 5)),
     ]  # fmt: skip
-
-
-def test_arms_of_other_mathematics_are_on_no_front() -> None:
-    trials = [trial(arm, block, train_s=9.0) for block in range(3) for arm in (PORTABLE, RELU)]
-    fronts = summarise(sweep(trials, (PORTABLE, RELU))).fronts
-    assert {point.arm for front in fronts for point in front.front.points} == {PORTABLE}
 
 
 def test_each_kind_of_energy_has_its_own_best() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.core.arms import Arm, Usage
+from orchestrator.core.arms import Arm, Usage, Variant
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
 from orchestrator.storage.journal import Record
@@ -61,6 +61,8 @@ def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(held: Held) -
     short = replace(trial.arm.hardware, usage=Usage(settings={"epochs": 1}))
     less = held.session.request(replace(trial, arm=Arm("python/a", short)))
     assert less.settings == {**request.settings, "epochs": 1}
+    deep = replace(trial.arm, variant=Variant("deep", {"units": 9}))
+    assert held.session.request(replace(trial, arm=deep)).settings["units"] == 9
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def to_html(summary: ReportSummary) -> str:
     choices = {
         "hardware": hardware,
         "implementation": list(dict.fromkeys(arm.implementation for arm in arms)),
+        "variant": list(dict.fromkeys(filter(None, (arm.variant_name for arm in arms)))),
     }
     filters = {key: texts for key, texts in choices.items() if len(texts) > 1}
     outcomes = dict.fromkeys(trial.status.replace("_", " ") for trial in summary.trials)
@@ -175,6 +176,7 @@ def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
                 "plotted": short(name(entry.arm)),
                 "implementation": visible(entry.arm.implementation),
                 "hardware": visible(str(entry.arm.hardware)),
+                "variant": visible(entry.arm.variant_name or ""),
             }
             for entry in summary.arms
         ],
@@ -185,7 +187,7 @@ def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
         "outcome": numbered(trial.status.replace("_", " ") for trial in trials),
         "run": [visible(trial.run_id) for trial in trials],
         "kernel": numbered(map(_kernel, trials)),
-        "params": _columns(config_names(trials), [trial.config for trial in trials]),
+        "params": _columns(config_names(trials), [trial.params for trial in trials]),
         "metrics": _columns(metrics, [trial.metrics for trial in trials]),
         "notes": {c.name: numbered(cells[c.name]) for c in QUALIFIERS if any(cells[c.name])},
         "texts": list(texts),

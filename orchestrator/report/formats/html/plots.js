@@ -6,7 +6,8 @@
   const plots = JSON.parse(byId("figures").textContent);
   const arms = new Map(JSON.parse(byId("trial-data").textContent).arms.map((arm) => [arm.plotted, arm]));
   const theme = byId("theme");
-  const chosen = { hardware: byId("plot-hardware"), implementation: byId("plot-implementation") };
+  const kinds = ["hardware", "implementation", "variant"];
+  const chosen = Object.fromEntries(kinds.map((kind) => [kind, byId(`plot-${kind}`)]));
 
   function draw(key) {
     const div = document.querySelector(`div.plot[data-plot="${key}"]`);

@@ -28,6 +28,7 @@
     "trial-arm": (i) => arm(i).name,
     "trial-hardware": (i) => arm(i).hardware,
     "trial-implementation": (i) => arm(i).implementation,
+    "trial-variant": (i) => arm(i).variant,
     "trial-outcome": (i) => text("outcome", i),
   };
   let order = { column: null, down: false };

@@ -222,7 +222,7 @@ def change_tag(home: Path, tag: str, old: str, new: str) -> None:
 
 
 def change_record(home: Path) -> None:
-    change_tag(home, "record", '"version":6', '"version":99')
+    change_tag(home, "record", '"version":7', '"version":99')
     table(home).unlink()
 
 
@@ -233,17 +233,17 @@ def change_lease(home: Path) -> None:
 
 def change_manifest(home: Path, version: str = '"version":99') -> None:
     (path,) = home.glob("mlartifacts/**/sweep.json")
-    path.write_text(path.read_text().replace('"version":4', version))
+    path.write_text(path.read_text().replace('"version":5', version))
 
 
 def change_table(home: Path) -> None:
     content = pq.read_table(table(home))
-    metadata = content.schema.metadata[b"rnnsweep"].replace(b'"version":4', b'"version":99')
+    metadata = content.schema.metadata[b"rnnsweep"].replace(b'"version":5', b'"version":99')
     pq.write_table(content.replace_schema_metadata({"rnnsweep": metadata}), table(home))
 
 
 def change_row(home: Path) -> None:
-    change_column(table(home), lambda text: text.replace('"version":6', '"version":99'))
+    change_column(table(home), lambda text: text.replace('"version":7', '"version":99'))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlflow import MlflowClient
 
-from orchestrator.core.arms import Arm, HardwareRef, HardwareUse, Usage
+from orchestrator.core.arms import Arm, HardwareRef, HardwareUse, Usage, Variant
 from orchestrator.core.trial import (
     EpochRecord,
     FailureRecord,
@@ -50,14 +50,14 @@ def test_names_and_points_in_mlflow() -> None:
     tags = {"sweep": "quickstart", "arm": str(XLA), "trial_key": trial.key, "outcome": "complete"}
     config = '{"bidirectional":false,"layers":2,"learning_rate":0.001,"units":33}'
     assert content.tags.items() >= {**tags, "config": config}.items()
-    assert not {"failure", "mathematics"} & content.tags.keys()
-    own = Arm(
-        "tensorflow/portable+bf16+relu", on_cpu(usage=Usage(threads=4, settings={"epochs": 1}))
-    )
+    assert not {"failure", "variant"} & content.tags.keys()
+    work, gru = Usage(threads=4, settings={"epochs": 1}), Variant("small", {"cell": "gru"})
+    own = Arm("tensorflow/portable+bf16", on_cpu(usage=work), gru)
     content = run_content(IDENTITY, finished(1, own))
-    params = {"threads": "4", "epochs": "1", "cell": "lstm", "precision": "bf16"}
+    assert content.name.startswith("gru 33×2 ") and "small: tensorflow/portable" in content.name
+    params = {"threads": "4", "epochs": "1", "cell": "gru", "precision": "bf16"}
     assert content.params.items() >= params.items()
-    assert content.tags["mathematics"] == "activation relu"
+    assert content.tags["variant"] == "small"
     plain = replace(IDENTITY, workload="own.module:run", settings={})
     assert run_name(plain, replace(trial.trial, config={})).startswith("block 1 ")
     assert len(run_name(plain, replace(trial.trial, config={"name": "x" * 500}))) <= 250
