@@ -69,7 +69,9 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
 
 def _reference(comparison: Comparison, name: ArmNames) -> str | None:
     base = comparison.baseline
-    return base and (base.variant_name if comparison.is_of_variants else name(base))
+    if base is None:
+        return None
+    return base.variant_name if comparison.is_of_variants else name(base)
 
 
 def _corrected_accuracy(comparison: Comparison) -> Estimate | None:
