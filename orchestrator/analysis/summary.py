@@ -19,11 +19,11 @@ from orchestrator.analysis.arms.arm_summary import (
     validity_of,
 )
 from orchestrator.analysis.arms.best_configs import (
-    Best,
+    Choice,
     Front,
     PublishedComparison,
     TradeOff,
-    best_of_arm,
+    choose_by_accuracy,
     pareto_front,
     published,
     trade_offs,
@@ -104,7 +104,6 @@ class ReportSummary:
     impossible: tuple[ImpossibleArm, ...]
     trials: tuple[FinishedTrial, ...]
     expenses: tuple[Measure, ...]
-    best_of_arm: tuple[Best, ...]
     fronts: tuple[TradeOff, ...]
     crossovers: tuple[Crossover, ...]
     break_evens: tuple[BreakEven, ...]
@@ -119,6 +118,7 @@ class ReportSummary:
     complete_rounds: tuple[Round, ...]
     former: tuple[Arm, ...]
     models: tuple[str, ...]
+    choice: Choice | None
 
     @property
     def matched_runs(self) -> frozenset[str]:
@@ -183,7 +183,8 @@ def summarise(
         summarise_arm(record, matched, arm, own[arm], every, speedups.get(arm, (None, "")))
         for arm in own
     )
-    alike = [arm for arm in own if arm.work == work]
+    alike = [trial for arm in own if arm.work == work for trial in own[arm]]
+    fronts = trade_offs(alike)
     return ReportSummary(
         sweep=_head(record),
         baseline=over,
@@ -200,8 +201,7 @@ def summarise(
         impossible=record.impossible,
         trials=tuple(trials),
         expenses=expenses,
-        best_of_arm=best_of_arm(own, record.objectives),
-        fronts=trade_offs([trial for arm in alike for trial in own[arm]]),
+        fronts=fronts,
         crossovers=crossovers(comparisons, configs, margin),
         break_evens=break_evens(matched, over, confidence),
         learning=learning(used, {arm.arm: arm.matched for arm in arms}),
@@ -215,6 +215,7 @@ def summarise(
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,
         models=tuple(different_models(own)),
+        choice=choose_by_accuracy(fronts, alike, record.criteria.margins.accuracy),
     )
 
 

@@ -19,6 +19,7 @@ import click
 
 from orchestrator import __version__
 from orchestrator.cli import jobs, reports
+from orchestrator.cli.best import best
 from orchestrator.cli.exit_codes import (
     COMPLETE,
     EXIT_CODES_HELP,
@@ -104,7 +105,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
         show(f"{describe_forecast(expected, at_most=made.auto is not None)}\n")
 
 
-for _command in (run, ui, *jobs.COMMANDS, *reports.COMMANDS):
+for _command in (run, ui, best, *jobs.COMMANDS, *reports.COMMANDS):
     main.add_command(_command)
 
 

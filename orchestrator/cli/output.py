@@ -50,6 +50,23 @@ def unwritable(path: Path | str, error: OSError) -> str:
     return f"{path}: expected a place that can be written, received: {reason}"
 
 
+def put(content: bytes, output: Path | None) -> None:
+    """Write to a file, or to stdout.
+
+    Raises:
+        Refusal: it cannot be written.
+    """
+    if output is None:
+        show(content)
+        return
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_bytes(content)
+    except OSError as error:
+        raise Refusal(unwritable(output, error)) from error
+    click.echo(f"wrote {output}", err=True)
+
+
 def width() -> int:
     """Return the columns of the terminal, 100 where there is none; within 60 and 160."""
     return max(60, min(shutil.get_terminal_size((100, 24)).columns, 160))

@@ -16,7 +16,7 @@ import click
 from orchestrator import api
 from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES, with_exit_code
 from orchestrator.cli.options import Command, format_option
-from orchestrator.cli.output import show, unwritable, wants_colour, width
+from orchestrator.cli.output import put, show, unwritable, wants_colour, width
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
 
@@ -36,14 +36,14 @@ _COMPARE_FORMATS = {"text": ".txt", "markdown": ".md", "json": ".json"}
 _QUERY_FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json", "parquet": ".parquet"}
 """The formats of a command, each with the suffix of its files; the first is the default."""
 
-_generation_option = click.option(
+generation_option = click.option(
     "--generation",
     type=click.IntRange(min=1),
     help="Read this generation, counted from 1 (or name it, as in NAME#1).",
 )
 
 
-def _output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
+def output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
     """Return the options `--format` and `--output` of a command with these formats."""
     form = format_option(
         *formats,
@@ -58,7 +58,7 @@ def _output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
 
 @click.command()
 @click.argument("sweep")
-@_output_options(_REPORT_FORMATS)
+@output_options(_REPORT_FORMATS)
 @click.option("--baseline", metavar="ARM", help="Compare with this implementation, variant or arm.")
 @click.option(
     "--target",
@@ -68,7 +68,7 @@ def _output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
     type=click.FloatRange(0, 1, min_open=True),
     help="Also report the time, energy and cost to reach this val_accuracy; may be repeated.",
 )
-@_generation_option
+@generation_option
 @click.option(
     "--plots",
     metavar="DIR",
@@ -92,7 +92,7 @@ def report(
 
     `html` is one self-contained page, which a browser opens without a network.
     """
-    form = form or _form_of(output, _REPORT_FORMATS)
+    form = form or usual_form(output, _REPORT_FORMATS)
     _expect_no_terminal(form, output, sweep)
     if brief and form not in ("text", "markdown"):
         raise Refusal(
@@ -106,7 +106,7 @@ def report(
     summary = render.summarise(record, curves=curves, **compared)
     colour = output is None and wants_colour()
     text = render.render(summary, form, width=width(), colour=colour, brief=brief)
-    _put(text.encode(errors="replace"), output)
+    put(text.encode(errors="replace"), output)
     if plots is not None:
         from orchestrator.report.formats.images import draw
 
@@ -134,8 +134,8 @@ def report(
 )
 @click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N rows.")
 @click.option("--list", "lists", is_flag=True, help="List the columns instead of the rows.")
-@_generation_option
-@_output_options(_QUERY_FORMATS)
+@generation_option
+@output_options(_QUERY_FORMATS)
 @with_exit_code
 def query(
     sweep: str,
@@ -167,7 +167,7 @@ def query(
         raise Refusal(
             "--sql: expected no WHERE, --columns, --sort or --limit; write them into the statement"
         )
-    form = form or _form_of(output, _QUERY_FORMATS)
+    form = form or usual_form(output, _QUERY_FORMATS)
     _expect_no_terminal(form, output, sweep)
     sweeps = {sweep: api.read_sweep(sweep, generation=options["generation"])}
     sweeps |= {other: api.read_sweep(other) for other in also}
@@ -179,7 +179,7 @@ def query(
     if not (wanted or sql or options["lists"]) and form == "table":
         result = result[usual_columns(record, list(result))]
     about = {"sweep": record.name, "generation": record.generation, "also": also}
-    _put(as_bytes(result, form, {**about, **({"sql": sql} if sql else {"where": where})}), output)
+    put(as_bytes(result, form, {**about, **({"sql": sql} if sql else {"where": where})}), output)
     trials = sum(len(sweep_record.trials) for sweep_record in sweeps.values())
     if not trials:
         show("no trial of this sweep has ended yet\n", err=True)
@@ -205,7 +205,7 @@ def query(
     show_default=True,
     help="Ignore changes of the time per step, or of the memory, up to this share.",
 )
-@_output_options(_COMPARE_FORMATS)
+@output_options(_COMPARE_FORMATS)
 @with_exit_code
 def compare(
     before: str,
@@ -226,7 +226,7 @@ def compare(
     from orchestrator.report.formats.markdown import to_markdown
     from orchestrator.report.formats.text import to_text
 
-    form = form or _form_of(output, _COMPARE_FORMATS)
+    form = form or usual_form(output, _COMPARE_FORMATS)
     changes = api.compare(before, after, margin=margin)
     failed = comparing.failing(changes, fail_on)
     if form == "json":
@@ -236,7 +236,7 @@ def compare(
         colour = output is None and wants_colour()
         is_text = form == "text"
         text = to_text(document, width(), colour=colour) if is_text else to_markdown(document)
-    _put(text.encode(errors="replace"), output)
+    put(text.encode(errors="replace"), output)
     fails = _print_failures(changes, failed, fail_on)
     return WITH_FAILURES if fails else COMPLETE
 
@@ -266,7 +266,7 @@ def _print_failures(
     return bool(failed) or is_failure
 
 
-def _form_of(output: Path | None, formats: Mapping[str, str]) -> Any:
+def usual_form(output: Path | None, formats: Mapping[str, str]) -> Any:
     """Return the format of the file's suffix; the first one if it has none.
 
     Raises:
@@ -274,7 +274,7 @@ def _form_of(output: Path | None, formats: Mapping[str, str]) -> Any:
     """
     if output is None or not output.suffix:
         return next(iter(formats))
-    suffix = {".htm": ".html"}.get(output.suffix.lower(), output.suffix.lower())
+    suffix = {".htm": ".html", ".yml": ".yaml"}.get(output.suffix.lower(), output.suffix.lower())
     for form, its_suffix in formats.items():
         if suffix == its_suffix:
             return form
@@ -304,23 +304,6 @@ def _curves(record: SweepRecord) -> Mapping[str, Telemetry]:
     from orchestrator.storage.tracking.reader import read_curves
 
     return read_curves(tracking_uri(sweep_home(), os.environ), representatives(record))
-
-
-def _put(content: bytes, output: Path | None) -> None:
-    """Write to a file, or to stdout.
-
-    Raises:
-        Refusal: it cannot be written.
-    """
-    if output is None:
-        show(content)
-        return
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_bytes(content)
-    except OSError as error:
-        raise Refusal(unwritable(output, error)) from error
-    click.echo(f"wrote {output}", err=True)
 
 
 COMMANDS = (report, query, compare)

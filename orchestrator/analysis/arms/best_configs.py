@@ -1,29 +1,22 @@
-"""Configs chosen after the fact: best ones, Pareto fronts, and those nearest to published ones.
+"""Configs chosen after the fact: the best, Pareto fronts, and those nearest to published ones.
 
-Such choices are never a fair comparison.
-
-A config has a point on an arm if all of its repeats completed and have all the metrics. Energies of
-unlike scopes are not comparable: points compete only within their scope.
+Such choices are never a fair comparison. A config has a point on an arm if all of its repeats
+completed and have all the metrics. Energies of unlike scopes are not comparable: points compete
+only within their scope.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from orchestrator.analysis.measures import FRESH_ONLY, finite, scopes_of
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.criteria import PublishedRow
 from orchestrator.core.records import Direction, SweepRecord
-from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, is_number
-
-MAIN = (
-    *("val_accuracy", "val_bits_per_char", "val_loss", "accuracy", "step_ms", "sample_us"),
-    *("train_s", "peak_rss_mib", "energy_per_sample_j", "train_cost_usd"),
-)
-"""The metrics reported of a best config, if they were measured."""
+from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, canonical, is_number
 
 ACCURACIES: Mapping[str, Direction] = {
     "val_accuracy": "maximize",
@@ -37,8 +30,9 @@ ACCURACIES: Mapping[str, Direction] = {
 EXPENSES = ("train_s", "energy_j", "train_cost_usd", *FRESH_ONLY)
 """The expenses of the trade-offs. Peak memory counts only if every trainer was fresh."""
 
-_Repeats = Sequence[FinishedTrial]
-"""The trials of one config on one arm."""
+_ROUNDING = 1e-9
+
+_Repeats = Sequence[FinishedTrial]  # the trials of one config on one arm
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,58 +80,20 @@ class TradeOff:
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
-    """The config with an arm's best value of one objective, out of `tried` configs.
+class Choice:
+    """The most accurate config, and faster ones, out of `tried` configs × arms.
 
-    `value` is the mean over the config's repeats; `values` are those of the other main metrics at
-    the same config. `scope` is the scope of the energy, if the objective is one.
+    `fastest` has the shortest training of those within `margin` of the best `accuracy`; it may be
+    the best one. `knee` is that of the Pareto front of both; None for fewer than three points.
+    Their values are the accuracy, `train_s` and, if it was measured, `step_ms`.
     """
 
-    arm: Arm
-    objective: str
-    direction: Direction
-    value: float
-    block: int
-    config: Config
-    values: Mapping[str, float]
+    accuracy: str
+    margin: float
+    best: ParetoPoint
+    fastest: ParetoPoint
+    knee: ParetoPoint | None
     tried: int
-    run_ids: tuple[str, ...]
-    scope: str = ""
-
-
-def best_of_arm(
-    own: Mapping[Arm, Sequence[FinishedTrial]], objectives: Mapping[str, Direction]
-) -> tuple[Best, ...]:
-    """Return every arm's best config by each objective that it measured, for each energy scope.
-
-    The earliest block wins a tie.
-    """
-    return tuple(
-        best
-        for trials in own.values()
-        for metric, direction in objectives.items()
-        for best in _best(_by_config(trials), metric, direction)
-    )
-
-
-def _best(configs: Iterable[_Repeats], metric: str, direction: Direction) -> Iterator[Best]:
-    own = {repeats[0].block: repeats for repeats in configs}
-    sign = -1 if direction == "maximize" else 1
-    for scope, points in _by_scope(_point(repeats, (metric,)) for repeats in own.values()):
-        best = min(points, key=lambda point: (sign * point.values[metric], point.block))
-        mains = (_point(own[best.block], (name,)) for name in MAIN if name != metric)
-        yield Best(
-            arm=best.arm,
-            objective=metric,
-            direction=direction,
-            value=best.values[metric],
-            block=best.block,
-            config=best.config,
-            values={name: value for p in mains if p for name, value in p.values.items()},
-            tried=len(points),
-            run_ids=best.run_ids,
-            scope=scope,
-        )
 
 
 def pareto_front(record: SweepRecord, work: str = "") -> Front:
@@ -187,10 +143,63 @@ def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
     return tuple(results)
 
 
+def choose_by_accuracy(
+    fronts: Sequence[TradeOff], trials: Sequence[FinishedTrial], margin: float
+) -> Choice | None:
+    """Return the choice on the front of accuracy and `train_s` that is over all hardware.
+
+    None without such a front, and for a single config, which is measured to compare arms. `trials`
+    are those of the fronts; `margin` is the difference in accuracy that does not matter.
+    """
+    whole = next((front for front in fronts if front.expense == "train_s"), None)
+    if whole is None or len({canonical(trial.config) for trial in trials}) < 2:
+        return None
+    sign, points = sign_of(ACCURACIES[whole.accuracy]), whole.front.points
+    costs = [(sign * point.values[whole.accuracy], point.values["train_s"]) for point in points]
+    within = [i for i, (cost, _) in enumerate(costs) if cost <= costs[0][0] + margin + _ROUNDING]
+    fast = min(within, key=lambda i: costs[i][1])
+
+    def with_step(point: ParetoPoint) -> ParetoPoint:
+        own = [trial for trial in trials if (trial.block, trial.arm) == (point.block, point.arm)]
+        return replace(point, values={**point.values, **means(own, ("step_ms",))})
+
+    best, fastest, bend = with_step(points[0]), with_step(points[fast]), _knee(costs)
+    knee = None if bend is None else with_step(points[bend])
+    return Choice(whole.accuracy, margin, best, fastest, knee, whole.front.tried)
+
+
+def _knee(costs: Sequence[tuple[float, float]]) -> int | None:
+    """Return the index of a front's knee: the point farthest below the line between its ends.
+
+    Both axes are scaled to 1 between the ends, time by its logarithm, because ratios of it matter:
+    I. Das, "On characterizing the knee of the Pareto curve based on Normal-Boundary Intersection",
+    Structural Optimization 18, 1999.
+    """
+    (best, slowest), (worst, fastest) = costs[0], costs[-1]
+    if not 0 < fastest < slowest:
+        return None
+    sums = [
+        (cost - best) / (worst - best) + math.log(time / fastest) / math.log(slowest / fastest)
+        for cost, time in costs
+    ]
+    bend = min(range(len(sums)), key=lambda i: sums[i])
+    return bend if sums[bend] < 1 - _ROUNDING else None
+
+
+def sign_of(direction: Direction) -> float:
+    """Return the factor that makes a cost of a value: less is better."""
+    return -1.0 if direction == "maximize" else 1.0
+
+
+def means(trials: Sequence[FinishedTrial], metrics: Iterable[str]) -> dict[str, float]:
+    """Return the means of those metrics that all repeats of a config on an arm have."""
+    points = (_point(trials, (name,)) for name in metrics)
+    return {name: value for point in points if point for name, value in point.values.items()}
+
+
 def config_points(trials: Iterable[FinishedTrial], metrics: Collection[str]) -> list[ParetoPoint]:
     """Return the means of these metrics of each config × arm, if all of its repeats have them."""
-    points = (_point(repeats, metrics) for repeats in _by_config(trials))
-    return [point for point in points if point]
+    return list(filter(None, (_point(repeats, metrics) for repeats in _by_config(trials))))
 
 
 def _by_config(trials: Iterable[FinishedTrial]) -> list[_Repeats]:
@@ -207,21 +216,17 @@ def _front(
     apart: tuple[Arm, ...] = (),
 ) -> Front:
     """Return the Pareto front of these configs × arms, by scope, in the first objective's order."""
-    signs = [(name, -1.0 if aim == "maximize" else 1.0) for name, aim in objectives.items()]
+    signs = [(name, sign_of(aim)) for name, aim in objectives.items()]
     kept: list[ParetoPoint] = []
-    for _, points in _by_scope(configs) if objectives else ():
+    by_scope: dict[str, list[ParetoPoint]] = {}
+    for point in filter(None, configs):
+        by_scope.setdefault(point.scope, []).append(point)
+    for _, points in sorted(by_scope.items()) if objectives else ():
         costs = [tuple(sign * point.values[name] for name, sign in signs) for point in points]
         best = sorted((costs[i], points[i].block, points[i].arm, i) for i in non_dominated(costs))
         kept += [points[i] for *_, i in best]
     tried = sum(point is not None for point in configs)
     return Front(objectives, tuple(kept), tried, len(configs) - tried, apart)
-
-
-def _by_scope(points: Iterable[ParetoPoint | None]) -> list[tuple[str, list[ParetoPoint]]]:
-    by_scope: dict[str, list[ParetoPoint]] = {}
-    for point in filter(None, points):
-        by_scope.setdefault(point.scope, []).append(point)
-    return sorted(by_scope.items())
 
 
 def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:

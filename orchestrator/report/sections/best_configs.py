@@ -1,4 +1,4 @@
-"""The sections on single configs: the best of each arm, Pareto fronts, and published results."""
+"""The sections on single configs: Pareto fronts and published results."""
 
 from __future__ import annotations
 
@@ -6,58 +6,18 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from orchestrator.analysis.arms.best_configs import Best, ParetoPoint, TradeOff
-from orchestrator.analysis.measures import SCOPED
+from orchestrator.analysis.arms.best_configs import ParetoPoint, TradeOff
+from orchestrator.analysis.measures import EXPENSES, MEASURES, SCOPED
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.prose import paragraphs
 from orchestrator.report.wording import ArmNames, config_text, energy_kinds
 
-_MOST_BEST = 40
-"""The most rows of the table; the JSON format has all."""
-
 FRONT_ROWS = 20
 """The most points of the front that are printed; the JSON format has all."""
 
-_UNITS = {
-    "train_s": "s",
-    "energy_j": "J",
-    "train_cost_usd": "USD",
-    "peak_rss_mib": "MiB",
-    "peak_gpu_mib": "MiB",
-}
-
-
-def best_of_arm(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """List the best config of every arm, by the first objective; this never compares arms."""
-    objectives = list(dict.fromkeys(best.objective for best in summary.best_of_arm))
-    chosen = [best for best in summary.best_of_arm if best.objective == objectives[0]]
-    if not chosen:
-        return None
-    columns: list[Column[Best]] = [
-        Column("arm", lambda best: name(best.arm)),
-        Column("objective", _objective),
-        Column("best", lambda best: best.value),
-        Column("step", _step, "ms", numeric=True),
-        Column("block", lambda best: best.block),
-        Column("config", lambda best: config_text(best.config)),
-        Column("first run", lambda best: best.run_ids[0]),
-    ]
-    notes = paragraphs(
-        "sections/best_of_arm.j2", others=objectives[1:], more=len(chosen) - _MOST_BEST
-    )
-    table = make_table(columns, chosen[:_MOST_BEST], divisible=True)
-    return Section("Best of each arm", tables=(table,), paragraphs=notes)
-
-
-def _objective(best: Best) -> str:
-    aim = "max" if best.direction == "maximize" else "min"
-    return f"{best.objective} {aim}{f' of {best.scope}' if best.scope else ''}"
-
-
-def _step(best: Best) -> float | None:
-    return best.values.get("step_ms", best.value if best.objective == "step_ms" else None)
+_UNITS = {measure.metric: measure.unit for measure in (*MEASURES, *EXPENSES) if measure.per == 1}
 
 
 def front(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -117,10 +77,8 @@ def fronts(summary: ReportSummary, name: ArmNames) -> Section | None:
 
 
 def _ends(trade_off: TradeOff, name: ArmNames) -> list[tuple[TradeOff, ParetoPoint, str]]:
-    sign = -1 if dict(trade_off.front.objectives)[trade_off.accuracy] == "maximize" else 1
     points = trade_off.front.points
-    least = min(points, key=lambda p: p.values[trade_off.expense])
-    best = min(points, key=lambda p: sign * p.values[trade_off.accuracy])
+    best, least = points[0], min(points, key=lambda point: point.values[trade_off.expense])
     is_only_class = trade_off.hardware is None or name.hardware == str(trade_off.hardware)
     where = "" if is_only_class else f", {trade_off.hardware}"
     scope = f" ({trade_off.scope})" if trade_off.scope else ""

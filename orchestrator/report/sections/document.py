@@ -14,7 +14,7 @@ from orchestrator.report.sections.arms import (
     spending,
     telemetry,
 )
-from orchestrator.report.sections.best_configs import best_of_arm, front, fronts, published
+from orchestrator.report.sections.best_configs import front, fronts, published
 from orchestrator.report.sections.crossovers import compiling, crossovers
 from orchestrator.report.sections.speedups import speed
 from orchestrator.report.sections.targets import attainment
@@ -28,7 +28,7 @@ def document(summary: ReportSummary) -> Document:
     name = arm_names(summary)
     makers = (
         *(verdicts, sweep, speed, matrix, sizes, crossovers, compiling, attainment),
-        *(arms, best_of_arm, front, fronts, learning, phases, spending, telemetry, published),
+        *(arms, front, fronts, learning, phases, spending, telemetry, published),
         *(left_out, validity),
     )
     sections = (make(summary, name) for make in makers)

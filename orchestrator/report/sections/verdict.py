@@ -20,6 +20,7 @@ from orchestrator.report.sections.targets import target_verdicts
 from orchestrator.report.wording import (
     ArmNames,
     accuracy_of,
+    config_text,
     energy_kinds,
     grouped,
     ranges_text,
@@ -42,7 +43,7 @@ _FASTEST = "is the fastest", "takes {} its time"
 
 
 def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
-    """Write one sentence a comparison, of variants first, rankings, crossovers, the best config."""
+    """Write the best config, one sentence a comparison, of variants first, rankings, crossovers."""
     comparisons = summary.comparisons
     of_variants = [c for c in comparisons if c.is_of_variants]
     others = [c for c in comparisons if not c.is_of_variants]
@@ -70,7 +71,7 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
         if point.verdict != "inconclusive" and _kernel(point.arm) == _kernel(point.baseline)
     ]
     best = _best(summary, name)
-    bullets += [*pays_off[:NAMED], *([("best", best)] if best else [])]
+    bullets = [*([("best", best)] if best else []), *bullets, *pays_off[:NAMED]]
     figures = [(c.speedup, accuracy_of(c)) for c in comparisons]
     notes = paragraphs(
         "sections/verdict.j2",
@@ -177,15 +178,15 @@ def _kernel(arm: Arm) -> str:
 
 
 def _best(summary: ReportSummary, name: ArmNames) -> str:
-    """Write the best config, or the size of the Pareto front; empty if there is none.
+    """Write the config to choose, else the size of the Pareto front; empty if there is none.
 
     Energies of unlike scopes are not comparable: each scope has a best config of its own.
     """
     front = summary.front
-    if not front.points:
-        return ""
     return sentence(
         "sections/best.j2",
+        choice=summary.choice,
+        config=config_text,
         front=front,
         kinds=energy_kinds(summary),
         aims=[f"{metric} ({aim})" for metric, aim in front.objectives.items()],

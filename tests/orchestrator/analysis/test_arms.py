@@ -191,3 +191,37 @@ def test_energies_of_different_scopes_do_not_dominate_one_another() -> None:
     assert blocks == {"cpu_package": [1], "gpu": [0], "": [2]}
     by_time = pareto_front(sweep(trials, objectives={"train_s": "minimize"}))
     assert {point.scope for point in by_time.points} == {""}
+
+
+LEARNED = [(0.9, 10.0), (0.898, 4.0), (0.88, 2.0), (0.8, 1.9), (0.7, 5.0)]
+"""The accuracy and the seconds of training of each block; the last one is not on the front."""
+
+
+@pytest.mark.parametrize(
+    ("values", "blocks"),
+    [
+        (LEARNED, (0, 1, 2)),  # the best, the fastest within 0.005 of it, and the knee
+        (LEARNED[2:], (0, 0, None)),
+        ([(0.9, 10.0), (0.9, 9.0), (0.895, 8.0)], (1, 2, None)),
+        ([*LEARNED[:2], (0.8, 1.0)], (0, 1, 1)),
+    ],
+)
+def test_the_choice_is_the_best_the_fastest_almost_as_good_and_the_knee(
+    values: list[tuple[float, float]], blocks: tuple[int | None, ...]
+) -> None:
+    trials = [
+        trial(PORTABLE, block, val_accuracy=accuracy, train_s=train_s, step_ms=train_s)
+        for block, (accuracy, train_s) in enumerate(values)
+    ]
+    choice = summarise(sweep(trials, (PORTABLE,))).choice
+    assert choice is not None and choice.tried == len(values)
+    points = (choice.best, choice.fastest, choice.knee)
+    assert tuple(point and point.block for point in points) == blocks
+    accuracy, train_s = values[choice.best.block]
+    expected = {"val_accuracy": accuracy, "train_s": train_s, "step_ms": train_s}
+    assert choice.best.values == expected
+
+
+def test_a_single_config_is_no_choice() -> None:
+    trials = [trial(arm, 0, repeat, train_s=1.0) for arm in (PORTABLE, XLA) for repeat in (0, 1)]
+    assert summarise(sweep(trials)).choice is None

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.trial import Telemetry
+from orchestrator.spec import load
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, finished, fresh_home
@@ -107,6 +108,17 @@ def test_a_full_disk_under_stdout_is_refused_without_a_traceback(
     message = "stdout: expected a place that can be written, received: no space left on device"
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, f"Error: {message}")
     assert "Traceback" not in ended.stderr
+
+
+def test_the_best_config_becomes_a_spec(run: Run, report: Run, tmp_path: Path) -> None:
+    path = tmp_path / "best.yml"
+    limits = ("--min", "val_accuracy=0.5", "--max", "loss=0.25")
+    assert run("best", "quickstart", *limits, "-o", str(path))[0] == 0
+    assert load(path).search.listed[0]["units"] == 32
+    assert json.loads(run("best", "quickstart", "--format", "json")[1])["values"]["loss"] == 0.25
+    for wrong in ("val_accuracy", "val_accuracy=high"):
+        code, _, err = run("best", "quickstart", "--min", wrong)
+        assert code == 2 and "'--min': expected METRIC=NUMBER" in err
 
 
 def test_any_accuracy_can_be_a_target(report: Run) -> None:

@@ -1,0 +1,124 @@
+"""The best config within limits: as text, as JSON, and as a spec that can be run."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from orchestrator.analysis.arms.best_configs import ACCURACIES, config_points, means, sign_of
+from orchestrator.analysis.measures import MEASURES
+from orchestrator.core.arms import Arm
+from orchestrator.core.errors import Refusal
+from orchestrator.core.names import names_arm
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Config
+from orchestrator.report.document import Document, Section, Table
+from orchestrator.report.prose import bullets, sentence
+from orchestrator.report.wording import config_text
+from orchestrator.spec import HardwareEntry
+from orchestrator.spec.errors import nearest
+
+Limit = tuple[str, str, float]
+"""A metric, `≥` or `≤`, and the least or the most that its mean may be."""
+
+_HOLDS: Mapping[str, Callable[[float, float], bool]] = {"≥": operator.ge, "≤": operator.le}
+_MAXIMIZED = ("accuracy", "_per_s", "utilization_pct")
+"""The ends of the names of metrics of which more is better."""
+
+
+def choose(
+    record: SweepRecord, metric: str | None = None, limits: Sequence[Limit] = (), arm: str = "*"
+) -> dict[str, Any]:
+    """Return the config × arm with the best mean of a metric, among those within the limits.
+
+    Args:
+        record: the sweep.
+        metric: by default the first objective that has no limit, else an accuracy, else the time
+            per step.
+        limits: of the means over the repeats of a config.
+        arm: an implementation, or `implementation on hardware`; `*` for all arms, also those that
+            compute something else or do less work.
+
+    Returns:
+        Plain data: the choice, the means of its measures, and the `spec` of a sweep of it alone,
+        with every setting explicit. Within a version, properties may be added.
+
+    Raises:
+        Refusal: no complete trial has such a metric, no config is within the limits, or energies
+            are not comparable.
+    """
+    trials = [trial for trial in record.trials if names_arm(arm, trial.arm)]
+    measured = {name for t in trials if t.status == "complete" for name in t.metrics}
+    limited = [name for name, *_ in limits]
+    usual = [n for n in (*record.objectives, *ACCURACIES) if n in measured and n not in limited]
+    wanted = metric or next(iter(usual), "step_ms")
+    for name in (wanted, *limited):
+        if name not in measured:
+            hint = nearest(name, measured) or f"they have {', '.join(sorted(measured)) or 'none'}"
+            raise Refusal(
+                f"{record.name}: expected a metric of its trials, received {name!r}: {hint}"
+            )
+    points = config_points(trials, dict.fromkeys((wanted, *limited)))
+    within = [p for p in points if all(_HOLDS[s](p.values[n], bound) for n, s, bound in limits)]
+    scopes = sorted({point.scope for point in within})
+    if len(scopes) != 1:
+        facts = {"sweep": record.name, "limits": limits, "points": points, "scopes": scopes}
+        raise Refusal(sentence("no_config.j2", wanted=wanted, **facts))
+    direction = record.objectives.get(wanted) or ACCURACIES.get(wanted)
+    direction = direction or ("maximize" if wanted.endswith(_MAXIMIZED) else "minimize")
+    sign = sign_of(direction)
+    best = min(within, key=lambda point: (sign * point.values[wanted], point.block, point.arm))
+    own = [trial for trial in trials if (trial.block, trial.arm) == (best.block, best.arm)]
+    return {
+        "format": "rnnsweep-best",
+        "version": 1,
+        "sweep": record.name,
+        "generation": record.generation,
+        "metric": wanted,
+        "direction": direction,
+        "limits": limits,
+        "within": len(within),
+        "tried": len(points),
+        "block": best.block,
+        "arm": str(best.arm),
+        "config": best.config,
+        "values": {**best.values, **means(own, [measure.metric for measure in MEASURES])},
+        "run_ids": best.run_ids,
+        "spec": _spec_of(record, best.arm, best.config),
+    }
+
+
+def _spec_of(record: SweepRecord, arm: Arm, config: Config) -> dict[str, Any]:
+    """Return the spec of a sweep of one config on one arm; it has no objectives."""
+    hardware, usage = arm.hardware_class, arm.usage
+    entry = HardwareEntry(selector=hardware.name, cpus=usage.cpus, threads=usage.threads)
+    return {
+        "name": f"{record.name[:59]}-best",  # a name has 64 characters at most
+        "workload": record.workload,
+        "settings": {**record.settings, **arm.settings},
+        "search": {"configs": [dict(config)]},
+        "arms": {
+            "implementations": [arm.implementation],
+            "hardware": [entry.model_dump(mode="json", exclude_defaults=True)],
+        },
+        "measure": usage.measure,
+        "seed": record.seed,
+    }
+
+
+def to_document(chosen: Mapping[str, Any]) -> Document:
+    """Return the choice as a document, whose table has its facts."""
+    rows = bullets("chosen.j2", config=config_text(chosen["config"]), chosen=chosen)
+    note = "--format yaml writes it as a spec that `rnnsweep run` takes."
+    section = Section("", tables=(Table(rows[0], rows[1:]),), paragraphs=(note,))
+    return Document(f"Best config of {chosen['sweep']}", (section,))
+
+
+def to_yaml(chosen: Mapping[str, Any]) -> str:
+    """Return the spec as YAML, with the facts of the choice as comments."""
+    import yaml  # noqa: PLC0415
+
+    (table,) = to_document(chosen).sections[0].tables
+    facts = "".join(f"# {name}: {text}\n" for name, text in (table.headers, *table.rows))
+    return facts + yaml.safe_dump(chosen["spec"], sort_keys=False, allow_unicode=True)

@@ -1,0 +1,77 @@
+"""The best config within limits, and its spec."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.core.arms import Arm, HardwareUse, Usage
+from orchestrator.core.errors import Refusal
+from orchestrator.core.records import SweepRecord
+from orchestrator.report.chosen import Limit, choose, to_yaml
+from orchestrator.spec import parse
+from tests.orchestrator.sample_records import CELLS, CPU, LSTM, sweep, trial
+
+TWO_THREADS = HardwareUse(CPU.hardware_class, Usage(threads=2, settings={"epochs": 1}))
+FEW, PORTABLE, GRU = Arm("torch/fused", TWO_THREADS, LSTM), *CELLS[:2]
+
+
+@pytest.fixture
+def record() -> SweepRecord:
+    """Three arms: the second one is more accurate and slower, the third one less accurate."""
+    figures = {PORTABLE: (0.9, 10.0), GRU: (0.95, 20.0), FEW: (0.8, 5.0)}
+    trials = [
+        trial(arm, block, val_accuracy=accuracy + block / 1000, step_ms=step_ms + block)
+        for block in range(3)
+        for arm, (accuracy, step_ms) in figures.items()
+    ]
+    energies = [
+        trial(PORTABLE, 3 + block, energy_j=1.0, energy_scope=scope)
+        for block, scope in enumerate(("gpu", "cpu_package"))
+    ]
+    failed = trial(FEW, 5, status="failed", step_ms=1.0)
+    settings = {"dataset": "digits", "epochs": 9}
+    return sweep([*trials, *energies, failed], tuple(figures), settings=settings, seed=7)
+
+
+@pytest.mark.parametrize(
+    ("metric", "limits", "arm", "block"),
+    [
+        (None, [], GRU, 2),  # by the first objective
+        (None, [("val_accuracy", "≥", 0.85)], PORTABLE, 0),  # by the second one
+        (None, [("step_ms", "≤", 11.5)], PORTABLE, 1),
+        ("step_ms", [("val_accuracy", "≥", 0.8), ("step_ms", "≥", 6.0)], FEW, 1),
+    ],
+)
+def test_the_best_within_limits(
+    record: SweepRecord, metric: str | None, limits: list[Limit], arm: Arm, block: int
+) -> None:
+    chosen = choose(record, metric, limits)
+    assert (chosen["arm"], chosen["block"]) == (str(arm), block)
+
+
+@pytest.mark.parametrize(
+    ("metric", "limits", "message"),
+    [
+        ("step_msec", [], "'step_msec': did you mean 'step_ms'"),
+        (None, [("val_accuracy", "≥", 0.96)], "val_accuracy 0.8 to 0.952"),
+        ("energy_j", [], "one scope, received cpu_package and gpu"),
+    ],
+)
+def test_what_cannot_be_chosen(
+    record: SweepRecord, metric: str | None, limits: list[Limit], message: str
+) -> None:
+    with pytest.raises(Refusal, match=message):
+        choose(record, metric, limits)
+
+
+def test_the_spec_is_the_config_on_its_arm(record: SweepRecord) -> None:
+    record = replace(record, name="n" * 64)
+    spec = parse(to_yaml(choose(record, arm="torch/fused")), source="best.yaml")
+    assert (spec.name, spec.workload, spec.seed) == (f"{'n' * 59}-best", "image_rows", 7)
+    assert spec.search.listed == ({"units": 48, "batch_size": 32},)
+    assert spec.settings == {"dataset": "digits", "epochs": 1, "cell": "lstm"}
+    assert spec.arms.implementations == ("torch/fused",)
+    (entry,) = spec.hardware
+    assert (entry.selector, entry.threads) == (FEW.hardware_class.name, 2)
