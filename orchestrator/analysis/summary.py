@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -37,8 +38,8 @@ from orchestrator.analysis.arms.over_time import (
     telemetry_curves,
 )
 from orchestrator.analysis.comparisons.break_even import BreakEven, break_evens
-from orchestrator.analysis.comparisons.by_size import BySize, by_size
 from orchestrator.analysis.comparisons.crossover import Crossover, crossovers
+from orchestrator.analysis.comparisons.effects import ParamEffect, effects
 from orchestrator.analysis.comparisons.ranking import Ranking, rankings
 from orchestrator.analysis.comparisons.speed import Comparison, compare
 from orchestrator.analysis.comparisons.targets import Target, reach
@@ -53,6 +54,7 @@ from orchestrator.analysis.pairing.complete_rounds import (
 )
 from orchestrator.analysis.pairing.pairs import time_metric
 from orchestrator.analysis.statistics.estimates import Estimate, confidence_for
+from orchestrator.analysis.statistics.regression import Design
 from orchestrator.core.arms import Arm
 from orchestrator.core.names import different_models
 from orchestrator.core.records import SweepRecord
@@ -106,13 +108,13 @@ class ReportSummary:
     expenses: tuple[Measure, ...]
     fronts: tuple[TradeOff, ...]
     crossovers: tuple[Crossover, ...]
+    effects: tuple[ParamEffect, ...]
     break_evens: tuple[BreakEven, ...]
     learning: tuple[LearningCurve, ...]
     phases: tuple[PhaseSplit, ...]
     curves: tuple[TelemetryCurves, ...]
     published: tuple[PublishedComparison, ...]
     validity: Validity
-    sizes: tuple[BySize, ...]
     rankings: tuple[Ranking, ...]
     targets: tuple[Target, ...]
     complete_rounds: tuple[Round, ...]
@@ -176,6 +178,7 @@ def summarise(
     }
     metric, margin = time_metric(matched), record.criteria.margins.speed
     confidence = confidence_for(record.criteria.auto_blocks)
+    design_of = cache(lambda blocks: Design([configs[block] for block in blocks]))
     measures = measures_of(record)
     expenses = expenses_of(measures, [trial for counted in used.values() for trial in counted])
     every = (*measures, *expenses)
@@ -202,14 +205,14 @@ def summarise(
         trials=tuple(trials),
         expenses=expenses,
         fronts=fronts,
-        crossovers=crossovers(comparisons, configs, margin),
+        crossovers=crossovers(comparisons, design_of, margin),
+        effects=effects(record, matched, design_of, confidence),
         break_evens=break_evens(matched, over, confidence),
         learning=learning(used, {arm.arm: arm.matched for arm in arms}),
         phases=phases(own),
         curves=telemetry_curves(trials, curves),
         published=published(record, own),
         validity=validity_of(record, matched),
-        sizes=by_size(matched, configs, comparisons, metric),
         rankings=rankings(matched, metric, margin, 1 - confidence),
         targets=reach(record, matched, over, targets),
         complete_rounds=tuple(sorted(matched.rounds)),

@@ -19,6 +19,8 @@ LEVEL = 0.97
 """Level of intervals whose width may have stopped a sweep (see `stopping`)."""
 MIN_BLOCKS = 6
 """With fewer blocks the verdict is `inconclusive`, whatever the interval is."""
+MIN_VALUES = 4
+"""With fewer values there is no interval, because their spread is hardly known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over `n` blocks with the ends of its confidence interval."""
+    """A mean over `n` blocks with the ends of its confidence interval.
+
+    The ends are infinite (of a ratio: 0 and infinite) if there are too few values for an interval.
+    """
 
     n: int
     value: float
@@ -76,12 +81,14 @@ def t_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estim
     """Return the mean with its Student t interval: mean ± t(n-1) * s / sqrt(n).
 
     Source: Student, "The probable error of a mean", Biometrika 6(1), 1908. None for fewer
-    than two values.
+    than two values; infinite ends for fewer than `MIN_VALUES`.
     """
     n = len(values)
     if n < 2:
         return None
     mean = math.fsum(values) / n
+    if n < MIN_VALUES:
+        return Estimate(n, mean, -math.inf, math.inf)
     half = float(stdtrit(n - 1, (1 + confidence) / 2)) * standard_error(values, mean)
     return Estimate(n, mean, mean - half, mean + half)
 

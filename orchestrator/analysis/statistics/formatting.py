@@ -30,10 +30,13 @@ def quartiles(spread: Spread | None) -> str:
 def ratio(estimate: Estimate | None) -> str:
     """Format `1.31 × (1.22–1.40)`, with enough digits to show whether the interval excludes 1.
 
-    A hopelessly wide interval has two figures: `0.2 × (2.6e-07–1.5e+05)`.
+    A hopelessly wide interval has two figures: `0.2 × (2.6e-07–1.5e+05)`. A ratio without an
+    interval has three: `1.31 ×`.
     """
     if estimate is None:
         return ABSENT
+    if estimate.high == math.inf:
+        return f"{number(float(f'{estimate.value:.3g}'))} ×"
     value, low, high = _ratio_parts(estimate)
     return f"{value} × ({low}–{high})"
 
@@ -47,6 +50,8 @@ def difference(estimate: Estimate | None) -> str:
     """Format a mean difference and its interval with signs: `-0.0012 (-0.0061 to +0.0037)`."""
     if estimate is None:
         return ABSENT
+    if estimate.high == math.inf:
+        return f"{estimate.value:+.3g}"
     digits = _decimals(estimate.value, estimate.high - estimate.low)
     return f"{_fixed(estimate.value, digits, sign=True)} ({difference_interval(estimate)})"
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from orchestrator.analysis.arms.over_time import LearningCurve, TelemetryCurves
-from orchestrator.analysis.comparisons.crossover import Crossover
-from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.formatting import number, quartiles, ratio
+from orchestrator.analysis.comparisons.effects import ParamEffect
+from orchestrator.analysis.statistics.estimates import Spread
+from orchestrator.analysis.statistics.formatting import number, quartiles
+from orchestrator.analysis.statistics.regression import CurvePoint
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
+from orchestrator.core.trial import is_number
 from orchestrator.report.charts.chart import Chart, axis, layer, looks, metric_title, slug
-from orchestrator.report.document import Column, make_table
+from orchestrator.report.document import Column, make_table, plain
 from orchestrator.report.sections.crossovers import crossover_sentence
 from orchestrator.report.wording import ArmNames, grouped
 
@@ -38,8 +41,9 @@ _Line: TypeAlias = Sequence[Mapping[str, Any]]
 
 
 def curves(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
-    """Make a chart for each param of crossovers, each metric by epoch, and each telemetry curve."""
-    by_param = grouped((curve.param, curve) for curve in summary.crossovers if curve.curve)
+    """Make a chart for each metric and speed-up by param, metric by epoch, and telemetry curve."""
+    effects = grouped(((e.metric, e.param), e) for e in summary.effects if e.points)
+    crossovers = grouped((c.effect.param, c) for c in summary.crossovers if c.regions)
     by_metric = grouped((curve.metric, curve) for curve in summary.learning if curve.points)
     recorded = dict.fromkeys(curve for trial in summary.curves for curve in trial.curves)
     telemetry = (
@@ -48,7 +52,12 @@ def curves(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) ->
         if _SHOWN.fullmatch(curve)
     )
     return [
-        *(_crossover(param, fitted, name, styles) for param, fitted in by_param.items()),
+        *(_by_param(own, name, styles) for own in effects.values()),
+        *(
+            _by_param([c.effect for c in own], name, styles, text)
+            for own in crossovers.values()
+            for text in [". ".join(crossover_sentence(c, name) for c in own)]
+        ),
         *(
             _learning(metric, against, shown, name, styles)
             for metric, shown in by_metric.items()
@@ -64,23 +73,27 @@ def _drawing(
     names: Mapping[str, int],
     titles: tuple[str, str],
     *,
-    log: bool = False,
+    logs: str = "",
+    baseline: bool = False,
 ) -> dict[str, Any]:
-    """Draw lines with bands around them, and points; `log` is for ratios, with a line at 1."""
+    """Draw lines with bands around them, and points; `logs` names the logarithmic axes."""
     drawn = [{**row, "line": i, "text": None} for i, line in enumerate(lines) for row in line]
     ends = [row[end] for row in drawn for end in ("low", "high") if row.get(end) is not None]
-    at = [row["at"] for row in drawn]
-    across = axis("at", titles[0], at, log=log and min(at) > 0)
-    up = axis("value", titles[1], [row["value"] for row in [*drawn, *points]], ends, log=log)
+    at = [row["at"] for row in [*drawn, *points]]
+    words = {"field": "at", "type": "nominal", "sort": None, "axis": {"labelAngle": 0}}
+    across = {**words, "title": titles[0]}
+    if all(map(is_number, at)):
+        across = axis("at", titles[0], at, log="x" in logs)
+    up = axis("value", titles[1], [r["value"] for r in [*drawn, *points]], ends, log="y" in logs)
     look = looks(names)
     line = {"color": look["color"], "detail": "line"}
     mark = {"color": look["color"], "shape": look["shape"], "tooltip": "text"}
-    baseline = {"color": "var(--quiet)", "strokeDash": [2, 3]}
+    rule = {"color": "var(--quiet)", "strokeDash": [2, 3]}
     band = layer(
-        "lines", "area", {"opacity": 0.16, "clip": True}, x="at", y="low", y2="high", **line
+        "lines", "area", {"opacity": 0.16, "clip": True}, x=across, y="low", y2="high", **line
     )
     layers = [
-        *([layer(None, "rule", baseline, y={"datum": 1})] if log else []),
+        *([layer(None, "rule", rule, y={"datum": 1})] if baseline else []),
         *([band] if ends else []),
         layer(
             "lines",
@@ -92,7 +105,7 @@ def _drawing(
             "points",
             "point",
             {"size": 45, "filled": True, "opacity": 1, "clip": True},
-            **{**mark, "x": "at", "y": "value"},
+            **{**mark, "x": across, "y": "value"},
         ),
     ]
     return {
@@ -103,46 +116,57 @@ def _drawing(
     }
 
 
-def _crossover(
-    param: str, fitted: list[Crossover], name: ArmNames, styles: Mapping[Arm, int]
+def _by_param(
+    fitted: list[ParamEffect], name: ArmNames, styles: Mapping[Arm, int], crossing: str = ""
 ) -> Chart:
+    """Make a chart of a metric against a param, or of speed-ups whose crossing is described."""
+    metric, param, is_speedup = fitted[0].metric, fitted[0].param, bool(crossing)
+    title = "speed-up over the baseline (×)" if is_speedup else metric_title(metric)
     columns: list[Column[Any]] = [
         Column("arm", lambda row: name(row[0].arm)),
-        Column("baseline", lambda row: name(row[0].baseline)),
         Column(param, lambda row: row[1].at),
-        Column(
-            "fitted speed-up (95 %)",
-            lambda row: Estimate(len(row[0].points), row[1].speedup, row[1].low, row[1].high),
-            show=ratio,
-        ),
+        Column(f"{title}, fitted (95 %)", lambda row: Spread(1, *_ends(row[1])), show=quartiles),
     ]
     lines = [
         [
-            {"name": name(c.arm), "at": p.at, "value": p.speedup, "low": p.low, "high": p.high}
-            for p in c.curve
+            {"name": name(e.arm), "at": p.at, "value": value, "low": low, "high": high}
+            for p in e.curve
+            for value, low, high in [_ends(p)]
         ]
-        for c in fitted
+        for e in fitted
     ]
-    points: list[dict[str, Any]] = [
+    points = [
         {
-            "name": name(c.arm),
+            "name": name(e.arm),
             "at": p.at,
             "value": p.adjusted,
-            "text": f"{name(c.arm)}, block {p.block}: {number(p.speedup)} × at {number(p.at)}",
+            "text": f"{name(e.arm)}, block {p.block}: {number(p.value)} at {plain(p.at)}",
         }
-        for c in fitted
-        for p in c.points
+        for e in fitted
+        for p in e.points[:: -(-len(e.points) // MOST_POINTS)]
     ]
-    names = {name(crossover.arm): styles[crossover.arm] for crossover in fitted}
-    return Chart(
-        key=f"crossover-{slug(param)}",
-        part="Crossovers",
-        title=f"Speed-up by {param}",
-        description=". ".join(crossover_sentence(crossover, name) for crossover in fitted),
-        table=make_table(columns, [(c, point) for c in fitted for point in c.curve]),
-        **_drawing(lines, points, names, (param, "speed-up over the baseline (×)"), log=True),
-        notes=("Dotted line: as fast as the baseline",),
+    ends = ". ".join(
+        f"{name(e.arm)}: {number(e.curve[0].value)} to {number(e.curve[-1].value)}"
+        for e in fitted
+        if e.curve
     )
+    doubled = any(change.of is None for e in fitted for change in e.changes)
+    logs = "x" * doubled + "y" * fitted[0].is_ratio
+    names = {name(e.arm): styles[e.arm] for e in fitted}
+    return Chart(
+        key=f"crossover-{slug(param)}" if is_speedup else f"effect-{slug(metric)}-{slug(param)}",
+        part="Crossovers" if is_speedup else "Effects",
+        title=f"Speed-up by {param}" if is_speedup else f"{title} by {param}",
+        description=crossing or f"{title} by {param}. {ends}",
+        table=make_table(columns, [(e, p) for e in fitted for p in e.curve]),
+        **_drawing(lines, points, names, (param, title), logs=logs, baseline=is_speedup),
+        notes=("Dotted line: as fast as the baseline",) if is_speedup else (),
+    )
+
+
+def _ends(point: CurvePoint) -> tuple[float, float | None, float | None]:
+    """Return a fitted number with the ends of its interval, if it has one."""
+    return point.value, *((point.low, point.high) if math.isfinite(point.high) else (None, None))
 
 
 def _learning(

@@ -49,7 +49,8 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     ]
     margin = compared[0][0].margin
     low, high = 1 / (1 + margin), 1 + margin
-    ends = [row[end] for row in data for end in ("low", "high", "outer_low", "outer_high")]
+    bounded = [row for row in data if row["high"] < math.inf]
+    ends = [row[end] for row in bounded for end in ("low", "high", "outer_low", "outer_high")]
     corrected = any(decisive != plain for _, plain, decisive in compared)
     title = "speed-up over the baseline (×)" + ("; thin: corrected" if corrected else "")
     across = axis("outer_low", title, [low, high, *(row["value"] for row in data)], ends, log=True)
@@ -67,12 +68,12 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
         layers=[
             layer(None, "rect", band, x={"datum": low}, x2={"datum": high}),
             layer(None, "rule", baseline, x={"datum": 1}),
-            layer("rows", "rule", thin, **line, x=across, x2="outer_high"),
-            layer("rows", "rule", thick, **line, x="low", x2="high"),
+            layer("bounded", "rule", thin, **line, x=across, x2="outer_high"),
+            layer("bounded", "rule", thick, **line, x="low", x2="high"),
             layer("rows", "point", {"size": 110, "opacity": 1}, **point),
             *row_names("rows"),
         ],
-        data={"rows": data},
+        data={"rows": data, "bounded": bounded},
         height=70 * len(data),
         notes=(
             f"Grey band: same within {100 * margin:g} %",

@@ -20,7 +20,7 @@ _ABOUT = (
     "The whole report, with the raw trials behind every number. A number is calculated from the "
     "runs listed with it (`run_ids`; in a pair `arm_runs` and `baseline_runs`), or from the pairs "
     "listed with it. Any other number is calculated from the rows of `trials` with its arm, and "
-    "with its block if it has one. Comparisons, rankings, targets, sizes and break-evens use the "
+    "with its block if it has one. Comparisons, effects, rankings, targets and break-evens use the "
     "complete trials of `complete_rounds`, except rounds excluded there as disturbed or as not "
     "interleaved; targets include diverged trainings. `arms` and `learning` use all complete "
     "trials of an arm that lacks some of these rounds, and `targets` those of an arm that has "

@@ -1,4 +1,4 @@
-"""The sections on the figures of arms: by hardware, size, epoch and phase; energy and cost."""
+"""The sections on the figures of arms: by hardware, epoch and phase; energy and cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TypeAlias
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.arms.best_configs import ACCURACIES
 from orchestrator.analysis.arms.over_time import PHASES, LearningCurve, PhaseSplit, TelemetryCurves
-from orchestrator.analysis.comparisons.by_size import BySize, SizeCell
 from orchestrator.analysis.measures import FRESH_ONLY, SCOPED, Measure
 from orchestrator.analysis.statistics.estimates import Spread, scaled, spread
 from orchestrator.analysis.statistics.formatting import ABSENT, number, quartiles, ratio
@@ -27,9 +26,6 @@ _BY_HARDWARE = (
     *("load_s", "compile_s", "evaluate_s", "predict_s"),
 )
 """The measures with a table by hardware, in this order; the section on arms has all measures."""
-
-_PARAMS = 2
-"""The most params that the text groups by; the JSON format has all that varied."""
 
 SIDE_BY_SIDE = 4
 """Up to this many arms are the columns of the table of measures; more are its rows."""
@@ -151,28 +147,6 @@ def _measure_notes(summary: ReportSummary, measures: Sequence[Measure]) -> tuple
         has_memory=any(measure.metric in FRESH_ONLY for measure in measures),
         has_scopes=len(scopes) > 1 and any(measure.metric in SCOPED for measure in measures),
     )
-
-
-def sizes(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """List times and speed-ups of the matched blocks by size, for the params with most effect."""
-    shown = [by_size for by_size in summary.sizes if len(by_size.groups) > 1][:_PARAMS]
-    if not shown or summary.time_metric is None:
-        return None
-    rest = summary.sizes[len(shown) :]
-    unit = {"step_ms": "ms", "sample_us": "µs"}.get(summary.time_metric, "s")
-    tables = tuple(_by_param(by_size, unit, name) for by_size in shown)
-    return Section("By size", tables=tables, paragraphs=paragraphs("sections/sizes.j2", rest=rest))
-
-
-def _by_param(by_size: BySize, unit: str, name: ArmNames) -> Table:
-    def text(cell: SizeCell) -> str:
-        if cell.speedup is not None:
-            return ratio(cell.speedup)
-        return f"{quartiles(cell.time)} {unit}" if cell.time else ABSENT
-
-    titles = (f"{group.label} (n={len(group.blocks)})" for group in by_size.groups)
-    rows = zip(*(group.cells for group in by_size.groups), strict=True)
-    return _numbers((by_size.param, *titles), [(name(row[0].arm), *map(text, row)) for row in rows])
 
 
 def learning(summary: ReportSummary, name: ArmNames) -> Section | None:

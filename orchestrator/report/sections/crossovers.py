@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 
 from orchestrator.analysis.comparisons.break_even import BreakEven
-from orchestrator.analysis.comparisons.crossover import Crossing, Crossover, Region
-from orchestrator.analysis.statistics.formatting import joined, number, ratio_interval
+from orchestrator.analysis.comparisons.crossover import Crossover, Region
+from orchestrator.analysis.statistics.estimates import Estimate
+from orchestrator.analysis.statistics.formatting import joined, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Section
 from orchestrator.report.prose import paragraphs, sentence
@@ -25,18 +26,12 @@ def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not curves:
         return None
     changes = [c for kind in ("crosses", "partly") for c in curves if c.verdict == kind]
-    changes += [crossover for crossover in curves if _grows(crossover)]
     notes = paragraphs(
         "sections/crossovers.j2",
         throughout=grouped(
-            ((c.throughout, f"{_plural(c.param)} ({number(c.low)}–{number(c.high)})"), name(c.arm))
+            ((c.verdict, f"{_plural(c.effect.param)} ({_span(c)})"), name(c.effect.arm))
             for c in curves
-            if c.throughout is not None
-        ),
-        unchanged=grouped(
-            (_other_size(c) + _aside(c), f"{name(c.arm)} ({ratio_interval(c.growth)} ×)")
-            for c in curves
-            if c.growth is not None and not _grows(c)
+            if c.verdict in ("faster", "slower", "same")
         ),
         inconclusive=_inconclusive(curves, name),
         changes=len(changes),
@@ -46,18 +41,12 @@ def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section("Crossovers", bullets, paragraphs=notes)
 
 
-def _grows(crossover: Crossover) -> bool:
-    """Check that the speed-up differs between the only two values."""
-    growth = crossover.growth
-    return growth is not None and not growth.low <= 1 <= growth.high
-
-
 def _inconclusive(curves: Sequence[Crossover], name: ArmNames) -> str:
     """Make `by layers and units (only 5 blocks …): tensorflow/cudnn, …`, for each reason."""
     arms = grouped(
-        ((curve.reason or "", curve.param), name(curve.arm))
+        ((curve.reason or "", curve.effect.param), name(curve.effect.arm))
         for curve in curves
-        if curve.verdict == "inconclusive" and curve.growth is None
+        if curve.verdict == "inconclusive"
     )
     params = grouped(((reason, tuple(own)), param) for (reason, param), own in arms.items())
     return "; ".join(
@@ -84,8 +73,8 @@ def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
         name=name,
         where=where,
         beyond=beyond,
-        other_size=_other_size(crossover),
-        plural=_plural(crossover.param),
+        plural=_plural(crossover.effect.param),
+        span=_span(crossover) if crossover.regions else "",
         regions=list(filter(None, (_region(region, crossover) for region in crossover.regions))),
         held=_aside(crossover),
     )
@@ -99,7 +88,7 @@ def break_even_sentence(point: BreakEven, name: ArmNames) -> str:
     return sentence("sections/break_even.j2", p=point, name=name, steps=figures)
 
 
-def _sides(crossover: Crossover, crossing: Crossing) -> tuple[str, str]:
+def _sides(crossover: Crossover, crossing: Estimate) -> tuple[str, str]:
     """Write `from 96 units on (70–130)` and `below 70`; the interval itself is undecided.
 
     If only whole sizes were tried, these are the first (or last) whole sizes at which the arm is
@@ -107,14 +96,14 @@ def _sides(crossover: Crossover, crossing: Crossing) -> tuple[str, str]:
     """
     ends = (crossing.value, crossing.low, crossing.high)
     is_above = crossover.faster == "above"
-    if any(point.at != int(point.at) for point in crossover.points):
+    if any(float(point.at) % 1 for point in crossover.effect.points):
         value, low, high = map(_rough, ends)
     elif is_above:
         value, low, high = (str(math.ceil(end * (1 - _ROUNDING))) for end in ends)
     else:
         value, low, high = (str(math.floor(end * (1 + _ROUNDING))) for end in ends)
     within = f" ({low}–{high})" if low != high else ""
-    at = _sized(crossover.param, value)
+    at = sized(crossover.effect.param, value)
     if is_above:
         return f"from {at} on{within}", f"below {low}"
     return f"up to {at}{within}", f"above {high}"
@@ -122,7 +111,8 @@ def _sides(crossover: Crossover, crossing: Crossing) -> tuple[str, str]:
 
 def _region(region: Region, crossover: Crossover) -> str:
     """Write the verdict of a range with the sizes tried in it; empty if none was tried."""
-    sizes = sorted({p.at for p in crossover.points if region.low <= p.at <= region.high})
+    at = {float(point.at) for point in crossover.effect.points}
+    sizes = sorted(size for size in at if region.low <= size <= region.high)
     if not sizes:
         return ""
     ends = number(sizes[0]) if len(sizes) == 1 else f"{number(sizes[0])}–{number(sizes[-1])}"
@@ -134,7 +124,7 @@ def _rough(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _sized(param: str, size: str) -> str:
+def sized(param: str, size: str) -> str:
     """Write a size: `96 units`, `1 layer`, `batch size 64`."""
     words = param.replace("_", " ")
     if not param.endswith("s"):
@@ -147,15 +137,15 @@ def _plural(param: str) -> str:
     return param.replace("_", " ") + ("" if param.endswith("s") else "s")
 
 
-def _other_size(crossover: Crossover) -> str:
-    """Write the only two sizes: `2 layers instead of 1`."""
-    return f"{_sized(crossover.param, number(crossover.high))} instead of {number(crossover.low)}"
+def _span(crossover: Crossover) -> str:
+    """Write the sizes tried: `16–192`."""
+    return f"{number(crossover.regions[0].low)}–{number(crossover.regions[-1].high)}"
 
 
 def _aside(crossover: Crossover) -> str:
     """Write the other params: ` (at layers 2)`."""
     held = [
         f"{name} {_rough(value) if isinstance(value, float) else value}"
-        for name, value in crossover.held.items()
+        for name, value in crossover.effect.held.items()
     ]
     return f" (at {', '.join(held)})" if held else ""

@@ -10,12 +10,12 @@ from orchestrator.report.sections.arms import (
     learning,
     matrix,
     phases,
-    sizes,
     spending,
     telemetry,
 )
 from orchestrator.report.sections.best_configs import front, fronts, published
 from orchestrator.report.sections.crossovers import compiling, crossovers
+from orchestrator.report.sections.effects import effects
 from orchestrator.report.sections.speedups import speed
 from orchestrator.report.sections.targets import attainment
 from orchestrator.report.sections.validity import left_out, validity
@@ -27,7 +27,7 @@ def document(summary: ReportSummary) -> Document:
     """Make the report: verdicts first, then the figures behind them."""
     name = arm_names(summary)
     makers = (
-        *(verdicts, sweep, speed, matrix, sizes, crossovers, compiling, attainment),
+        *(verdicts, sweep, speed, matrix, effects, crossovers, compiling, attainment),
         *(arms, front, fronts, learning, phases, spending, telemetry, published),
         *(left_out, validity),
     )

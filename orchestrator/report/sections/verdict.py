@@ -15,7 +15,8 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted
 from orchestrator.report.document import Section
 from orchestrator.report.prose import Bullet, paragraphs, sentence
-from orchestrator.report.sections.crossovers import break_even_sentence, crossover_sentence
+from orchestrator.report.sections.crossovers import break_even_sentence
+from orchestrator.report.sections.effects import SizeBullets, effect_bullets, size_bullets
 from orchestrator.report.sections.targets import target_verdicts
 from orchestrator.report.wording import (
     ArmNames,
@@ -51,20 +52,17 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
     if summary.models:
         text = f"different models ({joined(summary.models)}): accuracy decides as well as speed"
         bullets.append(("different models", text))
-    bullets += _compared(of_variants, "their variant of the baseline", name)
+    sizes = size_bullets(summary, name)
+    bullets += _compared(of_variants, "their variant of the baseline", name, sizes)
     bullets += ranked(summary, name)
-    bullets += _compared(others, summary.baseline.name if summary.baseline else "", name)
+    bullets += _compared(others, summary.baseline.name if summary.baseline else "", name, sizes)
     if not summary.trials:
         bullets = [("no trials", "no trial has ended yet")]
     elif not bullets:
         bullets = [("one arm", "there is no second arm to compare with")]
     if len(comparisons) <= NAMED:
         bullets += target_verdicts(summary, name)
-    bullets += [
-        ("crosses", crossover_sentence(crossover, name))
-        for crossover in summary.crossovers
-        if crossover.verdict == "crosses"
-    ]
+    bullets += effect_bullets(summary, name)
     pays_off = [
         (point.verdict, break_even_sentence(point, name))
         for point in summary.break_evens
@@ -81,14 +79,17 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
     return Section("Verdict", tuple(bullets), paragraphs=notes)
 
 
-def _compared(comparisons: Sequence[Comparison], baseline: str, name: ArmNames) -> Iterator[Bullet]:
-    """Write a sentence for each comparison, or one that counts them if there are many."""
+def _compared(
+    comparisons: Sequence[Comparison], baseline: str, name: ArmNames, sizes: SizeBullets
+) -> Iterator[Bullet]:
+    """Write a sentence for each comparison, or one that counts them, and at which size it wins."""
     if len(comparisons) > NAMED:
         many = sentence("sections/counted.j2", comparisons=comparisons, baseline=baseline)
         yield "counted", many
-        return
     for comparison in comparisons:
-        yield comparison.verdict, verdict_sentence(comparison, name)
+        if len(comparisons) <= NAMED:
+            yield comparison.verdict, verdict_sentence(comparison, name)
+        yield from sizes.get((comparison.arm, comparison.baseline), ())
 
 
 def ranked(summary: ReportSummary, name: ArmNames) -> Iterator[Bullet]:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from dataclasses import replace
-from math import ceil, exp, log, prod
-from pathlib import Path
-from statistics import mean
+from math import ceil, inf, log2, prod
 
 import pytest
 from scipy.stats import t
@@ -16,15 +13,14 @@ from orchestrator.analysis.comparisons.crossover import Crossover, crossovers
 from orchestrator.analysis.comparisons.speed import compare
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.statistics.estimates import LEVEL
-from orchestrator.core.arms import Arm
+from orchestrator.analysis.statistics.estimates import LEVEL, Estimate
+from orchestrator.analysis.statistics.regression import Design
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
 from orchestrator.report.render import render, summarise
-from orchestrator.spec import load
 from tests.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
-from tests.orchestrator.analysis.known_sweeps import UNITS, StepTime, crossing_at, obeying
+from tests.orchestrator.analysis.known_sweeps import UNITS, crossing_at, obeying
 from tests.orchestrator.sample_records import PORTABLE, XLA, paired
 from tests.profiles import draws
 
@@ -36,30 +32,24 @@ def crossovers_of(record: SweepRecord, margin: float = 0.02) -> dict[str, Crosso
     over = pick_baseline(record, None)
     assert over is not None
     configs = {finished.block: finished.config for finished in record.trials}
-    curves = crossovers(compare(record, match(record), over), configs, margin)
-    return {curve.param: curve for curve in curves}
+
+    def design_of(blocks: tuple[int, ...]) -> Design:
+        return Design([configs[block] for block in blocks])
+
+    curves = crossovers(compare(record, match(record), over), design_of, margin)
+    return {curve.effect.param: curve for curve in curves}
 
 
 def crossover_of(record: SweepRecord, param: str = "units") -> Crossover:
     return crossovers_of(record)[param]
 
 
-def with_slopes(slopes: Mapping[str, float], configs: list[Config]) -> dict[Arm, StepTime]:
-    """Return laws by which XLA's speed-up has these slopes, and is 1 in the middle of the configs.
-
-    The default of an absent param is 1.
-    """
-
-    def log_of(config: Config, name: str) -> float:
-        return log(float(config.get(name, 1)))
-
-    middle = {name: mean(log_of(config, name) for config in configs) for name in slopes}
-    laws = crossing_at(100, slope=0)
-    laws[XLA] = lambda config: (
-        laws[PORTABLE](config)
-        / prod(exp(slope * (log_of(config, name) - middle[name])) for name, slope in slopes.items())
-    )
-    return laws
+def slope_of(crossover: Crossover) -> Estimate:
+    """Return the power of the size with which the speed-up grows."""
+    (change,) = crossover.effect.changes
+    assert (change.of, change.to) == (None, None)  # doubling
+    effect = change.effect
+    return Estimate(effect.n, log2(effect.value), log2(effect.low), log2(effect.high))
 
 
 @pytest.mark.parametrize(
@@ -79,10 +69,10 @@ def test_the_known_crossing_is_estimated_and_reported(
     crossover = crossover_of(record, param)
     assert (crossover.verdict, crossover.faster) == ("crosses", "above" if slope > 0 else "below")
     crossing = crossover.crossing
-    assert crossing is not None and crossover.slope is not None
+    assert crossing is not None
     assert crossing.low < crossing.value < crossing.high
     assert crossing.value == pytest.approx(size, rel=0.15)
-    assert crossover.slope.low < slope < crossover.slope.high
+    assert slope_of(crossover).low < slope < slope_of(crossover).high
     whole = ceil(crossing.value) if slope > 0 else int(crossing.value)
     shown = " ".join(render(summarise(record), "text").split())
     assert phrase.format(f"{crossing.value:.3g}" if param == "rate" else whole) in shown
@@ -118,59 +108,40 @@ def test_the_level_allows_for_all_curves_and_for_stopping() -> None:
     configs: list[Config] = [{"units": size, "layers": n} for n in (1, 2, 3) for size in UNITS]
     two = obeying(crossing_at(60), configs)
     stopped = replace(one, criteria=ReportCriteria(auto_blocks=AutoBlocks()))
-    levels = [[c.confidence for c in crossovers_of(r).values()] for r in (one, two, stopped)]
+    levels = [[c.effect.confidence for c in crossovers_of(r).values()] for r in (one, two, stopped)]
     assert levels == [pytest.approx(own) for own in ([0.95], [0.975] * 2, [LEVEL])]
-    slope, wider = (crossover_of(record).slope for record in (one, stopped))
-    assert slope is not None and wider is not None
+    slope, wider = (slope_of(crossover_of(record)) for record in (one, stopped))
     widening = t.ppf((1 + LEVEL) / 2, len(TWICE) - 2) / t.ppf(0.975, len(TWICE) - 2)
     assert wider.high - wider.value == pytest.approx(widening * (slope.high - slope.value))
 
 
-def test_the_shipped_sweep_separates_its_params() -> None:
-    """All four params change the speed-up at once, and each slope is estimated separately."""
-    sweep_file = Path(__file__).resolve().parents[3] / "sweeps" / "crossover.yaml"
-    configs = list(load(sweep_file).search.listed)
-    slopes = {"units": 0.4, "layers": -0.5, "batch_size": 0.2, "sequence_length": -0.3}
-    curves = crossovers_of(obeying(with_slopes(slopes, configs), configs))
-    assert curves.keys() == slopes.keys()
-    for param, crossover in curves.items():
-        assert len({config[param] for config in configs}) >= 3
-        assert crossover.slope is not None
-        assert crossover.slope.value == pytest.approx(slopes[param], abs=0.1)
-
-
 def test_other_params_of_any_kind_are_adjusted_for() -> None:
-    """A dropout may be 0, only one cell has a recurrent dropout, and features follow the width."""
+    """Only one cell has a recurrent dropout, and features follow the width."""
     draw = random.Random(2)
     configs: list[Config] = []
     for place in range(16):
-        gru: Config = {"cell": "gru", "recurrent_dropout": draw.uniform(0, 0.3)}
-        cell = gru if place % 5 in (1, 3) else {"cell": "lstm"}
         width = draw.choice((8, 16, 32)) * (1 + (UNITS[place % 8] > 48))
         sizes: Config = {"units": UNITS[place % 8], "width": width, "features": 2 * width}
-        configs.append({**sizes, "dropout": draw.randrange(6) / 10, "bias": True, **cell})
-    law = with_slopes({"units": 0.3, "width": 0.5}, configs)
-    plain = law[XLA]
-    law[XLA] = lambda config: (
-        plain(config)
-        * exp(float(config["dropout"]) + (config["cell"] == "gru") / 2)
-        * exp(-2 * float(config.get("recurrent_dropout", 0)))
+        gru: Config = {"cell": "gru", "recurrent_dropout": draw.uniform(0.1, 0.3)}
+        configs.append({**sizes, **(gru if place % 5 in (1, 3) else {"cell": "lstm"})})
+    powers = {"units": 0.3, "width": 0.5, "recurrent_dropout": -0.4}
+    laws = crossing_at(100, slope=0)
+    laws[XLA] = lambda config: (
+        laws[PORTABLE](config) / prod(float(config.get(n, 1)) ** p for n, p in powers.items())
     )
-    curves = crossovers_of(obeying(law, configs, noise=0.01))
-    assert curves.keys() == {"units", "width", "features"}  # positive numbers
-    crossover = curves["units"]
-    assert crossover.held.keys() == {"cell", "dropout", "features", "recurrent_dropout", "width"}
-    assert (crossover.held["cell"], crossover.held["recurrent_dropout"]) == ("lstm", "absent")
-    assert crossover.slope is not None
-    assert crossover.slope.value == pytest.approx(0.3, abs=0.03)
-    assert crossover.points[0].adjusted != crossover.points[0].speedup
+    curves = crossovers_of(obeying(laws, configs, noise=0.01))
+    assert curves.keys() == {"units", "width", "features"}  # positive numbers in every config
+    held, point = curves["units"].effect.held, curves["units"].effect.points[0]
+    assert held.keys() == {"cell", "features", "recurrent_dropout", "width"}
+    assert (held["cell"], held["recurrent_dropout"]) == ("lstm", "absent")
+    assert slope_of(curves["units"]).value == pytest.approx(0.3, abs=0.03)
+    assert point.adjusted != point.value
 
 
 @pytest.mark.parametrize(
     ("configs", "reason"),
     [
         (TWICE[:5], "at least 6 blocks are needed"),
-        ([{"units": size} for size in (16, 32) * 4], "only 2 values of it were tried"),
         ([{"units": s, "layers": s} for s in UNITS], "it varied only together with layers"),
         (
             [{"units": a * b, "heads": a, "width": b} for a in (2, 4, 16) for b in (3, 9, 10)],
@@ -178,11 +149,8 @@ def test_other_params_of_any_kind_are_adjusted_for() -> None:
         ),
         ([{"units": s, "label": f"run {s}"} for s in UNITS], "only together with label"),
         (
-            [
-                {"units": size, "layers": 1 + i // 3, "batch_size": 32 * (1 + i % 2)}
-                for i, size in enumerate(UNITS[:6])
-            ],
-            "6 blocks are too few to adjust for batch_size and layers",
+            [{"units": s, "layers": 1 + s // 40, "heads": 1 + s // 20 % 2} for s in UNITS[:6]],
+            "6 blocks are too few to adjust for heads and layers",
         ),
     ],
 )
@@ -190,36 +158,43 @@ def test_an_inconclusive_crossover_has_a_reason(configs: list[Config], reason: s
     crossover = crossover_of(obeying(crossing_at(60), configs))
     assert crossover.verdict == "inconclusive"
     assert reason in (crossover.reason or "")
-    assert crossover.points
+    assert crossover.effect.points
 
 
-def test_a_param_with_two_values_has_a_ratio_of_speedups() -> None:
-    configs: list[Config] = [{"units": size, "layers": n} for n in (1, 2) for size in UNITS]
-    record = obeying(with_slopes({"units": 0.2, "layers": log(1.3, 2)}, configs), configs)
+def test_up_to_three_values_have_a_level_each_and_no_line() -> None:
+    """A level of fewer than four blocks has no interval, and so no verdict."""
+    configs: list[Config] = [
+        {"units": size, "layers": n}
+        for n, sizes in ((1, UNITS), (2, UNITS), (3, UNITS[:3]))
+        for size in sizes
+    ]
+    laws = crossing_at(1.4, slope=1, param="layers")
+    record = obeying(laws, configs)
     crossover = crossover_of(record, "layers")
-    assert (crossover.verdict, crossover.crossing, crossover.curve) == ("inconclusive", None, ())
-    growth, slope = crossover.growth, crossover.slope
-    assert growth is not None and slope is not None
-    assert (growth.low, growth.high) == pytest.approx((2**slope.low, 2**slope.high))
-    assert growth.low < 1.3 < growth.high
+    assert (crossover.verdict, crossover.crossing) == ("partly", None)
+    assert [point.at for point in crossover.effect.curve] == [1, 2, 3]
+    assert [r.verdict for r in crossover.regions] == ["slower", "faster", "inconclusive"]
+    two, three = (change.effect for change in crossover.effect.changes)
+    assert two.low < 2 < two.high
+    assert three.value == pytest.approx(3, rel=0.2)
+    assert (three.low, three.high) == (0, inf)
     shown = " ".join(render(summarise(record), "text").split())
-    assert "with 2 layers instead of 1, the speed-up of" in shown
+    assert "by layers: slower at 1, faster at 2 and inconclusive at 3" in shown
 
 
 @pytest.mark.parametrize(
     ("record", "verdict"),
     [
-        (obeying(crossing_at(400), TWICE), "slower throughout"),  # it would cross at 400
-        (obeying(crossing_at(60, slope=0), TWICE * 3, noise=0.005), "same throughout"),
-        (paired(8), "faster throughout"),  # ratios without noise
+        (obeying(crossing_at(400), TWICE), "slower"),  # it would cross at 400
+        (obeying(crossing_at(60, slope=0), TWICE * 3, noise=0.005), "same"),
+        (paired(8), "faster"),  # ratios without noise
         (obeying(crossing_at(UNITS[0], 0.1), TWICE * 2, noise=0.02), "partly"),
     ],
 )
 def test_verdicts_are_limited_to_the_sizes_tried(record: SweepRecord, verdict: str) -> None:
     crossover = crossover_of(record)
     assert (crossover.verdict, crossover.crossing) == (verdict, None)
-    assert crossover.throughout == (None if verdict == "partly" else verdict.split(maxsplit=1)[0])
     sizes = [float(finished.config["units"]) for finished in record.trials]
     ends = pytest.approx((min(sizes), max(sizes)))
-    assert (crossover.curve[0].at, crossover.curve[-1].at) == ends
+    assert (crossover.effect.curve[0].at, crossover.effect.curve[-1].at) == ends
     assert (crossover.regions[0].low, crossover.regions[-1].high) == ends

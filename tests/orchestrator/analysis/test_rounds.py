@@ -103,31 +103,6 @@ def test_a_ranking_of_current_arms_keeps_all_blocks() -> None:
     assert rankings(complete, "step_ms", 0.02)[0].leader == UNROLL  # it lacks no block
 
 
-def test_the_effect_of_a_param_is_estimated_from_arms_with_every_block() -> None:
-    """UNROLL is the fastest arm and has only small sizes, which is no effect of the param."""
-    times = {PORTABLE: 10.0, XLA: 10.0, UNROLL: 1.0}
-    made = [
-        trial(arm, block, step_ms=ms, config={"units": 16 if block < 6 else 32, "layers": block})
-        for arm, ms in times.items()
-        for block in range(6 if arm == UNROLL else 12)
-    ]
-    sizes = summarise(sweep(made, EVERY, current=(PORTABLE, XLA))).sizes
-    assert {size.param: size.explains for size in sizes} == {"units": 0.0, "layers": 0.0}
-
-
-def test_a_word_explains_the_variance_between_its_values() -> None:
-    made = [
-        trial(
-            arm, block, step_ms=10.0 * (1 + block % 2), config={"cell": ("gru", "lstm")[block % 2]}
-        )
-        for arm in (PORTABLE, XLA)
-        for block in range(6)
-    ]
-    (size,) = summarise(sweep(made)).sizes
-    assert size.param == "cell"
-    assert size.explains == pytest.approx(1.0)
-
-
 # disturbed rounds
 
 

@@ -104,10 +104,10 @@ def test_columns_have_every_trial_and_texts_once() -> None:
 
 
 def test_every_chart_is_a_png_and_an_svg_the_same_each_time(tmp_path: Path) -> None:
-    summary = samples.with_curves(samples.large(blocks=7, kernels=1, epochs=2))
+    summary = samples.with_curves(samples.large(blocks=8, kernels=1, epochs=2))
     paths = draw(summary, tmp_path / "new" / "plots")
     keys = [chart.key for chart in charts_of(summary)]
-    assert {"speedups", "matrix", "phases", "crossover-units"} <= set(keys)
+    assert {"speedups", "matrix", "phases", "effect-step-ms-units", "crossover-units"} <= set(keys)
     assert {path.name for path in paths} == {f"{k}.{e}" for k in keys for e in ("png", "svg")}
     for path, other in zip(paths, draw(summary, tmp_path / "other"), strict=True):
         assert path.read_bytes() == other.read_bytes()

@@ -1,0 +1,272 @@
+"""Least squares of one number a block on the blocks' configs, for all arms and metrics alike.
+
+All params that varied are fitted together, so that the effect of each is adjusted for the others. A
+param with at least four numbers has a line, of sizes and rates in their logarithm. With fewer
+values a line cannot be checked: such a param has a level for each value, and so has any other one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+from typing import Any, Literal, TypeAlias, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, MIN_VALUES, Estimate
+from orchestrator.analysis.statistics.formatting import joined
+from orchestrator.core.text import counted
+from orchestrator.core.trial import Config, ConfigValue, is_number
+
+Numbers: TypeAlias = NDArray[np.float64]
+DesignOf: TypeAlias = "Callable[[tuple[int, ...]], Design]"
+"""The design of these blocks."""
+
+_MIN_FREEDOM = 3
+"""Residual degrees of freedom that an interval needs."""
+_ABSENT = "absent"
+"""The value at which a param is held that most configs do not have."""
+_TIED = 1e-6  # a share of a coefficient that other coefficients can replace
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPoint:
+    """One block: its value of a param and its number, raw and adjusted for the other params."""
+
+    block: int
+    at: ConfigValue
+    value: float
+    adjusted: float
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """The fitted number at one value of a param, with its interval, all other params held."""
+
+    at: ConfigValue
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The effect of changing a param from one value to another, or of doubling it (both None)."""
+
+    of: ConfigValue | None
+    to: ConfigValue | None
+    effect: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A param of a design: its value in each block (None: absent), and its columns.
+
+    A line has one column, and `levels` have one for each of these values. All are 0 at `zero`, and
+    where the param is absent.
+    """
+
+    values: tuple[ConfigValue | None, ...]
+    scale: Literal["log", "linear", "levels"]
+    zero: ConfigValue
+    levels: tuple[ConfigValue, ...] = ()
+
+    @property
+    def held(self) -> ConfigValue:
+        """The value while another param changes."""
+        return _ABSENT if 2 * self.values.count(None) >= len(self.values) else self.zero
+
+    @property
+    def is_size(self) -> bool:
+        """True for a positive number in every block."""
+        return all(_is_finite(value) and value > 0 for value in self.values)
+
+    def spaced(self, count: int) -> list[ConfigValue]:
+        """Return so many numbers from the lowest to the highest one of a line, or the levels."""
+        if self.scale == "levels":
+            return [self.zero, *self.levels]
+        numbers = [float(value) for value in self.values if value is not None]
+        space = np.geomspace if self.scale == "log" else np.linspace
+        return list(space(min(numbers), max(numbers), count).tolist())
+
+    def has_interval(self, value: ConfigValue) -> bool:
+        """Return True for a value on a line, and for a level that enough blocks have."""
+        return self.scale != "levels" or [*map(_key, self.values)].count(_key(value)) >= MIN_VALUES
+
+    def coded(self, value: ConfigValue | None) -> list[float]:
+        """Return the entries of the columns for a value."""
+        if self.scale == "levels":
+            return [float(_key(value) == _key(level)) for level in self.levels]
+        if value is None:
+            return [0.0]
+        number, zero = float(value), float(self.zero)
+        return [math.log(number / zero) if self.scale == "log" else number - zero]
+
+
+class Design:
+    """The configs of blocks as a linear model: a constant, and the columns of each varied param.
+
+    The constant is the number where every param is held. `places` are those of a param's columns,
+    and `freedom` is the residual degrees of freedom.
+    """
+
+    def __init__(self, configs: Sequence[Config]) -> None:
+        """Make the columns of at least one block."""
+        names = sorted(set().union(*configs))
+        values = {name: tuple(config.get(name) for config in configs) for name in names}
+        self.params = {n: _param(own) for n, own in values.items() if len(set(map(_key, own))) > 1}
+        self.blocks = len(configs)
+        columns: list[Sequence[float]] = [[1.0] * self.blocks]
+        self.places: dict[str, list[int]] = {}
+        for name, param in self.params.items():
+            own = list(zip(*map(param.coded, param.values), strict=True))
+            self.places[name] = [*range(len(columns), len(columns) + len(own))]
+            columns += own
+        for param in self.params.values():
+            usual = float(param.held != _ABSENT)
+            is_there = [float(value is not None) - usual for value in param.values]
+            # another param may decide which configs have this one, as a cell does
+            if len(set(is_there)) > 1 and _rank([*columns, is_there]) > _rank(columns):
+                columns.append(is_there)
+        self.matrix: Numbers = np.array(columns).T
+        rank = _rank(columns)
+        u, sizes, v = np.linalg.svd(self.matrix, full_matrices=False)
+        self.solution: Numbers = (v[:rank].T / sizes[:rank]) @ u[:, :rank].T
+        self.inverse: Numbers = self.solution @ self.solution.T
+        self._tied = np.abs(np.eye(len(columns)) - v[:rank].T @ v[:rank]) > _TIED
+        self.freedom = self.blocks - rank
+
+    def refusal(self, name: str) -> str | None:
+        """Return why the effect of a param cannot be estimated; None if it can."""
+        others = [other for other in self.params if other != name]
+        tied = self._tied[self.places[name]].any(axis=0)
+        if self.blocks < MIN_BLOCKS:
+            return f"at least {MIN_BLOCKS} blocks are needed"
+        if together := [other for other in others if tied[self.places[other]].any()]:
+            return f"it varied only together with {joined(together)}"
+        if self.freedom < _MIN_FREEDOM:
+            rest = f" to adjust for {joined(others)}" if others else ""
+            return f"{counted(self.blocks, 'block')} are too few{rest}"
+        return None
+
+    def rows(self, name: str, values: Sequence[ConfigValue | None]) -> Numbers:
+        """Return the row of the model for each value of a param, all other params held."""
+        rows = np.zeros((len(values), self.matrix.shape[1]))
+        rows[:, 0] = 1.0
+        rows[:, self.places[name]] = [self.params[name].coded(value) for value in values]
+        return rows
+
+
+class Fit:
+    """One number a block, fitted to a design, with intervals of one level.
+
+    Of a ratio the logarithm is fitted. All results are in units of the numbers.
+    """
+
+    def __init__(
+        self, design: Design, values: Mapping[int, float], confidence: float, *, is_ratio: bool
+    ) -> None:
+        """Fit the numbers of the design's blocks."""
+        self.design, self.confidence, self.is_ratio = design, confidence, is_ratio
+        self._values = values
+        numbers = np.array(list(values.values()))
+        numbers = np.log(numbers) if is_ratio else numbers
+        self._unscaled: Callable[[Any], Numbers] = np.exp if is_ratio else np.array
+        self._coefficients = design.solution @ numbers
+        self._residuals = numbers - design.matrix @ self._coefficients
+        self._total = float(np.var(numbers) * len(numbers))
+        if np.ptp(numbers) <= _ROUNDING * np.abs(numbers).max():  # arithmetic's own noise
+            self._total = self._coefficients[1:] = self._residuals[:] = 0.0
+        self._variance = float(self._residuals @ self._residuals) / max(1, design.freedom)
+        self.quantile = float(stdtrit(max(1, design.freedom), (1 + confidence) / 2))
+
+    def points(self, name: str) -> tuple[BlockPoint, ...]:
+        """Return the blocks that have the param, not adjusted if its effect cannot be estimated."""
+        values, at = list(self._values.values()), self.design.params[name].values
+        adjusted = values
+        if self.design.refusal(name) is None:
+            fitted = self.design.rows(name, at) @ self._coefficients
+            adjusted = self._unscaled(fitted + self._residuals).tolist()
+        rows = zip(self._values, at, values, adjusted, strict=True)
+        return tuple(BlockPoint(b, at, x, y) for b, at, x, y in rows if at is not None)
+
+    def curve(self, name: str, count: int) -> tuple[CurvePoint, ...]:
+        """Return so many points of a line, or one for each level."""
+        param = self.design.params[name]
+        at = param.spaced(count)
+        ends = self._ends(self.design.rows(name, at), [*map(param.has_interval, at)])
+        return tuple(CurvePoint(value, *own) for value, own in zip(at, ends, strict=True))
+
+    def changes(self, name: str) -> tuple[Change, ...]:
+        """Return the effects of a param: of doubling it, of its range, or of each other level."""
+        param, blocks = self.design.params[name], self.design.blocks
+        values: list[ConfigValue] = [1.0, 2.0] if param.scale == "log" else param.spaced(2)
+        of, *others = values
+        rows = self.design.rows(name, others) - self.design.rows(name, [of])
+        ends = self._ends(rows, [param.has_interval(of) and param.has_interval(o) for o in others])
+        if param.scale == "log":
+            return (Change(None, None, Estimate(blocks, *ends[0])),)
+        return tuple(
+            Change(of, to, Estimate(blocks, *e)) for to, e in zip(others, ends, strict=True)
+        )
+
+    def _ends(self, rows: Numbers, is_known: Sequence[bool]) -> list[list[float]]:
+        """Return the number of each row with the ends of its interval, infinite if not known."""
+        variances = np.einsum("ij,jk,ik->i", rows, self.design.inverse, rows) * self._variance
+        half = np.where(is_known, self.quantile * np.sqrt(np.maximum(0.0, variances)), np.inf)
+        middle = rows @ self._coefficients
+        return list(self._unscaled(np.array([middle, middle - half, middle + half]).T).tolist())
+
+    def importance(self, name: str) -> float:
+        """Return the share of the variance, 0 to 1, that only this param explains beyond chance.
+
+        Source: epsilon squared of Kelley, "An unbiased correlation ratio measure", Proceedings of
+        the National Academy of Sciences 21(9), 1935, of the fit with the param over that without.
+        """
+        places = self.design.places[name]
+        if not self._total or not places:
+            return 0.0
+        own, among = self._coefficients[places], self.design.inverse[np.ix_(places, places)]
+        explained = float(own @ np.linalg.solve(among, own)) - len(places) * self._variance
+        return min(1.0, max(0.0, explained / self._total))
+
+
+def _is_finite(value: ConfigValue | None) -> TypeGuard[float]:
+    """Return True for a number that is neither infinite nor NaN."""
+    return is_number(value) and math.isfinite(value)
+
+
+def _param(values: tuple[ConfigValue | None, ...]) -> Param:
+    """Return a param; `zero` is the median of a line, the lowest number or the most usual text."""
+    keys = [*map(_key, values)]
+    own = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+    if all(map(_is_finite, own.values())) and len(own) >= MIN_VALUES:
+        numbers = [float(value) for value in values if value is not None]
+        return Param(values, "log" if _is_log(numbers) else "linear", median_low(numbers))
+    is_text = any(isinstance(value, str) for value in own.values())
+    order = sorted(own, key=lambda k: (-keys.count(k), k) if is_text else (float(own[k]), k))
+    zero, *levels = (own[key] for key in order)
+    return Param(values, "levels", zero, tuple(levels))
+
+
+def _is_log(numbers: Sequence[float]) -> bool:
+    """Return True for positive whole numbers, and for fractions that are spread evenly in logs."""
+    if min(numbers) <= 0 or all(number % 1 == 0 for number in numbers):
+        return min(numbers) > 0
+    ways = np.array([numbers, np.log(numbers)]).T
+    off_centre = np.abs(2 * np.median(ways, 0) - ways.min(0) - ways.max(0)) / np.ptp(ways, 0)
+    return bool(off_centre[1] < off_centre[0])
+
+
+def _key(value: ConfigValue | None) -> tuple[str, str]:
+    """Return what is equal for equal values: 16 equals 16.0, and True does not equal 1."""
+    return ("number", str(float(value))) if is_number(value) else (type(value).__name__, str(value))
+
+
+def _rank(columns: Sequence[Sequence[float]]) -> int:
+    return int(np.linalg.matrix_rank(np.array(columns)))

@@ -1,0 +1,160 @@
+"""The section on what each param does to time and accuracy, and the verdict's lines on sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeAlias
+
+from orchestrator.analysis.comparisons.effects import ParamEffect
+from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
+from orchestrator.analysis.statistics.formatting import difference, number, ratio
+from orchestrator.analysis.statistics.regression import Change
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
+from orchestrator.report.document import Column, Section, Table, make_table
+from orchestrator.report.prose import Bullet, paragraphs
+from orchestrator.report.sections.arms import SIDE_BY_SIDE
+from orchestrator.report.sections.crossovers import crossover_sentence, sized
+from orchestrator.report.wording import ArmNames, config_text, grouped
+
+_PAIRS = 8
+"""With more pairs of arms, the verdict has a line only for those that cross."""
+_UNITS = {"step_ms": "time per step", "sample_us": "time per sample", "train_s": "training time"}
+_SHARES = ("val_accuracy", "accuracy")
+"""Metrics whose differences are given in points, which are hundredths."""
+
+SizeBullets: TypeAlias = dict[tuple[Arm, Arm | None], list[Bullet]]
+"""Sentences on sizes, by the arm and its baseline."""
+_Texts: TypeAlias = dict[str, dict[tuple[str, Arm], str]]
+"""The effects of each change, by metric and arm; important params come first."""
+
+
+def effects(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """List the effects of each param on each metric and arm, and their importances."""
+    every = summary.effects
+    if not every:
+        return None
+    texts = _texts(every)
+    importances: list[Column[str]] = [Column("importance", str)]
+    tables = []
+    for metric in dict.fromkeys(effect.metric for effect in every):
+        own = [effect for effect in every if effect.metric == metric]
+        tables.append(_table(own, texts, name))
+        importances.append(Column(_unit(metric), partial(_importance, own), numeric=True))
+    params = [param for param, own in _ordered(every).items() if any(e.changes for e in own)]
+    tables.append(make_table(importances, params))
+    refused = grouped((e.reason, e.param) for e in every if e.reason)
+    notes = paragraphs(
+        "sections/effects.j2",
+        refused=[(reason, list(dict.fromkeys(own))) for reason, own in refused.items()],
+        has_effects=bool(texts),
+    )
+    tables = tables if texts else _by_config(summary, name)
+    return Section("Effects", tables=tuple(tables), paragraphs=notes)
+
+
+def _table(effects: Sequence[ParamEffect], texts: _Texts, name: ArmNames) -> Table:
+    """List the effects on one metric: arms side by side, or one below the other if many."""
+    metric, arms = effects[0].metric, dict.fromkeys(effect.arm for effect in effects)
+    title = f"{_unit(metric)} (95 %)"
+
+    def cell(change: str, arm: Arm) -> str | None:
+        return texts[change].get((metric, arm))
+
+    if len(arms) > SIDE_BY_SIDE:
+        rows: list[Column[Arm]] = [Column(title, name)]
+        rows += [Column(change, partial(cell, change), numeric=True) for change in texts]
+        return make_table(rows, arms, divisible=True)
+    columns: list[Column[str]] = [Column(title, str)]
+    columns += [Column(name(arm), partial(cell, arm=arm), numeric=True) for arm in arms]
+    return make_table(columns, texts, divisible=True)
+
+
+def size_bullets(summary: ReportSummary, name: ArmNames) -> SizeBullets:
+    """Write at which size which arm is the faster one, for each arm and its baseline."""
+    pairs = grouped(((c.effect.arm, c.baseline), c) for c in summary.crossovers)
+    bullets: SizeBullets = {}
+    for pair, own in pairs.items():
+        shown = [crossover for crossover in own if crossover.verdict == "crosses"]
+        decided = [crossover for crossover in own if crossover.verdict != "inconclusive"]
+        if not shown and decided and len(pairs) <= _PAIRS:
+            shown = [max(decided, key=lambda c: (c.verdict == "partly", c.effect.importance or 0))]
+        bullets[pair] = [(c.verdict, crossover_sentence(c, name)) for c in shown]
+    return bullets
+
+
+def effect_bullets(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
+    """Write the most important effect that is shown on a baseline, if there is one."""
+    baselines = summary.baseline.of.values() if summary.baseline else ()
+    shown_effects = [
+        (effect.importance or 0, effect.arm, _change(effect.param, change))
+        for effect in summary.effects
+        for change in effect.changes
+        if effect.arm in baselines and _is_shown(change, effect.is_ratio)
+    ]
+    for _, arm, change in sorted(shown_effects, key=lambda item: -item[0])[:1]:
+        texts = [
+            f"{value} {'the ' * value.endswith('×')}{_unit(metric)}{bracket}{interval}"
+            for (metric, other), text in _texts(summary.effects)[change].items()
+            for value, bracket, interval in [text.partition(" (")]
+            if other == arm
+        ]
+        return [("effect", f"{change}: {', '.join(texts)}, on {name(arm)}")]
+    return []
+
+
+def _is_shown(change: Change, is_ratio: bool) -> bool:
+    """Check that the interval excludes that nothing changes."""
+    return not change.effect.low <= float(is_ratio) <= change.effect.high
+
+
+def _texts(effects: Sequence[ParamEffect]) -> _Texts:
+    texts: _Texts = {}
+    for own in _ordered(effects).values():
+        for effect in own:
+            for change in effect.changes:
+                e, per = change.effect, 100.0 if effect.metric in _SHARES else 1.0
+                scaled = Estimate(e.n, e.value * per, e.low * per, e.high * per)
+                text = ratio(scaled) if effect.is_ratio else difference(scaled)
+                by_arm = texts.setdefault(_change(effect.param, change), {})
+                by_arm[effect.metric, effect.arm] = text
+    return texts
+
+
+def _ordered(effects: Sequence[ParamEffect]) -> dict[str, list[ParamEffect]]:
+    """Return the effects by param, the most important param first."""
+    params = grouped((effect.param, effect) for effect in effects).items()
+    return dict(sorted(params, key=lambda item: -max(e.importance or 0 for e in item[1])))
+
+
+def _importance(effects: Sequence[ParamEffect], param: str) -> str | None:
+    """Write the importance of a param over several arms: `85–91 %`."""
+    own = [100 * (e.importance or 0) for e in effects if e.param == param and e.changes]
+    ends = dict.fromkeys(f"{end:.0f}" for end in (min(own), max(own))) if own else ()
+    return f"{'–'.join(ends)} %" if own else None
+
+
+def _unit(metric: str) -> str:
+    return f"points of {metric}" if metric in _SHARES else _UNITS.get(metric, metric)
+
+
+def _change(param: str, change: Change) -> str:
+    """Write `doubling units`, `2 layers instead of 1` or `cell gru instead of lstm`."""
+    if change.of is None or change.to is None:
+        return f"doubling {param.replace('_', ' ')}"
+    of, to = (number(v) if isinstance(v, float) else str(v) for v in (change.of, change.to))
+    return f"{sized(param, to)} instead of {of}"
+
+
+def _by_config(summary: ReportSummary, name: ArmNames) -> list[Table]:
+    """List the times, or else the accuracies, of few blocks as they are."""
+    metric = summary.effects[0].metric
+    own = [effect for effect in summary.effects if effect.metric == metric]
+    values = {(p.block, effect.arm): p.value for effect in own for p in effect.points}
+    configs = {trial.block: config_text(trial.config) for trial in summary.trials}
+    blocks = list(dict.fromkeys(block for block, _ in values))
+    columns: list[Column[int]] = [Column(f"{metric} at", lambda block: configs[block])]
+    for arm in dict.fromkeys(effect.arm for effect in own):
+        columns.append(Column(name(arm), partial(lambda a, block: values.get((block, a)), arm)))
+    return [make_table(columns, blocks, divisible=True)] if len(blocks) < MIN_BLOCKS else []

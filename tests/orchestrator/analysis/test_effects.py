@@ -1,0 +1,118 @@
+"""Test the effects of params on time and accuracy against statsmodels, and which ones there are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from math import log2
+from typing import Any
+
+import numpy as np
+import pytest
+from statsmodels.api import OLS
+
+from orchestrator.analysis.summary import summarise
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Config
+from orchestrator.report.charts import charts_of
+from orchestrator.report.render import render
+from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
+from tests.orchestrator.sample_records import PORTABLE, XLA, changed, sweep
+
+Values = Sequence[bool | float | str]
+
+
+def learned(configs: Sequence[Config], seed: int = 0) -> SweepRecord:
+    """Return trials whose time grows as units ^ 0.7, and 1.5-fold for an LSTM."""
+
+    def step_ms(config: Config) -> float:
+        is_lstm = config.get("cell") == "lstm"
+        return float(config.get("units", 32)) ** 0.7 * (1.5 if is_lstm else 1.0)
+
+    laws = {PORTABLE: step_ms, XLA: step_ms}
+    return obeying(laws, configs, seed=seed, val_accuracy=lambda _, draw: draw.gauss(0.9, 0.01))
+
+
+def rows(**values: Values) -> list[Config]:
+    """Return a config for each place of the longest of these values; the others repeat."""
+    most = max(map(len, values.values()))
+    return [{name: own[i % len(own)] for name, own in values.items()} for i in range(most)]
+
+
+draw = random.Random(3)
+DRAWN = rows(
+    units=draw.choices(UNITS, k=24),
+    dropout=draw.choices([0.0, 0.1, 0.2, 0.3], k=24),
+    cell=["gru", "lstm", "gru"] * 8,
+)
+
+
+@pytest.mark.parametrize(
+    ("metric", "scale", "unscale"), [("step_ms", np.log, np.exp), ("val_accuracy", float, float)]
+)
+def test_effects_and_importances_match_least_squares_by_statsmodels(
+    metric: str, scale: Any, unscale: Any
+) -> None:
+    """Repeats are averaged first."""
+    repeated = [changed(t, repeat=1, run_id="r", key="k") for t in learned(DRAWN, seed=1).trials]
+    trials = [*learned(DRAWN).trials, *repeated]
+    own = [[t for t in trials if (t.arm, t.block) == (XLA, b)] for b in range(len(DRAWN))]
+    y = np.array([np.mean([scale(t.metrics[metric]) for t in block]) for block in own])
+    x = np.array(
+        [[1, log2(float(c["units"])), float(c["dropout"]), c["cell"] == "lstm"] for c in DRAWN]
+    )
+    fit = OLS(y, x).fit()
+    effects = {e.param: e for e in summarise(sweep(trials)).effects if e.metric == metric}
+    for place, (param, per) in enumerate({"units": 1, "dropout": 0.3, "cell": 1}.items(), 1):
+        (change,) = effects[param].changes
+        ends = [fit.params[place], *fit.conf_int()[place]]
+        figures = change.effect.value, change.effect.low, change.effect.high
+        assert figures == pytest.approx([unscale(per * end) for end in ends])
+        without = OLS(y, np.delete(x, place, axis=1)).fit().ssr
+        share = (without - fit.ssr - fit.mse_resid) / fit.centered_tss
+        assert effects[param].importance == pytest.approx(max(0, share), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("values", "changes"),
+    [
+        (UNITS, [(None, None)]),  # doubling
+        ([10.0**-i for i in range(8)], [(None, None)]),
+        ([i / 10 for i in range(8)], [(0.0, 0.7)]),
+        ([0.01, 0.11, 0.2, 0.31, 0.4, 0.5], [(0.01, 0.5)]),
+        ([2, 1, 3] * 4, [(1, 2), (1, 3)]),
+        ([True, False] * 4, [(False, True)]),
+        (["lstm", "gru", "lstm", "rnn"] * 4, [("lstm", "gru"), ("lstm", "rnn")]),
+        ([None, 1, None, 3] * 4, [(1, 3)]),  # only one cell has it
+        (UNITS[:5], []),  # too few blocks
+    ],
+)
+def test_a_number_with_four_values_has_a_line_and_any_other_param_levels(
+    values: Sequence[Any], changes: list[tuple[Any, Any]]
+) -> None:
+    configs = [{"x": x, "cell": "gru"} if x is not None else {"cell": "lstm"} for x in values]
+    effects = [e for e in summarise(learned(configs)).effects if e.param == "x"]
+    assert len(effects) == 4  # the time and the accuracy of two arms
+    for effect in effects:
+        assert [(change.of, change.to) for change in effect.changes] == changes
+        assert (effect.reason is None) == bool(changes) == bool(effect.curve)
+        assert len(effect.points) == sum(x is not None for x in values)
+
+
+@pytest.mark.parametrize(
+    ("configs", "phrases"),
+    [
+        (DRAWN, ["doubling units: 1.6", "× the time per step (1.", "points of val_accuracy (-"]),
+        (rows(units=UNITS, layers=UNITS), ["for layers: it varied only together with units"]),
+        (rows(cell=["gru", "lstm"] * 2), ["step_ms at", "cell gru", "cell: at least 6 blocks"]),
+    ],
+)
+def test_a_report_has_the_effects_in_words_and_charts(
+    configs: list[Config], phrases: Sequence[str]
+) -> None:
+    summary = summarise(learned(configs))
+    shown = " ".join(render(summary, "text").split())
+    assert [phrase for phrase in phrases if phrase not in shown] == []
+    keys = {chart.key for chart in charts_of(summary) if chart.part == "Effects"}
+    metrics = "step-ms", "val-accuracy"
+    assert keys == {f"effect-{metric}-{param}" for metric in metrics for param in configs[0]}
