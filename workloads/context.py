@@ -37,14 +37,18 @@ node. The rules:
   other trials. Warm up as for a full trial (compile every program, train for one slice). Then
   train only when a slice is requested:
 
-        for steps in trial.slices(suggested_steps):   # as many as take `trial.slice_s` seconds
-            with trial.phase("train") as window:      # synchronised at both edges
+        for steps in trial.slices():
+            with trial.phase("train"):   # synchronised at both edges
                 train(steps)
-            trial.slice(steps, window.seconds)
 
-  `step_ms`, `slices`, `slice_steps` and `timed_s` are then reported for you; report no loss and no
-  accuracy. A full trial takes no slices. A timing trial takes all slices that are requested: the
-  loop ends by itself.
+  The first few iterations are trial runs: they find how many steps take `trial.slice_s` seconds.
+  `trial.slices(steps)` skips them. If a slice did other steps than those, or took another time
+  than its phase `train`, report it by `trial.slice(steps, seconds)`. `step_ms`, `slices`,
+  `slice_steps` and `timed_s` are reported for you; report no loss and no accuracy. A full trial
+  takes no slices. A timing trial takes all slices that are requested: the loop ends by itself.
+* A sweep's pruner (`search.pruner`) reads the objective from `trial.epoch`. Ask it before each
+  epoch: `if trial.should_prune(): break`. Then return the metrics as usual: times per step, of
+  loading and of compiling, and memory are kept, accuracies are not.
 * `trial.artifact("sample.txt", text)` stores a text with the metrics (an artifact in MLflow): up
   to 16 texts, 256 KiB in total.
 * You can print: standard output goes to the trainer's log and never to the protocol.
@@ -99,6 +103,8 @@ class Context:
     emit: Callable[[Event], None]
     slicing: Slicing | None = field(default=None, repr=False)
     """The slices of a trial that is timed in slices; None for a full trial."""
+    should_prune: Callable[[], bool] = field(default=lambda: False, repr=False)
+    """Returns True if the sweep's pruner ended this config; it waits for nothing."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds by phase, summed over the phases that have ended."""
     _artifacts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
@@ -113,17 +119,19 @@ class Context:
         """The approximate duration of a slice, in seconds."""
         return self._expect_slicing().slice_s
 
-    def slices(self, steps: int) -> Iterator[int]:
+    def slices(self, steps: int | None = None) -> Iterator[int]:
         """Report that the trial is warm; then yield the steps of each slice when it is requested.
 
         Args:
-            steps: training steps of a slice that takes about `slice_s`.
+            steps: training steps of a slice that takes about `slice_s`. By default trial runs
+                find them, in iterations of the loop that are not recorded.
         """
-        return self._expect_slicing().slices(steps, self.emit)
+        slicing = self._expect_slicing()
+        return slicing.slices(steps, self.emit, lambda: self.seconds.get("train", 0.0))
 
     def slice(self, steps: int, seconds: float) -> None:
-        """Report a slice: its whole training steps, and their seconds."""
-        self._expect_slicing().slice(steps, seconds, self.emit)
+        """Report the slice of this iteration, where its phase `train` is not all of it."""
+        self._expect_slicing().slice(steps, seconds)
 
     def _expect_slicing(self) -> Slicing:
         if self.slicing is None:

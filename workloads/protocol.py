@@ -3,7 +3,8 @@
 A trainer (`python -m workloads`) reads one request per line on standard input and answers
 with events on standard output. The last event is `Result` or `Failure`. A trial that is timed
 in slices (`measure` is `timing`) sends `Ready` once it is warm, and then takes commands on
-standard input: `Slice`, which it answers with `SliceDone`, and finally `Finish`.
+standard input: `Slice`, which it answers with `SliceDone`, and finally `Finish`. Any other trial
+takes `Finish` at any time, to end early.
 
 Seconds in events are readings of the system's monotonic clock (`time.monotonic`). On Linux all
 processes of a machine share this clock, so events line up with telemetry from other processes.
@@ -91,7 +92,10 @@ class Slice(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Finish(_Message):
-    """A command to run no more slices, prove the kernel, and end the trial."""
+    """A command to run no more slices, prove the kernel, and end the trial.
+
+    A trial that trains whole ends after its current epoch, as pruned, if its workload looks.
+    """
 
     command: ClassVar[str] = "finish"
 
@@ -193,10 +197,14 @@ class Artifact(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Result(_Message):
-    """The end of a successful trial. `metrics` are named as in MLflow, with units in the name."""
+    """The end of a successful trial. `metrics` are named as in MLflow, with units in the name.
+
+    A `pruned` trial ended before its last epoch, because it was asked to (`Finish`).
+    """
 
     event: ClassVar[str] = "result"
     metrics: Mapping[str, Number]
+    pruned: StrictBool = False
 
 
 @dataclass(frozen=True, slots=True)

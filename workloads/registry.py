@@ -142,8 +142,11 @@ _FULL_METRICS = (
     *(*_ALL_METRICS, "step_ms_median", "step_ms_p95"),
     *("peak_flops_per_s", "model_flops_utilization_pct", "train_s", "steps_s"),
 )
+EPOCH_METRICS = ("loss", "accuracy", "val_loss", "val_accuracy")
+"""Metrics that the workloads which train report after each epoch, too."""
+
 _TRAINING_METRICS = (
-    *("loss", "accuracy", "val_loss", "val_accuracy", "time_to_accuracy_s", *_FULL_METRICS),
+    *(*EPOCH_METRICS, "time_to_accuracy_s", *_FULL_METRICS),
     *("predict_sample_ms", "validate_s", "evaluate_s", "predict_s", "latency_s"),
 )
 """Metrics of every workload that `workloads.measuring.full_training` trains. `import_s` is left
@@ -151,6 +154,9 @@ out: a process reports it once, so the other trials of a block would lack it."""
 
 TIMING_METRICS = (*_ALL_METRICS, "slices", "slice_steps", "timed_s", "ratio_interval")
 """Metrics of a trial that is timed in slices, for every workload; it has no loss or accuracy."""
+
+PRUNED_METRICS = frozenset({*_ALL_METRICS, "step_ms_median", "step_ms_p95"})
+"""Metrics that a pruned trial keeps, of any workload: they would be those of a whole training."""
 
 
 def _training(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 
 from workloads.protocol import Command, Event, Finish, Ready, SliceDone
 
 _SETTLING_STEPS = 4
 """Untimed steps before a slice that is part of a pass: as many batches are read ahead."""
+
+_DOUBLINGS = 30
+"""The most doublings of the steps of a trial run: a loop that ignores its steps must end, too."""
 
 
 @dataclass(slots=True)
@@ -22,32 +25,35 @@ class Slicing:
     done_slices: list[SliceDone] = field(default_factory=list)
     is_ready: bool = False
     is_finished: bool = False
+    _reported: list[SliceDone] = field(default_factory=list)
 
-    def slices(self, steps: int, emit: Callable[[Event], None]) -> Iterator[int]:
+    def slices(
+        self, steps: int | None, emit: Callable[[Event], None], train_s: Callable[[], float]
+    ) -> Iterator[int]:
         """Yield the steps of each slice when it is requested.
 
+        Without `steps`, trial runs find the number that takes `slice_s`. `train_s` returns the
+        seconds of the phase `train` so far: an iteration's are its slice's, by default.
+
         Raises:
-            RuntimeError: a second loop, or a slice that was not reported exactly once.
+            RuntimeError: a second loop, or a slice with no time or with several.
             ValueError: fewer than 1 step.
         """
         if self.is_ready:
             raise RuntimeError("expected one loop over trial.slices in a trial; received a second")
-        if steps < 1:
+        if steps is not None and steps < 1:
             raise ValueError(f"trial.slices: expected at least 1 step in a slice; received {steps}")
         self.is_ready = True
-        emit(Ready(steps))
+        usual = steps or (yield from self._choose_steps(train_s))
+        emit(Ready(usual))
         while not isinstance(command := self.next_command(), Finish):
-            before = len(self.done_slices)
-            yield command.steps or steps
-            if len(self.done_slices) != before + 1:
-                raise RuntimeError(
-                    "expected trial.slice(steps, seconds) once per iteration of the loop over"
-                    f" trial.slices; received it {len(self.done_slices) - before} times"
-                )
+            done = yield from self._run(command.steps or usual, train_s)
+            self.done_slices.append(done)
+            emit(done)
         self.is_finished = True
 
-    def slice(self, steps: int, seconds: float, emit: Callable[[Event], None]) -> None:
-        """Record and report a slice: its whole training steps, and their seconds.
+    def slice(self, steps: int, seconds: float) -> None:
+        """Report the slice of this iteration: its whole training steps, and their seconds.
 
         Raises:
             ValueError: fewer than 1 step, or not a positive finite time.
@@ -57,9 +63,33 @@ class Slicing:
                 "trial.slice: expected at least 1 step, and more than 0 seconds for them;"
                 f" received {steps} steps and {seconds} s"
             )
-        done = SliceDone(steps, seconds)
-        self.done_slices.append(done)
-        emit(done)
+        self._reported.append(SliceDone(steps, seconds))
+
+    def _choose_steps(self, train_s: Callable[[], float]) -> Generator[int, None, int]:
+        """Yield the steps of trial runs; return how many steps take about `slice_s`."""
+        yield from self._run(1, train_s)  # this one may compile
+        done = yield from self._run(1, train_s)
+        for doubling in range(1, _DOUBLINGS):
+            if done.seconds >= self.slice_s / 4:
+                break
+            done = yield from self._run(2**doubling, train_s)
+        steps = max(1, round(self.slice_s * done.steps / done.seconds))
+        yield from self._run(steps, train_s)  # a program of so many steps is compiled here
+        return steps
+
+    def _run(self, steps: int, train_s: Callable[[], float]) -> Generator[int, None, SliceDone]:
+        """Yield these steps once; return the slice that the iteration reported or timed."""
+        self._reported.clear()
+        began_s = train_s()
+        yield steps
+        if not self._reported and (seconds := train_s() - began_s) > 0:
+            self.slice(steps, seconds)
+        if len(self._reported) != 1:
+            raise RuntimeError(
+                "expected a phase `train`, or trial.slice(steps, seconds) once, in each iteration"
+                f" of the loop over trial.slices; received {len(self._reported)} slices"
+            )
+        return self._reported[0]
 
     @property
     def step_s(self) -> float:

@@ -28,6 +28,7 @@ from workloads.protocol import (
     Command,
     Event,
     Failure,
+    Finish,
     ProtocolError,
     Result,
     TrialRequest,
@@ -103,7 +104,7 @@ class Lines:
     def __init__(self) -> None:
         self.received: queue.Queue[str | None] = queue.Queue()
         self._returned: list[str | None] = []
-        self._had_commands = False
+        self._had_commands = self.is_finishing = False
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -118,7 +119,7 @@ class Lines:
 
     def expect_commands(self) -> None:
         """Note that a trial takes commands: late ones may follow its end."""
-        self._had_commands = True
+        self._had_commands, self.is_finishing = True, False
 
     def next_command(self) -> Command:
         """Wait for the next command; raise `BadRequest` for another line, or for the end."""
@@ -132,6 +133,14 @@ class Lines:
             return decode_command(line)
         except ProtocolError as error:
             raise BadRequest(f"measure timing: {error}") from None
+
+    def should_finish(self) -> bool:
+        """Return True if the trial was sent `Finish`; wait for no line, and take no request."""
+        with self.received.mutex:
+            line = self.received.queue[0] if self.received.queue else None
+        if line is not None and is_command(line):
+            self.is_finishing = isinstance(self.next_command(), Finish)
+        return self.is_finishing
 
     def drop_late_command(self, line: str) -> bool:
         """Return True for a command to a trial that has ended; report it on standard error."""
@@ -166,7 +175,7 @@ def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> 
             emit(event)
 
     try:
-        emit(Result(_run(request, emit_during_trial, claim, lines)))
+        emit(_run(request, emit_during_trial, claim, lines))
     except TrialError as error:
         emit(Failure(error.kind, str(error), _detail(error) if error.__cause__ else ""))
     except KeyboardInterrupt as error:
@@ -182,19 +191,21 @@ def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> 
     return 1
 
 
-def _run(request: TrialRequest, emit: Emit, claim: BackendClaim, lines: Lines) -> dict[str, float]:
+def _run(request: TrialRequest, emit: Emit, claim: BackendClaim, lines: Lines) -> Result:
     is_timing = request.measure == "timing"
-    if is_timing:
-        lines.expect_commands()
+    lines.expect_commands()
     workload, implementation, settings = _checked(request)
     claim.take(implementation, request.device)
     if request.data_digest is not None:
         _expect_data(workload, settings, request.data_digest)
     reset_peak()
     slicing = Slicing(lines.next_command, request.slice_s) if is_timing else None
-    trial = Context(settings, implementation, request.device, request.seed, emit, slicing)
+    should_prune = bool if is_timing else lines.should_finish  # commands of slices are not for it
+    trial = Context(
+        settings, implementation, request.device, request.seed, emit, slicing, should_prune
+    )
     returned = entry_function(workload)(trial)
-    return _metrics(returned, trial)
+    return Result(_metrics(returned, trial), lines.is_finishing)
 
 
 def _checked(request: TrialRequest) -> tuple[Workload, Implementation, dict[str, Any]]:

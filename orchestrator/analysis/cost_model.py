@@ -87,21 +87,22 @@ def observe(
 ) -> list[Observation]:
     """Return the complete trials of one sweep, with its settings that are numbers or words.
 
-    A trainer's first trial includes its start-up: if an arm has others, its time is left out.
-    Memory is from first trials alone. Interleaved trials share the time of their round.
+    Pruned trials count with their times per step and their memory. A trainer's first trial includes
+    its start-up: if an arm has others, its time is left out. Memory is from first trials alone.
+    Interleaved trials share the time of their round.
     """
-    trials = [one for one in finished if one.status == "complete"]
+    trials = [one for one in finished if one.has_times]
     fixed = {k: v for k, v in (settings or {}).items() if isinstance(v, bool | int | float | str)}
     warm = {one.arm for one in trials if one.trainer_trials}
     observations = []
     for one, seconds in zip(trials, trial_seconds(trials), strict=True):
-        is_first = one.trainer_trials == 0
+        is_first, is_whole = one.trainer_trials == 0, one.status == "complete"
         costs = {
             target: one.metrics[target]
-            for target in TARGETS
+            for target in (TARGETS if is_whole else ("step_ms", *MEMORY))
             if target in one.metrics and (is_first or target not in MEMORY)
         }
-        if not (is_first and one.arm in warm):
+        if is_whole and not (is_first and one.arm in warm):
             costs["trial_s"] = seconds
         took = {name: value for name, value in costs.items() if 0 < value < math.inf}
         observations.append(Observation(params_of(fixed, one.config, one.arm), one.arm, took))

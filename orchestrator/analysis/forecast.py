@@ -30,7 +30,7 @@ from orchestrator.analysis.cost_model import (
 )
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted, duration
-from orchestrator.core.trial import Config, SweepIdentity, canonical
+from orchestrator.core.trial import Config, SweepIdentity, canonical, pruned_blocks
 from orchestrator.planning.lanes import LaneGroup, make_lanes
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import price_of
@@ -118,12 +118,14 @@ def _missing_trials(
         if plan.includes(finished.trial) and finished.trial.key not in retimed
     )
     suggested = [block for block in state.blocks.values() if plan.has_block(block.index)]
+    pruned = pruned_blocks(state.finished.values())
     tried = {canonical(block.config) for block in suggested}
     listed = [config for config in spec.search.listed if canonical(config) not in tried]
     unknown = max(0, plan.blocks - len(suggested) - len(listed))
     for arm in plan.arms:
         for block in suggested:
-            yield block.config, arm, plan.repeats - done[block.index, arm]
+            if block.index not in pruned:
+                yield block.config, arm, plan.repeats - done[block.index, arm]
         for config in listed:
             yield config, arm, plan.repeats
         yield None, arm, plan.repeats * unknown
@@ -237,7 +239,7 @@ def makespan(plan: Plan, seconds: Mapping[Arm, float]) -> float:
 def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
     """Return how much is done, what the rest may take, and what predicts that.
 
-    With `at_most` a sweep may end with fewer trials (`blocks: auto`).
+    With `at_most` a sweep may end with fewer trials (`blocks: auto`, or a pruner).
     """
     if ahead.done and not ahead.remaining:
         return f"all {counted(ahead.done, 'trial')} are done"

@@ -163,7 +163,7 @@ def summarise(
             raise
         over = pick_baseline(record, None)  # the hardware has changed since the spec was checked
     work = next(iter(over.of.values())).work if over else ""
-    matched = match(record)
+    matched, timed = match(record), match(record, lambda trial: trial.has_times)
     own = by_arm(record)
     trials = sorted(chain(*own.values()), key=lambda trial: (trial.block, trial.repeat))
     configs = {trial.block: trial.config for trial in reversed(trials)}
@@ -171,12 +171,12 @@ def summarise(
         arm: matched.comparable_trials(arm) or [t for t in ended if t.status == "complete"]
         for arm, ended in own.items()
     }
-    comparisons = compare(record, matched, over) if over else ()
+    comparisons = compare(record, timed, over) if over else ()
     speedups: dict[Arm, tuple[Estimate | None, str]] = {
         **dict.fromkeys(over.of.values() if over else (), (None, "baseline")),
         **{one.arm: (one.speedup, one.verdict) for one in comparisons},
     }
-    metric, margin = time_metric(matched), record.criteria.margins.speed
+    metric, margin = time_metric(timed), record.criteria.margins.speed
     confidence = confidence_for(record.criteria.auto_blocks)
     design_of = cache(lambda blocks: Design([configs[block] for block in blocks]))
     measures = measures_of(record)
@@ -213,7 +213,7 @@ def summarise(
         curves=telemetry_curves(trials, curves),
         published=published(record, own),
         validity=validity_of(record, matched),
-        rankings=rankings(matched, metric, margin, 1 - confidence),
+        rankings=rankings(timed, metric, margin, 1 - confidence),
         targets=reach(record, matched, over, targets),
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,

@@ -14,6 +14,7 @@ import psutil
 from orchestrator.cli.output import show
 from orchestrator.core.errors import Refusal
 from orchestrator.core.text import duration
+from orchestrator.core.trial import count_spared
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import JournalError, SweepState, read
 from orchestrator.storage.lock import FILE_NAME, holder
@@ -70,6 +71,7 @@ def _describe(folder: SweepFolder) -> str:
     blocks = sum(session.has_block(index) for index in state.blocks)
     total = blocks if state.stop_decision else session.blocks - len(session.skipped_blocks)
     trials = total * session.repeats * len(session.arms)
+    trials -= count_spared(finished, session.arms, session.repeats)
     outcomes = Counter(done.outcome.status for done in finished)
     counted = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
     at_most = "at most " if session.least and not state.stop_decision else ""

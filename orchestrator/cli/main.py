@@ -70,7 +70,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.hardware import classify
     from orchestrator.planning.lanes import make_lanes
-    from orchestrator.planning.objectives import describe_opening, open_limit
+    from orchestrator.planning.objectives import describe_opening, describe_pruner, open_limit
     from orchestrator.planning.plan import describe_plan, make_plan
     from orchestrator.planning.pricing import describe_prices
     from orchestrator.scheduling.sweep import expect_runnable
@@ -92,17 +92,20 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
     if form == "json":
         head = {"format": "rnnsweep-plan", "version": 2}
         opening = {"open_blocks": open_limit(checked, made, lanes)}
+        opening |= {"pruner": checked.search.pruner.name if checked.search.pruner else None}
         _print({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
     else:
         lines = [describe_plan(made, checked.name)]
         lines += describe_prices(checked.prices, (arm.hardware for arm in made.arms))
+        lines += describe_pruner(checked)
         if note := describe_opening(checked, made, lanes, expected.trial_s):
             lines.append(note)
         show("".join(f"{line}\n" for line in lines))
     expect_runnable(checked, made)
     resume.expect_comparable(folder, checked)
     if form != "json":
-        show(f"{describe_forecast(expected, at_most=made.auto is not None)}\n")
+        at_most = made.auto is not None or checked.search.pruner is not None
+        show(f"{describe_forecast(expected, at_most=at_most)}\n")
 
 
 for _command in (run, ui, best, *jobs.COMMANDS, *reports.COMMANDS):

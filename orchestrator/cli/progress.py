@@ -14,6 +14,7 @@ from rich.text import Text
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import Config, Outcome, Trial
+from orchestrator.execution.job import Progress
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.blocks import Assignment
 from orchestrator.scheduling.session import Watcher
@@ -29,7 +30,9 @@ class PlainLines(Watcher):
         self._console, self._plan = console, plan
         self.ended: Counter[Arm] = Counter()
         self.failed: Counter[Arm] = Counter()
-        self._per_block: Counter[int] = Counter()
+        self._per_block = Counter[int]()
+        self._per_arm = Counter[tuple[int, Arm]]()
+        self._pruned = set[int]()
         self._seen: set[str] = set()
         self._begun_blocks: set[int] = set()
         self._ended_now = 0
@@ -40,13 +43,17 @@ class PlainLines(Watcher):
 
     @property
     def blocks_ended(self) -> int:
-        """Blocks all of whose trials have an outcome."""
+        """Blocks all of whose trials have an outcome, and pruned ones."""
         whole = len(self._plan.possible) * self._plan.repeats
-        return sum(ended == whole for ended in self._per_block.values())
+        return sum(n == whole or block in self._pruned for block, n in self._per_block.items())
 
     @property
     def _trials_expected(self) -> int:
-        return self.blocks_expected * len(self._plan.possible) * self._plan.repeats
+        return sum(map(self._expected, self._plan.arms))
+
+    def _expected(self, arm: Arm) -> int:  # of a pruned block, the trials that ran
+        ran = sum(self._per_arm[block, arm] for block in self._pruned)
+        return (self.blocks_expected - len(self._pruned)) * self._plan.repeats + ran
 
     @property
     def total(self) -> str:
@@ -69,6 +76,9 @@ class PlainLines(Watcher):
         self._begun_blocks.add(trial.block)
         self.ended[trial.arm] += 1
         self._per_block[trial.block] += 1
+        self._per_arm[trial.block, trial.arm] += 1
+        if outcome.status == "pruned":
+            self._pruned.add(trial.block)
         self.failed[trial.arm] += outcome.failure is not None
         return True
 
@@ -117,7 +127,7 @@ class LiveView(PlainLines):
 
     def __init__(self, console: Console, plan: Plan) -> None:
         super().__init__(console, plan)
-        self._running: dict[str, tuple[Assignment, int]] = {}
+        self._running: dict[str, tuple[Assignment, Progress]] = {}
         columns = TextColumn("{task.description}", markup=False), BarColumn(20)
         failed = TextColumn("{task.fields[failed]}")
         self._bars = Progress(*columns, MofNCompleteColumn(), failed, console=console)
@@ -141,15 +151,18 @@ class LiveView(PlainLines):
     def trial_assigned(self, assignment: Assignment) -> None:
         """Show the trial among those that run."""
         super().trial_assigned(assignment)
-        self._running[assignment.trial.key] = (assignment, 0)
+        self._running[assignment.trial.key] = (assignment, Progress(0))
 
-    def epoch_finished(self, assignment: Assignment, index: int) -> None:
-        """Show the progress of the trial."""
-        self._running[assignment.trial.key] = (assignment, index + 1)
+    def job_progressed(self, assignment: Assignment, progress: Progress) -> None:
+        """Show the progress of the trial or the round."""
+        self._running[assignment.trial.key] = (assignment, progress)
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Count the trial; print its line if it failed."""
-        self._running.pop(trial.key, None)
+        is_pruned = outcome.status == "pruned"  # the trials of its block that wait do not run
+        for key, (assignment, _) in list(self._running.items()):
+            if key == trial.key or (is_pruned and assignment.trial.block == trial.block):
+                del self._running[key]
         if outcome.failure is not None:
             super().trial_finished(trial, outcome)
         else:
@@ -161,17 +174,18 @@ class LiveView(PlainLines):
         head = [
             f"{self.ended.total()} of {self.total} trials",
             f"{self.blocks_ended} of {self.blocks_expected} blocks",
+            *([f"{len(self._pruned)} pruned"] if self._pruned else []),
             f"{60 * self._ended_now / max(elapsed_s, 1e-9):.1f} trials/min",
             f"{duration(elapsed_s)} gone",
             *filter(None, [self.remaining()]),
         ]
         for arm, task in self._tasks.items():
-            total, failed = self.blocks_expected * self._plan.repeats, self.failed[arm]
+            total, failed = self._expected(arm), self.failed[arm]
             text = f"[red]{failed} failed" if failed else ""
             self._bars.update(task, total=total, completed=self.ended[arm], failed=text)
         rows: list[RenderableType] = [Text(" · ".join(head)), self._bars.get_renderable()]
         busy: Counter[str] = Counter()
-        for assignment, epochs in list(self._running.values()):
+        for assignment, progress in list(self._running.values()):
             node = assignment.lane.node.id
             busy[node] += 1
             runs = busy[node] <= assignment.lane.room(assignment.device)
@@ -179,7 +193,11 @@ class LiveView(PlainLines):
             arms = turns if assignment.others else str(assignment.trial.arm)
             config = describe_config(assignment.trial.config)
             text = f"block {assignment.trial.block}  {arms}  {config}"
-            text += f"  epoch {epochs} done" if epochs else ""
+            if progress.done and progress.most is None:
+                text += f"  epoch {progress.done} done"
+            elif progress.done:
+                text += f"  slice {progress.done} of at most {progress.most} done"
+            text += "" if progress.interval is None else f", ± {100 * progress.interval:.2g} %"
             mark = "▸ now   " if runs else "  next  "
             rows.append(Text(mark + text, style="" if runs else "dim", no_wrap=True))
         return Group(*rows)
@@ -200,6 +218,8 @@ def describe_outcome(outcome: Outcome) -> str:
     """Return how a trial ended, in a few words."""
     if outcome.failure is not None:
         return f"FAILED ({outcome.failure.reason}): {outcome.failure.message}"
+    if outcome.status == "pruned":
+        return f"pruned after {counted(len(outcome.epochs), 'epoch')}"
     if outcome.status != "complete":
         return outcome.status.replace("_", " ")
     metrics = outcome.metrics

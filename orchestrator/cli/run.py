@@ -113,13 +113,14 @@ def run(
 def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, log: Path) -> str:
     """Return what a person reads before a sweep starts."""
     from orchestrator.planning.lanes import make_lanes
-    from orchestrator.planning.objectives import describe_opening
+    from orchestrator.planning.objectives import describe_opening, describe_pruner
     from orchestrator.planning.plan import describe_plan
     from orchestrator.planning.pricing import describe_prices
     from orchestrator.storage.tracking.address import shown
 
     lines, lanes = [describe_plan(plan, spec.name)], make_lanes(plan)
     lines += describe_prices(spec.prices, (arm.hardware for arm in plan.arms))
+    lines += describe_pruner(spec)
     if len(lanes) > 1 and (note := describe_opening(spec, plan, lanes, {})):
         lines.append(note)
     if missing < plan.trials:

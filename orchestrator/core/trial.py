@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar, cast
@@ -24,7 +24,7 @@ ConfigValue: TypeAlias = bool | int | float | str
 Config: TypeAlias = Mapping[str, ConfigValue]
 """The sizes and settings that one Optuna suggestion gives."""
 
-OutcomeStatus: TypeAlias = Literal["complete", "failed", "wrong_kernel"]
+OutcomeStatus: TypeAlias = Literal["complete", "failed", "wrong_kernel", "pruned"]
 FailureReason: TypeAlias = Literal[
     "error",  # the workload raised
     "non_finite",  # a loss or metric is NaN or infinite
@@ -159,7 +159,8 @@ class Outcome:
 
     `trainer_trials` counts the earlier trials of the same trainer process. Peak memory is
     comparable only between trials of fresh trainers, where it is 0. `artifacts` are texts that the
-    workload saved, by file name.
+    workload saved, by file name. A `pruned` trial ended before its last epoch: it has times per
+    step, and its `epochs`, and no accuracy.
 
     `disturbance` has a figure for each cause of disturbance (see `core.disturbance`); it is empty
     for an undisturbed trial. `round_id` identifies the round of interleaved timing. `cost_basis`
@@ -225,6 +226,25 @@ class FinishedTrial:
     def failure_text(self) -> str | None:
         """`reason: message` of a failed trial, else None."""
         return self.failure.text if self.failure else None
+
+    @property
+    def has_times(self) -> bool:
+        """Return whether its times per step count: it is complete, or pruned with its kernel."""
+        is_its_kernel = self.kernel is None or self.kernel.ran == self.kernel.asked
+        return self.status == "complete" or (self.status == "pruned" and is_its_kernel)
+
+
+def pruned_blocks(finished: Iterable[FinishedTrial]) -> frozenset[int]:
+    """Return the blocks that a pruner ended: those with a pruned trial."""
+    return frozenset(trial.block for trial in finished if trial.status == "pruned")
+
+
+def count_spared(finished: Sequence[FinishedTrial], arms: Sequence[Arm], repeats: int) -> int:
+    """Return how many trials of these arms never run, because their block is pruned."""
+    pruned = pruned_blocks(finished)
+    ran = [one for one in finished if one.block in pruned and one.arm in arms]
+    places = {(one.block, one.arm, one.repeat) for one in ran if one.repeat < repeats}
+    return len(pruned) * len(arms) * repeats - len(places)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ray import tune
 from orchestrator.core.trial import FailureRecord, outcome_adapter, to_json
 from orchestrator.execution import telemetry
 from orchestrator.execution.interleaved_round import InterleavedRound
-from orchestrator.execution.job import TrialRun, job_adapter
+from orchestrator.execution.job import Progress, TrialRun, job_adapter
 from orchestrator.execution.trainer_pool import TrainerPool, key_of
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
 from workloads import protocol
@@ -23,7 +23,7 @@ from workloads import protocol
 class TrialActor(tune.Trainable):
     """A runner of the trials that Tune sends, which keeps trainers warm from one to the next."""
 
-    _signs: Generator[protocol.Epoch, None, None]
+    _signs: Generator[Progress, None, None]
 
     def setup(self, config: dict[str, Any]) -> None:
         """Take the first job."""
@@ -38,14 +38,19 @@ class TrialActor(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Continue to the next epoch (a sign of life) or the end of the job."""
-        for epoch in self._signs:
-            return {"epoch": epoch.index, "done": False}
+        """Continue to the next progress (a sign of life) or the end of the job."""
+        for progress in self._signs:
+            return {"progress": progress, "done": False}
         outcomes = [trial_run.outcome() for trial_run in self._trial_runs]
         return {
             "outcomes": [to_json(outcome_adapter, outcome).decode() for outcome in outcomes],
             "done": True,
         }
+
+    def prune(self) -> None:
+        """Ask the trial to end after its current epoch, and its trainer to stay warm."""
+        for trial_run in self._trial_runs:
+            trial_run.prune()
 
     def cleanup(self) -> None:
         """End the trainers."""
@@ -73,7 +78,7 @@ class TrialActor(tune.Trainable):
 
 def run_trial(
     trial_run: TrialRun, trainers: TrainerPool, instruments: telemetry.Instruments
-) -> Generator[protocol.Epoch, None, None]:
+) -> Generator[Progress, None, None]:
     """Run one trial, yielding its epochs as they happen; `trial_run` then holds its outcome.
 
     A trainer that reported a failure itself stays warm. Any other failure leaves its state in
@@ -92,7 +97,7 @@ def run_trial(
                 sampler.take(event)
                 trial_run.take(event)
                 if isinstance(event, protocol.Epoch):
-                    yield event
+                    yield Progress(event.index + 1, event.metrics)
         finally:
             trial_run.recording = sampler.stop()
         trial_run.end(output=trainer.output_tail())

@@ -23,7 +23,7 @@ from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_rat
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import FailureRecord
 from orchestrator.execution import telemetry
-from orchestrator.execution.job import Job, Rival, TrialRun
+from orchestrator.execution.job import Job, Progress, Rival, TrialRun
 from orchestrator.execution.trainer_pool import CpusTaken, TrainerKey, TrainerPool
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
@@ -140,8 +140,8 @@ class InterleavedRound:
         """The facts about each trial, which are complete once the round is over."""
         return [trial.trial_run for trial in self._trials]
 
-    def run(self) -> Generator[protocol.Epoch, None, None]:
-        """Run the round, yielding a sign of life with the turn now and then."""
+    def run(self) -> Generator[Progress, None, None]:
+        """Run the round, yielding its progress now and then, as a sign of life."""
         keys = [trial.key for trial in self._trials]
         self._trainers.make_room(keys, _ROOMY)
         with contextlib.suppress(CpusTaken):  # the largest number first: the others take from it
@@ -151,14 +151,14 @@ class InterleavedRound:
             trial.trial_run.started_s = time.time()
             with self._isolated(trial):
                 trial.prepare(self._trainers.trainer_for(trial.trial_run.job, trial.key, keys))
-            yield protocol.Epoch(0, 0.0)
+            yield Progress(0, most=self._looks[-1])
         with self._sampled():
             yield from self._turns()
         for trial, ratio in self._ratios():
             with self._isolated(trial):
                 trial.finish(ratio)
 
-    def _turns(self) -> Generator[protocol.Epoch, None, None]:
+    def _turns(self) -> Generator[Progress, None, None]:
         signed_s = time.monotonic()
         for turn in range(self._looks[-1]):
             for trial in self._drawn(self._running()):
@@ -168,15 +168,20 @@ class InterleavedRound:
             if not self._running() or (turn + 1 in self._looks and self._is_narrow()):
                 return
             if time.monotonic() - signed_s > _SIGN_S:
-                yield protocol.Epoch(turn, 0.0)
+                yield Progress(turn + 1, most=self._looks[-1], interval=self._widest())
                 signed_s = time.monotonic()
 
     def _is_narrow(self) -> bool:
-        """Return whether all ratios are precise enough; for a trial alone, its own time."""
+        """Return whether all ratios are precise enough."""
+        widest = self._widest()
+        return widest is not None and widest <= self._timing.interval
+
+    def _widest(self) -> float | None:
+        """Return the widest interval of the ratios; for a trial alone, that of its own time."""
         ratios = [ratio for _, ratio in self._ratios() if ratio is not None]
         ratios = ratios or [self._ratio(trial) for trial in self._running()]
-        widths = [math.inf if ratio.interval is None else ratio.interval for ratio in ratios]
-        return max(widths) <= self._timing.interval
+        widths = [ratio.interval for ratio in ratios if ratio.interval is not None]
+        return max(widths) if len(widths) == len(ratios) else None
 
     def _ratios(self) -> list[tuple[InterleavedTrial, PairedRatio | None]]:
         """Return each running trial with its ratio to the first one, which itself has none."""

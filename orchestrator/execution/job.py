@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import platform
@@ -25,8 +26,8 @@ from orchestrator.core.trial import (
     Telemetry,
 )
 from orchestrator.execution import telemetry
-from orchestrator.execution.trainer_process import Trainer
-from workloads import protocol
+from orchestrator.execution.trainer_process import Trainer, TrainerGone
+from workloads import protocol, registry
 
 _OF_A_NODE = ("not_possible", "data")
 """Failures that may concern one node only: a package or a file that it lacks."""
@@ -77,6 +78,20 @@ class Job:
 job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The `done` epochs of a trial, with the last one's `metrics`, or the slices of each arm.
+
+    Of a round, `most` is the largest number of slices, and `interval` the half-width of the widest
+    ratio's interval so far, as a share; None before there is one.
+    """
+
+    done: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    most: int | None = None
+    interval: float | None = None
+
+
 @functools.cache
 def recorded_environment() -> dict[str, str | int | float | bool | None]:
     """Return versions, commit and node of this process, without those that are unknown."""
@@ -114,6 +129,8 @@ class TrialRun:
     ended_s: float = 0.0
     cpus: tuple[int, ...] | None = None
     recording: telemetry.Recording | None = None
+    pruned: bool = False
+    trainer: Trainer | None = None
 
     @property
     def ended(self) -> bool:
@@ -122,10 +139,18 @@ class TrialRun:
 
     def begin(self, trainer: Trainer) -> None:
         """Send the request to the trainer: the trial's own setup is over."""
+        self.trainer = trainer
         self.trainer_trials, self.cpus = trainer.trials, trainer.cpus
         self.setup_s = time.time() - self.started_s
         trainer.trials += 1
         trainer.request(self.job.request)
+
+    def prune(self) -> None:
+        """Ask the trainer, once, to end the trial after its epoch."""
+        trainer, self.trainer = self.trainer, None
+        if trainer is not None and not self.ended:
+            with contextlib.suppress(TrainerGone):  # the trial's own events report that
+                trainer.send(protocol.Finish())
 
     def take(self, event: protocol.Event) -> None:
         """Note an event of the trainer.
@@ -148,8 +173,10 @@ class TrialRun:
                 if reason := protocol.artifact_refusal_reason(event, self.artifacts):
                     raise protocol.ProtocolError(f"artifact: {reason}")
                 self.artifacts[name] = text
-            case protocol.Result(metrics):
-                self.metrics = metrics
+            case protocol.Result(metrics, pruned):
+                kept = registry.PRUNED_METRICS if pruned else metrics.keys()
+                self.metrics = {name: metrics[name] for name in metrics.keys() & kept}
+                self.pruned = pruned
             case protocol.Failure(kind, message, detail):
                 if kind in _OF_A_NODE:
                     message = f"node {platform.node()}: {message}"
@@ -183,6 +210,8 @@ class TrialRun:
         status: OutcomeStatus = "complete"
         if self.failure is not None:
             status = "failed"
+        elif self.pruned:
+            status = "pruned"
         elif self.kernel is not None and self.kernel.ran != self.kernel.asked:
             status = "wrong_kernel"
         return Outcome(

@@ -136,6 +136,17 @@ def idle_shares(
     return shares
 
 
+def describe_pruner(spec: SweepSpec) -> list[str]:
+    """Return a line on the blocks that may end before their last epoch; none without a pruner."""
+    pruner = spec.search.pruner
+    if pruner is None:
+        return []
+    line = f"  may prune blocks by {pruner.name}, from epoch {pruner.first_epoch} on"
+    if pruner.name == "median":
+        line += f", once {pruner.n_startup_trials} blocks are complete"
+    return [f"{line}: the first arm of a block that runs decides for all"]
+
+
 def describe_opening(
     spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup], trial_s: Mapping[str, float]
 ) -> str | None:

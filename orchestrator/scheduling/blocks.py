@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.core.arms import Arm, HardwareUse
@@ -145,11 +145,14 @@ class Blocks:
         self.suggestions = suggestions
         self._trials: dict[int, tuple[Trial, ...]] = {}
         self._outcomes: dict[str, Outcome] = {}
-        self._attempts: Counter[str] = Counter()
+        self._attempts = Counter[str]()
         self._groups: tuple[LaneGroup, ...] = ()
         self._queues: list[LaneQueue] = []
         self._out: dict[str, Assignment] = {}
         self._units: dict[int, dict[LaneGroup, deque[Trial]]] = {}
+        self.ending: set[int] = set()
+        """Blocks that the pruner ends, with trials that are still out."""
+        self._pruned: set[int] = set()
         self.move(groups, open_limit)
 
     def move(self, groups: Sequence[LaneGroup], open_limit: int | None) -> None:
@@ -204,16 +207,34 @@ class Blocks:
         self._take_back(assignment)
         for trial, outcome in zip(assignment.trials, outcomes, strict=True):
             self._count(FinishedTrial(trial, outcome))
+        self._settle(assignment.trial.block)
+
+    def take_epoch(self, trial: Trial, step: int, metrics: Mapping[str, float]) -> bool:
+        """Take an epoch of a trial that is out; return whether it is to end, with its block.
+
+        All trials of the block that are out then end after an epoch, and the others are not handed
+        out. If none of them ends early after all, these run as usual.
+        """
+        index = trial.block
+        if self.suggestions.take_epoch(index, trial.arm, step, metrics, trial.key):
+            self.ending.add(index)
+            self._units.pop(index, None)
+            for queue in self._queues:
+                queue.waiting = deque(one for one in queue.waiting if one.block != index)
+        return index in self.ending
 
     def give_back(self, assignment: Assignment, *, charged: bool = True) -> None:
         """Take back a trial whose attempt was lost, or (not charged) never began.
 
         It is the next one on its lane. If that lane is gone or has other hardware now, it is the
-        next one of its hardware.
+        next one of its hardware. In a block that the pruner ends it waits for the block's end.
         """
         if not charged:
             self._attempts.subtract(trial.key for trial in assignment.trials)
         queue = self._take_back(assignment)
+        if assignment.trial.block in self.ending:
+            self._settle(assignment.trial.block)
+            return
         for trial in reversed(assignment.trials):
             if queue is not None and self._group_of(trial) in queue.groups:
                 queue.waiting.appendleft(trial)
@@ -256,6 +277,12 @@ class Blocks:
             for arm in self.plan.arms:
                 waiting[arm.hardware] += self.suggestions.to_come * self.plan.repeats
         return dict(waiting)
+
+    def _settle(self, index: int) -> None:
+        """Hand out the rest of an ending block when no trial of it is out, unless it is pruned."""
+        if index in self.ending and all(out.trial.block != index for out in self._out.values()):
+            self.ending.remove(index)
+            self._put(index, self._trials[index])
 
     def _assign(self, queue: LaneQueue, trial: Trial) -> Assignment:
         """Hand out a trial, with all that is timed in turns with it: the baseline's arm first."""
@@ -334,6 +361,8 @@ class Blocks:
     def _count(self, finished: FinishedTrial) -> None:
         """Take an outcome; report its block to the sampler as soon as possible."""
         self._outcomes[finished.key] = finished.outcome
+        if finished.status == "pruned":
+            self._pruned.add(finished.block)
         self.suggestions.observe(finished)
         self._report(finished.block)
 
@@ -347,9 +376,9 @@ class Blocks:
         self.suggestions.report(index, outcomes)
 
     def _put(self, index: int, trials: Iterable[Trial]) -> None:
-        """Keep those of a block's trials that have no outcome, by the lanes that run them."""
+        """Keep a block's trials without an outcome, unless it is pruned, by the lanes for them."""
         units: dict[LaneGroup, deque[Trial]] = {}
-        for trial in trials:
+        for trial in trials if index not in self._pruned | self.ending else ():
             if trial.key not in self._outcomes:
                 units.setdefault(self._group_of(trial), deque()).append(trial)
         self._units.pop(index, None)

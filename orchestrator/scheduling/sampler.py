@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.core.arms import Arm
@@ -52,18 +52,27 @@ class Suggester:
         self._optuna = optuna
         self._search = search
         self._seed = seed
-        self._grid: list[Config] | None = None
+        self._own: Iterator[Config] | None = iter(search.listed) if search.listed else None
         if search.sampler == "grid":  # in a random order, so that drift follows no parameter
-            self._grid = list(search.grid())
-            random.Random(derive_seed(seed, "grid")).shuffle(self._grid)
+            grid = list(search.grid())
+            random.Random(derive_seed(seed, "grid")).shuffle(grid)
+            self._own = iter(grid)
         self._sequence = optuna.samplers.QMCSampler(  # one for all blocks: it is a sequence
             seed=derive_seed(seed, "suggest"), scramble=True, warn_independent_sampling=False
         )
+        pruner = None
+        if search.pruner is not None:
+            options = search.pruner.model_dump(exclude={"name"}, exclude_unset=True)
+            pruner = getattr(optuna.pruners, f"{search.pruner.name.title()}Pruner")(**options)
         directions = [objective.direction for objective in search.objectives.values()]
         self._study = optuna.create_study(
-            directions=directions or ["minimize"], sampler=self._sampler(0)
+            directions=directions or ["minimize"],
+            sampler=self._sampler(0),
+            pruner=pruner,
+            study_name=f"seed {seed}",  # Hyperband draws brackets by it
         )
         self._open: dict[int, optuna.Trial] = {}
+        self._epochs: set[tuple[int, int]] = set()
         self._seen: set[str] = set()
 
     def suggest(self, index: int) -> Config | None:
@@ -72,10 +81,10 @@ class Suggester:
         If a sampler only repeats itself (the best branch of a conditional space may be small),
         the config is drawn at random.
         """
-        if self._search.listed:
-            return self._next_listed()
-        if self._grid is not None:
-            return self._grid[index] if index < len(self._grid) else None
+        if self._own is not None:  # of a longer list, new ones come next
+            unseen = (config for config in self._own if canonical(config) not in self._seen)
+            own = next(unseen, None)
+            return None if own is None else self._keep(index, own, self._study.ask())
         for attempt in range(2 * _TRIES):
             trial, config = self._ask(index, attempt)
             if canonical(config) not in self._seen:
@@ -85,28 +94,35 @@ class Suggester:
 
     def replay(self, index: int, config: Config) -> None:
         """Take over a block that an earlier start suggested, so that the sampler knows it."""
-        if self._search.listed:
-            self._seen.add(canonical(config))
-        elif self._grid is None:
+        if self._own is not None:
+            self._keep(index, config, self._study.ask())
+        else:
             self._enforce(index, config)
 
-    def report(self, index: int, values: Sequence[float] | None) -> None:
-        """Report a block's objective values to the sampler, or None for a failed block."""
+    def should_prune(self, index: int, step: int, value: float) -> bool:
+        """Report an epoch of an open block, once; return whether the pruner ends the block."""
+        trial = self._open.get(index)
+        if trial is None or self._search.pruner is None or (index, step) in self._epochs:
+            return False
+        self._epochs.add((index, step))
+        trial.report(value, step)
+        return trial.should_prune()
+
+    def report(
+        self, index: int, values: Sequence[float] | None, *, is_pruned: bool = False
+    ) -> None:
+        """Report a block's objective values to the sampler, or None for a failed or pruned block.
+
+        From a pruned block the sampler learns what its epochs had reached.
+        """
         trial = self._open.pop(index, None)
         if trial is None or not self._search.objectives:
             return
         if values is None:
-            self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+            state = self._optuna.trial.TrialState
+            self._study.tell(trial, state=state.PRUNED if is_pruned else state.FAIL)
         else:
             self._study.tell(trial, list(values))
-
-    def _next_listed(self) -> Config | None:
-        """Return the first listed config without a block: new ones of a longer list come next."""
-        for config in self._search.listed:
-            if canonical(config) not in self._seen:
-                self._seen.add(canonical(config))
-                return config
-        return None
 
     def _ask(self, index: int, attempt: int = 0) -> tuple[optuna.Trial, Config]:
         self._study.sampler = self._sampler(index, attempt)
@@ -200,6 +216,7 @@ class Suggestions:
         self._stopping_rule = stopping_rule
         self._known: set[int] = set()
         self._open_blocks: set[int] = set()
+        self._followed: dict[int, str] = {}
         self._used_up = False
         self._unseen = 0
 
@@ -246,13 +263,32 @@ class Suggestions:
         if self._stopping_rule is not None:
             self._stopping_rule.take(finished)
 
+    def take_epoch(
+        self, index: int, arm: Arm, step: int, metrics: Mapping[str, float], key: str = ""
+    ) -> bool:
+        """Report an epoch to the pruner; return whether the block ends.
+
+        It follows one trial of a block: the first to report an epoch, on an arm that is read. Those
+        of an earlier start have no `key`.
+        """
+        values = [metrics[name] for name in self._objectives if name in metrics]
+        is_read = bool(values) and self.is_open(index) and arm in self._speaking
+        if not is_read or self._followed.setdefault(index, key) != key:
+            return False
+        return self._source.should_prune(index, step, values[0])
+
     def is_open(self, index: int) -> bool:
         """Return whether a block is open: its result has not been reported."""
         return index in self._open_blocks
 
     def report(self, index: int, outcomes: Mapping[Arm, Sequence[Outcome]]) -> None:
         """Report an open block to the source, once the arms that objectives read are complete."""
-        if any(len(outcomes.get(arm, ())) < self._plan.repeats for arm in self._speaking):
+        for arm, outcome in [(arm, one) for arm, own in outcomes.items() for one in own]:
+            for epoch in outcome.epochs:
+                self.take_epoch(index, arm, epoch.index, epoch.metrics)
+        is_pruned = any(one.status == "pruned" for own in outcomes.values() for one in own)
+        lacking = any(len(outcomes.get(arm, ())) < self._plan.repeats for arm in self._speaking)
+        if lacking and not is_pruned:
             return
         self._open_blocks.remove(index)
         values = [
@@ -260,7 +296,8 @@ class Suggestions:
             for metric, objective in self._objectives.items()
         ]
         numbers = [value for value in values if value is not None]
-        self._source.report(index, numbers if len(numbers) == len(values) else None)
+        is_whole = len(numbers) == len(values) and not is_pruned
+        self._source.report(index, numbers if is_whole else None, is_pruned=is_pruned)
 
     def _open(self, index: int) -> None:
         self._known.add(index)

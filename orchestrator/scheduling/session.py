@@ -31,6 +31,7 @@ from workloads.protocol import TrialRequest
 
 if TYPE_CHECKING:
     from orchestrator.analysis.stopping import StopDecision
+    from orchestrator.execution.job import Progress
 
 _log = logging.getLogger("rnnsweep")
 
@@ -53,8 +54,8 @@ class Watcher:
     def trial_assigned(self, assignment: Assignment) -> None:
         """Show that a trial was handed out; it may still wait for its node."""
 
-    def epoch_finished(self, assignment: Assignment, index: int) -> None:
-        """Show that a running trial finished an epoch."""
+    def job_progressed(self, assignment: Assignment, progress: Progress) -> None:
+        """Show that a running trial finished an epoch, or a round some slices."""
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Show that a trial ended."""
@@ -128,6 +129,13 @@ class Session:
             self.watcher.trial_finished(finished.trial, finished.outcome)
             self._expect_objectives(finished)
 
+    def take_progress(self, assignment: Assignment, progress: Progress) -> bool:
+        """Show a job's progress; return whether its trial is to end, since its block is pruned."""
+        self.watcher.job_progressed(assignment, progress)
+        if self.spec.search.pruner is None or assignment.trial.arm.measure == "timing":
+            return False
+        return self.blocks.take_epoch(assignment.trial, progress.done - 1, progress.metrics)
+
     def _completed(self, finished: FinishedTrial, together: Sequence[Outcome]) -> FinishedTrial:
         """Return a trial's outcome with the facts that are known only here: cost, disturbance."""
         trial, outcome = finished.trial, finished.outcome
@@ -144,15 +152,19 @@ class Session:
         return FinishedTrial(trial, replace(outcome, disturbance=disturbance, round_id=round_id))
 
     def _expect_objectives(self, finished: FinishedTrial) -> None:
-        """Warn, once, of an objective that a complete trial has no metric for."""
+        """Warn, once, of an objective that a complete trial, or its pruner, has no metric for."""
         outcome = finished.outcome
         read = self.blocks.suggestions.objectives_of(finished.trial.arm)
-        missing = [name for name in read if name not in outcome.metrics]
+        seen, place = set(outcome.metrics), "a trial's metrics"
+        if self.spec.search.pruner:
+            seen.intersection_update(*([one.metrics for one in outcome.epochs] or [()]))
+            place += " and those of its epochs, for the pruner"
+        missing = [name for name in read if name not in seen]
         if outcome.status == "complete" and missing and not self._warned:
             self._warned = True
             self.watcher.warn(
-                f"search.objectives: expected {', '.join(missing)} among a trial's metrics, "
-                f"received {', '.join(sorted(outcome.metrics))}. The sampler sees blocks "
+                f"search.objectives: expected {', '.join(missing)} among {place}, "
+                f"received {', '.join(sorted(seen)) or 'none'}. The sampler sees blocks "
                 "without it as failed: stop, and correct the spec or the workload"
             )
 

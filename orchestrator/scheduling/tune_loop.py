@@ -138,11 +138,12 @@ class BlockSearch(Searcher):
             timing=spec.timing if assignment.trial.arm.measure == "timing" else None,
         )
 
-    def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
-        """Take a sign of life: the running trial finished an epoch."""
-        if "epoch" in result and not result.get("done"):
-            with _through_tune():
-                self._session.watcher.epoch_finished(self.out[trial_id], result["epoch"])
+    def take_result(self, trial_id: str, result: Mapping[str, Any]) -> bool:
+        """Take the progress of a running job; return whether its trial is to be pruned."""
+        if "progress" not in result or result.get("done"):
+            return False
+        with _through_tune():
+            return self._session.take_progress(self.out[trial_id], result["progress"])
 
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
@@ -205,9 +206,11 @@ def _through_tune() -> Iterator[None]:
 
 
 class _Recall(FIFOScheduler):
-    """First in, first out; what still waits for a node that is not used any more is taken back.
+    """First in, first out; what waits for a node without a lane, or in a pruned block, is recalled.
 
     A trial is pinned to its node for good: Tune would wait for the node's return, for ever.
+
+    A trial that is pruned ends itself: stopped by Tune, it would lose its outcome and its trainer.
 
     The search's check, called ten times a second or so, leaves Tune's loop if it raises. It is no
     callback of Tune, which imports MLflow and more to count callbacks: 1.5 s.
@@ -222,11 +225,19 @@ class _Recall(FIFOScheduler):
 
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
         self._search.check()  # raises no `Exception`: Tune would wait for the trials that run
-        has_lane = self._search.recovery.session.blocks.has_lane
+        blocks = self._search.recovery.session.blocks
+        gone = {id for id, one in self._search.out.items() if one.trial.block in blocks.ending}
         for trial in list(tune_controller.get_live_trials()):
-            if trial.status == TuneTrial.PENDING and not has_lane(trial.config["node_id"]):
+            is_gone = trial.trial_id in gone or not blocks.has_lane(trial.config["node_id"])
+            if trial.status == TuneTrial.PENDING and is_gone:
                 tune_controller.stop_trial(trial)
         return super().choose_trial_to_run(tune_controller)
+
+    def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: Any) -> str:
+        if self._search.take_result(trial.trial_id, result):
+            # Calls of an actor keep their order: this one comes before the next step.
+            trial.temporary_state.ray_actor.prune.remote()
+        return self.CONTINUE
 
 
 def _aside(work: Callable[[], object], expect: Callable[[], None]) -> None:

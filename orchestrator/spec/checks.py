@@ -46,6 +46,7 @@ def inconsistencies(spec: SweepSpec) -> list[Finding]:
         *_arms(spec),
         *_references(spec),
         *_measures(spec),
+        *_pruner(spec),
         *workload_checks.check_workload(spec),
     ]
 
@@ -256,6 +257,25 @@ def _measures(spec: SweepSpec) -> Iterator[Finding]:
         expected = f"fresh, or no trainer at all, with the objective {memory[0]}"
         hint = "a warm trainer's peak memory is that of all its trials so far"
         yield Finding(("trainer",), expected, "warm", hint)
+
+
+def _pruner(spec: SweepSpec) -> Iterator[Finding]:
+    """Report a pruner without one objective of each epoch, without epochs, or with too few."""
+    pruner, path, metrics = spec.search.pruner, ("search", "pruner"), list(spec.search.objectives)
+    if pruner is None:
+        return
+    if len(metrics) != 1:
+        yield Finding(path, "one objective, by which Optuna prunes", f"{len(metrics)} objectives")
+    if all(entry.measure == "timing" for entry in spec.hardware):
+        hint = "arms that are timed in slices have no epochs: remove the pruner"
+        yield Finding(path, "an arm that is trained whole", "measure: timing", hint)
+    if workload_checks.is_built_in(spec) and not {*metrics} <= {*registry.EPOCH_METRICS}:
+        expected = f"a metric of each epoch ({', '.join(registry.EPOCH_METRICS)}) as objective"
+        yield Finding(path, expected, ", ".join(metrics))
+    epochs, first = spec.settings.get("epochs"), pruner.first_epoch
+    if isinstance(epochs, int) and epochs <= first:
+        hint = f"{pruner.name} may end a block after epoch {first} at the earliest"
+        yield Finding(path, f"settings.epochs of more than {first}", str(epochs), hint)
 
 
 def _entries_read(entries: Sequence[HardwareEntry], over: str) -> Sequence[HardwareEntry]:

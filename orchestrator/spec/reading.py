@@ -21,6 +21,7 @@ from orchestrator.spec.sweep_spec import SweepSpec
 _MODELS: Mapping[Path, type[Strict]] = {
     (): SweepSpec,
     ("search",): Search,
+    ("search", "pruner"): sections.PrunerSpec,
     ("search", "space", "*", "choices"): Choices,
     ("search", "space", "*", "range"): Range,
     ("search", "objectives", "*"): Objective,

@@ -1,4 +1,4 @@
-"""The search of a spec: sampler, objectives, the space or a list of configs, and their number.
+"""The search of a spec: sampler, pruner, objectives, the space or a list of configs, their number.
 
 Plain frozen models; Optuna's objects are built elsewhere.
 """
@@ -34,6 +34,7 @@ from orchestrator.spec.fields import (
     as_tuple,
     refusal,
 )
+from orchestrator.spec.sections import PrunerSpec
 
 Sampler: TypeAlias = Literal["tpe", "nsga2", "random", "grid", "qmc", "gp", "list"]
 """Samplers of Optuna, and `list`: the configs that the spec lists."""
@@ -263,12 +264,13 @@ Configs: TypeAlias = Annotated[
 
 
 class Search(Strict):
-    """The suggestion of configs: sampler, number, space and objectives.
+    """The suggestion of configs: sampler, number, space, objectives, and the end of bad ones.
 
     If `configs` is a list, the sampler is `list` and there is no space.
     """
 
     sampler: Sampler = "tpe"
+    pruner: PrunerSpec | None = None
     configs: Configs | None = None
     space: Mapping[ParameterName, Dimension] = Field(default_factory=dict)
     objectives: Mapping[MetricName, Objective] = Field(default_factory=dict)

@@ -102,7 +102,8 @@ class SweepSpec(Strict):
     def comparable_search(self) -> dict[str, Any]:
         """Return the part of the search that no restart may change, as plain JSON data.
 
-        `configs` and `open_blocks` are left out: more configs extend a sweep.
+        `configs` and `open_blocks` are left out: more configs extend a sweep. So is `pruner`: it
+        decides which blocks end early, and what it ended stays ended.
         """
         return self.search.model_dump(mode="json", include={"sampler", "space", "objectives"})
 

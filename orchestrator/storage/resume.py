@@ -19,6 +19,7 @@ from orchestrator.core.trial import (
     Trial,
     canonical,
     make_trial,
+    pruned_blocks,
 )
 from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec
@@ -152,9 +153,10 @@ def trials_to_retime(state: SweepState, plan: Plan, *, retry_failed: bool) -> se
         retry_failed: count failed trials as missing.
     """
     resumed = plan.resumed_from([*state.blocks.values(), *state.finished.values()])
+    pruned = pruned_blocks(state.finished.values())
     rounds: dict[tuple[int, int, HardwareRef], list[Trial]] = defaultdict(list)
     for block in state.blocks.values():
-        if resumed.has_block(block.index):
+        if resumed.has_block(block.index) and block.index not in pruned:
             for trial in _trials(state.identity, plan, block):
                 if trial.arm.measure == "timing":
                     rounds[trial.block, trial.repeat, trial.arm.hardware_class].append(trial)
@@ -174,11 +176,12 @@ def trials_to_retime(state: SweepState, plan: Plan, *, retry_failed: bool) -> se
 def count_finished(
     identity: SweepIdentity, plan: Plan, events: Iterable[Block | FinishedTrial]
 ) -> int:
-    """Count the trials of the plan that have an outcome."""
+    """Count the trials of the plan that have an outcome, or need none in a pruned block."""
     events = list(events)
-    finished = {event.key for event in events if isinstance(event, FinishedTrial)}
+    ended = [event for event in events if isinstance(event, FinishedTrial)]
+    finished, pruned = {trial.key for trial in ended}, pruned_blocks(ended)
     return sum(
-        trial.key in finished
+        trial.key in finished or event.index in pruned
         for event in events
         if isinstance(event, Block) and plan.has_block(event.index)
         for trial in _trials(identity, plan, event)

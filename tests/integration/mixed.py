@@ -22,7 +22,10 @@ def _trains(trial: Context) -> dict[str, float]:
     kernel = trial.implementation.kernel
     trial.kernel(asked=kernel, ran=kernel, evidence="its own report")
     accuracy = int(trial.settings["units"]) / 100
-    for index in range(2):
+    for index in range(int(trial.settings.get("epochs", 2))):
+        if trial.should_prune():
+            break
+        time.sleep(float(trial.settings.get("epoch_s", 0.0)))
         trial.epoch(index, 0.001, validate_s=0.001, loss=1.0 - accuracy, val_accuracy=accuracy / 2)
     return {"loss": 1.0 - accuracy, "val_accuracy": accuracy, "step_ms": 1.0 + len(kernel)}
 

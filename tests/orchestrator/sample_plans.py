@@ -57,10 +57,16 @@ class ConfigLog(Suggester):
     def replay(self, index: int, config: Config) -> None:
         assert config == self.suggest(index)
 
-    def report(self, index: int, values: Sequence[float] | None) -> None:
+    def should_prune(self, index: int, step: int, value: float) -> bool:
+        self.log.append((index, (step, value)))
+        return value < 0.3
+
+    def report(
+        self, index: int, values: Sequence[float] | None, *, is_pruned: bool = False
+    ) -> None:
         assert index not in self.reported, "reported twice"
         self.reported[index] = values
-        self.log.append((index, values))
+        self.log.append((index, "pruned" if is_pruned else values))
 
 
 def blocks_of(

@@ -30,7 +30,9 @@ OWN: Mapping[str, Any] = {
     "implementations": ["python/a"],
 }
 _SECTIONS = {
-    **dict.fromkeys(("sampler", "configs", "space", "objectives", "open_blocks"), "search"),
+    **dict.fromkeys(
+        ("sampler", "pruner", "configs", "space", "objectives", "open_blocks"), "search"
+    ),
     **dict.fromkeys(("implementations", "hardware", "variants"), "arms"),
 }
 

@@ -168,12 +168,26 @@ def test_a_users_workload_takes_slices() -> None:
     assert "train_s" not in metrics
 
 
+def test_trial_runs_that_are_not_recorded_choose_the_steps_of_a_slice() -> None:
+    _, events = run(timing("steady", chooses=True, step_s=0.01), SLICE, SLICE, FINISH)
+    assert 12 <= single_event(events, Ready).slice_steps <= 25
+    kinds = [type(event) for event in events]
+    assert kinds.index(SliceDone) > kinds.index(Ready) > kinds.index(PhaseEnded)
+    assert result(events)["slices"] == 2
+
+
+def test_a_request_to_finish_that_comes_too_late_changes_nothing() -> None:
+    statuses, events = run(request("noop"), FINISH, request("noop"))
+    assert statuses == [0, 0, 0]
+    assert [(end.pruned, end.metrics["val_accuracy"]) for end in ends(events)] == [(False, 0.5)] * 2
+
+
 @pytest.mark.parametrize(
     ("name", "commands", "message"),
     [
         ("forgets", [], "its workload returned without any: expected a loop over trial.slices"),
         ("stops_early", [SLICE], "before it had run all requested slices"),
-        ("reports_no_slice", [SLICE] * 2, "expected trial.slice(steps, seconds) once per"),
+        ("reports_no_slice", [SLICE] * 2, "expected a phase `train`, or trial.slice(steps, sec"),
         ("steady", [FINISH], "expected at least one slice before finish; received none"),
         ("raises", [SLICE] * 5, "broke in a slice"),
         ("steady", [], "expected a line such as"),
@@ -207,12 +221,12 @@ def test_a_full_trial_has_no_slices() -> None:
 def test_a_slice_without_a_duration_is_refused() -> None:
     slicing = Slicing(Finish, 0.25)
     with pytest.raises(ValueError, match="received 3 steps and nan s"):
-        slicing.slice(3, math.nan, lambda _: None)
+        slicing.slice(3, math.nan)
     with pytest.raises(ValueError, match="at least 1 step in a slice; received 0"):
-        next(slicing.slices(0, lambda _: None))
-    list(slicing.slices(1, lambda _: None))
+        next(slicing.slices(0, lambda _: None, float))
+    list(slicing.slices(1, lambda _: None, float))
     with pytest.raises(RuntimeError, match="received a second"):
-        next(slicing.slices(1, lambda _: None))
+        next(slicing.slices(1, lambda _: None, float))
 
 
 @pytest.mark.parametrize(

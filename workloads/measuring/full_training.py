@@ -43,14 +43,18 @@ def run_warm_up_pass(run: TrainingRun) -> float:
 def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
     """Train, evaluate and predict with timing; return the metrics of the trial.
 
-    Peak memory is read here, before evidence and roofline use memory of their own.
+    A pruned trial is neither evaluated nor asked for predictions. Peak memory is read here, before
+    evidence and roofline use memory of their own.
 
     Raises:
         NonFinite: a loss or metric is NaN or infinite at the end of an epoch.
         CompiledWhileTimed: the warm-up missed something that was then traced or compiled.
     """
     framework = run.model.witness.framework
-    metrics = run_with_canary(run.device, framework, lambda: _train(run, trial))
+    clock = EpochClock(trial, run)
+    metrics = run_with_canary(run.device, framework, lambda: _train(run, trial, clock))
+    if clock.epochs < run.settings.epochs:
+        return metrics | peak_memory(framework)
     with expect_nothing_compiled(run.model):
         _evaluate_and_predict(run, trial)
         metrics["evaluate_s"] = trial.seconds["evaluate"]
@@ -82,13 +86,12 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
     return step_metrics(seconds)
 
 
-def _train(run: TrainingRun, trial: Context) -> dict[str, float]:
-    clock = EpochClock(trial, run.synchronise, run.settings.target_accuracy)
+def _train(run: TrainingRun, trial: Context, clock: EpochClock) -> dict[str, float]:
     with expect_nothing_compiled(run.model):
         validation = run.validation_feed.for_validation()
         run.fit(run.train_feed, clock, epochs=run.settings.epochs, **validation)
     train_s = trial.seconds["train"]
-    step_s = train_s / (run.steps * run.settings.epochs)
+    step_s = train_s / (run.steps * clock.epochs)
     metrics = {
         **clock.last_metrics,
         "train_s": train_s,

@@ -24,19 +24,20 @@ ENDLESS = 10**9
 class EpochClock(keras.callbacks.Callback):
     """A callback that times the training and the validation of every epoch, and reports them.
 
-    It is called once per epoch and never per batch: `fit` keeps its asynchronous dispatch.
+    It is called once per epoch and never per batch: `fit` keeps its asynchronous dispatch. It ends
+    the training after an epoch if the trial is pruned.
     """
 
-    def __init__(
-        self, trial: Context, synchronise: Callable[[], None], target_accuracy: float | None
-    ) -> None:
+    def __init__(self, trial: Context, run: TrainingRun) -> None:
         super().__init__()
-        self._trial, self._synchronise, self._target = trial, synchronise, target_accuracy
+        self._trial, self._settings, self._synchronise = trial, run.settings, run.synchronise
         self._window: PhaseWindow | None = None
         self._cpu_began_s = self._epoch_s = 0.0
         self.cpu_s = 0.0
         self.target_s: float | None = None
         """Training seconds until the target accuracy; None if it was not reached."""
+        self.epochs = 0
+        """The epochs that have ended."""
         self.last_metrics: dict[str, float] = {}
         """Loss and metrics of the last epoch."""
 
@@ -54,9 +55,12 @@ class EpochClock(keras.callbacks.Callback):
         validate_s = self._trial.end(self._window).seconds
         self.last_metrics = {name: float(value) for name, value in (logs or {}).items()}
         self._trial.epoch(epoch, self._epoch_s, validate_s, **self.last_metrics)
-        target = self._target
+        target = self._settings.target_accuracy
         if target and self.target_s is None and self.last_metrics["val_accuracy"] >= target:
             self.target_s = self._trial.seconds["train"]
+        self.epochs = epoch + 1
+        if self.epochs < self._settings.epochs:
+            self.model.stop_training = self._trial.should_prune()
 
     def _steps_done(self) -> None:
         self.model.witness.on_steps_done = None  # Keras would call it after the validation too

@@ -39,7 +39,7 @@ def measure(
     """Load, build, warm up, time, and prove the kernel; return the metrics.
 
     A trial that is timed in slices trains on full batches only. It has no validation, no loss and
-    no accuracy, and `after` is not called.
+    no accuracy, and `after` is not called; nor is it for a pruned trial.
 
     Args:
         trial: the trial.
@@ -70,7 +70,7 @@ def measure(
         metrics = (full_training.run_timed_epochs if is_full else run_slices)(run, trial)
         metrics["compile_s"] = compile_s
         prove_kernel(trial, run)
-        if not is_full:
+        if "evaluate_s" not in metrics:
             return metrics
         if after is not None:
             after(run.model, data)

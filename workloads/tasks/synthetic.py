@@ -104,18 +104,13 @@ class _Timing:
     def slices(self) -> dict[str, float]:
         """Run slices of forward and backward passes as they are requested."""
         trial, step = self.trial, self.passes.forward_backward
-        steps, probe_s = 1, self._run(step, 1)
-        while probe_s < trial.slice_s / 4:
-            steps *= 2
-            probe_s = self._run(step, steps)
         cpu_s, seconds = 0.0, 0.0
-        for slice_steps in trial.slices(max(1, round(trial.slice_s * steps / probe_s))):
+        for steps in trial.slices():
             cpu_began_s = time.process_time()
             with trial.phase("train") as window:
-                self._run(step, slice_steps)
+                self._run(step, steps)
             cpu_s += time.process_time() - cpu_began_s
             seconds += window.seconds
-            trial.slice(slice_steps, window.seconds)
         assert trial.slicing is not None
         if not trial.slicing.done_slices:
             return {}

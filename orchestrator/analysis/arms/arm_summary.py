@@ -12,7 +12,7 @@ from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.names import known_implementation
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import FinishedTrial, OutcomeStatus
+from orchestrator.core.trial import FinishedTrial, OutcomeStatus, count_spared
 
 NOISE = (
     *("others_cpu_pct", "steal_pct", "throttled_pct", "clock_drop_pct", "sm_clock_mhz"),
@@ -23,13 +23,17 @@ NOISE = (
 
 @dataclass(frozen=True, slots=True)
 class TrialCounts:
-    """Trials by outcome; `missing` have not ended. `expected` is blocks x arms x repeats."""
+    """Trials by outcome; `missing` have not ended.
+
+    `expected` is blocks x arms x repeats, without the trials of pruned blocks that never ran.
+    """
 
     expected: int
     complete: int
     failed: int
     wrong_kernel: int
     missing: int
+    pruned: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,7 @@ def summarise_arm(
             spreads[measure.metric] = spread(finite(counted, measure.metric))
     noise = {metric: spread(finite(complete, metric)) for metric in NOISE}
     planned = arm in record.arms and arm not in record.former
+    expected = record.blocks * record.repeats - count_spared(record.trials, [arm], record.repeats)
     implementation = known_implementation(arm)
     scopes = scopes_of(used)
     warm, fresh = (
@@ -138,7 +143,7 @@ def summarise_arm(
     return ArmSummary(
         arm=arm,
         planned=planned,
-        trials=count_trials(own, record.blocks * record.repeats if planned else len(own)),
+        trials=count_trials(own, expected if planned else len(own)),
         matched=bool(comparable),
         used=len(used),
         measures={metric: values for metric, values in spreads.items() if values},
@@ -171,6 +176,7 @@ def count_trials(trials: Sequence[FinishedTrial], expected: int) -> TrialCounts:
         failed=seen["failed"],
         wrong_kernel=seen["wrong_kernel"],
         missing=max(0, expected - ended),
+        pruned=seen["pruned"],
     )
 
 
@@ -197,6 +203,8 @@ def excluded_trials(arm: Arm, own: Sequence[FinishedTrial]) -> list[ExcludedTria
 def _message(trial: FinishedTrial) -> str:
     if trial.failure is not None:
         return trial.failure.message
+    if trial.status == "pruned":
+        return f"ended by search.pruner after epoch {len(trial.epochs)}"
     kernel = trial.kernel
     return f"asked {kernel.asked}, ran {kernel.ran}: {kernel.evidence}" if kernel else ""
 

@@ -104,7 +104,8 @@ def pareto_front(record: SweepRecord, work: str = "") -> Front:
     modes = {arm: arm.measure for arm in {trial.arm for trial in record.trials}}
     wanted = (work, "full" if "full" in modes.values() else "timing")
     apart = {arm for arm, mode in modes.items() if (arm.work, mode) != wanted}
-    alike = _by_config(trial for trial in record.trials if trial.arm not in apart)
+    ended = (trial for trial in record.trials if trial.status != "pruned")
+    alike = _by_config(trial for trial in ended if trial.arm not in apart)
     points = [_point(repeats, record.objectives) for repeats in alike]
     return _front(points, record.objectives, tuple(sorted(apart)))
 
@@ -115,7 +116,7 @@ def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
     The trials are of arms that do the same amount of work. Arms timed in slices have no accuracy
     and are on none.
     """
-    full = [trial for trial in trials if trial.arm.measure == "full"]
+    full = [t for t in trials if t.arm.measure == "full" and t.status != "pruned"]
     complete = [trial for trial in full if trial.status == "complete"]
     measured = {metric for trial in complete for metric in trial.metrics}
     if any(trial.trainer_trials > 0 for trial in complete):

@@ -22,7 +22,7 @@ from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.text import counted
-from orchestrator.core.trial import Config, FinishedTrial, is_number
+from orchestrator.core.trial import Config, FinishedTrial, is_number, pruned_blocks
 
 Round = tuple[int, int]
 """Block and repeat."""
@@ -30,7 +30,7 @@ Round = tuple[int, int]
 Disturbance = Mapping[str, float]
 """A figure for each cause."""
 
-_REASONS = ("complete", "failed", "wrong_kernel")
+_REASONS = ("complete", "failed", "wrong_kernel", "pruned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +194,14 @@ def _gaps(
     record: SweepRecord, arms: Sequence[Arm], complete: set[int], mixed: set[int]
 ) -> tuple[BlockGap, ...]:
     blocks = set(range(record.blocks)) | {trial.block for trial in record.trials}
-    statuses: dict[tuple[int, Arm], set[str]] = defaultdict(set)
+    pruned, statuses = pruned_blocks(record.trials), defaultdict[tuple[int, Arm], set[str]](set)
     for trial in record.trials:
         statuses[trial.block, trial.arm].add(trial.status)
     gaps = []
     for block in sorted(blocks - complete):
+        absent = "pruned" if block in pruned else "missing"
         reasons = (
-            (arm, next((s for s in _REASONS if s in statuses[block, arm]), "missing"))
-            for arm in arms
+            (arm, next((s for s in _REASONS if s in statuses[block, arm]), absent)) for arm in arms
         )
         lacking = tuple((arm, reason) for arm, reason in reasons if reason != "complete")
         common = "another config" if block in mixed else "no shared round"

@@ -51,11 +51,14 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Count trials by outcome; list proven kernels, disturbances, versions and clocks."""
     if not summary.trials:
         return None
+    pruned: list[Column[ArmSummary]] = [Column("pruned", lambda arm: arm.trials.pruned)]
+    pruned = pruned if summary.sweep.trials.pruned else []
     columns: list[Column[ArmSummary]] = [
         Column("arm", lambda arm: _started(arm, name)),
         Column("complete", lambda arm: arm.trials.complete),
         Column("failed", lambda arm: arm.trials.failed),
         Column("wrong kernel", lambda arm: arm.trials.wrong_kernel),
+        *pruned,
         Column("disturbed", lambda arm: arm.disturbed),
         Column("missing", lambda arm: arm.trials.missing),
         Column("re-run", lambda arm: arm.retried),

@@ -13,13 +13,13 @@ from __future__ import annotations
 import difflib
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast, get_args
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import DatasetRecord, FinishedTrial, Telemetry
+from orchestrator.core.trial import DatasetRecord, FinishedTrial, Telemetry, count_spared
 from orchestrator.storage.tracking.errors import (
     Damaged,
     StoreMissing,
@@ -148,11 +148,15 @@ def _parent(store: MlflowStore, name: str, generation: int | None) -> tuple[Stor
     raise SweepNotFound(name, store.shown, nearest or sorted(names)[:5])
 
 
-def _expected(manifest: Manifest, blocks: int, trials: Iterable[FinishedTrial]) -> int:
-    """Count all trials of the arms of the last start, and the finished ones of other arms."""
+def _expected(manifest: Manifest, blocks: int, trials: Sequence[FinishedTrial]) -> int:
+    """Count all trials of the arms of the last start, and the finished ones of other arms.
+
+    Trials of pruned blocks that never ran do not count.
+    """
     former = set(manifest.arms) - set(manifest.running)
     done = {(trial.block, trial.arm, trial.repeat) for trial in trials if trial.arm in former}
-    return blocks * len(manifest.running) * manifest.repeats + len(done)
+    spared = count_spared(trials, manifest.running, manifest.repeats)
+    return blocks * len(manifest.running) * manifest.repeats - spared + len(done)
 
 
 def _fixed_settings(manifest: Manifest, trials: Iterable[FinishedTrial]) -> Mapping[str, object]:

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
+from orchestrator.analysis.arms.arm_summary import TrialCounts
 from orchestrator.analysis.comparisons.ranking import rankings
+from orchestrator.analysis.cost_model import observe
 from orchestrator.analysis.pairing.baseline import BaselineError, pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import BlockGap, match
 from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import ImpossibleArm
+from orchestrator.core.trial import ImpossibleArm, count_spared
 from orchestrator.report.render import summarise
 from tests.orchestrator.sample_hardware import in_slices, on_gpu
 from tests.orchestrator.sample_records import (
@@ -49,6 +51,23 @@ def test_only_rounds_that_are_complete_on_every_arm_count(status: str | None) ->
         3: ((UNROLL, status or "missing"),),
         5: tuple((arm, "no shared round") for arm in EVERY),
     }
+
+
+def test_pruned_blocks_count_with_their_times_alone_and_their_other_trials_are_spared() -> None:
+    ended = [trial(arm, 8, status="pruned", metrics={"step_ms": 1.0}) for arm in (PORTABLE, XLA)]
+    alone = trial(PORTABLE, 9, status="pruned", metrics={"step_ms": 1.0})
+    record = sweep([*timed({PORTABLE: 10.0, XLA: 8.0}, 8), *ended, alone])
+    record = replace(record, expected_trials=20 - count_spared(record.trials, record.arms, 1))
+    summary = summarise(record)
+    assert summary.sweep.trials == TrialCounts(19, 16, 0, 0, 0, pruned=3)
+    assert [arm.trials.missing for arm in summary.arms] == [0, 0]
+    (compared,) = summary.comparisons
+    assert ([pair.block for pair in compared.pairs], compared.verdict) == ([*range(9)], "faster")
+    assert compared.accuracy is not None and compared.accuracy.verdict == "equal"
+    assert summary.front.left_out == 0
+    assert [gap.missing for gap in summary.gaps] == [((PORTABLE, "pruned"), (XLA, "pruned"))] * 2
+    observed = observe([alone, replace(alone, trial=replace(alone.trial, key="other"))])
+    assert [one.took for one in observed] == [{"step_ms": 1.0}] * 2
 
 
 def test_rounds_and_blocks_of_several_configs_are_never_pooled() -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from orchestrator.cli.progress import LiveView, PlainLines, make_view
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.trial import FailureRecord, Outcome
+from orchestrator.execution.job import Progress
 from orchestrator.hardware import classify
 from tests.orchestrator.sample_plans import blocks_of, drain, node, plan
 
@@ -55,6 +56,16 @@ def test_the_end_of_blocks_changes_the_total() -> None:
     assert (view.total, view.blocks_expected) == ("4", 1)
 
 
+def test_trials_that_a_pruned_block_does_not_run_are_not_expected() -> None:
+    out = console(terminal=True)
+    view = LiveView(out, PLAN)
+    view.trial_assigned(ASSIGNMENTS[1])
+    view.trial_finished(ASSIGNMENTS[0].trial, Outcome("pruned", 0.0, 2.0))
+    out.print(view.drawn())
+    assert "1 of 9 trials · 1 of 3 blocks · 1 pruned" in printed(out)
+    assert "next" not in printed(out)
+
+
 def test_the_live_view_counts_blocks_arms_failures_and_shows_what_runs() -> None:
     out = console(terminal=True)
     with make_view(out, PLAN) as view:
@@ -64,12 +75,13 @@ def test_the_live_view_counts_blocks_arms_failures_and_shows_what_runs() -> None
         for assignment in ASSIGNMENTS[:5]:
             outcome = FAILED if assignment is ASSIGNMENTS[4] else DONE
             view.trial_finished(assignment.trial, outcome)
-        view.epoch_finished(ASSIGNMENTS[5], 2)
+        view.job_progressed(ASSIGNMENTS[5], Progress(3))
+        view.job_progressed(ASSIGNMENTS[6], Progress(24, most=96, interval=0.023))
         out.print(view.drawn())
     shown = printed(out)
     for words in ("5 of 12 trials · 1 of 3 blocks", "/6", "now   block 1", "epoch 3 done"):
         assert words in shown
-    for words in ("next  block 1", "FAILED (hung)", "1 failed"):
+    for words in ("next  block 1", "FAILED (hung)", "1 failed", "slice 24 of at most 96", "± 2.3"):
         assert words in shown
 
 

@@ -64,6 +64,20 @@ def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
     assert len(trainers.warm) == 1
 
 
+def test_a_pruned_trial_ends_after_an_epoch_and_its_trainer_stays_warm(
+    trainers: TrainerPool,
+) -> None:
+    trial_run = TrialRun(job_of("echo_memory:run", {"epochs": 9_999}))
+    for progress in run_trial(trial_run, trainers, Instruments()):
+        assert progress.metrics["accuracy"] == trial_run.epochs[-1].metrics["accuracy"]
+        trial_run.prune()
+    outcome = trial_run.outcome()
+    assert (outcome.status, len(outcome.epochs) < 9_999) == ("pruned", True)
+    assert {"step_ms", "load_s", "peak_rss_mib"} <= set(outcome.metrics)
+    assert not {"loss", "accuracy", "train_s"} & set(outcome.metrics)
+    assert run(trainers, "noop").trainer_trials == 1
+
+
 def test_idle_trainers_end_if_memory_is_short(
     trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,9 +17,11 @@ from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.trial import (
     Block,
+    EpochRecord,
     FinishedTrial,
     Outcome,
     OutcomeStatus,
+    count_spared,
     make_trial,
 )
 from orchestrator.hardware import classify
@@ -232,7 +234,25 @@ def test_arms_on_other_hardware_are_no_part_of_a_round() -> None:
     assert retimed(both, [("1", "complete", "a")] * 2) == []
 
 
-def run_some(blocks: Blocks, rng: random.Random, count: int, failing: float) -> SweepState:
+def end_with_block(
+    blocks: Blocks, ended: FinishedTrial, out: list[Assignment], rng: random.Random
+) -> FinishedTrial:
+    """Report an epoch; if the pruner ends the block, give back what waits, and end the trial."""
+    metrics = {"val_accuracy": ended.metrics.get("val_accuracy", 1.0)}
+    outcome = replace(ended.outcome, epochs=(EpochRecord(0, 1.0, None, metrics),))
+    if blocks.take_epoch(ended.trial, 0, metrics):
+        for other in [one for one in out if one.trial.block == ended.block]:
+            if rng.random() < 0.6:  # it has not begun
+                out.remove(other)
+                blocks.give_back(other, charged=False)
+        if outcome.failure is None and rng.random() < 0.8:  # not every workload looks
+            outcome = replace(outcome, status="pruned", metrics={"step_ms": 1.0})
+    return replace(ended, outcome=outcome)
+
+
+def run_some(
+    blocks: Blocks, rng: random.Random, count: int, failing: float, *, pruning: bool
+) -> SweepState:
     """Finish a number of assignments in any order; return the state of the journal then."""
     history: list[Block | FinishedTrial] = []
     out: list[Assignment] = []
@@ -245,8 +265,10 @@ def run_some(blocks: Blocks, rng: random.Random, count: int, failing: float) -> 
         assignment = out.pop(rng.randrange(len(out)))
         metrics = {"val_accuracy": rng.random(), "step_ms": 10 * rng.lognormvariate(0, 0.1)}
         outcome = failed() if rng.random() < failing else replace(complete(), metrics=metrics)
-        history.append(FinishedTrial(assignment.trial, outcome))
-        blocks.finish(assignment, outcome)
+        ended = FinishedTrial(assignment.trial, outcome)
+        history.append(end_with_block(blocks, ended, out, rng) if pruning else ended)
+        blocks.finish(assignment, history[-1].outcome)
+        assert not {one.trial.block for one in out} & blocks._pruned - blocks.ending
     records = [
         TrialFinished(event)
         if isinstance(event, FinishedTrial)
@@ -265,11 +287,12 @@ def run_some(blocks: Blocks, rng: random.Random, count: int, failing: float) -> 
     gpus=st.sampled_from([0, 1, 2]),
     failing=st.sampled_from([0.0, 0.02, 0.2]),
     open_limit=st.one_of(st.none(), st.integers(1, 4)),
+    pruning=st.booleans(),
 )
 def test_a_sweep_cut_anywhere_resumes_as_it_was(
-    seed: int, cut: int, gpus: int, failing: float, open_limit: int | None
+    seed: int, cut: int, gpus: int, failing: float, open_limit: int | None, pruning: bool
 ) -> None:
-    """The sampler and the stopping rule learn the same, and what is missing runs once."""
+    """Sampler, pruner and stopping rule learn the same, and what is missing runs once."""
     nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
     laid = plan(classify(nodes), blocks=9)
     over = "tensorflow/kernel0 on CPU A, 4 CPUs"
@@ -278,7 +301,7 @@ def test_a_sweep_cut_anywhere_resumes_as_it_was(
         (ConfigLog(), StoppingRule(AutoBlocks(0.15, 6, 9), laid.arms, 1)) for _ in range(2)
     )
     before = blocks_of(laid, first[0], objectives, open_limit, first[1])
-    state = run_some(before, random.Random(seed), cut, failing)
+    state = run_some(before, random.Random(seed), cut, failing, pruning=pruning)
     after = blocks_of(laid, later[0], objectives, open_limit, later[1])
     after.restore(resume.events(state, retry_failed=False))
     assert later[0].log == first[0].log
@@ -286,5 +309,6 @@ def test_a_sweep_cut_anywhere_resumes_as_it_was(
     rest = [assignment.trial.key for assignment in drain(after)]
     assert not set(rest) & set(state.finished)
     begun = {index for index, value in later[0].log if value == "suggested"}
-    assert len(rest) == len(set(rest)) == len(begun) * len(laid.arms) - len(state.finished)
+    done = len(state.finished) + count_spared([*state.finished.values()], laid.arms, 1)
+    assert len(rest) == len(set(rest)) == len(begun) * len(laid.arms) - done
     assert set(later[0].reported) == begun

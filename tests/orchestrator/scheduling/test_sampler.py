@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ OBJECTIVES = {"val_accuracy": "maximize", "step_ms": "minimize"}
 SAMPLERS: list[Sampler] = ["tpe", "nsga2", "random", "qmc"]
 
 
-def search(sampler: Sampler, **changes: object) -> Search:
+def search(sampler: str, **changes: object) -> Search:
     body = {"sampler": sampler, "configs": 20, "space": SPACE, "objectives": OBJECTIVES}
     return Search.model_validate({**body, **changes})
 
@@ -64,6 +65,44 @@ def test_a_small_space_is_used_up_to_its_last_config(sampler: Sampler) -> None:
     configs = run(suggester, 6)
     assert {canonical(config) for config in configs} == {canonical(c) for c in small.grid()}
     assert suggester.suggest(6) is None
+
+
+def follow(suggester: Suggester, index: int, config: Config) -> list[float]:
+    """Report the epochs of a block up to its end, to the sampler too; return their values."""
+    curve = [float(config["x"]) + 0.1 * epoch for epoch in range(10)]
+    for step, value in enumerate(curve):
+        if suggester.should_prune(index, step, value):
+            suggester.report(index, None, is_pruned=True)
+            return curve[: step + 1]
+    suggester.report(index, curve[-1:])
+    return curve
+
+
+@pytest.mark.parametrize(
+    ("sampler", "pruner"),
+    [
+        ("tpe", {"name": "median", "n_warmup_steps": 2}),
+        ("tpe", {"name": "hyperband", "max_resource": 9}),
+        ("list", "wilcoxon"),
+    ],
+)
+def test_a_pruner_ends_bad_blocks_and_a_stopped_search_resumes(sampler: str, pruner: Any) -> None:
+    own: dict[str, Any] = {"space": {"x": {"low": 0.0, "high": 1.0}}}
+    if sampler == "list":
+        own = {"space": {}, "configs": [{"x": 0.05 * (7 * number % 20)} for number in range(20)]}
+    wanted = search(sampler, **own, objectives={"val_accuracy": "maximize"}, pruner=pruner)
+    first, second = Suggester(wanted, seed=3), Suggester(wanted, seed=3)
+    curves = []
+    for index in range(20):
+        config = first.suggest(index)
+        assert config is not None
+        if index < 15:
+            second.replay(index, config)
+        else:
+            assert second.suggest(index) == config
+        curves.append(follow(first, index, config))
+        assert follow(second, index, config) == curves[-1]
+    assert min(map(len, curves)) < 10 == len(max(curves)), "the best one is whole"
 
 
 def test_a_grid_is_exhaustive_and_its_order_depends_on_the_seed_alone() -> None:

@@ -14,13 +14,14 @@ from ray import tune
 from orchestrator.core.criteria import Timing
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, Outcome, outcome_adapter
-from orchestrator.execution.job import Job, job_adapter
+from orchestrator.execution.job import Job, Progress, job_adapter
 from orchestrator.scheduling import tune_loop
 from orchestrator.scheduling.tune_loop import BlockSearch, Broken, run_trials
 from tests.orchestrator.scheduling.sample_sessions import Held
 from tests.orchestrator.scheduling.test_session import SPEC, TIMED
 
 COMPLETE = Outcome("complete", 0.0, 1.0)
+RUNS = {"progress": Progress(1)}
 
 
 def result(*outcomes: Outcome) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Pat
 
 
 def test_a_lost_worker_costs_its_trial_an_attempt(held: Held, search: BlockSearch) -> None:
-    for last in (None, {"epoch": 1}):
+    for last in (None, RUNS):
         search.suggest("a")
         search.on_trial_complete("a", last, error=True)
         search.recovery.settle()
@@ -108,10 +109,10 @@ def test_a_trial_that_tune_gives_back_costs_nothing(held: Held, search: BlockSea
 
 def test_an_error_of_ours_is_not_tunes_to_handle(held: Held, search: BlockSearch) -> None:
     error = RuntimeError("the view broke")
-    held.view.epoch_finished.side_effect = held.view.trial_finished.side_effect = error
+    held.view.job_progressed.side_effect = held.view.trial_finished.side_effect = error
     search.suggest("a")
     for call, reported in (
-        (search.on_trial_result, {"epoch": 1}),
+        (search.take_result, RUNS),
         (search.on_trial_complete, result(COMPLETE)),
     ):
         with pytest.raises(Broken, match="the view broke") as caught:
@@ -181,7 +182,7 @@ def test_a_loop_that_was_left_behind_goes_on_no_more(
 
 def test_a_trial_that_waits_for_a_node_without_a_lane_is_recalled(search: BlockSearch) -> None:
     trials = [
-        SimpleNamespace(status=status, config={"node_id": node})
+        SimpleNamespace(trial_id="", status=status, config={"node_id": node})
         for status, node in (("PENDING", "gone"), ("PENDING", "a"), ("RUNNING", "gone"))
     ]
     stopped: list[Any] = []

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.orchestrator.sample_specs import spec_text
 from tests.orchestrator.spec.spec_lines import LINES, LISTED, precise, refused, written
 
 # Lines of the good spec that are replaced; then line, key, expected, received and hint, in parts.
@@ -152,6 +153,18 @@ WRONG_PRECISION = [
 ]  # fmt: skip
 
 
+PRUNED = {"settings": {"epochs": 8}, "objectives": {"val_accuracy": "maximize"}}
+WRONG_PRUNERS = [
+    ({"pruner": "medain"}, "search.pruner", "median or hyperband or wilcoxon, or a mapping"),
+    ({"pruner": {"name": "median", "p_threshold": 0.1}}, "search.pruner.p_threshold", "an option of median (n_startup"),
+    ({"pruner": {"name": "hyperband", "min_resource": 0}}, "search.pruner.min_resource", "at least 1"),
+    ({"pruner": "median", "objectives": OBJECTIVES}, "search.pruner", "one objective"),
+    ({"pruner": "median", "objectives": {"step_ms": "minimize"}}, "search.pruner", "a metric of each epoch (loss"),
+    ({"pruner": "median", "measure": "timing"}, "search.pruner", "an arm that is trained whole"),
+    ({"pruner": "wilcoxon", "settings": {"epochs": 4}}, "search.pruner", "more than 4"),
+]  # fmt: skip
+
+
 CASES = [(LINES, *row) for row in WRONG] + [(LISTED, *row) for row in WRONG_LISTS]
 
 
@@ -163,6 +176,14 @@ def test_a_wrong_spec_is_reported_with_its_place(case: Any) -> None:
     assert expected in problem.expected
     assert received in problem.received
     assert "".join(hint) in problem.hint
+
+
+@pytest.mark.parametrize(("changes", "key", "expected"), WRONG_PRUNERS)
+def test_a_pruner_that_cannot_prune_is_refused(
+    changes: dict[str, Any], key: str, expected: str
+) -> None:
+    problems = refused(spec_text(**{**PRUNED, **changes}))
+    assert [expected in one.expected for one in problems if one.key == key] == [True]
 
 
 @pytest.mark.parametrize(("override", "key", "expected", "hint"), WRONG_PRECISION)

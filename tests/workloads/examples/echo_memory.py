@@ -31,6 +31,9 @@ def run(trial: Context) -> dict[str, float]:
     trial.kernel(asked="loop", ran="loop", evidence="there is only one implementation")
     loss = accuracy = 0.0
     for index in range(epochs):
+        if trial.should_prune():
+            epochs = index
+            break
         with trial.phase("train") as window:
             batches = bits.reshape(-1, _BATCH, _STEPS)
             loss = float(np.mean([network.step(batch) for batch in batches]))

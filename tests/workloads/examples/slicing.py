@@ -1,7 +1,8 @@
 """Workloads that are timed in slices, correctly or with a fault. A step sleeps; nothing is trained.
 
 `settings: {step_s: 0.002, slower: {none/slow: 1.2}}`. With `spread: 0.02` nothing sleeps, and the
-reported seconds are drawn around the intended ones. A fault happens in the slice `at` of the
+reported seconds are drawn around the intended ones; with `chooses: true` the framework chooses the
+steps of a slice. A fault happens in the slice `at` of the
 implementation `of`.
 """
 
@@ -74,10 +75,11 @@ def _slices(trial: Context, fail: Callable[[], None]) -> None:
     step_s = float(trial.settings.get("step_s", 0.002))
     step_s *= trial.settings.get("slower", {}).get(str(trial.implementation), 1.0)
     draw, spread = random.Random(str(trial.implementation)), trial.settings.get("spread")
-    for number, steps in enumerate(trial.slices(max(1, round(trial.slice_s / step_s)))):
+    chosen = None if trial.settings.get("chooses") else max(1, round(trial.slice_s / step_s))
+    for number, steps in enumerate(trial.slices(chosen)):
         if number == trial.settings.get("at", 2) and _has_fault(trial):
             fail()
-        with trial.phase("train") as window:
+        with trial.phase("train"):
             time.sleep(0.0 if spread else steps * step_s)
-        drawn_s = steps * step_s * math.exp(draw.gauss(0.0, spread or 0.0))
-        trial.slice(steps, drawn_s if spread else window.seconds)
+        if spread:
+            trial.slice(steps, steps * step_s * math.exp(draw.gauss(0.0, spread)))

@@ -57,7 +57,7 @@ def expect_sound(events: Sequence[Event]) -> list[SliceDone]:
     assert {*metrics, *optional} == {*TIMING_METRICS, *optional}
     assert not [event for event in events if isinstance(event, Epoch)]
     ended = [event for event in events if isinstance(event, PhaseEnded)]
-    trained = [event for event in ended if event.phase == "train"]
+    trained = [event for event in ended if event.phase == "train"][-len(done) :]  # no trial runs
     for window, item in zip(trained, done, strict=True):
         assert window.seconds >= item.seconds > 0
     return done

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -144,6 +145,13 @@ def test_training_is_timed_without_validation_between_two_canaries(machine: Mach
     assert (metrics["canary_ms"], metrics["peak_gpu_mib"], metrics["loss"]) == (3.0, 7.0, 1.0)
     phases = [event.phase for event in events if isinstance(event, PhaseBegan)]
     assert phases == [*["train", "validate"] * 2, "evaluate", "predict", "latency"]
+
+
+def test_a_pruned_training_ends_after_its_epoch_and_is_not_evaluated(machine: Machine) -> None:
+    trial = replace(context()[0], should_prune=lambda: True)
+    metrics = module("full_training").run_timed_epochs(Run(machine, 42), trial)
+    assert metrics["step_ms"] == pytest.approx(1_000 * (11 * STEP_S + FIXED_S) / 11)
+    assert set(trial.seconds) == {"train", "validate"}
 
 
 @pytest.mark.parametrize("commands", [(), (Slice(), Finish())], ids=["full", "slices"])
