@@ -91,8 +91,8 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
     lanes = make_lanes(made)
     if form == "json":
         head = {"format": "rnnsweep-plan", "version": 2}
-        opening = {"open_blocks": open_limit(checked, made, lanes)}
-        opening |= {"pruner": checked.search.pruner.name if checked.search.pruner else None}
+        pruner = checked.search.pruner.name if checked.search.pruner else None
+        opening = {"open_blocks": open_limit(checked, made, lanes), "pruner": pruner}
         _print({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
     else:
         lines = [describe_plan(made, checked.name)]

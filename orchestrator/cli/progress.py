@@ -14,7 +14,7 @@ from rich.text import Text
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import Config, Outcome, Trial
-from orchestrator.execution.job import Progress
+from orchestrator.execution.job import JobProgress
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.blocks import Assignment
 from orchestrator.scheduling.session import Watcher
@@ -127,7 +127,7 @@ class LiveView(PlainLines):
 
     def __init__(self, console: Console, plan: Plan) -> None:
         super().__init__(console, plan)
-        self._running: dict[str, tuple[Assignment, Progress]] = {}
+        self._running: dict[str, tuple[Assignment, JobProgress]] = {}
         columns = TextColumn("{task.description}", markup=False), BarColumn(20)
         failed = TextColumn("{task.fields[failed]}")
         self._bars = Progress(*columns, MofNCompleteColumn(), failed, console=console)
@@ -151,9 +151,9 @@ class LiveView(PlainLines):
     def trial_assigned(self, assignment: Assignment) -> None:
         """Show the trial among those that run."""
         super().trial_assigned(assignment)
-        self._running[assignment.trial.key] = (assignment, Progress(0))
+        self._running[assignment.trial.key] = (assignment, JobProgress(0))
 
-    def job_progressed(self, assignment: Assignment, progress: Progress) -> None:
+    def job_progressed(self, assignment: Assignment, progress: JobProgress) -> None:
         """Show the progress of the trial or the round."""
         self._running[assignment.trial.key] = (assignment, progress)
 

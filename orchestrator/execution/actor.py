@@ -14,7 +14,7 @@ from ray import tune
 from orchestrator.core.trial import FailureRecord, outcome_adapter, to_json
 from orchestrator.execution import telemetry
 from orchestrator.execution.interleaved_round import InterleavedRound
-from orchestrator.execution.job import Progress, TrialRun, job_adapter
+from orchestrator.execution.job import JobProgress, TrialRun, job_adapter
 from orchestrator.execution.trainer_pool import TrainerPool, key_of
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
 from workloads import protocol
@@ -23,7 +23,7 @@ from workloads import protocol
 class TrialActor(tune.Trainable):
     """A runner of the trials that Tune sends, which keeps trainers warm from one to the next."""
 
-    _signs: Generator[Progress, None, None]
+    _signs: Generator[JobProgress, None, None]
 
     def setup(self, config: dict[str, Any]) -> None:
         """Take the first job."""
@@ -78,7 +78,7 @@ class TrialActor(tune.Trainable):
 
 def run_trial(
     trial_run: TrialRun, trainers: TrainerPool, instruments: telemetry.Instruments
-) -> Generator[Progress, None, None]:
+) -> Generator[JobProgress, None, None]:
     """Run one trial, yielding its epochs as they happen; `trial_run` then holds its outcome.
 
     A trainer that reported a failure itself stays warm. Any other failure leaves its state in
@@ -97,7 +97,7 @@ def run_trial(
                 sampler.take(event)
                 trial_run.take(event)
                 if isinstance(event, protocol.Epoch):
-                    yield Progress(event.index + 1, event.metrics)
+                    yield JobProgress(event.index + 1, event.metrics)
         finally:
             trial_run.recording = sampler.stop()
         trial_run.end(output=trainer.output_tail())

@@ -23,7 +23,7 @@ from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_rat
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import FailureRecord
 from orchestrator.execution import telemetry
-from orchestrator.execution.job import Job, Progress, Rival, TrialRun
+from orchestrator.execution.job import Job, JobProgress, Rival, TrialRun
 from orchestrator.execution.trainer_pool import CpusTaken, TrainerKey, TrainerPool
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
@@ -140,7 +140,7 @@ class InterleavedRound:
         """The facts about each trial, which are complete once the round is over."""
         return [trial.trial_run for trial in self._trials]
 
-    def run(self) -> Generator[Progress, None, None]:
+    def run(self) -> Generator[JobProgress, None, None]:
         """Run the round, yielding its progress now and then, as a sign of life."""
         keys = [trial.key for trial in self._trials]
         self._trainers.make_room(keys, _ROOMY)
@@ -151,14 +151,14 @@ class InterleavedRound:
             trial.trial_run.started_s = time.time()
             with self._isolated(trial):
                 trial.prepare(self._trainers.trainer_for(trial.trial_run.job, trial.key, keys))
-            yield Progress(0, most=self._looks[-1])
+            yield JobProgress(0, most=self._looks[-1])
         with self._sampled():
             yield from self._turns()
         for trial, ratio in self._ratios():
             with self._isolated(trial):
                 trial.finish(ratio)
 
-    def _turns(self) -> Generator[Progress, None, None]:
+    def _turns(self) -> Generator[JobProgress, None, None]:
         signed_s = time.monotonic()
         for turn in range(self._looks[-1]):
             for trial in self._drawn(self._running()):
@@ -168,7 +168,7 @@ class InterleavedRound:
             if not self._running() or (turn + 1 in self._looks and self._is_narrow()):
                 return
             if time.monotonic() - signed_s > _SIGN_S:
-                yield Progress(turn + 1, most=self._looks[-1], interval=self._widest())
+                yield JobProgress(turn + 1, most=self._looks[-1], interval=self._widest())
                 signed_s = time.monotonic()
 
     def _is_narrow(self) -> bool:

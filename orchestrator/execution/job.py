@@ -79,7 +79,7 @@ job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class JobProgress:
     """The `done` epochs of a trial, with the last one's `metrics`, or the slices of each arm.
 
     Of a round, `most` is the largest number of slices, and `interval` the half-width of the widest

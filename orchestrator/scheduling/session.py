@@ -31,7 +31,7 @@ from workloads.protocol import TrialRequest
 
 if TYPE_CHECKING:
     from orchestrator.analysis.stopping import StopDecision
-    from orchestrator.execution.job import Progress
+    from orchestrator.execution.job import JobProgress
 
 _log = logging.getLogger("rnnsweep")
 
@@ -54,7 +54,7 @@ class Watcher:
     def trial_assigned(self, assignment: Assignment) -> None:
         """Show that a trial was handed out; it may still wait for its node."""
 
-    def job_progressed(self, assignment: Assignment, progress: Progress) -> None:
+    def job_progressed(self, assignment: Assignment, progress: JobProgress) -> None:
         """Show that a running trial finished an epoch, or a round some slices."""
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
@@ -129,7 +129,7 @@ class Session:
             self.watcher.trial_finished(finished.trial, finished.outcome)
             self._expect_objectives(finished)
 
-    def take_progress(self, assignment: Assignment, progress: Progress) -> bool:
+    def take_progress(self, assignment: Assignment, progress: JobProgress) -> bool:
         """Show a job's progress; return whether its trial is to end, since its block is pruned."""
         self.watcher.job_progressed(assignment, progress)
         if self.spec.search.pruner is None or assignment.trial.arm.measure == "timing":
@@ -157,7 +157,7 @@ class Session:
         read = self.blocks.suggestions.objectives_of(finished.trial.arm)
         seen, place = set(outcome.metrics), "a trial's metrics"
         if self.spec.search.pruner:
-            seen.intersection_update(*([one.metrics for one in outcome.epochs] or [()]))
+            seen.intersection_update(*([one.metrics for one in outcome.epochs] or [{}]))
             place += " and those of its epochs, for the pruner"
         missing = [name for name in read if name not in seen]
         if outcome.status == "complete" and missing and not self._warned:

@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
@@ -244,14 +243,13 @@ FEWEST_BLOCKS = 6
 """The smallest number of blocks for a verdict (see the report's statistics)."""
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
-Natural: TypeAlias = Annotated[int, Field(ge=0)]
 Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
 Words: TypeAlias = Mapping[str, Mapping[str, Any]]
 Hints: TypeAlias = Mapping[object, str]
 Blocks: TypeAlias = Annotated[int, Field(ge=FEWEST_BLOCKS)]
 
 
-class _Section(Strict):
+class WordedSection(Strict):
     """A section for which one of some `words` may stand."""
 
     words: ClassVar[Words]
@@ -270,7 +268,7 @@ class _Section(Strict):
         raise refusal(f"{' or '.join(cls.words)}, or a mapping", shown(data), hint=hint)
 
 
-class MeasureSpec(_Section):
+class MeasureSpec(WordedSection):
     """The `measure` section: the default measure of arms, and how they are timed.
 
     `interval` is the half-width, as a share, that ends the slices of a round; `slices` are the
@@ -295,7 +293,7 @@ class MeasureSpec(_Section):
         return self
 
 
-class BlocksSpec(_Section):
+class BlocksSpec(WordedSection):
     """The `blocks` section: add blocks until each speed-up's interval has this half-width."""
 
     words: ClassVar[Words] = {"auto": {}}
@@ -313,7 +311,7 @@ class BlocksSpec(_Section):
         return self
 
 
-class DisturbedSpec(_Section):
+class DisturbedSpec(WordedSection):
     """The `disturbed` section: the limits beyond which a trial is marked as disturbed."""
 
     words: ClassVar[Words] = {"mark": {}}
@@ -334,48 +332,6 @@ class MarginsSpec(Strict):
 
     speed: Share = _MARGINS.speed
     accuracy: Share = _MARGINS.accuracy
-
-
-_PRUNERS: Mapping[str, tuple[str, ...]] = {
-    "median": ("n_startup_trials", "n_warmup_steps", "interval_steps", "n_min_trials"),
-    "hyperband": ("min_resource", "max_resource", "reduction_factor"),
-    "wilcoxon": ("p_threshold", "n_startup_steps"),
-}
-
-
-class PrunerSpec(_Section):
-    """The `search.pruner` section: a pruner of Optuna, with the keywords of its class as options.
-
-    Its steps are epochs. Wilcoxon's test pairs them with those of the best block: they depend on
-    each other, so that its p value is a threshold and no rate of errors.
-    """
-
-    words: ClassVar[Words] = {name: {"name": name} for name in _PRUNERS}
-
-    name: Literal["median", "hyperband", "wilcoxon"]
-    n_startup_trials: Natural = 5
-    n_warmup_steps: Natural = 0
-    interval_steps: Count = 1
-    n_min_trials: Count = 1
-    min_resource: Count = 1
-    max_resource: Count = 1
-    reduction_factor: Annotated[int, Field(ge=2)] = 3
-    p_threshold: Share = 0.1
-    n_startup_steps: Natural = 2
-
-    @model_validator(mode="after")
-    def _known_options(self) -> PrunerSpec:
-        valid = _PRUNERS[self.name]
-        for key in self.model_fields_set - {"name", *valid}:
-            raise refusal(f"an option of {self.name} ({', '.join(valid)})", repr(key), key=key)
-        return self
-
-    @property
-    def first_epoch(self) -> int:
-        """The number of epochs after which a block may end at the earliest."""
-        pairs = 1 + int(-math.log2(self.p_threshold))  # of n, the smallest p value is 1 / 2**n
-        firsts = {"median": self.n_warmup_steps + 1, "hyperband": self.min_resource + 1}
-        return firsts.get(self.name, max(2, self.n_startup_steps, pairs))
 
 
 class Published(Strict):

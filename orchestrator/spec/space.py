@@ -34,7 +34,7 @@ from orchestrator.spec.fields import (
     as_tuple,
     refusal,
 )
-from orchestrator.spec.sections import PrunerSpec
+from orchestrator.spec.pruner import PrunerSpec
 
 Sampler: TypeAlias = Literal["tpe", "nsga2", "random", "grid", "qmc", "gp", "list"]
 """Samplers of Optuna, and `list`: the configs that the spec lists."""

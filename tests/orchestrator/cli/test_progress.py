@@ -10,7 +10,7 @@ from rich.console import Console
 from orchestrator.cli.progress import LiveView, PlainLines, make_view
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.trial import FailureRecord, Outcome
-from orchestrator.execution.job import Progress
+from orchestrator.execution.job import JobProgress
 from orchestrator.hardware import classify
 from tests.orchestrator.sample_plans import blocks_of, drain, node, plan
 
@@ -75,8 +75,8 @@ def test_the_live_view_counts_blocks_arms_failures_and_shows_what_runs() -> None
         for assignment in ASSIGNMENTS[:5]:
             outcome = FAILED if assignment is ASSIGNMENTS[4] else DONE
             view.trial_finished(assignment.trial, outcome)
-        view.job_progressed(ASSIGNMENTS[5], Progress(3))
-        view.job_progressed(ASSIGNMENTS[6], Progress(24, most=96, interval=0.023))
+        view.job_progressed(ASSIGNMENTS[5], JobProgress(3))
+        view.job_progressed(ASSIGNMENTS[6], JobProgress(24, most=96, interval=0.023))
         out.print(view.drawn())
     shown = printed(out)
     for words in ("5 of 12 trials · 1 of 3 blocks", "/6", "now   block 1", "epoch 3 done"):

@@ -266,8 +266,10 @@ def run_some(
         metrics = {"val_accuracy": rng.random(), "step_ms": 10 * rng.lognormvariate(0, 0.1)}
         outcome = failed() if rng.random() < failing else replace(complete(), metrics=metrics)
         ended = FinishedTrial(assignment.trial, outcome)
-        history.append(end_with_block(blocks, ended, out, rng) if pruning else ended)
-        blocks.finish(assignment, history[-1].outcome)
+        if pruning:
+            ended = end_with_block(blocks, ended, out, rng)
+        history.append(ended)
+        blocks.finish(assignment, ended.outcome)
         assert not {one.trial.block for one in out} & blocks._pruned - blocks.ending
     records = [
         TrialFinished(event)

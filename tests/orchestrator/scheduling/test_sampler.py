@@ -112,8 +112,9 @@ def test_a_grid_is_exhaustive_and_its_order_depends_on_the_seed_alone() -> None:
         "x": {"choices": [1, 2], "when": {"layers": 2}},
     }
     wanted = search("grid", configs=None, space=space, objectives={})
-    orders = [run(Suggester(wanted, seed), 9) for seed in (0, 0, 1)]
-    assert Suggester(wanted, 0).suggest(9) is None
+    suggesters = [Suggester(wanted, seed) for seed in (0, 0, 1)]
+    orders = [run(suggester, 9) for suggester in suggesters]
+    assert suggesters[0].suggest(9) is None
     assert {canonical(c) for c in orders[0]} == {canonical(c) for c in wanted.grid()}
     assert orders[0] == orders[1] != orders[2]
 

@@ -14,14 +14,14 @@ from ray import tune
 from orchestrator.core.criteria import Timing
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, Outcome, outcome_adapter
-from orchestrator.execution.job import Job, Progress, job_adapter
+from orchestrator.execution.job import Job, JobProgress, job_adapter
 from orchestrator.scheduling import tune_loop
 from orchestrator.scheduling.tune_loop import BlockSearch, Broken, run_trials
 from tests.orchestrator.scheduling.sample_sessions import Held
 from tests.orchestrator.scheduling.test_session import SPEC, TIMED
 
 COMPLETE = Outcome("complete", 0.0, 1.0)
-RUNS = {"progress": Progress(1)}
+RUNS = {"progress": JobProgress(1)}
 
 
 def result(*outcomes: Outcome) -> dict[str, Any]:
