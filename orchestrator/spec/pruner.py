@@ -1,7 +1,7 @@
 """The `search.pruner` section: which blocks end before their last epoch.
 
-    pruner: median                                    # or hyperband, or wilcoxon
-    pruner: {name: median, n_startup_trials: 4, n_warmup_steps: 2}
+pruner: median                                    # or hyperband, or wilcoxon
+pruner: {name: median, n_startup_trials: 4, n_warmup_steps: 2}
 """
 
 from __future__ import annotations
