@@ -216,6 +216,8 @@ class Suggestions:
         self._stopping_rule = stopping_rule
         self._known: set[int] = set()
         self._open_blocks: set[int] = set()
+        models = [arm.variant for arm in self._speaking]
+        self._followable = [arm for arm in self._speaking if arm.variant == models[0]]
         self._followed: dict[int, str] = {}
         self._used_up = False
         self._unseen = 0
@@ -268,11 +270,11 @@ class Suggestions:
     ) -> bool:
         """Report an epoch to the pruner; return whether the block ends.
 
-        It follows one trial of a block: the first to report an epoch, on an arm that is read. Those
-        of an earlier start have no `key`.
+        It follows one trial of a block: the first to report an epoch, of the arms that are read and
+        train the same model. Those of an earlier start have no `key`.
         """
         values = [metrics[name] for name in self._objectives if name in metrics]
-        is_read = bool(values) and self.is_open(index) and arm in self._speaking
+        is_read = bool(values) and self.is_open(index) and arm in self._followable
         if not is_read or self._followed.setdefault(index, key) != key:
             return False
         return self._source.should_prune(index, step, values[0])
