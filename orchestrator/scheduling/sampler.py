@@ -216,8 +216,8 @@ class Suggestions:
         self._stopping_rule = stopping_rule
         self._known: set[int] = set()
         self._open_blocks: set[int] = set()
-        models = [arm.variant for arm in self._speaking]
-        self._followable = [arm for arm in self._speaking if arm.variant == models[0]]
+        speaking = self._speaking
+        self._followable = [arm for arm in speaking if arm.variant == speaking[0].variant]
         self._followed: dict[int, str] = {}
         self._used_up = False
         self._unseen = 0
