@@ -7,7 +7,8 @@ RESULTS := tests/benchmarks/results
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick test-all test-rest test-cluster size docs lint backends lock gpu clean \
 	benchmark-overhead benchmark-steps benchmark-unlike-nodes \
-	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage
+	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage \
+	benchmark-bias
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -72,6 +73,9 @@ benchmark-report: $(VENV)/.dev ## compare a report of 10,000 trials with mlflow.
 
 benchmark-coverage: $(VENV)/.dev ## measure how often intervals cover a known truth: the figures of the docstrings (minutes)
 	$(BIN)/python -m tests.benchmarks.coverage --output $(RESULTS)
+
+benchmark-bias: $(VENV)/.backends ## measure how far other work shifts comparisons: 12 minutes on an idle machine
+	$(BIN)/python -m tests.benchmarks.bias --output $(RESULTS)
 
 lock: $(VENV)/.dev ## update the pinned dependencies
 	$(BIN)/python -m pip install --quiet uv

@@ -222,7 +222,8 @@ def compare(
     Returns:
         What changed. `arms` has one entry for each arm of both sides: `verdict` is `faster`,
         `slower`, `same` or `inconclusive`, `speedup` the ratio of the time per step before to that
-        after, with its 95 % interval. `only_before` and `only_after` have the other arms.
+        after, with its 95 % interval, and `comparison.provisional` true for a verdict on a busy
+        machine. `only_before` and `only_after` have the other arms.
 
     Raises:
         InvalidSide: a file is no report, the workloads differ, or both sides are one sweep.

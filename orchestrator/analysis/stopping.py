@@ -60,12 +60,14 @@ class StoppingRule:
         arms: the arms of every block.
         repeats: rounds of each block.
         baseline: the spec's choice.
+        accept_provisional: speed-ups count although too few of their rounds were quiet.
     """
 
     auto: AutoBlocks
     arms: tuple[Arm, ...]
     repeats: int
     baseline: str | None = None
+    accept_provisional: bool = False
     stop_decision: StopDecision | None = None
     _ended: dict[int, dict[str, FinishedTrial]] = field(default_factory=dict)
 
@@ -109,7 +111,8 @@ class StoppingRule:
     ) -> Mapping[tuple[Arm, Arm], float | None]:
         """Return the half-width of the interval of each pair of the report, as a share.
 
-        None for too few blocks in which both arms are complete: more may come.
+        None for too few blocks in which both arms are complete, or too few quiet ones: more may
+        come.
         """
         record = SweepRecord(
             name="", generation=1, run_id="", workload="", objectives={}, arms=self.arms,
@@ -119,7 +122,8 @@ class StoppingRule:
         metric = time_metric(matched)
         widths: dict[tuple[Arm, Arm], float | None] = {}
         for arm, base in baseline.pairs(self.arms) if baseline else ():
-            ratios = pair_arms(matched, arm, base, metric).times.verdict_log_ratios
-            interval = t_interval(ratios, LEVEL) if len(ratios) >= MIN_BLOCKS else None
+            times = pair_arms(matched, arm, base, metric).times
+            counts = len(times.pairs) >= MIN_BLOCKS and (self.accept_provisional or not times.bias)
+            interval = t_interval(times.log_ratios, LEVEL) if counts else None
             widths[arm, base] = math.expm1((interval.high - interval.low) / 2) if interval else None
         return widths

@@ -174,7 +174,7 @@ def summarise(
     comparisons = compare(record, timed, over) if over else ()
     speedups: dict[Arm, tuple[Estimate | None, str]] = {
         **dict.fromkeys(over.of.values() if over else (), (None, "baseline")),
-        **{one.arm: (one.speedup, one.verdict) for one in comparisons},
+        **{one.arm: (one.speedup, one.label) for one in comparisons},
     }
     metric, margin = time_metric(timed), record.criteria.margins.speed
     confidence = confidence_for(record.criteria.auto_blocks)

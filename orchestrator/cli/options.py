@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -50,17 +51,28 @@ def format_option(*formats: str, help: str) -> Callable[[Command], Command]:
     return click.option("--format", "form", type=click.Choice(formats), help=help)
 
 
-def start_options(command: Command) -> Command:
+def start_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the argument and the options that every start of a sweep has."""
+
+    @functools.wraps(command)
+    def start(*, overrides: Sequence[str], accept_provisional: bool, **options: Any) -> None:
+        accepted = ["disturbed.accept_provisional=true"] if accept_provisional else []
+        command(overrides=(*overrides, *accepted), **options)
+
     for option in (
+        click.option(
+            "--accept-provisional",
+            is_flag=True,
+            help="With blocks: auto, count speed-ups that were measured on a busy machine.",
+        ),
         click.option("-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."),
         click.option("--retry-failed", is_flag=True, help="Re-run failed trials."),
         click.option("--fresh", is_flag=True, help="Start a new generation; keep existing trials."),
         set_option,
         spec_argument,
     ):
-        command = option(command)
-    return command
+        start = option(start)
+    return start
 
 
 def set_words(overrides: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -199,6 +200,11 @@ def query(
     "repeated.",
 )
 @click.option(
+    "--accept-provisional",
+    is_flag=True,
+    help="Count provisional verdicts, those measured on a busy machine, too.",
+)
+@click.option(
     "--margin",
     type=click.FloatRange(min=0, min_open=True, max=1),
     default=0.05,
@@ -214,6 +220,8 @@ def compare(
     margin: float,
     form: str | None,
     output: Path | None,
+    *,
+    accept_provisional: bool,
 ) -> int:
     """Report what changed beyond noise from A to B.
 
@@ -228,6 +236,7 @@ def compare(
 
     form = form or usual_form(output, _COMPARE_FORMATS)
     changes = api.compare(before, after, margin=margin)
+    changes = replace(changes, accept_provisional=accept_provisional)
     failed = comparing.failing(changes, fail_on)
     if form == "json":
         text = json.dumps(comparing.as_json(changes, failed), indent=2, allow_nan=False) + "\n"

@@ -1,8 +1,8 @@
 """Disturbed trials: detection from observations of the node, and texts for people.
 
 The trial's own step time is never used: it is what arms are compared by, and excluding slow trials
-would make any implementation look faster. A disturbance hits implementations unequally (a busy
-core: JAX × 0.98, TensorFlow × 1.8, PyTorch × 3.7), so it does not cancel within a block.
+would make any implementation look faster. A disturbance hits implementations unequally (see
+`analysis.statistics.bias`), so it does not cancel within a block.
 """
 
 from __future__ import annotations

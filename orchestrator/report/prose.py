@@ -55,7 +55,7 @@ def _environment() -> Environment:
     )
     for name in (
         *("difference", "difference_interval", "joined", "number"),
-        *("quartiles", "ratio", "ratio_interval", "share"),
+        *("quartiles", "ratio", "ratio_interval", "share", "speed"),
     ):
         environment.filters[name] = getattr(formatting, name)
     environment.filters["counted"] = counted

@@ -95,7 +95,8 @@ def stopping_rule(spec: SweepSpec, plan: Plan) -> StoppingRule | None:
 
     if plan.auto is None:
         return None
-    return StoppingRule(plan.auto, plan.arms, plan.repeats, spec.baseline)
+    accepts = spec.disturbed.accept_provisional
+    return StoppingRule(plan.auto, plan.arms, plan.repeats, spec.baseline, accepts)
 
 
 def begun_index_count(history: Iterable[Block | FinishedTrial]) -> int:

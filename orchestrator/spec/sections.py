@@ -312,7 +312,10 @@ class BlocksSpec(WordedSection):
 
 
 class DisturbedSpec(WordedSection):
-    """The `disturbed` section: the limits beyond which a trial is marked as disturbed."""
+    """The `disturbed` section: the limits beyond which a trial is marked as disturbed.
+
+    With `accept_provisional`, speed-ups measured on a busy machine count for `blocks: auto`.
+    """
 
     words: ClassVar[Words] = {"mark": {}}
     hints: ClassVar[Hints] = {
@@ -325,6 +328,7 @@ class DisturbedSpec(WordedSection):
     throttled_pct: Percent = _DISTURBED.throttled_pct
     clock_drop_pct: Percent = _DISTURBED.clock_drop_pct
     canary: Annotated[float, Field(gt=1)] = _DISTURBED.canary
+    accept_provisional: bool = False
 
 
 class MarginsSpec(Strict):

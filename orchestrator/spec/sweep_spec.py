@@ -59,7 +59,8 @@ class SweepSpec(Strict):
     @property
     def disturbance_limits(self) -> DisturbanceLimits:
         """The limits of other load on a node during a trial."""
-        return DisturbanceLimits(**self.disturbed.model_dump(exclude={"action"}))
+        limits = self.disturbed.model_dump(exclude={"action", "accept_provisional"})
+        return DisturbanceLimits(**limits)
 
     @property
     def auto_blocks(self) -> AutoBlocks | None:

@@ -7,13 +7,11 @@ them, so that a second start only judges. That takes some twelve minutes on an i
 `--sweep` it uses the trials of an existing sweep. Then, many times over, a third of the configs is
 hidden with all of their trials, and the model is fitted to the others. Its predictions and 90 %
 intervals are compared with the measurements that it was not shown, and so is each arm's median.
-Simulated data with known truth show the error without a machine's noise.
 """
 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,12 +27,9 @@ from orchestrator.analysis.cost_model import (
     fit,
     observe,
 )
-from orchestrator.core.arms import Arm
-from orchestrator.core.trial import Config
 from orchestrator.storage.home import SweepFolder, sweep_home
 from orchestrator.storage.journal import read
 from tests.benchmarks import rig
-from tests.orchestrator.sample_hardware import on_cpu
 
 Split: TypeAlias = tuple[list[Observation], list[Observation]]
 
@@ -47,7 +42,7 @@ _COLUMNS = {
     **{"trials": "d", "refused": "d", "median": ".1%", "ninetieth": ".1%"},
     **{"coverage": ".1%", "medians": ".1%", "ridge": "d"},
 }
-"""Of one target's errors on hidden configs, as shares of the true values.
+"""Of one target's errors on hidden configs, as shares of the measured values.
 
 `refused` counts hidden trials outside of the measured ranges, `ridge` the splits in which the ridge
 was better than the medians; `medians` is the median error of each arm's median.
@@ -55,10 +50,7 @@ was better than the medians; `medians` is the median error of each arm's median.
 
 
 def judge(label: str, target: str, splits: Sequence[Split]) -> dict[str, Any]:
-    """Return the errors of models of the shown trials on the hidden ones, over all splits.
-
-    A hidden trial's true value is its `truth`, if it has one, else its measurement.
-    """
+    """Return the errors of models of the shown trials on the hidden ones, over all splits."""
     errors, medians, inside, refused, ridge = [], [], [], 0, 0
     for shown, hidden in splits:
         model = fit(shown, target)
@@ -68,11 +60,11 @@ def judge(label: str, target: str, splits: Sequence[Split]) -> dict[str, Any]:
             if expectation.value is None or expectation.low is None or expectation.high is None:
                 refused += 1
                 continue
-            truth = one.took.get("truth", one.took[target])
+            truth = one.took[target]
             own = [other.took[target] for other in shown if other.arm == one.arm]
             errors.append(abs(expectation.value / truth - 1))
             medians.append(abs(float(np.median(own)) / truth - 1))
-            inside.append(expectation.low <= one.took[target] <= expectation.high)
+            inside.append(expectation.low <= truth <= expectation.high)
     median, ninetieth = np.quantile(errors, (0.5, 0.9))
     return {
         **{"name": label, "trials": len(errors), "refused": refused, "ridge": ridge},
@@ -89,39 +81,6 @@ def hide_thirds(observations: Sequence[Observation], target: str, splits: int) -
         return []
     parts = GroupShuffleSplit(splits, test_size=_HIDDEN, random_state=0).split(groups, None, groups)
     return [([measured[at] for at in shown], [measured[at] for at in hid]) for shown, hid in parts]
-
-
-def simulated_rows() -> list[dict[str, Any]]:
-    """Return errors against the noise-free truth, for few and many configs and noise."""
-    return [
-        judge(
-            f"simulated, {configs}, {noise:.0%} noise",
-            "trial_s",
-            [
-                (_draw(dice, configs, noise), _draw(dice, 30, noise))
-                for dice in map(random.Random, range(4))
-            ],
-        )
-        for configs in (8, 16, 40)
-        for noise in (0.03, 0.15)
-    ]
-
-
-def _draw(dice: random.Random, configs: int, noise: float) -> list[Observation]:
-    """Return trials of three arms, whose times are overhead, arithmetic and a start."""
-    kinds = {"plain": (0.05, 1.0, 3.0), "compiled": (0.02, 0.7, 30.0), "fused": (0.2, 0.5, 5.0)}
-    observations = []
-    for _ in range(configs):
-        units, layers = round(2 ** dice.uniform(4, 9)), dice.randint(1, 3)
-        batch_size, length = dice.choice([32, 64, 128]), dice.choice([32, 64, 128])
-        config: Config = {"units": units, "layers": layers}
-        config = {**config, "batch_size": batch_size, "sequence_length": length}
-        for kind, (overhead_s, speed, start_s) in kinds.items():
-            steps = length * layers
-            seconds = overhead_s * steps + speed * batch_size * steps * units**2 / 4e6 + start_s
-            took = {"trial_s": seconds * dice.lognormvariate(0, noise), "truth": seconds}
-            observations.append(Observation(config, Arm(f"made/{kind}", on_cpu("CPU", 2)), took))
-    return observations
 
 
 def main() -> None:
@@ -148,10 +107,9 @@ def main() -> None:
         for target in sorted(targets):
             if splits := hide_thirds(observations, target, asked.splits):
                 rows.append(judge(target, target, splits))
-    rows += simulated_rows()
     lines = [
         "The cost model on a third of the configs that was hidden from it: errors as shares of the"
-        f" measured values ({asked.splits} times), or of the truth of simulated trials",
+        f" measured values ({asked.splits} times)",
         *sweeps,
         rig.table(rows, _COLUMNS),
     ]

@@ -47,15 +47,6 @@ class KernelCount:
 
 
 @dataclass(frozen=True, slots=True)
-class DisturbanceCount:
-    """The complete trials of an arm with one cause of disturbance, and the first of them."""
-
-    cause: str
-    trials: int
-    run_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class ExcludedTrials:
     """The trials of an arm that did not complete for one reason, with the first one's message."""
 
@@ -101,7 +92,6 @@ class ArmSummary:
     proven: int
     unproven: int
     disturbed: int
-    disturbances: tuple[DisturbanceCount, ...]
     retried: int
     nodes: tuple[str, ...]
     jit: bool | None
@@ -136,10 +126,6 @@ def summarise_arm(
         tuple(trial.run_id for trial in used if (trial.trainer_trials == 0) == is_fresh)
         for is_fresh in (False, True)
     )
-    causes: dict[str, list[str]] = {}
-    for trial in complete:
-        for cause in trial.disturbance:
-            causes.setdefault(cause, []).append(trial.run_id)
     return ArmSummary(
         arm=arm,
         planned=planned,
@@ -155,9 +141,6 @@ def summarise_arm(
         proven=sum(t.kernel is not None and bool(t.kernel.evidence) for t in complete),
         unproven=sum(trial.kernel is None for trial in complete),
         disturbed=sum(bool(trial.disturbance) for trial in complete),
-        disturbances=tuple(
-            DisturbanceCount(cause, len(runs), runs[0]) for cause, runs in causes.items()
-        ),
         retried=sum(trial.attempt > 1 for trial in complete),
         nodes=tuple(sorted({trial.node for trial in complete if trial.node})),
         jit=implementation.jit if implementation else None,

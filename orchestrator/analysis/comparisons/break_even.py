@@ -83,7 +83,7 @@ def break_evens(
                     baseline=base,
                     blocks=expenses,
                     trainers=trainers,
-                    reason=selection.reason,
+                    reason="too few rounds were quiet" if selection.is_busy else None,
                 )
                 pairs.setdefault(frozenset((arm, base)), pair)
     corrected = 1 - (1 - confidence) / max(1, len(pairs))

@@ -24,7 +24,7 @@ from scipy.special import fdtri
 
 from orchestrator.analysis.comparisons.effects import ParamEffect, effect_of
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
+from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.regression import Design, DesignOf, Fit, Numbers
 from orchestrator.core.arms import Arm
 
@@ -84,8 +84,8 @@ def crossovers(
 
 def _refusal(comparison: Comparison, name: str, design: Design) -> str | None:
     """Return why there is no curve along this param; None if there is one."""
-    if comparison.corrected is None and len(comparison.pairs) >= MIN_BLOCKS:
-        return comparison.reason  # too many blocks were disturbed
+    if comparison.bias is not None:
+        return "too few rounds were quiet"
     return design.refusal(name)
 
 

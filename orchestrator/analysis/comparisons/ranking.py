@@ -46,7 +46,7 @@ class Behind:
     """An arm compared with the leader of its group.
 
     `ratio` is its value over the leader's (geometric mean over blocks), with the corrected
-    interval, or the plain one if the blocks are too few or too disturbed for a standing.
+    interval, or the plain one if the blocks are too few for a standing.
     """
 
     arm: Arm
@@ -61,9 +61,10 @@ class Ranking:
     `among` is the kind of choice: implementations (in all variants) `within` one hardware class,
     hardware `within` one implementation (and variant), or arms (`within` is empty). `sole` is true
     if the leader is significantly better than each of the others. `disturbed` counts the `blocks`
-    in which one of these arms was disturbed, if there were too few quiet ones. `reason` explains
-    why no standing is possible; None if it is. `left_out` are arms of an earlier start that lack
-    the rounds for a rank.
+    in which one of these arms was disturbed, if there were too few quiet ones; a `provisional`
+    ranking is of so many that a ratio must exceed the largest bias. `reason` explains why no
+    standing is possible; None if it is. `left_out` are arms of an earlier start that lack the
+    rounds for a rank.
     """
 
     metric: str
@@ -76,6 +77,7 @@ class Ranking:
     disturbed: int
     reason: str | None
     left_out: tuple[Arm, ...]
+    provisional: bool
 
 
 def rankings(
@@ -152,12 +154,10 @@ def _rank(
         arm: np.array([fmean(logs_of[arm][place] for place in places) for places in blocks])
         for arm in ranked
     }
-    reason = selection.reason
-    if len(blocks) < MIN_BLOCKS:
-        reason = f"at least {MIN_BLOCKS} are needed"
     order = sorted(ranked, key=lambda arm: float(logs[arm].mean()))
     differences = [(logs[two] - logs[one]).tolist() for one, two in combinations(order, 2)]
-    judged = judge([[] if reason else own for own in differences], math.log1p(margin), error)
+    biases = [matched.bias(selection, pair) for pair in combinations(order, 2)]
+    judged = judge(differences, math.log1p(margin), error, biases)
     behind = []  # the first pairs are those of the leader
     for arm, own, judgement in zip(order[1:], differences, judged, strict=False):
         ratio = exponential(judgement.corrected or t_interval(own))
@@ -171,6 +171,7 @@ def _rank(
         blocks=len(blocks),
         sole=all(rival.standing == "worse" for rival in behind),
         disturbed=0 if selection.quiet_only else len(selection.disturbed),
-        reason=reason,
+        reason=f"at least {MIN_BLOCKS} are needed" if len(blocks) < MIN_BLOCKS else None,
         left_out=tuple(arm for arm in logs_of if arm not in ranked),
+        provisional=selection.is_busy,
     )

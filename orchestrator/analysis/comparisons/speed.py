@@ -21,6 +21,7 @@ from orchestrator.analysis.pairing.pairs import (
     pair_arms,
     time_metric,
 )
+from orchestrator.analysis.statistics.bias import inconclusive_reason
 from orchestrator.analysis.statistics.estimates import (
     MIN_BLOCKS,
     Estimate,
@@ -47,11 +48,15 @@ class Comparison:
     interval at the level `confidence`, which is corrected for the report's other comparisons;
     `p_value` (of no difference) is adjusted likewise, below 5 % if the interval excludes 1. `same`
     is wholly within `margin` (a share: 0.02 is 1 / 1.02 to 1.02). Estimates are None for fewer than
-    two blocks, corrected ones for fewer than `MIN_BLOCKS`, or too many disturbed ones. `reason`
-    explains an `inconclusive` verdict and is None otherwise. `blocks_needed` estimates how many
+    two blocks, corrected ones for fewer than `MIN_BLOCKS`. `reason` explains an `inconclusive`
+    verdict and is None otherwise. `blocks_needed` estimates how many
     more blocks give which half-width (of the logarithm of the ratio). `plain_confidence` is the
     level of `speedup`: above 95 % in a sweep that stopped by the width of its intervals, for a
     coverage of 95 %.
+
+    `bias` is None unless too few rounds were quiet: then it is the largest factor that such other
+    work was measured to cause, infinite if that was not measured. A verdict is then `provisional`:
+    its whole interval is further from 1 than the bias.
 
     `measures` are the measuring modes of the arm and the baseline. `disturbed_blocks` are those in
     which a side's timing was disturbed, `disturbance` the causes in the first one. With
@@ -79,6 +84,13 @@ class Comparison:
     disturbed_blocks: tuple[int, ...]
     disturbance: Mapping[str, float]
     not_interleaved_rounds: int
+    provisional: bool
+    bias: float | None
+
+    @property
+    def label(self) -> str:
+        """`slower`, or `slower (provisional)`."""
+        return f"{self.verdict} (provisional)" if self.provisional else self.verdict
 
     @property
     def is_of_variants(self) -> bool:
@@ -98,8 +110,8 @@ def compare(
     ]
     margin = record.criteria.margins.speed
     plain = confidence_for(record.criteria.auto_blocks)  # their widths may have ended the sweep
-    log_ratios = [pair.times.verdict_log_ratios for pair in paired]
-    speeds = judge(log_ratios, math.log1p(margin), 1 - plain)
+    log_ratios, biases = [p.times.log_ratios for p in paired], [p.times.bias for p in paired]
+    speeds = judge(log_ratios, math.log1p(margin), 1 - plain, biases)
     accuracies = compare_accuracies(record, matched, sides, paired)
     comparisons = []
     for (arm, base), pair, speed, accuracy in zip(sides, paired, speeds, accuracies, strict=True):
@@ -128,6 +140,8 @@ def compare(
                 disturbed_blocks=tuple(sorted(disturbed)),
                 disturbance=disturbed[min(disturbed)] if disturbed else {},
                 not_interleaved_rounds=len(matched.not_interleaved((arm, base or arm))),
+                provisional=speed.provisional,
+                bias=math.exp(times.bias) if times.bias else None,
             )
         )
     return tuple(comparisons)
@@ -139,8 +153,6 @@ def _reason(
     """Return why there is no verdict."""
     if None in sides:
         return "the baseline cannot run on this hardware"
-    if times.selection.reason:
-        return times.selection.reason
     for side in sides:
         if side in matched.set_aside:
             return f"no trial of {side} is complete"
@@ -149,4 +161,4 @@ def _reason(
     if len(times.pairs) < MIN_BLOCKS:
         number = counted(len(times.pairs), "block") if times.pairs else "no complete block"
         return f"{number}; at least {MIN_BLOCKS} are needed"
-    return "the interval includes 1 and exceeds the margin"
+    return inconclusive_reason(times.bias)

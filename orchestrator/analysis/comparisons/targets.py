@@ -33,7 +33,14 @@ from orchestrator.analysis.pairing.complete_rounds import (
     diverged,
     with_diverged,
 )
-from orchestrator.analysis.pairing.pairs import Pair, geometric, pair_times, round_values
+from orchestrator.analysis.pairing.pairs import (
+    Pair,
+    PairedTimes,
+    geometric,
+    pair_times,
+    round_values,
+)
+from orchestrator.analysis.statistics.bias import inconclusive_reason
 from orchestrator.analysis.statistics.estimates import (
     CONFIDENCE,
     MIN_BLOCKS,
@@ -93,7 +100,7 @@ class TargetComparison:
     corrected for the other comparisons of this target, with the same `margin` as a speed-up's,
     unless the other blocks contradict it. `reason` explains an `inconclusive` verdict and is None
     otherwise. `both`, `only_arm`, `only_baseline` and `neither` count blocks by the sides that
-    reached it.
+    reached it. A `provisional` verdict was measured on a busy machine, like a speed-up's.
     """
 
     arm: Arm
@@ -112,6 +119,7 @@ class TargetComparison:
     neither: int
     quiet_only: bool
     disturbed_blocks: tuple[int, ...]
+    provisional: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,12 +274,12 @@ def _compare(
         counts.append(reached)
         paired.append(pair_times(ended, pair, (next(values), next(values))))
     confidence = confidence_for(criteria.auto_blocks)
-    log_ratios = [times.verdict_log_ratios for times in paired]
-    judged = judge(log_ratios, math.log1p(criteria.margins.speed), 1 - confidence)
+    log_ratios, biases = [times.log_ratios for times in paired], [times.bias for times in paired]
+    judged = judge(log_ratios, math.log1p(criteria.margins.speed), 1 - confidence, biases)
     comparisons = []
     for (arm, base), times, reached, judgement in zip(pairs, paired, counts, judged, strict=True):
         only_arm, only_baseline = reached[True, False], reached[False, True]
-        verdict, reason = _verdict(judgement.finding, times.log_ratios, only_arm, only_baseline)
+        verdict, reason = _verdict(judgement.finding, times, only_arm, only_baseline)
         comparisons.append(
             TargetComparison(
                 arm,
@@ -282,7 +290,7 @@ def _compare(
                 confidence=judgement.confidence,
                 p_value=judgement.p_value,
                 verdict=verdict,
-                reason=times.selection.reason or reason,
+                reason=reason,
                 margin=criteria.margins.speed,
                 both=reached[True, True],
                 only_arm=only_arm,
@@ -290,6 +298,7 @@ def _compare(
                 neither=reached[False, False],
                 quiet_only=times.selection.quiet_only,
                 disturbed_blocks=tuple(sorted(times.selection.disturbed)),
+                provisional=judgement.provisional and verdict != "inconclusive",
             )
         )
     return tuple(comparisons)
@@ -306,13 +315,14 @@ def _blocks_reached(rounds: Mapping[Round, Sequence[FinishedTrial]], goal: Goal)
 
 
 def _verdict(
-    finding: Finding, log_ratios: Sequence[float], only_arm: int, only_baseline: int
+    finding: Finding, times: PairedTimes, only_arm: int, only_baseline: int
 ) -> tuple[TargetVerdict, str | None]:
     """Return the verdict of the blocks that both reach, unless the others revoke it; its reason."""
+    log_ratios = times.log_ratios
     if len(log_ratios) < MIN_BLOCKS:
         return "inconclusive", f"at least {MIN_BLOCKS} are needed"
     if finding == "inconclusive":
-        return "inconclusive", "the interval includes 1 and exceeds the margin"
+        return "inconclusive", inconclusive_reason(times.bias)
     sign = 1 if finding == "more" else -1
     is_lopsided = sign_test(only_arm, only_baseline) <= _ERROR
     first = only_arm + sum(ratio > 0 for ratio in log_ratios)

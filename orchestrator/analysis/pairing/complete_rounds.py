@@ -9,7 +9,7 @@ A training that diverged has no value to compare, but it is a result of the arm 
 counts as a training that reaches no accuracy, and contradicts equal accuracies.
 
 A disturbance affects implementations unequally. So times are over quiet rounds if enough blocks
-have one. Otherwise all rounds count, and permit a verdict only if few blocks are disturbed.
+have one. Otherwise all rounds count. If many blocks are disturbed, verdicts are provisional.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from orchestrator.analysis.statistics.bias import largest_bias
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, FinishedTrial, is_number, pruned_blocks
 
 Round = tuple[int, int]
@@ -96,28 +96,39 @@ class CompleteRounds:
         used, undisturbed = (len({block for block, _ in places}) for places in (every, quiet))
         if not disturbed or undisturbed >= MIN_BLOCKS:
             return RoundSelection(quiet, disturbed)
-        reason = None
-        if used >= MIN_BLOCKS and 3 * len(disturbed) > used:
-            reason = (
-                f"{undisturbed} of {counted(used, 'block')} were quiet, and {MIN_BLOCKS} are "
-                "needed where more than a third are disturbed: run more blocks (blocks: auto), or "
-                "use a quieter node"
-            )
-        return RoundSelection(every, disturbed, quiet_only=False, reason=reason)
+        is_busy = used >= MIN_BLOCKS and 3 * len(disturbed) > used
+        return RoundSelection(every, disturbed, quiet_only=False, is_busy=is_busy)
+
+    def bias(self, selection: RoundSelection, arms: tuple[Arm, Arm]) -> float:
+        """Return the largest bias of a log-ratio of times of two arms over selected rounds.
+
+        It is 0 if few of them are disturbed. Arms that take turns share the other work.
+        """
+        if not selection.is_busy:
+            return 0.0
+        one, other = (
+            {r: t.disturbance for r in selection.rounds for t in self.trials[arm].get(r, ())}
+            for arm in arms
+        )
+        causes = {cause for own in (one, other) for figures in own.values() for cause in figures}
+        take_turns = {arm.measure for arm in arms} == {"timing"}
+        is_shared = arms[0].hardware_class == arms[1].hardware_class
+        is_alike = take_turns or all(bool(one[r]) == bool(other[r]) for r in one)
+        return largest_bias(arms, causes, alike=is_shared and is_alike)
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSelection:
     """The rounds over which times are compared: quiet ones if enough blocks have one, else all.
 
-    `disturbed` has the disturbance of each disturbed block. `reason` is the reason why the rounds
-    permit no verdict although there are enough blocks.
+    `disturbed` has the disturbance of each disturbed block. `is_busy` is true if there are enough
+    blocks but too many are disturbed for a verdict that is not provisional.
     """
 
     rounds: Sequence[Round] = ()
     disturbed: Mapping[int, Disturbance] = field(default_factory=dict)
     quiet_only: bool = True
-    reason: str | None = None
+    is_busy: bool = False
 
     @property
     def by_block(self) -> dict[int, list[Round]]:

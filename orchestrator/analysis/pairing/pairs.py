@@ -48,20 +48,19 @@ RoundValues = Mapping[Round, RoundValue]
 
 @dataclass(frozen=True, slots=True)
 class PairedTimes:
-    """The pairs of blocks of two arms by a time, over selected rounds."""
+    """The pairs of blocks of two arms by a time, over selected rounds.
+
+    `bias` is the largest that other work may have caused in a log-ratio; 0 if few are disturbed.
+    """
 
     pairs: tuple[Pair, ...] = ()
     selection: RoundSelection = field(default_factory=RoundSelection)
+    bias: float = 0.0
 
     @property
     def log_ratios(self) -> list[float]:
         """The logarithm of the baseline's time over the arm's, for each block."""
         return [math.log(pair.baseline) - math.log(pair.arm) for pair in self.pairs]
-
-    @property
-    def verdict_log_ratios(self) -> list[float]:
-        """The log-ratios for a verdict: none if too many blocks were disturbed."""
-        return [] if self.selection.reason else self.log_ratios
 
     def ratio(self, confidence: float) -> Estimate | None:
         """Return the geometric mean ratio of times; None for fewer than two blocks."""
@@ -73,7 +72,9 @@ def pair_times(
 ) -> PairedTimes:
     """Pair the times of two arms over the rounds that both have."""
     selection = matched.select(values[0].keys() & values[1].keys(), arms[::-1])
-    return PairedTimes(_pairs(values, selection, geometric), selection)
+    return PairedTimes(
+        _pairs(values, selection, geometric), selection, matched.bias(selection, arms)
+    )
 
 
 def _pairs(

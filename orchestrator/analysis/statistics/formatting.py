@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,6 +45,34 @@ def ratio(estimate: Estimate | None) -> str:
 def ratio_interval(estimate: Estimate | None) -> str:
     """Format the ends of a ratio's interval as `ratio` does: `1.22–1.40`."""
     return "–".join(_ratio_parts(estimate)[1:]) if estimate else ABSENT
+
+
+def natural(estimate: Estimate) -> Estimate:
+    """Return a ratio of speeds, or that of times if it is below 1 (and not as good as 1)."""
+    if estimate.value >= 1 or 0.99 < estimate.value < 1 <= estimate.high:
+        return estimate
+    value, high, low = (
+        1 / end if end else math.inf for end in (estimate.value, estimate.low, estimate.high)
+    )
+    return replace(estimate, value=value, low=low, high=high)
+
+
+def speed_ratio(estimate: Estimate) -> str:
+    """Format a ratio of speeds: `3.40 × (3.20–3.60)`, or `46 × (30–70) slower`."""
+    shown = natural(estimate)
+    return ratio(shown) + ("" if shown is estimate else " slower")
+
+
+def speed(estimate: Estimate, base: str) -> str:
+    """Write `is 3.40 × (3.20–3.60) as fast as BASE`, or `is 46 × (30–70) slower than BASE`.
+
+    A slower one whose interval holds 1 `takes 1.20 × (0.83–1.67) as long as BASE`.
+    """
+    shown = natural(estimate)
+    if shown is estimate:
+        return f"is {ratio(shown)} as fast as {base}"
+    slower = f"is {ratio(shown)} slower than {base}"
+    return slower if estimate.high < 1 else f"takes {ratio(shown)} as long as {base}"
 
 
 def difference(estimate: Estimate | None) -> str:
@@ -87,7 +116,7 @@ def _ratio_parts(estimate: Estimate) -> tuple[str, str, str]:
     value, low, high = estimate.value, estimate.low, estimate.high
     if low < 0.1 and high > max(10, _HOPELESS * low):
         return _rough(value), _rough(low), _rough(high)
-    digits = max(_decimals(value, high - low), _decimals(low, low), 2)
+    digits = max(_decimals(value, high - low), _decimals(low, low), 2 if low < 10 else 0)
     while digits < 9 and any(end != 1 and round(end, digits) == 1 for end in (low, high)):
         digits += 1
     return _fixed(value, digits), _fixed(low, digits), _fixed(high, digits)

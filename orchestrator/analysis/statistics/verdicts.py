@@ -14,6 +14,8 @@ For k comparisons over at least `MIN_BLOCKS` blocks each (the others get no verd
   margin.
 - A verdict follows from the one interval that is shown: within the margin is *same*, otherwise an
   interval that excludes 0 gives the direction.
+- A verdict over blocks on a busy machine is provisional: its interval must be further from 0 than
+  the largest bias (see `bias`).
 
 So at an error of 5 % a family has a wrong "more" or "less" in at most 5 % of sweeps, and a wrong
 "same" in at most 2.5 %. The speed-ups of a report are one family, and so are its accuracies, the
@@ -27,8 +29,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, replace
+from itertools import accumulate, starmap
 from typing import Literal
 
 from scipy.special import stdtr, stdtrit
@@ -62,6 +64,7 @@ class Judgement:
     `corrected` is the interval that decides the finding, at the level `confidence`; `p_value`
     is that of no difference, adjusted by Holm's procedure: below 5 % if it rejects. All are None
     where there are too few blocks for a finding. `blocks_needed` is set where the finding is open.
+    A `provisional` finding is beyond the bias of disturbed blocks.
     """
 
     finding: Finding
@@ -69,15 +72,20 @@ class Judgement:
     confidence: float | None = None
     p_value: float | None = None
     blocks_needed: BlocksNeeded | None = None
+    provisional: bool = False
 
 
 def judge(
-    comparisons: Sequence[Sequence[float]], margin: float, error: float = 1 - CONFIDENCE
+    comparisons: Sequence[Sequence[float]],
+    margin: float,
+    error: float = 1 - CONFIDENCE,
+    biases: Sequence[float] = (),
 ) -> tuple[Judgement, ...]:
     """Judge the comparisons of one family, each by its blocks' log-ratios or differences.
 
     The margin is the difference that does not matter, on the scale of these numbers; `error` is the
-    share of sweeps in which one of them may wrongly differ.
+    share of sweeps in which one of them may wrongly differ. `biases` are the largest of each
+    comparison, 0 for quiet blocks.
     """
     judged = [values for values in comparisons if len(values) >= MIN_BLOCKS]
     p_values = [_p_values(values, margin) for values in judged]
@@ -85,10 +93,22 @@ def judge(
     judgements = (
         _judgement(values, margin, *own) for values, *own in zip(judged, *steps, strict=True)
     )
-    return tuple(
+    every = (
         next(judgements) if len(values) >= MIN_BLOCKS else Judgement("inconclusive")
         for values in comparisons
     )
+    biases = biases or [0.0] * len(comparisons)
+    return tuple(starmap(_beyond, zip(biases, every, strict=True)))
+
+
+def _beyond(bias: float, judgement: Judgement) -> Judgement:
+    """Return the finding as provisional if it is larger than the bias, else as inconclusive."""
+    shown = judgement.corrected
+    if not bias or shown is None:
+        return judgement
+    if shown.low > bias or shown.high < -bias:
+        return replace(judgement, provisional=True)
+    return replace(judgement, finding="inconclusive", blocks_needed=None)
 
 
 def blocks_for(deviation: float, half_width: float, error: float) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
-from orchestrator.analysis.statistics.formatting import ratio
+from orchestrator.analysis.statistics.formatting import speed_ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import ROW, Chart, axis, layer, looks, row_names, short
@@ -34,7 +34,7 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
         {
             "name": name(c.arm),
             "row": short(name(c.arm)),
-            "label": f"{SIGNS[c.verdict]} {c.verdict}: {ratio(decisive)}",
+            "label": f"{SIGNS[c.verdict]} {c.label}: {speed_ratio(decisive)}",
             "value": plain.value,
             "low": plain.low,
             "high": plain.high,
@@ -91,7 +91,8 @@ def matrix(summary: ReportSummary) -> Chart | None:
     shown = {comparison.arm: deciding_interval(comparison) for comparison in summary.comparisons}
 
     def figure(cell: ArmSummary) -> str | None:
-        return ratio(shown.get(cell.arm, cell.speedup)) if cell.speedup else None
+        interval = shown.get(cell.arm) or cell.speedup
+        return speed_ratio(interval) if interval else None
 
     data = [
         {
@@ -140,7 +141,7 @@ def matrix(summary: ReportSummary) -> Chart | None:
 
 
 def _verdict(cell: ArmSummary) -> str:
-    return f"{SIGNS.get(cell.verdict, '')} {cell.verdict}".strip()
+    return f"{SIGNS.get(cell.verdict.partition(' ')[0], '')} {cell.verdict}".strip()
 
 
 def _shade(cell: ArmSummary) -> float:

@@ -102,7 +102,7 @@ class Changes:
     `configs` are those of the blocks. `incomplete` has the states of sides that are not complete.
     `unlike_inputs` are the inputs whose difference prevents a comparison of accuracies.
     `canary_speedup` is the time of the calibration probe, work that never changes, before divided
-    by that after; None if it did not run.
+    by that after; None if it did not run. With `accept_provisional` provisional verdicts count.
     """
 
     before: str
@@ -117,6 +117,7 @@ class Changes:
     only_after: tuple[Arm, ...]
     unlike_inputs: str | None
     canary_speedup: float | None
+    accept_provisional: bool = False
 
     @property
     def unjudged(self) -> tuple[tuple[Arm, str], ...]:
@@ -124,15 +125,25 @@ class Changes:
 
         Arms that only the later side has are not among them: they cannot have become slower.
         """
+        busy = "measured on a busy machine: --accept-provisional counts it"
+        reasons = (
+            (a.after, a.inconclusive_reason or ("" if self.counts(a.comparison) else busy))
+            for a in self.arms
+        )
         return (
-            *((arm.after, arm.inconclusive_reason) for arm in self.arms if arm.inconclusive_reason),
+            *((arm, reason) for arm, reason in reasons if reason),
             *((arm, f"only {self.before} has it") for arm in self.only_before),
         )
+
+    def counts(self, comparison: Comparison) -> bool:
+        """Return True unless the verdict is provisional and those are not accepted."""
+        return self.accept_provisional or not comparison.provisional
 
     @property
     def all_inconclusive(self) -> bool:
         """No arm has a verdict on its speed that concerns the code."""
-        return all(a.verdict == "inconclusive" or a.is_on_other_hardware for a in self.arms)
+        judged = [arm for arm in self.arms if self.counts(arm.comparison)]
+        return all(a.verdict == "inconclusive" or a.is_on_other_hardware for a in judged)
 
     @property
     def moved_together(self) -> bool:
@@ -200,15 +211,17 @@ def failing(changes: Changes, requested: Iterable[FailOn]) -> tuple[ArmChange, .
         wanted |= {"slower", "faster", "worse", "better", "larger", "smaller"}
     wanted -= {"inconclusive"}
     return tuple(
-        arm for arm in changes.arms if not arm.is_on_other_hardware and wanted & _ways(arm)
+        arm for arm in changes.arms if not arm.is_on_other_hardware and wanted & _ways(arm, changes)
     )
 
 
-def _ways(arm: ArmChange) -> set[str]:
+def _ways(arm: ArmChange, changes: Changes) -> set[str]:
     """Return the ways in which an arm changed that a comparison can fail on."""
     accuracy = arm.comparison.accuracy
-    memory = {_SIZES.get(own.verdict, "") for m, own in arm.needs.items() if m != "compile_s"}
-    return {arm.verdict, *memory, accuracy.verdict if accuracy else ""}
+    sizes = [own for m, own in arm.needs.items() if m != "compile_s" and changes.counts(own)]
+    memory = {_SIZES.get(own.verdict, "") for own in sizes}
+    speed = {arm.verdict} if changes.counts(arm.comparison) else set()
+    return {*speed, *memory, accuracy.verdict if accuracy else ""}
 
 
 def _expect_two_of_a_kind(before: Side, after: Side) -> None:
@@ -312,11 +325,13 @@ def _compared(
     comparisons = {}
     for judged in compare_pairs(record, matched, Baseline("", "arm", dict(sides)), metric):
         change = abs(math.log(judged.speedup.value)) if judged.speedup else 0.0
-        reason = judged.reason
-        if judged.verdict in ("faster", "slower") and change <= math.log1p(judged.margin):
+        is_small = change <= math.log1p(judged.margin)
+        comparisons[judged.arm] = judged
+        if is_small and judged.verdict in ("faster", "slower"):
             reason = f"{judged.verdict}, but possibly within the margin"
-        verdict: Verdict = "inconclusive" if reason else judged.verdict
-        comparisons[judged.arm] = replace(judged, verdict=verdict, reason=reason)
+            comparisons[judged.arm] = replace(
+                judged, verdict="inconclusive", reason=reason, provisional=False
+            )
     return comparisons
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.formatting import difference, ratio
+from orchestrator.analysis.statistics.formatting import difference, ratio, speed_ratio
 from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes, Difference
 from orchestrator.report.document import Column, Document, Section, make_table
 from orchestrator.report.formats.json_format import plain
@@ -15,7 +15,7 @@ from orchestrator.report.prose import bullets, paragraphs
 from orchestrator.report.wording import ArmNames, deciding_interval
 
 FORMAT = "rnnsweep-compare"
-VERSION = 2
+VERSION = 3
 
 
 def to_document(changes: Changes) -> Document:
@@ -48,8 +48,10 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
     columns: list[Column[ArmChange]] = [
         Column("arm", lambda arm: name(arm.after)),
         Column("configs", lambda arm: len(arm.comparison.pairs)),
-        Column("speed-up", lambda arm: deciding_interval(arm.comparison), show=ratio, numeric=True),
-        Column("verdict", lambda arm: arm.verdict),
+        Column(
+            "speed-up", lambda a: deciding_interval(a.comparison), show=speed_ratio, numeric=True
+        ),
+        Column("verdict", lambda arm: arm.comparison.label),
         Column("Δ val_accuracy", _accuracy, show=difference, numeric=True),
         Column("accuracy", lambda arm: getattr(arm.comparison.accuracy, "verdict", None)),
         *(Column(NEEDS[m], partial(_need, m), show=ratio, optional=True) for m in NEEDS),

@@ -26,6 +26,7 @@ _STYLES = {
     "slower": "bold red",
     "same": "bold cyan",
     "inconclusive": "bold yellow",
+    "provisional": "bold yellow",
 }
 
 

@@ -12,7 +12,7 @@ from orchestrator.analysis.arms.best_configs import ACCURACIES
 from orchestrator.analysis.arms.over_time import PHASES, LearningCurve, PhaseSplit, TelemetryCurves
 from orchestrator.analysis.measures import FRESH_ONLY, SCOPED, Measure
 from orchestrator.analysis.statistics.estimates import Spread, scaled, spread
-from orchestrator.analysis.statistics.formatting import ABSENT, number, quartiles, ratio
+from orchestrator.analysis.statistics.formatting import ABSENT, number, quartiles, speed_ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial
@@ -125,7 +125,7 @@ def _numbers(headers: Row, rows: Iterable[Row]) -> Table:
 
 
 def _speedup(arm: ArmSummary) -> str:
-    return ratio(arm.speedup) if arm.speedup else (arm.verdict or ABSENT)
+    return speed_ratio(arm.speedup) if arm.speedup else (arm.verdict or ABSENT)
 
 
 def _figure(measure: Measure, arm: ArmSummary) -> str:

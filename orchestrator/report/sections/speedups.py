@@ -10,8 +10,9 @@ from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, E
 from orchestrator.analysis.statistics.formatting import (
     difference_interval,
     joined,
-    ratio,
+    natural,
     ratio_interval,
+    speed_ratio,
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
@@ -32,10 +33,10 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
     accuracies = [c.accuracy for c in comparisons if c.accuracy]
     speeds: list[Column[Comparison]] = [
         Column("arm", lambda c: name(c.arm)),
-        Column("speed-up (95 %)", lambda c: c.speedup, show=ratio, numeric=True),
-        Column("corrected", lambda c: c.corrected, show=ratio_interval, numeric=True),
+        Column("speed-up (95 %)", lambda c: c.speedup, show=speed_ratio, numeric=True),
+        Column("corrected", lambda c: c.corrected, show=_natural_interval, numeric=True),
         Column("blocks", _blocks, numeric=True),
-        Column("verdict", lambda c: c.verdict),
+        Column("verdict", lambda c: c.label),
     ]
     learned: list[Column[Comparison]] = [
         Column("arm", lambda c: name(c.arm)),
@@ -72,6 +73,10 @@ def _reference(comparison: Comparison, name: ArmNames) -> str | None:
     if base is None:
         return None
     return base.variant_name if comparison.is_of_variants else name(base)
+
+
+def _natural_interval(estimate: Estimate) -> str:
+    return ratio_interval(natural(estimate))
 
 
 def _corrected_accuracy(comparison: Comparison) -> Estimate | None:

@@ -48,7 +48,8 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
     comparisons = summary.comparisons
     of_variants = [c for c in comparisons if c.is_of_variants]
     others = [c for c in comparisons if not c.is_of_variants]
-    bullets: list[Bullet] = []
+    cause = sentence("sections/busy.j2", summary=summary)
+    bullets: list[Bullet] = [("provisional", cause)] if cause else []
     if summary.models:
         text = f"different models ({joined(summary.models)}): accuracy decides as well as speed"
         bullets.append(("different models", text))

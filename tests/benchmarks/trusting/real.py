@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -291,6 +291,12 @@ def adaptive(home: Path, notebook: Notebook, epochs: int = 500) -> list[Finding]
     ]
 
 
+def burn(cpus: Iterable[int]) -> list[subprocess.Popen[bytes]]:
+    """Start a busy process on each of these CPUs."""
+    commands = [_BURN.format(cpu=cpu) for cpu in cpus]
+    return [subprocess.Popen([sys.executable, "-c", text]) for text in commands]
+
+
 @contextlib.contextmanager
 def hogged(folder: SweepFolder, after: int, during: int) -> Iterator[threading.Event]:
     """Load all cores after so many trials of a sweep, for so many; yield whether it has begun."""
@@ -303,8 +309,7 @@ def hogged(folder: SweepFolder, after: int, during: int) -> Iterator[threading.E
             state = read(folder.generation(1))
             ended = 0 if state is None else len(state.finished)
             if ended >= after and not processes:
-                commands = [_BURN.format(cpu=cpu) for cpu in os.sched_getaffinity(0)]
-                processes = [subprocess.Popen([sys.executable, "-c", text]) for text in commands]
+                processes = burn(os.sched_getaffinity(0))
                 begun.set()
         for process in processes:
             process.kill()

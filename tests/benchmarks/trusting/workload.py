@@ -4,7 +4,8 @@
     torch/fused+again      the same, declared as another arm
     torch/fused+slow_20    20 % more work: some training steps are repeated
 
-The additional options (`again`, `slow_20`) are removed before the workload sees them.
+The additional options (`again`, `slow_20`) are removed before the workload sees them. With the
+setting `gate`, a path, a trial waits with its model until that file exists.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import re
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from workloads.context import Context
@@ -31,7 +33,9 @@ _REST = 4.0
 
 def run(trial: Context) -> dict[str, float]:
     """Run one trial with the slowdown of its options."""
-    settings = ImageRowsSettings(**trial.settings)
+    given = dict(trial.settings)
+    gate = Path(given.pop("gate", "."))
+    settings = ImageRowsSettings(**given)
     asked = trial.implementation
     shares = [int(match[1]) / 100 for match in map(_SLOW.fullmatch, asked.options) if match]
     plain = tuple(o for o in asked.options if o != "again" and not _SLOW.fullmatch(o))
@@ -45,6 +49,8 @@ def run(trial: Context) -> dict[str, float]:
         model: Any = build_model(settings, trial, data)
         if shares:
             model.train_step = Slowed(model.train_step, sum(shares))
+        while not gate.exists():
+            time.sleep(0.05)
         return model
 
     return measure(inner, settings, load_image_rows, build)

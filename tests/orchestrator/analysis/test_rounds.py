@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,12 +14,15 @@ from orchestrator.analysis.comparisons.ranking import rankings
 from orchestrator.analysis.cost_model import observe
 from orchestrator.analysis.pairing.baseline import BaselineError, pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import BlockGap, match
+from orchestrator.analysis.statistics.bias import LARGEST
 from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import ImpossibleArm, count_spared
 from orchestrator.report.render import summarise
+from orchestrator.report.sections.verdict import verdicts
+from orchestrator.report.wording import arm_names
 from tests.orchestrator.sample_hardware import in_slices, on_gpu
 from tests.orchestrator.sample_records import (
     CELLS,
@@ -36,6 +40,10 @@ from tests.orchestrator.sample_records import (
 
 TIMES = {PORTABLE: 10.0, XLA: 8.0, UNROLL: 5.0}
 EVERY = tuple(TIMES)
+FUSED = Arm("torch/fused", CPU)
+BASE = Arm("tensorflow/portable", in_slices(CPU))
+SLICED = Arm("tensorflow/portable+xla", in_slices(CPU))
+ON_GPU = Arm("tensorflow/portable", in_slices(GPU))
 
 
 @pytest.mark.parametrize("status", ["failed", "wrong_kernel", None])
@@ -126,15 +134,15 @@ def test_a_ranking_of_current_arms_keeps_all_blocks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("noisy", "blocks", "repeats", "rounds", "reason"),
+    ("noisy", "blocks", "repeats", "rounds", "busy"),
     [
-        ({XLA: (1,), PORTABLE: (5,)}, 8, 1, {0: 1, 2: 1, 3: 1, 4: 1, 6: 1, 7: 1}, None),
-        ({XLA: (1,)}, 6, 2, {0: 2, 1: 1, 2: 2, 3: 2, 4: 2, 5: 2}, None),  # another quiet round
-        ({XLA: (1,), PORTABLE: (3,)}, 7, 1, None, None),  # too few are quiet
-        ({XLA: (1, 3)}, 6, 1, None, None),  # a third
-        ({XLA: range(5)}, 10, 1, None, "5 of 10 blocks were quiet"),  # more than a third
-        ({XLA: range(5)}, 11, 1, dict.fromkeys(range(5, 11), 1), None),
-        ({UNROLL: range(5)}, 10, 1, dict.fromkeys(range(10), 1), None),  # not compared
+        ({XLA: (1,), PORTABLE: (5,)}, 8, 1, {0: 1, 2: 1, 3: 1, 4: 1, 6: 1, 7: 1}, False),
+        ({XLA: (1,)}, 6, 2, {0: 2, 1: 1, 2: 2, 3: 2, 4: 2, 5: 2}, False),  # another quiet round
+        ({XLA: (1,), PORTABLE: (3,)}, 7, 1, None, False),  # too few are quiet
+        ({XLA: (1, 3)}, 6, 1, None, False),  # a third
+        ({XLA: range(5)}, 10, 1, None, True),  # more than a third
+        ({XLA: range(5)}, 11, 1, dict.fromkeys(range(5, 11), 1), False),
+        ({UNROLL: range(5)}, 10, 1, dict.fromkeys(range(10), 1), False),  # not compared
     ],
 )
 def test_disturbed_rounds_are_excluded_if_six_blocks_have_a_quiet_one(
@@ -142,29 +150,55 @@ def test_disturbed_rounds_are_excluded_if_six_blocks_have_a_quiet_one(
     blocks: int,
     repeats: int,
     rounds: dict[int, int] | None,
-    reason: str | None,
+    busy: bool,
 ) -> None:
-    trials = [
-        changed(t, disturbance={"other_processes": 43.0})
-        if t.block in noisy.get(t.arm, ()) and t.repeat == 0
-        else t
-        for t in timed(TIMES, blocks, repeats)
-    ]
-    matched = match(sweep(trials, EVERY))
+    trials = timed(TIMES, blocks, repeats)
+    noise = disturb(sweep([t for t in trials if t.repeat == 0], EVERY), noisy).trials
+    matched = match(sweep([*noise, *(t for t in trials if t.repeat)], EVERY))
     selection = matched.select(matched.rounds, (PORTABLE, XLA))
     every = dict.fromkeys(range(blocks), repeats)
     assert {block: len(own) for block, own in selection.by_block.items()} == (rounds or every)
     assert selection.quiet_only == (rounds is not None)
     assert set(selection.disturbed) == {*noisy.get(XLA, ()), *noisy.get(PORTABLE, ())}
-    assert (selection.reason is None) == (reason is None)
-    assert (reason or "") in (selection.reason or "")
+    assert selection.is_busy == busy
+
+
+@pytest.mark.parametrize(
+    ("arms", "noisy", "cause", "kind"),
+    [
+        ((PORTABLE, XLA), "both", "other_processes", ("full", "within")),
+        ((PORTABLE, FUSED), "both", "host_steal", ("full", "between")),
+        ((PORTABLE, XLA), "one", "other_processes", ("full", "alone")),
+        ((PORTABLE, Arm("tensorflow/portable", GPU)), "both", "throttling", ("full", "alone")),
+        ((BASE, SLICED), "one", "other_processes", ("timing", "within")),
+        ((BASE, Arm("torch/fused", in_slices(CPU))), "both", "slow_canary", ("timing", "between")),
+        ((PORTABLE, XLA), "both", "shared_gpu", None),
+    ],
+)
+def test_verdicts_on_a_busy_machine_are_provisional_beyond_the_largest_bias(
+    arms: tuple[Arm, Arm], noisy: str, cause: str, kind: Any
+) -> None:
+    largest = LARGEST[kind] if kind else math.inf
+    for beyond, outcome in ((0.9, "inconclusive"), (1.1, "slower"), (-1.1, "faster")):
+        factor = math.exp(beyond * math.log(largest)) if kind else 1e6
+        trials = [
+            changed(t, disturbance={cause: 43.0} if noisy == "both" or t.arm == arms[1] else {})
+            for t in timed({arms[0]: 10.0, arms[1]: 10.0 * factor})
+        ]
+        summary = summarise(sweep(trials, arms))
+        (comparison,), verdict = summary.comparisons, outcome if kind else "inconclusive"
+        is_open = verdict == "inconclusive"
+        assert (comparison.verdict, comparison.provisional) == (verdict, not is_open)
+        assert comparison.bias == pytest.approx(largest)
+        assert (comparison.reason is None) == (not is_open)
+        bullets = dict(verdicts(summary, arm_names(summary)).bullets)
+        assert "rnnsweep run SPEC --set repeats=2" in bullets["provisional"]
+        assert bullets[verdict].count("busy machine") == 1
+        for ranking in summary.rankings:
+            assert (ranking.provisional, ranking.sole) == (True, not is_open)
 
 
 # interleaved rounds
-
-BASE = Arm("tensorflow/portable", in_slices(CPU))
-SLICED = Arm("tensorflow/portable+xla", in_slices(CPU))
-ON_GPU = Arm("tensorflow/portable", in_slices(GPU))
 
 
 def interleaved_sweep(
@@ -210,20 +244,21 @@ def test_all_comparisons_are_over_the_same_rounds(noisy: Sequence[int]) -> None:
     )  # fmt: skip
     assert [pair.block for pair in comparison.pairs] == blocks
     assert comparison.speedup is not None and comparison.speedup.value == pytest.approx(1.25)
-    assert (comparison.corrected is None) == is_open == (comparison.verdict == "inconclusive")
+    assert (comparison.bias is not None) == is_open == (comparison.verdict == "inconclusive")
     assert (comparison.not_interleaved_rounds, comparison.quiet_only) == (1, not is_open)
     assert comparison.disturbed_blocks == tuple(noisy)
     assert (ranking.blocks, ranking.sole) == (len(blocks), not is_open)
     assert ranking.disturbed == (len(noisy) if is_open else 0)
-    assert ranking.reason == pair.reason == comparison.reason
     assert [costs.block for costs in pair.blocks] == blocks
     assert (pair.verdict == "inconclusive") == is_open
     for crossover in summary.crossovers:
         assert (crossover.verdict == "inconclusive") == is_open
-        assert not is_open or crossover.reason == comparison.reason
+        assert not is_open or crossover.reason == pair.reason
     assert (summary.learning, summary.phases[0].seconds) == ((), {"compile_s": 1.0})
-    rule = StoppingRule(AutoBlocks(0.01, 6, 12), (BASE, SLICED), 1)
-    assert (rule.half_widths(record.trials)[SLICED, BASE] is None) == is_open
+    for accepts in (False, True):
+        rule = StoppingRule(AutoBlocks(0.01, 6, 12), (BASE, SLICED), 1, accept_provisional=accepts)
+        is_waiting = rule.half_widths(record.trials)[SLICED, BASE] is None
+        assert is_waiting == (is_open and not accepts)
 
 
 # baselines

@@ -26,6 +26,8 @@ from orchestrator.analysis.statistics.formatting import (
     number,
     quartiles,
     ratio,
+    speed,
+    speed_ratio,
 )
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Judgement, blocks_for, judge
 from orchestrator.core.text import counted
@@ -99,6 +101,23 @@ def test_quartiles(spread: Spread | None, expected: str) -> None:
 )
 def test_ratio(estimate: Estimate | None, expected: str) -> None:
     assert ratio(estimate) == expected
+
+
+@pytest.mark.parametrize(
+    ("ends", "cell", "expected"),
+    [
+        ((3.4, 3.2, 3.6), "3.40 × (3.20–3.60)", "is 3.40 × (3.20–3.60) as fast as B"),
+        ((1 / 46, 1 / 70, 1 / 30), "46 × (30–70) slower", "is 46 × (30–70) slower than B"),
+        ((0.8, 0.5, 1.25), "1.25 × (0.80–2.00) slower", "takes 1.25 × (0.80–2.00) as long as B"),
+        ((0.5, 0.0, math.inf), "2 × (0–∞) slower", "takes 2 × (0–∞) as long as B"),
+        ((0.998, 0.9, 1.1), "1.00 × (0.90–1.10)", "is 1.00 × (0.90–1.10) as fast as B"),
+    ],
+)
+def test_a_ratio_of_speeds_is_at_least_one(
+    ends: tuple[float, float, float], cell: str, expected: str
+) -> None:
+    estimate = Estimate(8, *ends)
+    assert (speed_ratio(estimate), speed(estimate, "B")) == (cell, expected)
 
 
 def test_difference() -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 from orchestrator.cli.progress import PlainLines
+from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.errors import Refusal
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan
+from orchestrator.scheduling.remaining import stopping_rule
 from orchestrator.scheduling.sweep import RunResult
+from orchestrator.spec import SweepSpec
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_plans import node, plan
@@ -53,6 +57,18 @@ def ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> Ends:
         return run("run", "mine.yaml")
 
     return ends
+
+
+def test_provisional_verdicts_count_for_automatic_blocks_if_accepted(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def accept(spec: SweepSpec, *_: Any, **__: Any) -> None:
+        rule = stopping_rule(spec, replace(PLAN, auto=AutoBlocks()))
+        raise Refusal(f"accepted: {rule and rule.accept_provisional}")
+
+    monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", accept)
+    assert "accepted: False" in run("run", "mine.yaml")[2]
+    assert "accepted: True" in run("run", "mine.yaml", "--accept-provisional")[2]
 
 
 @pytest.mark.parametrize(

@@ -130,20 +130,25 @@ def test_configs_are_matched_in_any_block_and_repeats_averaged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("configs", "disturbed", "pairs", "verdict"),
-    [(8, 2, 6, "slower"), (7, 3, 7, "inconclusive")],
+    ("configs", "disturbed", "factor", "pairs", "verdict"),
+    [(8, 2, 1.5, 6, "slower"), (7, 3, 1.5, 7, "inconclusive"), (7, 3, 1e3, 7, "slower")],
 )
 def test_disturbed_trials_count_only_if_too_few_are_quiet(
-    configs: int, disturbed: int, pairs: int, verdict: str
+    configs: int, disturbed: int, factor: float, pairs: int, verdict: str
 ) -> None:
     def change(finished: FinishedTrial) -> FinishedTrial:
         causes = {"other_processes": 43.0} if finished.block < disturbed else {}
         return changed(finished, disturbance=causes)
 
-    changes = between(measured(configs), measured(configs, factor=1.5, change=change))
-    arm = changes.arms[1]
+    changes = between(measured(configs), measured(configs, factor=factor, change=change))
+    arm, is_final = changes.arms[1], pairs == 6
     assert (arm.verdict, len(arm.comparison.pairs)) == (verdict, pairs)
-    assert (XLA in dict(changes.unjudged)) == (verdict == "inconclusive")
+    assert arm.comparison.provisional == (verdict == "slower" and not is_final)
+    assert (XLA in dict(changes.unjudged)) == (not is_final)
+    assert len(failing(changes, ["slower"])) == is_final
+    accepted = replace(changes, accept_provisional=True)
+    assert (XLA in dict(accepted.unjudged)) == (verdict == "inconclusive")
+    assert len(failing(accepted, ["slower"])) == (verdict == "slower")
 
 
 def test_accuracy_is_compared_on_the_same_data_and_settings_only() -> None:
@@ -306,6 +311,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         "slow": measured(factor=1.5, change=failed(PORTABLE)),
         "empty": sweep([], [PORTABLE]),
         "other": measured(workload="char_rnn"),
+        "busy": measured(factor=1e3, change=partial(changed, disturbance={"host_steal": 43.0})),
     }
     for name, record in records.items():
         written(replace(record, run_id=name), tmp_path / f"{name}.json")
@@ -323,6 +329,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         (("slow.json", "old.json", "--fail-on", "worse"), 0, f"{FUSED} (only quickstart (old"),
         (("empty.json", "old.json", "--fail-on", "slower"), 0, "Warning: no arm could be judged"),
         (("empty.json", "old.json", "--fail-on", "inconclusive"), 1, "no arm could be judged\n"),
+        (("old.json", "busy.json", "--fail-on", "slower"), 0, "--accept-provisional"),
+        (("old.json", "busy.json", "--fail-on", "slower", "--accept-provisional"), 1, f"on: {XLA}"),
         (("old.json", "old.json"), 2, "one sweep on both sides (quickstart (old.json))"),
         (("old.json", "other.json"), 2, "expected two sweeps of one workload"),
         (("old.json", "slow.json", "--margin", "0"), 2, "margin"),

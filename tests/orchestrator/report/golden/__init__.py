@@ -32,6 +32,7 @@ from tests.orchestrator.sample_records import (
     sweep,
     trial,
 )
+from tests.orchestrator.sample_records import timed as timed_trials
 
 FOLDER = Path(__file__).parent
 EAGER = Arm("tensorflow/portable+eager", CPU)
@@ -51,6 +52,7 @@ def reports() -> Iterator[tuple[str, str]]:
     yield "timed.txt", render(summarise(timed()), "text")
     yield "variants.txt", render(summarise(variants()), "text")
     yield "few-blocks.txt", render(summarise(few_blocks()), "text")
+    yield "busy.txt", render(summarise(busy()), "text", brief=True)
     before, after = crossing(), replace(crossing(slower=1.2), run_id="after", state="running")
     changes = compare(Side("quickstart#1", before), Side("quickstart#2", after))
     yield "changes.txt", to_text(to_document(changes))
@@ -170,3 +172,10 @@ def few_blocks() -> SweepRecord:
         for block in range(4)
     ]
     return sweep(trials, (PORTABLE, XLA, UNROLL), objectives={"val_accuracy": "maximize"})
+
+
+def busy() -> SweepRecord:
+    """Return a sweep on a busy machine, on which one arm is 46 times slower than the first."""
+    times = {PORTABLE: 10.0, UNROLL: 12.0, Arm("torch/portable", CPU): 460.0}
+    trials = timed_trials(times, disturbance={"other_processes": 61.0})
+    return sweep(trials, tuple(times))
