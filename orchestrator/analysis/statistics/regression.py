@@ -96,12 +96,12 @@ class Param:
 
     def has_interval(self, value: ConfigValue) -> bool:
         """Return True for a value on a line, and for a level that enough blocks have."""
-        return self.scale != "levels" or [*map(_key, self.values)].count(_key(value)) >= MIN_VALUES
+        return self.scale != "levels" or self.values.count(value) >= MIN_VALUES
 
     def coded(self, value: ConfigValue | None) -> list[float]:
         """Return the entries of the columns for a value."""
         if self.scale == "levels":
-            return [float(_key(value) == _key(level)) for level in self.levels]
+            return [float(value == level) for level in self.levels]
         if value is None:
             return [0.0]
         number, zero = float(value), float(self.zero)
@@ -117,9 +117,11 @@ class Design:
 
     def __init__(self, configs: Sequence[Config]) -> None:
         """Make the columns of at least one block."""
-        names = sorted(set().union(*configs))
-        values = {name: tuple(config.get(name) for config in configs) for name in names}
-        self.params = {n: _param(own) for n, own in values.items() if len(set(map(_key, own))) > 1}
+        values = {
+            name: tuple(float(v) if is_number(v) else v for v in (c.get(name) for c in configs))
+            for name in sorted(set().union(*configs))
+        }
+        self.params = {name: _param(own) for name, own in values.items() if len(set(own)) > 1}
         self.blocks = len(configs)
         columns: list[Sequence[float]] = [[1.0] * self.blocks]
         self.places: dict[str, list[int]] = {}
@@ -190,7 +192,8 @@ class Fit:
         values, at = list(self._values.values()), self.design.params[name].values
         adjusted = values
         if self.design.refusal(name) is None:
-            fitted = self.design.rows(name, at) @ self._coefficients
+            own = [0, *self.design.places[name]]
+            fitted = self.design.matrix[:, own] @ self._coefficients[own]
             adjusted = self._unscaled(fitted + self._residuals).tolist()
         rows = zip(self._values, at, values, adjusted, strict=True)
         return tuple(BlockPoint(b, at, x, y) for b, at, x, y in rows if at is not None)
@@ -243,15 +246,15 @@ def _is_finite(value: ConfigValue | None) -> TypeGuard[float]:
 
 def _param(values: tuple[ConfigValue | None, ...]) -> Param:
     """Return a param; `zero` is the median of a line, the lowest number or the most usual text."""
-    keys = [*map(_key, values)]
-    own = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
-    if all(map(_is_finite, own.values())) and len(own) >= MIN_VALUES:
+    levels = {value for value in values if value is not None}
+    if all(map(_is_finite, levels)) and len(levels) >= MIN_VALUES:
         numbers = [float(value) for value in values if value is not None]
         return Param(values, "log" if _is_log(numbers) else "linear", median_low(numbers))
-    is_text = any(isinstance(value, str) for value in own.values())
-    order = sorted(own, key=lambda k: (-keys.count(k), k) if is_text else (float(own[k]), k))
-    zero, *levels = (own[key] for key in order)
-    return Param(values, "levels", zero, tuple(levels))
+    if any(isinstance(level, str) for level in levels):
+        zero, *others = sorted(levels, key=lambda level: (-values.count(level), str(level)))
+    else:
+        zero, *others = sorted(levels, key=float)
+    return Param(values, "levels", zero, tuple(others))
 
 
 def _is_log(numbers: Sequence[float]) -> bool:
@@ -261,11 +264,6 @@ def _is_log(numbers: Sequence[float]) -> bool:
     ways = np.array([numbers, np.log(numbers)]).T
     off_centre = np.abs(2 * np.median(ways, 0) - ways.min(0) - ways.max(0)) / np.ptp(ways, 0)
     return bool(off_centre[1] < off_centre[0])
-
-
-def _key(value: ConfigValue | None) -> tuple[str, str]:
-    """Return what is equal for equal values: 16 equals 16.0, and True does not equal 1."""
-    return ("number", str(float(value))) if is_number(value) else (type(value).__name__, str(value))
 
 
 def _rank(columns: Sequence[Sequence[float]]) -> int:

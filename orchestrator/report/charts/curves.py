@@ -143,7 +143,7 @@ def _by_param(
             "text": f"{name(e.arm)}, block {p.block}: {number(p.value)} at {plain(p.at)}",
         }
         for e in fitted
-        for p in e.points[:: -(-len(e.points) // MOST_POINTS)]
+        for p in e.points[:: -(-len(e.points) * len(fitted) // (3 * MOST_POINTS))]
     ]
     ends = ". ".join(
         f"{name(e.arm)}: {number(e.curve[0].value)} to {number(e.curve[-1].value)}"
@@ -160,7 +160,9 @@ def _by_param(
         description=crossing or f"{title} by {param}. {ends}",
         table=make_table(columns, [(e, p) for e in fitted for p in e.curve]),
         **_drawing(lines, points, names, (param, title), logs=logs, baseline=is_speedup),
-        notes=("Dotted line: as fast as the baseline",) if is_speedup else (),
+        notes=(
+            "Dotted line: as fast as the baseline" if is_speedup else "All other params are held",
+        ),
     )
 
 

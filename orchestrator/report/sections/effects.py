@@ -14,7 +14,6 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.document import Column, Section, Table, make_table
 from orchestrator.report.prose import Bullet, paragraphs
-from orchestrator.report.sections.arms import SIDE_BY_SIDE
 from orchestrator.report.sections.crossovers import crossover_sentence, sized
 from orchestrator.report.wording import ArmNames, config_text, grouped
 
@@ -26,8 +25,6 @@ _SHARES = ("val_accuracy", "accuracy")
 
 SizeBullets: TypeAlias = dict[tuple[Arm, Arm | None], list[Bullet]]
 """Sentences on sizes, by the arm and its baseline."""
-_Texts: TypeAlias = dict[str, dict[tuple[str, Arm], str]]
-"""The effects of each change, by metric and arm; important params come first."""
 
 
 def effects(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -40,7 +37,11 @@ def effects(summary: ReportSummary, name: ArmNames) -> Section | None:
     tables = []
     for metric in dict.fromkeys(effect.metric for effect in every):
         own = [effect for effect in every if effect.metric == metric]
-        tables.append(_table(own, texts, name))
+        columns: list[Column[str]] = [Column(f"{_unit(metric)} (95 %)", str)]
+        for arm in dict.fromkeys(effect.arm for effect in own):
+            cell = partial(lambda key, change: texts[change].get(key), (metric, arm))
+            columns.append(Column(name(arm), cell, numeric=True))
+        tables.append(make_table(columns, texts, divisible=True))
         importances.append(Column(_unit(metric), partial(_importance, own), numeric=True))
     params = [param for param, own in _ordered(every).items() if any(e.changes for e in own)]
     tables.append(make_table(importances, params))
@@ -52,23 +53,6 @@ def effects(summary: ReportSummary, name: ArmNames) -> Section | None:
     )
     tables = tables if texts else _by_config(summary, name)
     return Section("Effects", tables=tuple(tables), paragraphs=notes)
-
-
-def _table(effects: Sequence[ParamEffect], texts: _Texts, name: ArmNames) -> Table:
-    """List the effects on one metric: arms side by side, or one below the other if many."""
-    metric, arms = effects[0].metric, dict.fromkeys(effect.arm for effect in effects)
-    title = f"{_unit(metric)} (95 %)"
-
-    def cell(change: str, arm: Arm) -> str | None:
-        return texts[change].get((metric, arm))
-
-    if len(arms) > SIDE_BY_SIDE:
-        rows: list[Column[Arm]] = [Column(title, name)]
-        rows += [Column(change, partial(cell, change), numeric=True) for change in texts]
-        return make_table(rows, arms, divisible=True)
-    columns: list[Column[str]] = [Column(title, str)]
-    columns += [Column(name(arm), partial(cell, arm=arm), numeric=True) for arm in arms]
-    return make_table(columns, texts, divisible=True)
 
 
 def size_bullets(summary: ReportSummary, name: ArmNames) -> SizeBullets:
@@ -91,7 +75,8 @@ def effect_bullets(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
         (effect.importance or 0, effect.arm, _change(effect.param, change))
         for effect in summary.effects
         for change in effect.changes
-        if effect.arm in baselines and _is_shown(change, effect.is_ratio)
+        if effect.arm in baselines
+        and not change.effect.low <= float(effect.is_ratio) <= change.effect.high
     ]
     for _, arm, change in sorted(shown_effects, key=lambda item: -item[0])[:1]:
         texts = [
@@ -104,13 +89,9 @@ def effect_bullets(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
     return []
 
 
-def _is_shown(change: Change, is_ratio: bool) -> bool:
-    """Check that the interval excludes that nothing changes."""
-    return not change.effect.low <= float(is_ratio) <= change.effect.high
-
-
-def _texts(effects: Sequence[ParamEffect]) -> _Texts:
-    texts: _Texts = {}
+def _texts(effects: Sequence[ParamEffect]) -> dict[str, dict[tuple[str, Arm], str]]:
+    """Write the effects of each change by metric and arm, those of important params first."""
+    texts: dict[str, dict[tuple[str, Arm], str]] = {}
     for own in _ordered(effects).values():
         for effect in own:
             for change in effect.changes:
