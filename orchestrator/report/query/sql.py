@@ -149,6 +149,7 @@ def usual_columns(record: SweepRecord, names: Sequence[str]) -> list[str]:
     """Return the columns to show by default: config, outcome, objectives and main metrics."""
     tried = set(config_names(record.trials))
     wanted = ["block", "repeat"] if record.repeats > 1 else ["block"]
+    wanted += ["variant"] if any(arm.variant for arm in record.arms) else []
     wanted += ["implementation", "hardware", *(name for name in names if name in tried)]
     wanted += ["outcome", *record.objectives, "step_ms", "val_accuracy"]
     return [name for name in dict.fromkeys(wanted) if name in names]

@@ -249,12 +249,12 @@ def change_row(home: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "place", "expected", "received"),
     [
-        (change_record, "tag record of run", 6, 99),
-        (change_manifest, "sweep.json of run", 4, 99),
-        (lambda home: change_manifest(home, '"release":4'), "sweep.json of run", 4, None),
+        (change_record, "tag record of run", 7, 99),
+        (change_manifest, "sweep.json of run", 5, 99),
+        (lambda home: change_manifest(home, '"release":5'), "sweep.json of run", 5, None),
         (change_lease, "tag lease of run", 2, 99),
-        (change_table, "trials.parquet of run", 4, 99),
-        (change_row, "a row of trials.parquet", 6, 99),
+        (change_table, "trials.parquet of run", 5, 99),
+        (change_row, "a row of trials.parquet", 7, 99),
     ],
 )
 def test_a_store_of_another_version_is_refused(
