@@ -1,7 +1,8 @@
 """The done part of a plan, and the predicted time, energy and money of the rest.
 
 A missing trial whose config is known takes what the cost model predicts. Any other takes the mean
-of its arm's trials so far, as samplers draw the configs to come from the same space.
+of its arm's trials so far, as samplers draw the configs to come from the same space. A start also
+takes time before and after its trials, between them, and for each trainer process.
 """
 
 from __future__ import annotations
@@ -30,15 +31,22 @@ from orchestrator.analysis.cost_model import (
 )
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted, duration
-from orchestrator.core.trial import Config, SweepIdentity, canonical, pruned_blocks
+from orchestrator.core.trial import Config, FinishedTrial, canonical, pruned_blocks
 from orchestrator.planning.lanes import LaneGroup, make_lanes
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import price_of
-from orchestrator.spec import Price, SweepSpec
+from orchestrator.spec import Price
 from orchestrator.storage import resume
-from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import SweepState, read
+from orchestrator.storage.journal import SweepState
 from orchestrator.storage.tracking.run_content import all_settings
+from workloads.implementations import parse_implementation
+
+_START_S, _REPORT_S, _TRAINER_S, _PAUSE_S = 25.0, 12.0, 12.0, 0.2
+"""Seconds before the first trial of a start (Ray, MLflow), after its last one (the report), for a
+trainer that was not measured, and between two trials: two cores of an AMD EPYC, 2026-11-22."""
+
+_UNCERTAIN = 2.0
+"""The factor by which the time outside of trials may be longer or shorter than expected."""
 
 MissingTrial: TypeAlias = tuple[Config | None, Arm, int]
 """A config, if it is known; the arm; and how many trials of it are missing."""
@@ -58,16 +66,18 @@ class Forecast:
     """The done part of a plan, the remaining part, and the prediction for that.
 
     `trial_s` are the median seconds of each arm's trials, by the arm's text. `seconds` are those of
-    the clock; None before each arm has run two trials. Energy and money are None where they are
-    unknown: energy that was not measured on every arm, hardware without a price. `model_error` is
-    the cost model's median error on held-out configs, if it predicts some trials. `expected` has,
-    on request, the prediction for each missing trial whose config is known already.
+    the clock; None before each arm has run two trials. They include `overhead_s`, the part outside
+    of trials: starting, loading backends, pauses, reporting. Energy and money are None where they
+    are unknown: energy that was not measured on every arm, hardware without a price. `model_error`
+    is the cost model's median error on held-out configs, if it predicts some trials. `expected`
+    has, on request, the prediction for each missing trial whose config is known already.
     """
 
     done: int
     remaining: int
     trial_s: Mapping[str, float] = field(default_factory=dict)
     seconds: Amount | None = None
+    overhead_s: float = 0.0
     energy_j: Amount | None = None
     usd: Amount | None = None
     model_error: float | None = None
@@ -75,32 +85,33 @@ class Forecast:
 
 
 def forecast(
-    plan: Plan, folder: SweepFolder, spec: SweepSpec, *, each_config: bool = False
+    plan: Plan, state: SweepState, prices: Sequence[Price], *, each_config: bool = False
 ) -> Forecast:
-    """Predict the rest of a plan from the trials of this sweep's latest generation.
+    """Predict the rest of a plan that resumes a sweep, from the trials of its state.
 
     With `each_config` single trials are predicted too.
     """
-    state = read(folder.generation(folder.latest()))
-    new = SweepIdentity(spec.name, 1, spec.workload, spec.settings, {}, 0, None)
-    state = state or SweepState(new, {})
     finished = list(state.finished.values())
-    plan = plan.resumed_from([*state.blocks.values(), *finished])
     retimed = resume.trials_to_retime(state, plan, retry_failed=False)
     settings = all_settings(state.identity, {})
-    missing = list(_missing_trials(plan, state, spec, retimed))
+    missing = list(_missing_trials(plan, state, retimed))
     remaining = sum(count for _, _, count in missing)
     medians_s: dict[str, list[float]] = defaultdict(list)
     for trial, seconds in zip(finished, trial_seconds(finished), strict=True):
         if plan.includes(trial.trial):
             medians_s[str(trial.arm)].append(seconds)
     observations = observe(finished, settings)
-    totals = _totals(plan, missing, observations, settings, spec.prices) if remaining else {}
+    overhead_s = _overhead_s(plan, missing, finished) if remaining else 0.0
+    totals = _totals(plan, missing, observations, settings, prices) if remaining else {}
+    if clock := totals.get("seconds"):
+        low, high = clock.low + overhead_s / _UNCERTAIN, clock.high + overhead_s * _UNCERTAIN
+        totals["seconds"] = Amount(clock.value + overhead_s, low, high)
     asked = {(canonical(c), arm): (c, arm) for c, arm, count in missing if c is not None and count}
     return Forecast(
         plan.trials - remaining,
         remaining,
         {arm: statistics.median(taken) for arm, taken in medians_s.items()},
+        overhead_s=overhead_s,
         **totals,
         expected=tuple(expect(observations, list(asked.values()), settings))
         if each_config and asked
@@ -109,7 +120,7 @@ def forecast(
 
 
 def _missing_trials(
-    plan: Plan, state: SweepState, spec: SweepSpec, retimed: Container[str]
+    plan: Plan, state: SweepState, retimed: Container[str]
 ) -> Iterator[MissingTrial]:
     """Yield the missing trials of suggested blocks, then of those not suggested yet."""
     done = Counter(
@@ -120,7 +131,7 @@ def _missing_trials(
     suggested = [block for block in state.blocks.values() if plan.has_block(block.index)]
     pruned = pruned_blocks(state.finished.values())
     tried = {canonical(block.config) for block in suggested}
-    listed = [config for config in spec.search.listed if canonical(config) not in tried]
+    listed = [config for config in plan.listed if canonical(config) not in tried]
     unknown = max(0, plan.blocks - len(suggested) - len(listed))
     for arm in plan.arms:
         for block in suggested:
@@ -217,6 +228,33 @@ def _sum(parts: Iterable[tuple[Mapping[Arm, Amount], Mapping[Arm, float]]]) -> A
     )
 
 
+def _overhead_s(
+    plan: Plan, missing: Sequence[MissingTrial], finished: Iterable[FinishedTrial]
+) -> float:
+    """Return the seconds of a start outside of its trials."""
+    starts_s = defaultdict[object, list[float]](list)
+    for one in finished:
+        if one.trainer_trials == 0 and "setup_s" in one.metrics:
+            took_s = one.metrics["setup_s"] + one.metrics.get("import_s", 0.0)
+            starts_s[_process(one.arm)].append(took_s)
+    groups = {use: group for group in make_lanes(plan) for use in group.hardware}
+    extra_s, begun = dict[Arm, float](), set[object]()
+    for _, arm, count in missing:
+        extra_s[arm] = extra_s.get(arm, 0.0) + _PAUSE_S * count
+        if count and plan.fresh_trainer_reason is None and _process(arm) not in begun:
+            begun.add(_process(arm))
+            start_s = statistics.median(starts_s.get(_process(arm), [_TRAINER_S]))
+            extra_s[arm] += start_s * groups[arm.hardware].room(arm)
+    return _START_S + makespan(plan, extra_s) + _REPORT_S
+
+
+def _process(arm: Arm) -> object:
+    """Return what identifies the trainer process of an arm on its node."""
+    name = parse_implementation(arm.implementation, known_only=False).process
+    name = name if arm.measure == "full" else arm.implementation
+    return name, arm.hardware_class, arm.usage.threads
+
+
 def makespan(plan: Plan, seconds: Mapping[Arm, float]) -> float:
     """Return how long arms take side by side whose trials need so many seconds together."""
     parts: list[list[LaneGroup]] = []  # of groups that share lanes; these work side by side
@@ -243,13 +281,14 @@ def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
     """
     if ahead.done and not ahead.remaining:
         return f"all {counted(ahead.done, 'trial')} are done"
+    overhead = f"{duration(ahead.overhead_s)} to start, to load backends and to report"
     if ahead.seconds is None:
-        return "how long it takes is known once each arm has run two trials"
+        return f"it may take {overhead}; the trials' own time is known once each arm has run two"
     bound = "at most " if at_most else ""
     took = f"{duration(ahead.seconds.low)} to {duration(ahead.seconds.high)}"
     lines = [
         f"{ahead.done} trials are done; the other {bound}{ahead.remaining} may take "
-        f"{duration(ahead.seconds.value)} ({took})"
+        f"{duration(ahead.seconds.value)} ({took}), of which {overhead}"
     ]
     if ahead.usd is not None:
         lines.append(f"  and cost {_range(ahead.usd)} USD")

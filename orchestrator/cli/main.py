@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import shlex
 import signal
 from pathlib import Path
@@ -64,7 +65,10 @@ def main() -> None:
 @_json_option
 @with_exit_code
 def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str | None) -> None:
-    """Show what would run where, and what cannot and why."""
+    """Show what a start would run where, what it cannot run and why, and how long it may take.
+
+    What `rnnsweep run` would refuse is refused with the same message.
+    """
     from orchestrator.analysis.forecast import describe_forecast, forecast
     from orchestrator.cluster import connection
     from orchestrator.execution.workload_check import expect_importable
@@ -73,10 +77,12 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
     from orchestrator.planning.objectives import describe_opening, describe_pruner, open_limit
     from orchestrator.planning.plan import describe_plan, make_plan
     from orchestrator.planning.pricing import describe_prices
+    from orchestrator.scheduling.remaining import remaining_work
     from orchestrator.scheduling.sweep import expect_runnable
     from orchestrator.spec import load
     from orchestrator.storage import resume
     from orchestrator.storage.home import SweepFolder
+    from orchestrator.storage.tracking.address import tracking_uri
 
     checked = load(spec, overrides)
     expect_importable(checked, on_cluster=address is not None)
@@ -86,11 +92,14 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
             cluster = connection.connect(address, may_be_empty=checked.may_wait)
             nodes = stack.enter_context(cluster)
         made = make_plan(checked, classify(nodes), "to come" if address is not None else None)
-    folder = SweepFolder(sweep_home(), checked.name)
-    expected = forecast(made, folder, checked, each_config=form == "json")
+    home = sweep_home()
+    store = tracking_uri(home, os.environ)
+    state = resume.preview(SweepFolder(home, checked.name), checked, store)
+    made = remaining_work(checked, made, state, retry_failed=False).plan
+    expected = forecast(made, state, checked.prices, each_config=form == "json")
     lanes = make_lanes(made)
     if form == "json":
-        head = {"format": "rnnsweep-plan", "version": 2}
+        head = {"format": "rnnsweep-plan", "version": 3}
         pruner = checked.search.pruner.name if checked.search.pruner else None
         opening = {"open_blocks": open_limit(checked, made, lanes), "pruner": pruner}
         _print({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
@@ -102,7 +111,6 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
             lines.append(note)
         show("".join(f"{line}\n" for line in lines))
     expect_runnable(checked, made)
-    resume.expect_comparable(folder, checked)
     if form != "json":
         at_most = made.auto is not None or checked.search.pruner is not None
         show(f"{describe_forecast(expected, at_most=at_most)}\n")

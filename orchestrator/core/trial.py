@@ -287,7 +287,10 @@ class SweepIdentity:
 
     def _comparable(self) -> dict[str, Any]:
         names = ("workload", "settings", "search", "seed", "data_digest")
-        return json.loads(canonical({name: getattr(self, name) for name in names}))
+        compared = json.loads(canonical({name: getattr(self, name) for name in names}))
+        if self.search.get("sampler") == "grid":  # each point is a block, as each listed config is
+            compared["search"]["space"] = sorted(self.search["space"])
+        return compared
 
 
 def canonical(value: Any) -> str:

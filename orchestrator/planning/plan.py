@@ -44,8 +44,8 @@ class AwaitedArm:
 class Plan:
     """Arms that can run, in the spec's order, arms that cannot, and the sweep's size.
 
-    `listed` are the configs of a spec that lists them. `skipped_blocks` are blocks of earlier
-    starts whose configs the spec no longer lists (see `resumed_from`). `fresh_trainer_reason` is
+    `listed` are the configs of a list or a grid. `skipped_blocks` are blocks of earlier starts
+    whose configs the spec no longer has (see `resumed_from`). `fresh_trainer_reason` is
     why each trial has a trainer process of its own; None if trainers stay warm. `awaited` arms
     become possible or impossible at the end of the wait. With `auto`, `blocks` is the maximum.
     `timing` is how arms are timed in slices, if some are.
@@ -94,32 +94,33 @@ class Plan:
         """Return whether a trial is one of the plan's: there may be fewer arms or blocks now."""
         return trial.arm in self.arms and self.has_slot(trial)
 
-    def with_block_count(self, blocks: int) -> Plan:
-        """Return this plan with a fixed number of blocks."""
-        return replace(self, blocks=blocks, auto=None)
+    def with_index_count(self, count: int) -> Plan:
+        """Return this plan with a fixed number of blocks, up to this index."""
+        return replace(self, blocks=count - len(self.skipped_blocks), auto=None)
 
     def resumed_from(self, history: Iterable[Block | FinishedTrial]) -> Plan:
         """Return this plan with the blocks of earlier starts.
 
-        With listed configs, the blocks that have one of these configs keep their index, and all
-        others are skipped. A config without a block gets a free index. Of two blocks with one
-        config (from two homes) the one with more finished trials counts. With suggested configs
-        the plan does not change: blocks are counted by index alone.
+        With the configs of a list or a grid, the blocks that have one of these configs keep their
+        index, and all others are skipped. A config without a block gets a free index. Of two blocks
+        with one config (from two homes) the one with more finished trials counts. With other
+        configs the plan does not change: blocks are counted by index alone.
         """
-        if not self.listed:
-            return self
         blocks, ended = dict[int, Config](), Counter[int]()
         for event in history:
             if isinstance(event, FinishedTrial):
                 ended[event.trial.block] += 1
             else:
                 blocks[event.index] = event.config
+        if not self.listed or not blocks:
+            return self
         wanted, kept = {canonical(config) for config in self.listed}, dict[str, int]()
         for index in sorted(blocks, key=lambda index: (-ended[index], index)):
             if canonical(blocks[index]) in wanted:
                 kept.setdefault(canonical(blocks[index]), index)
         free = (index for index in itertools.count() if index not in blocks)
-        indices = {*kept.values(), *itertools.islice(free, self.blocks - len(kept))}
+        first = sorted(kept.values())[: self.blocks]
+        indices = {*first, *itertools.islice(free, self.blocks - len(first))}
         return replace(self, skipped_blocks=frozenset(range(max(indices))) - indices)
 
     def as_json(self) -> dict[str, Any]:
@@ -207,7 +208,7 @@ def make_plan(
         tuple(impossible.values()),
         spec.most_blocks,
         spec.repeats,
-        spec.search.listed,
+        spec.search.points,
         fresh_trainer_reason=spec.fresh_trainer_reason,
         awaited=tuple(awaited.values()),
         auto=spec.auto_blocks,

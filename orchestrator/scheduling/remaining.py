@@ -54,7 +54,7 @@ def remaining_work(
     plan = full_plan.resumed_from(history)
     stop_decision = _decide(spec, plan, history) or _last_decision(spec, plan, state)
     if stop_decision is not None:
-        plan = plan.with_block_count(begun_index_count(history))
+        plan = plan.with_index_count(begun_index_count(history))
     missing = plan.trials - resume.count_finished(state.identity, plan, history)
     return RemainingWork(plan, history, missing, stop_decision)
 

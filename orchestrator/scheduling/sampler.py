@@ -41,7 +41,8 @@ _ENUMERABLE = 100_000
 class Suggester:
     """A source of configs that asks Optuna, and reports the results of blocks to it.
 
-    Listed configs come in the order of the spec, without Optuna.
+    Listed configs come in the order of the spec, and those of a grid in a random one, both without
+    Optuna.
     """
 
     def __init__(self, search: Search, seed: int) -> None:
@@ -52,11 +53,10 @@ class Suggester:
         self._optuna = optuna
         self._search = search
         self._seed = seed
-        self._own: Iterator[Config] | None = iter(search.listed) if search.listed else None
+        points = list(search.points)
         if search.sampler == "grid":  # in a random order, so that drift follows no parameter
-            grid = list(search.grid())
-            random.Random(derive_seed(seed, "grid")).shuffle(grid)
-            self._own = iter(grid)
+            random.Random(derive_seed(seed, "grid")).shuffle(points)
+        self._own = iter(points) if points else None
         self._sequence = optuna.samplers.QMCSampler(  # one for all blocks: it is a sequence
             seed=derive_seed(seed, "suggest"), scramble=True, warn_independent_sampling=False
         )
@@ -81,7 +81,7 @@ class Suggester:
         If a sampler only repeats itself (the best branch of a conditional space may be small),
         the config is drawn at random.
         """
-        if self._own is not None:  # of a longer list, new ones come next
+        if self._own is not None:  # of a longer list, or a larger grid, new ones come next
             unseen = (config for config in self._own if canonical(config) not in self._seen)
             own = next(unseen, None)
             return None if own is None else self._keep(index, own, self._study.ask())

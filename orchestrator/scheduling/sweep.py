@@ -245,8 +245,8 @@ class _Start:
         with contextlib.suppress(OSError) if stopped else contextlib.nullcontext():
             self.journal.append(SessionEnded(time.time(), "stopped" if stopped else "complete"))
         if stopped is None and plan.auto is not None:
-            blocks = begun_index_count(self.state.blocks.values())
-            self._declare(plan.with_block_count(blocks), begun=True)
+            begun = begun_index_count(self.state.blocks.values())
+            self._declare(plan.with_index_count(begun), begun=True)
         return stopped
 
     def _join(self) -> tuple[Node, ...]:

@@ -39,12 +39,13 @@ def inconsistencies(spec: SweepSpec) -> list[Finding]:
     """Return all findings about keys of a spec that do not fit together."""
     if conditions := list(_conditions(spec)):
         return conditions  # what depends on a wrong condition cannot be checked
+    arms = list(_arms(spec))
     return [
         *_search(spec),
         *_listed_configs(spec.search.listed),
         *_size(spec.search),
-        *_arms(spec),
-        *_references(spec),
+        *arms,
+        *([] if arms else _references(spec)),  # they may name what is misspelt
         *_measures(spec),
         *_pruner(spec),
         *workload_checks.check_workload(spec),

@@ -122,8 +122,14 @@ def from_pydantic(
     Args:
         error: the error that pydantic raised.
         models: path -> the model there, for suggestions; `*` matches any key, and the path of a
-            dimension ends with its kind.
+            dimension ends with its kind. A key of another section is suggested with its path.
     """
+    elsewhere = {
+        name: key_text((*path, name))
+        for path, model in models.items()
+        if path and "*" not in path
+        for name in _keys(model)
+    }
     findings, others, meant = list[Finding](), list[ErrorDetails](), set[Path]()
     for one in error.errors(include_url=False):
         if one["type"] != "extra_forbidden":
@@ -131,19 +137,26 @@ def from_pydantic(
             continue
         *place, key = one["loc"]
         valid = [
-            field.alias or name
+            name
             for pattern, model in models.items()
             if len(pattern) == len(place)
             and all(a in ("*", b) for a, b in zip(pattern, place, strict=True))
-            for name, field in model.model_fields.items()
+            for name in _keys(model)
         ]
         near = nearest(key, valid)
+        if key in elsewhere or not near:
+            (match,) = difflib.get_close_matches(str(key), elsewhere, n=1) or [""]
+            near = f"did you mean {elsewhere[match]!r}?" if match else ""
         meant.update((*place, name) for name in valid if repr(name) in near)
         expected = f"one of {', '.join(valid)}" if valid else "no such key"
         findings.append(Finding(_path(one["loc"]), expected, f"the unknown key {key!r}", near))
     # A misspelt key is one problem, not one more for the key that it meant.
     missing = [one for one in others if one["type"] == "missing" and one["loc"] in meant]
     return findings + [_finding(one) for one in others if one not in missing]
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _finding(error: ErrorDetails) -> Finding:

@@ -18,6 +18,7 @@ from orchestrator.spec.fields import Strict
 from orchestrator.spec.pruner import PrunerSpec
 from orchestrator.spec.space import Choices, Objective, Range, Search
 from orchestrator.spec.sweep_spec import SweepSpec
+from workloads import registry
 
 _MODELS: Mapping[Path, type[Strict]] = {
     (): SweepSpec,
@@ -73,7 +74,10 @@ def parse(
     try:
         spec = SweepSpec.model_validate(_with_price_file(document, folder))
     except ValidationError as error:
-        raise document.refusal(from_pydantic(error, _MODELS)) from None
+        built_in = {one.name: one.settings_model for one in registry.built_in_workloads()}
+        settings = built_in.get(str(document.data.get("workload")))
+        models = {**_MODELS, ("settings",): settings} if settings else _MODELS
+        raise document.refusal(from_pydantic(error, models)) from None
     if findings := checks.inconsistencies(spec):
         raise document.refusal(findings)
     return spec

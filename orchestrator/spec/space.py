@@ -288,6 +288,11 @@ class Search(Strict):
         """The configs that the spec lists; empty if a sampler suggests them."""
         return self.configs if isinstance(self.configs, tuple) else ()
 
+    @property
+    def points(self) -> tuple[Config, ...]:
+        """The configs of a list or a grid, each of which is a block; empty for other samplers."""
+        return tuple(self.grid()) if self.sampler == "grid" else self.listed
+
     def count(self) -> int:
         """Return the number of configs: `configs`, its length, or the size of a grid."""
         size = len(self.listed) if self.listed else self.configs or self.size()

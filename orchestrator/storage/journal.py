@@ -193,11 +193,22 @@ class JournalError(Refusal, RuntimeError):
     """A journal that cannot be used as it is."""
 
 
-class Journal:
-    """The one writer of a sweep's journal. Thread-safe; a context manager.
+class Draft:
+    """Records that are written nowhere, for a plan of what a start would do.
 
     `state` follows every record; it is None until the sweep is opened.
     """
+
+    def __init__(self, state: SweepState | None) -> None:
+        self.state = state
+
+    def append(self, record: Record) -> None:
+        """Apply one record."""
+        self.state = replay([record], self.state)
+
+
+class Journal(Draft):
+    """The one writer of a sweep's journal. Thread-safe; a context manager."""
 
     def __init__(self, folder: Path) -> None:
         """Become the writer of the journal in `folder`, which is made if need be.
@@ -212,7 +223,7 @@ class Journal:
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             records, self._size = _parse(self.path, self.path.read_bytes())
-            self.state = replay(records)
+            super().__init__(replay(records))
             os.ftruncate(self._file, self._size)  # removes a line torn by a crash
             os.fsync(self._file)
             _sync_folder(folder)
@@ -238,7 +249,7 @@ class Journal:
                 os.ftruncate(self._file, self._size)
                 raise
             self._size += len(line)
-            self.state = replay([record], self.state)
+            super().append(record)
 
     def close(self) -> None:
         """Release the journal for the next writer. Can be called twice."""

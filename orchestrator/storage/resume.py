@@ -26,13 +26,14 @@ from orchestrator.spec import SweepSpec
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import (
     BlockSuggested,
-    Journal,
+    Draft,
     Record,
     SweepOpened,
     SweepState,
     TrialFinished,
     read,
 )
+from orchestrator.storage.tracking.address import sqlite_path
 from orchestrator.storage.tracking.records import Manifest
 from workloads import registry
 
@@ -62,7 +63,7 @@ def identify(spec: SweepSpec, number: int) -> SweepIdentity:
 
 
 def take_over(
-    journal: Journal, stored: Manifest | None, identity: SweepIdentity, spec: SweepSpec
+    journal: Draft, stored: Manifest | None, identity: SweepIdentity, spec: SweepSpec
 ) -> SweepState:
     """Open the sweep in the journal, unless it is there; `merge_stored` adds the store's trials.
 
@@ -81,7 +82,7 @@ def take_over(
     return journal.state
 
 
-def merge_stored(journal: Journal, stored: Iterable[FinishedTrial]) -> None:
+def merge_stored(journal: Draft, stored: Iterable[FinishedTrial]) -> None:
     """Add the trials to the journal that only the store has: those that ended under another home.
 
     Of two outcomes of one trial the later one counts. A block without outcomes in this journal
@@ -196,16 +197,30 @@ def _trials(identity: SweepIdentity, plan: Plan, block: Block) -> Iterator[Trial
     )
 
 
-def expect_comparable(folder: SweepFolder, spec: SweepSpec) -> None:
-    """Refuse a spec that cannot extend the latest generation in a folder; write nothing.
+def preview(folder: SweepFolder, spec: SweepSpec, tracking_uri: str) -> SweepState:
+    """Return the state that a start of the spec would resume; write nothing.
+
+    The store is read as well, unless it is in this home and the home has the sweep's journal.
 
     Raises:
         Incomparable: the existing trials are those of another spec.
+        TrackingError: the store cannot be used.
     """
-    state = read(folder.generation(folder.latest()))
-    if state is not None:
-        _expect_same(state.identity, identify(spec, state.identity.generation))
-        _expect_same_variants((trial.arm for trial in state.finished.values()), spec)
+    number, before, stored = max(folder.latest(), 1), None, list[FinishedTrial]()
+    draft, file = Draft(read(folder.generation(number))), sqlite_path(tracking_uri)
+    is_complete = draft.state is not None and file == folder.home / "mlflow.db"
+    if not is_complete and (file is None or file.exists()):
+        from orchestrator.storage.tracking import reader  # noqa: PLC0415  (MLflow: seconds)
+
+        latest, before = reader.find(tracking_uri, spec.name)
+        number = generation(folder, latest, fresh=False)
+        draft = Draft(read(folder.generation(number)))
+        if before is not None and before.identity.generation == number:
+            stored += reader.read_sweep(tracking_uri, spec.name, number).trials
+    take_over(draft, before, identify(spec, number), spec)
+    merge_stored(draft, stored)
+    assert draft.state is not None
+    return draft.state
 
 
 def _expect_same(before: SweepIdentity, now: SweepIdentity) -> None:
@@ -216,7 +231,8 @@ def _expect_same(before: SweepIdentity, now: SweepIdentity) -> None:
             "seed and data that its trials have, received\n"
             + "\n".join(f"  {change}" for change in changes)
             + "\nTrials before and after would not be comparable: give the sweep another name, "
-            "or start a new generation with --fresh. (More configs, arms or repeats extend it.)"
+            "or start a new generation with --fresh. (More configs, values of a grid, arms or "
+            "repeats extend it.)"
         )
 
 

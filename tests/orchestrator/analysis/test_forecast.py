@@ -23,6 +23,7 @@ from orchestrator.analysis.cost_model import (
 )
 from orchestrator.analysis.forecast import Forecast, describe_forecast, forecast, makespan
 from orchestrator.core.arms import Arm, Usage
+from orchestrator.core.text import duration
 from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome, SweepIdentity, make_trial
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
@@ -186,10 +187,14 @@ def forecast_after(tmp_path: Path) -> ForecastAfter:
                 journal.append(BlockSuggested(index, config, 0.0))
                 for arm in made.arms:
                     took = seconds_of(config, arm)
-                    outcome = Outcome("complete", 0.0, took, metrics={"energy_j": 50 * took})
+                    metrics = {"energy_j": 50 * took, "setup_s": 25.0, "import_s": 5.0}
+                    outcome = Outcome("complete", 0.0, took, metrics=metrics, trainer_trials=index)
                     trial = make_trial(identity, Block(index, config), arm, 0)
                     journal.append(TrialFinished(FinishedTrial(trial, outcome)))
-        return forecast(made, folder, swept, each_config=each_config)
+        state = journal.state
+        assert state is not None
+        resumed = made.resumed_from(state.order.values())
+        return forecast(resumed, state, swept.prices, each_config=each_config)
 
     return forecast_of
 
@@ -201,11 +206,20 @@ def test_the_rest_is_predicted_in_time_energy_and_money(forecast_after: Forecast
     truth = sum(seconds_of(config, arm) for config in CONFIGS[15:] for arm in arms)
     assert ahead.seconds is not None and ahead.energy_j is not None and ahead.usd is not None
     assert ahead.seconds.low < truth < ahead.seconds.high < 2 * truth
-    assert ahead.energy_j.value == pytest.approx(50 * ahead.seconds.value)
-    assert ahead.usd.value == pytest.approx(ahead.seconds.value / 3600 * 3.6)
+    in_trials_s = ahead.seconds.value - ahead.overhead_s
+    assert ahead.energy_j.value == pytest.approx(50 * in_trials_s)
+    assert ahead.usd.value == pytest.approx(in_trials_s / 3600 * 3.6)
     text = describe_forecast(ahead)
     assert text.startswith("30 trials are done; the other 30 may take ")
     assert " kWh in their timed epochs" in text and " USD\n" in text
+
+
+def test_a_start_takes_longer_than_its_trials(forecast_after: ForecastAfter) -> None:
+    """Two trainers start, each in 30 s as measured, unless those are part of each trial."""
+    warm, fresh = forecast_after(15), forecast_after(15, name="other", trainer="fresh")
+    assert warm.overhead_s - fresh.overhead_s == pytest.approx(60)
+    assert fresh.overhead_s > 10
+    assert f"of which {duration(warm.overhead_s)} to start" in describe_forecast(warm)
 
 
 def test_known_configs_are_predicted_by_their_sizes(forecast_after: ForecastAfter) -> None:
@@ -222,8 +236,8 @@ def test_known_configs_are_predicted_by_their_sizes(forecast_after: ForecastAfte
 @pytest.mark.parametrize(
     ("blocks", "text"),
     [
-        (0, "how long it takes is known once each arm has run two trials"),
-        (1, "how long it takes is known once each arm has run two trials"),
+        (0, "known once each arm has run two"),
+        (1, "known once each arm has run two"),
         (30, "all 60 trials are done"),
     ],
 )
@@ -233,7 +247,8 @@ def test_nothing_is_predicted_from_less_than_two_trials_or_of_a_finished_sweep(
     ahead = forecast_after(blocks)
     assert (ahead.done, ahead.remaining, ahead.seconds) == (2 * blocks, 60 - 2 * blocks, None)
     assert len(ahead.trial_s) == 2 * (blocks > 0)
-    assert describe_forecast(ahead, at_most=True) == text
+    assert describe_forecast(ahead, at_most=True).endswith(text)
+    assert (ahead.overhead_s > 0) is (blocks < 30)
 
 
 @pytest.mark.parametrize("prices", [None, [{**PRICES[0], "hardware": "NVIDIA T4"}]])

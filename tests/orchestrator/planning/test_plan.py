@@ -186,7 +186,7 @@ def test_a_plan_is_described_in_words_and_as_json(
     assert text in described
     assert ("fresh" in described) == ("fresh" in text)
     assert laid.as_json()[key] == value
-    fixed = describe_plan(laid.with_block_count(9), "p")
+    fixed = describe_plan(laid.with_index_count(9), "p")
     assert fixed.startswith("sweep p: 9 blocks × 1 arm = 9 trials")
 
 

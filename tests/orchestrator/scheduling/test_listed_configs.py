@@ -1,4 +1,4 @@
-"""A sweep of listed configs that is stopped, and resumes with the same list or with another."""
+"""A sweep of a list or a grid that is stopped, and resumes with the same configs or with others."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ HARDWARE = classify([node("a"), node("b", cpu_model="CPU B")])
 Events = list[Block | FinishedTrial]
 
 
-def spec_of(numbers: Sequence[int]) -> SweepSpec:
+def spec_of(numbers: Sequence[int], sampler: str = "list") -> SweepSpec:
+    if sampler == "grid":
+        return spec(OWN, sampler="grid", configs=None, space={"units": list(numbers)})
     configs = [{"units": number, "layers": 1} for number in numbers]
     return spec(OWN, sampler=None, space=None, configs=configs)
 
 
 def plan_of(spec: SweepSpec) -> Plan:
     laid = plan(HARDWARE, implementations=1, blocks=spec.search.count())
-    return replace(laid, listed=spec.search.listed)
+    return replace(laid, listed=spec.search.points)
 
 
 def work(spec: SweepSpec, history: Events, *, trials: int = 1_000) -> Events:
@@ -53,18 +55,20 @@ def work(spec: SweepSpec, history: Events, *, trials: int = 1_000) -> Events:
 
 @settings(deadline=None, max_examples=40)
 @given(
+    sampler=st.sampled_from(["list", "grid"]),
     lists=st.lists(st.lists(st.integers(0, 5), min_size=1, unique=True), min_size=1, max_size=4),
     cuts=st.lists(st.integers(0, 12), min_size=4, max_size=4),
 )
 def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
-    lists: list[list[int]], cuts: list[int]
+    sampler: str, lists: list[list[int]], cuts: list[int]
 ) -> None:
     history: Events = []
     for numbers, cut in zip(lists[:-1], cuts, strict=False):
-        history += work(spec_of(numbers), history, trials=cut)
-    last = spec_of(lists[-1])
+        history += work(spec_of(numbers, sampler), history, trials=cut)
+    last = spec_of(lists[-1], sampler)
     identity = resume.identify(last, 1)
-    assert identity == resume.identify(spec_of(lists[0]), 1), "its journal takes another list"
+    first = resume.identify(spec_of(lists[0], sampler), 1)
+    assert not identity.differences(first), "its journal takes another list"
     laid = plan_of(last).resumed_from(history)
     missing = laid.trials - resume.count_finished(identity, laid, history)
     new = work(last, history)
@@ -78,3 +82,9 @@ def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
     assert {trial.config["units"] for trial in trials} >= set(lists[-1])
     assert len(blocks) == len(set(blocks.values()))
     assert work(last, everything) == []
+
+
+def test_a_grid_of_other_parameters_is_another_sweep() -> None:
+    other = spec(OWN, sampler="grid", configs=None, space={"units": [1], "layers": [1, 2]})
+    (line,) = resume.identify(spec_of([1], "grid"), 1).differences(resume.identify(other, 1))
+    assert line == 'search.space: ["units"] -> ["layers", "units"]'

@@ -220,6 +220,6 @@ def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed() -> 
     auto = spec(BASE, blocks="auto", **MANY)
     forty = replace(plan_of(SPEC), blocks=40)
     before = manifest(SPEC, forty, FIRST, None)
-    now = manifest(auto, plan_of(auto).with_block_count(12), FIRST, before)
+    now = manifest(auto, plan_of(auto).with_index_count(12), FIRST, before)
     assert (before.blocks, now.blocks) == (40, 12)
     assert manifest(SPEC, replace(forty, blocks=8), FIRST, now).blocks == 8
