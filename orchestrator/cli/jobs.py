@@ -38,7 +38,7 @@ from orchestrator.cli.options import (
     start_options,
 )
 from orchestrator.cli.output import show
-from orchestrator.core.errors import Refusal
+from orchestrator.core.errors import Refusal, last_line
 from orchestrator.core.text import duration
 from orchestrator.storage.home import sweep_home
 
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 _HOME = "~/rnnsweep-data"
 """The folder of submitted sweeps on the head: Ray's own folders are deleted with the cluster."""
 
+
+_CONTENT = "rnnsweep: the report follows"
+"""The line of a job's log that is followed by a file."""
 
 _MEANINGS = {
     COMPLETE: "complete",
@@ -194,15 +197,22 @@ def status(sweep: str | None, address: str | None) -> None:
 
 @click.command()
 @click.argument("sweep")
-@dashboard_option(required=True)
+@dashboard_option()
 @click.option(
     "-f", "--follow", is_flag=True, help="Follow the log to its end; exit with the sweep's code."
 )
 @with_exit_code
-def logs(sweep: str, address: str, follow: bool) -> int:
-    """Print the log of a submitted SWEEP."""
+def logs(sweep: str, address: str | None, follow: bool) -> int:
+    """Print the log of a SWEEP: a line for each trial that ended, and what stopped it."""
+    from orchestrator.cli import local
     from orchestrator.cluster.jobs import Cluster
 
+    if address is None:
+        try:
+            return local.show_log(sweep_home(), sweep, follow=follow)
+        except KeyboardInterrupt:
+            show(f"\n{sweep} continues without this terminal\n", err=True)
+            return STOPPED
     cluster = Cluster(address)
     latest = _expect_start(cluster, sweep)
     if follow and latest.is_active:
@@ -230,6 +240,33 @@ def stop(sweep: str, address: str | None) -> None:
     show(f"Stopping {latest.id}: finished trials are being recorded\n", err=True)
     ended = cluster.stop(latest.id)
     show(f"{sweep}: {_describe_end(ended)}. Submit it once more to resume\n", err=True)
+
+
+def fetch_report(address: str, sweep: str | None, options: Sequence[str]) -> bytes:
+    """Return what `rnnsweep report` writes on the head of a cluster, where its store is reached.
+
+    Without `sweep`, a name or a label, it is the one that was submitted last.
+
+    Raises:
+        Refusal: the report cannot be made there.
+    """
+    from orchestrator.cluster import code_bundle
+    from orchestrator.cluster.jobs import Cluster
+
+    cluster = Cluster(address)
+    starts = sorted(cluster.starts(), key=lambda start: start.started_s or 0.0)
+    name = sweep or (starts[-1].sweep if starts else "")
+    start = _expect_start(cluster, name.partition("#")[0])
+    words = ["python", "-m", "orchestrator", "report", name, *options, "-o", "report.out"]
+    # Ray keeps stdout and stderr of a job in one log.
+    command = f"{shlex.join(words)} && echo {_CONTENT} && cat report.out"
+    with tempfile.TemporaryDirectory(prefix="rnnsweep-report-") as scratch:
+        code_bundle.pack(Path(scratch))
+        log = cluster.run_like(start.id, command, Path(scratch))
+    messages, found, content = log.partition(f"\n{_CONTENT}\n")
+    if not found:
+        raise Refusal(f"{address}: no report of {name}: {last_line(Refusal(messages))}")
+    return content.encode()
 
 
 def _follow(cluster: Cluster, submitted: Submitted, resume: str | None) -> int:

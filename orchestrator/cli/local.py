@@ -1,25 +1,32 @@
-"""Sweeps of this machine: their progress, read from their journals, and their end."""
+"""Sweeps of this machine: their progress, read from their journals, their log and their end."""
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import os
 import signal
 import socket
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import psutil
 
+from orchestrator.cli.exit_codes import COMPLETE, STOPPED, WITH_FAILURES
 from orchestrator.cli.output import show
 from orchestrator.core.errors import Refusal
 from orchestrator.core.text import duration
-from orchestrator.core.trial import count_spared
+from orchestrator.core.trial import FinishedTrial, count_spared
 from orchestrator.storage.home import HomeUnusable, SweepFolder
-from orchestrator.storage.journal import JournalError, SweepState, read
+from orchestrator.storage.journal import SessionStarted, SweepState, read, read_running
 from orchestrator.storage.lock import FILE_NAME, holder
+from orchestrator.storage.tracking.address import shown, sqlite_path
 
-_WAIT_S, _POLL_S = 90.0, 0.2
+_WAIT_S, _POLL_S, _FOLLOW_S = 90.0, 0.2, 1.0
 
 
 class NoSuchSweep(Refusal):
@@ -34,30 +41,96 @@ def describe_sweeps(home: Path, name: str | None) -> str:
         HomeUnusable: the home is not a folder.
         JournalError: the journal of the named sweep cannot be read.
     """
+    if name is not None:
+        return _describe(_expect_sweep(home, name))
+    texts = list[str]()
+    for folder in _folders(home):
+        with _skipped(folder.name):
+            texts.append(_describe(folder))
+    return "".join(texts) or f"no sweeps in {home}\n"
+
+
+@contextlib.contextmanager
+def _skipped(name: str) -> Iterator[None]:
+    """Report a sweep that cannot be read: it does not hide the others."""
+    try:
+        yield
+    except (Refusal, OSError) as error:
+        show(f"{name}: cannot be read: {error}\n", err=True)
+
+
+def _folders(home: Path) -> list[SweepFolder]:
     if home.exists() and not home.is_dir():
         raise HomeUnusable(home, "not a directory")
     folder = home / "sweeps"
     entries = folder.iterdir() if folder.is_dir() else ()
-    names = sorted(entry.name for entry in entries if entry.is_dir())
-    if name is not None and name not in names:
-        others = ", ".join(names) or "none"
+    return [SweepFolder(home, name) for name in sorted(one.name for one in entries if one.is_dir())]
+
+
+def _expect_sweep(home: Path, name: str) -> SweepFolder:
+    folders = {folder.name: folder for folder in _folders(home)}
+    if name not in folders:
         raise NoSuchSweep(
-            f"no sweep {name!r} in {home}; it has {others}. Set RNNSWEEP_HOME to the home that "
-            "has it"
+            f"no sweep {name!r} in {home}; it has {', '.join(folders) or 'none'}. Set "
+            "RNNSWEEP_HOME to the home that has it, or add --address for one on a cluster"
         )
-    if name is not None:
-        return _describe(SweepFolder(home, name))
-    if not names:
-        return f"no sweeps in {home}\n"
-    return "".join(_describe_if_readable(SweepFolder(home, sweep)) for sweep in names)
+    return folders[name]
 
 
-def _describe_if_readable(folder: SweepFolder) -> str:
-    """Describe a sweep; one whose journal cannot be read does not hide the others."""
-    try:
-        return _describe(folder)
-    except (JournalError, OSError) as error:
-        return f"{folder.name}: cannot be read: {error}\n"
+def list_sweeps(home: Path, tracking_uri: str | None = None) -> list[dict[str, Any]]:
+    """Return each generation of the sweeps of a home and a store, the latest first, as JSON data.
+
+    Raises:
+        HomeUnusable: the home is not a folder.
+    """
+    found = dict[str, dict[str, Any]]()
+    for folder, number in [(one, n) for one in _folders(home) for n in one.generations()]:
+        with _skipped(folder.name):
+            state = read(folder.generation(number))
+            if state is not None and state.sessions:
+                word = state.ended.state if state.ended else "stopped"
+                if number == folder.latest() and holder(folder.path) is not None:
+                    word = "running"
+                finished, _, _, trials = _extent(state)
+                begun_s = state.sessions[-1].at_s
+                found[state.identity.label] = _row(word, finished, trials, begun_s, "home")
+    file = sqlite_path(tracking_uri) if tracking_uri else None
+    if tracking_uri and (file is None or file.exists()):
+        with _skipped(f"the store {shown(tracking_uri)}"):
+            _add_stored(found, tracking_uri)
+    rows = [{"sweep": label, **row} for label, row in found.items()]
+    return sorted(rows, key=itemgetter("last"), reverse=True)
+
+
+def _add_stored(found: dict[str, dict[str, Any]], tracking_uri: str) -> None:
+    from orchestrator.storage.tracking import reader  # noqa: PLC0415  (MLflow: seconds)
+
+    for run in reader.list_sweeps(tracking_uri):
+        label, number = run.tags["sweep"], int(run.tags["generation"])
+        if label in found:
+            found[label]["kept_in"].append("store")
+            continue
+        with _skipped(label):
+            one = reader.read_sweep(tracking_uri, label.removesuffix(f"#{number}"), number)
+            begun_s = run.start_ms / 1000
+            found[label] = _row(one.state, one.trials, one.expected_trials, begun_s, "store")
+
+
+def _row(
+    state: str, trials: Sequence[FinishedTrial], expected: int, begun_s: float, place: str
+) -> dict[str, Any]:
+    last = datetime.datetime.fromtimestamp(
+        max([begun_s, *(trial.ended_s for trial in trials)]), datetime.UTC
+    )
+    return {
+        "state": state,
+        "trials": len(trials),
+        "expected": expected,
+        "failed": sum(trial.status == "failed" for trial in trials),
+        "last": f"{last:%Y-%m-%dT%H:%M:%SZ}",
+        "nodes": sorted({trial.node for trial in trials} - {""}),
+        "kept_in": [place],
+    }
 
 
 def _describe(folder: SweepFolder) -> str:
@@ -67,11 +140,7 @@ def _describe(folder: SweepFolder) -> str:
     if not state.sessions:
         return f"{state.identity.label}: {_opening(folder)}\n"
     session = state.sessions[-1]
-    finished = [done for done in state.finished.values() if session.includes(done.trial)]
-    blocks = sum(session.has_block(index) for index in state.blocks)
-    total = blocks if state.stop_decision else session.blocks - len(session.skipped_blocks)
-    trials = total * session.repeats * len(session.arms)
-    trials -= count_spared(finished, session.arms, session.repeats)
+    finished, blocks, total, trials = _extent(state)
     outcomes = Counter(done.outcome.status for done in finished)
     counted = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
     at_most = "at most " if session.least and not state.stop_decision else ""
@@ -80,6 +149,9 @@ def _describe(folder: SweepFolder) -> str:
         f"  {len(finished)} of {at_most}{trials} trials ended ({counted or 'none yet'}), "
         f"{blocks} of {at_most}{total} blocks suggested",
     ]
+    if holder(folder.path) is not None:
+        place = folder.generation(folder.latest())
+        lines += _running(place, session, finished, trials - len(finished))
     if state.stop_decision:
         lines.append(
             f"  enough after {state.stop_decision.blocks} blocks: {state.stop_decision.why}"
@@ -92,6 +164,30 @@ def _describe(folder: SweepFolder) -> str:
                 f"{failure.message}"
             )
     return "\n".join(lines) + "\n"
+
+
+def _extent(state: SweepState) -> tuple[list[FinishedTrial], int, int, int]:
+    """Return the last plan's finished trials, suggested blocks, all its blocks, all its trials."""
+    session = state.sessions[-1]
+    finished = [done for done in state.finished.values() if session.includes(done.trial)]
+    blocks = sum(session.has_block(index) for index in state.blocks)
+    total = blocks if state.stop_decision else session.blocks - len(session.skipped_blocks)
+    trials = total * session.repeats * len(session.arms)
+    trials -= count_spared(finished, session.arms, session.repeats)
+    return finished, blocks, total, trials
+
+
+def _running(
+    folder: Path, session: SessionStarted, finished: list[FinishedTrial], missing: int
+) -> Iterator[str]:
+    """Yield what each lane runs, and the time left by the pace of this start."""
+    now_s = time.time()
+    for since_s, text in read_running(folder, session.at_s):
+        yield f"  runs {text}, for {duration(now_s - since_s)}"
+    ended = sum(done.ended_s >= session.at_s for done in finished)
+    if ended > 1:  # one trial is no pace
+        left = duration((now_s - session.at_s) / ended * missing)
+        yield f"  {'at most' if session.least else 'about'} {left} left"
 
 
 _RESUME = "resume with the same run command"
@@ -110,6 +206,28 @@ def _activity(folder: SweepFolder, state: SweepState) -> str:
     if state.ended is None:
         return f"stopped abruptly; {_RESUME}"
     return state.ended.state
+
+
+def show_log(home: Path, name: str, *, follow: bool) -> int:
+    """Print the log of a sweep; with `follow`, to the end of its driver, and return its exit code.
+
+    Raises:
+        NoSuchSweep, HomeUnusable, JournalError: as in `describe_sweeps`.
+    """
+    folder, is_running = _expect_sweep(home, name), True
+    if not folder.log.exists():
+        raise Refusal(f"{folder.log}: no such file; only `rnnsweep run` writes one")
+    with folder.log.open("rb") as file:
+        while is_running:
+            is_running = follow and holder(folder.path) is not None  # before the last lines
+            show(file.read())
+            time.sleep(_FOLLOW_S if is_running else 0)
+    state = read(folder.generation(folder.latest())) if follow else None
+    if state is None:
+        return COMPLETE
+    if state.ended is None or state.ended.state != "complete":
+        return STOPPED
+    return WITH_FAILURES if any(t.status != "complete" for t in state.finished.values()) else 0
 
 
 def stop(home: Path, sweep: str) -> None:

@@ -13,6 +13,7 @@ import json
 import os
 import shlex
 import signal
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ from orchestrator.cli.output import show, wants_colour, width
 from orchestrator.cli.run import run
 from orchestrator.cli.ui import ui
 from orchestrator.core.errors import Refusal
+from orchestrator.core.text import counted
 from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
@@ -114,6 +116,35 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
     if form != "json":
         at_most = made.auto is not None or checked.search.pruner is not None
         show(f"{describe_forecast(expected, at_most=at_most)}\n")
+
+
+@main.command("list")
+@_json_option
+@with_exit_code
+def list_command(form: str | None) -> None:
+    """List the sweeps of this machine's home and of its store, the latest first."""
+    from orchestrator.cli import local
+    from orchestrator.report.document import Column, Document, Section, make_table
+    from orchestrator.storage.tracking.address import shown, tracking_uri
+
+    home = sweep_home()
+    store = tracking_uri(home, os.environ)
+    sweeps = local.list_sweeps(home, store)
+    places = {"home": str(home), "store": shown(store)}
+    if form == "json":
+        _print({"format": "rnnsweep-list", "version": 1, **places, "sweeps": sweeps})
+        return
+    columns = [
+        Column(name.replace("_", " "), itemgetter(name), show=_cell, numeric=isinstance(cell, int))
+        for name, cell in (sweeps[0] if sweeps else {}).items()
+    ]
+    section = Section("Sweeps", tables=(make_table(columns, sweeps),) if sweeps else ())
+    title = f"{counted(len(sweeps), 'sweep')} in the home {home} and the store {shown(store)}"
+    _print(Document(title, (section,)))
+
+
+def _cell(value: object) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 for _command in (run, ui, best, *jobs.COMMANDS, *reports.COMMANDS):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import shutil
 import sys
@@ -105,8 +106,9 @@ class _Terminal(io.TextIOWrapper):
 def quiet(log: Path) -> Iterator[Console]:
     """Send what this process and its children write to `log`; the console still reaches stderr.
 
-    The file descriptors are changed, not only Python's streams: Ray's and TensorFlow's native
-    code writes to them directly. The folder of the log must exist.
+    The log also has what is logged to `rnnsweep`, with the times. The file descriptors are changed, not
+    only Python's streams: Ray's and TensorFlow's native code writes to them directly. The folder of
+    the log must exist.
     """
     from rich.console import Console
 
@@ -114,6 +116,10 @@ def quiet(log: Path) -> Iterator[Console]:
         stream.flush()
     kept = {number: os.dup(number) for number in (1, 2)}
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    logger, handler = logging.getLogger("rnnsweep"), logging.FileHandler(log, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
     try:
         with _Terminal(os.fdopen(os.dup(kept[2]), "wb"), encoding="utf-8") as terminal:
             for number in kept:
@@ -121,6 +127,8 @@ def quiet(log: Path) -> Iterator[Console]:
             # Messages quote files, arms and errors of others: never markup.
             yield Console(file=terminal, soft_wrap=True, highlight=False, markup=False, emoji=False)
     finally:
+        logger.removeHandler(handler)
+        handler.close()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         for number, copy in kept.items():

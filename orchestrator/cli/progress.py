@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from typing import Self
@@ -13,18 +14,25 @@ from rich.text import Text
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted, duration
-from orchestrator.core.trial import Config, Outcome, Trial
+from orchestrator.core.trial import Outcome, Trial, config_text
 from orchestrator.execution.job import JobProgress
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.blocks import Assignment
+from orchestrator.scheduling.blocks import Assignment, at_work
 from orchestrator.scheduling.session import Watcher
 
+_log = logging.getLogger("rnnsweep")
 _REFRESH_PER_S = 1  # more would be work on the machine that is being measured
 _FIGURES = {"step_ms": "ms/step", "val_accuracy": "val_accuracy", "train_s": "s training"}
 
 
 class PlainLines(Watcher):
-    """A view for logs and pipes: one line for each trial that ends."""
+    """A view for logs and pipes: one line for each trial that ends.
+
+    A logger, `rnnsweep`, gets every line, and the output of trainers that failed.
+    """
+
+    failures_only = False
+    """Print the lines of failed trials only."""
 
     def __init__(self, console: Console, plan: Plan) -> None:
         self._console, self._plan = console, plan
@@ -96,11 +104,14 @@ class PlainLines(Watcher):
         remaining = self.remaining()
         hardware = {arm.hardware for arm in self._plan.arms}
         arm = trial.arm.short_name if len(hardware) == 1 else str(trial.arm)
-        self._print(
+        line = (
             f"{self.ended.total()}/{self.total}  block {trial.block}  {arm}  "
-            f"{describe_config(trial.config)}  {describe_outcome(outcome)}"
+            f"{config_text(trial.config)}  {describe_outcome(outcome)}"
             f"{f'  ({remaining})' if remaining else ''}"
         )
+        self._print(line, silent=self.failures_only and outcome.failure is None)
+        if outcome.failure is not None and outcome.failure.output_tail:
+            _log.info("its trainer's last output:\n%s", outcome.failure.output_tail)
 
     def warn(self, text: str) -> None:
         """Print a warning."""
@@ -118,12 +129,16 @@ class PlainLines(Watcher):
             f"attempt {assignment.attempt} was lost with its worker; retrying"
         )
 
-    def _print(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+    def _print(self, text: str, *, silent: bool = False) -> None:
+        _log.info("%s", text)
+        if not silent:
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class LiveView(PlainLines):
     """A view that is redrawn in place, for a terminal. Only failures get a line of their own."""
+
+    failures_only = True
 
     def __init__(self, console: Console, plan: Plan) -> None:
         super().__init__(console, plan)
@@ -163,10 +178,7 @@ class LiveView(PlainLines):
         for key, (assignment, _) in list(self._running.items()):
             if key == trial.key or (is_pruned and assignment.trial.block == trial.block):
                 del self._running[key]
-        if outcome.failure is not None:
-            super().trial_finished(trial, outcome)
-        else:
-            self._ended_now += self._count(trial, outcome)
+        super().trial_finished(trial, outcome)
 
     def drawn(self) -> RenderableType:
         """Return the current view."""
@@ -184,15 +196,10 @@ class LiveView(PlainLines):
             text = f"[red]{failed} failed" if failed else ""
             self._bars.update(task, total=total, completed=self.ended[arm], failed=text)
         rows: list[RenderableType] = [Text(" · ".join(head)), self._bars.get_renderable()]
-        busy: Counter[str] = Counter()
-        for assignment, progress in list(self._running.values()):
-            node = assignment.lane.node.id
-            busy[node] += 1
-            runs = busy[node] <= assignment.lane.room(assignment.device)
-            turns = f"{len(assignment.trials)} arms in turns"
-            arms = turns if assignment.others else str(assignment.trial.arm)
-            config = describe_config(assignment.trial.config)
-            text = f"block {assignment.trial.block}  {arms}  {config}"
+        out = list(self._running.values())
+        running = at_work(assignment for assignment, _ in out)
+        for assignment, progress in out:
+            runs, text = assignment in running, str(assignment)
             if progress.done and progress.most is None:
                 text += f"  epoch {progress.done} done"
             elif progress.done:
@@ -206,12 +213,6 @@ class LiveView(PlainLines):
 def make_view(console: Console, plan: Plan) -> PlainLines:
     """Return the live view on a terminal, plain lines elsewhere."""
     return LiveView(console, plan) if console.is_terminal else PlainLines(console, plan)
-
-
-def describe_config(config: Config) -> str:
-    """Return a config in a few words: `units=32 layers=1`."""
-    texts = {n: f"{v:.3g}" if isinstance(v, float) else str(v) for n, v in config.items()}
-    return " ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def describe_outcome(outcome: Outcome) -> str:

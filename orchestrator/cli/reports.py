@@ -16,10 +16,12 @@ import click
 
 from orchestrator import api
 from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES, with_exit_code
-from orchestrator.cli.options import Command, format_option
+from orchestrator.cli.jobs import fetch_report
+from orchestrator.cli.options import Command, dashboard_option, format_option
 from orchestrator.cli.output import put, show, unwritable, wants_colour, width
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
+from orchestrator.storage.tracking.address import tracking_uri
 
 if TYPE_CHECKING:
     from orchestrator.core.records import SweepRecord
@@ -52,13 +54,27 @@ def output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
         f"{next(iter(formats))}.",
     )
     output = click.option(
-        "-o", "--output", type=click.Path(path_type=Path), help="Write to this file."
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        callback=_in_a_folder,
+        help="Write to this file.",
     )
     return lambda command: form(output(command))
 
 
+def _in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse a path in a folder that does not exist, before any work is done."""
+    if path is not None and not path.parent.is_dir():
+        raise click.BadParameter(
+            f"{path}: expected a place that can be written, received: no folder {path.parent}. "
+            "Make it first (mkdir -p)"
+        )
+    return path
+
+
 @click.command()
-@click.argument("sweep")
+@click.argument("sweep", required=False)
 @output_options(_REPORT_FORMATS)
 @click.option("--baseline", metavar="ARM", help="Compare with this implementation, variant or arm.")
 @click.option(
@@ -74,32 +90,53 @@ def output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
     "--plots",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
+    callback=_in_a_folder,
     help="Also draw the report's plots into this folder, as PNG and SVG.",
 )
 @click.option(
     "--brief", is_flag=True, help="Write the verdict and the speed-ups only (text and markdown)."
 )
+@dashboard_option()
 @with_exit_code
 def report(
-    sweep: str,
+    sweep: str | None,
     form: Any,
     generation: int | None,
     plots: Path | None,
     brief: bool,
     output: Path | None,
+    address: str | None,
     **compared: Any,
 ) -> None:
-    """Report on a SWEEP from its tracking store.
+    """Report on a SWEEP from its tracking store; without a name, on the latest one.
 
-    `html` is one self-contained page, which a browser opens without a network.
+    `html` is one self-contained page, which a browser opens without a network. With --address the
+    report is made on the head of the cluster and fetched, for stores that only it can reach.
     """
     form = form or usual_form(output, _REPORT_FORMATS)
-    _expect_no_terminal(form, output, sweep)
+    _expect_no_terminal(form, output, sweep or "report")
     if brief and form not in ("text", "markdown"):
         raise Refusal(
             f"--brief: expected text or markdown, received {form}. Leave --brief out, or ask for"
             " --format markdown"
         )
+    if address is not None and plots is not None:
+        raise Refusal("--plots: expected without --address; the page (-o NAME.html) has the plots")
+    if address is not None:
+        options = {"format": form, "baseline": compared["baseline"], "generation": generation}
+        words = [f"--{name}={value}" for name, value in options.items() if value is not None]
+        words += [f"--target={target}" for target in compared["targets"]]
+        put(fetch_report(address, sweep, [*words, *(["--brief"] if brief else [])]), output)
+        return
+    if sweep is None:
+        from orchestrator.cli.local import list_sweeps
+
+        home = sweep_home()
+        sweeps = list_sweeps(home) or list_sweeps(home, tracking_uri(home, os.environ))
+        if not sweeps:
+            raise Refusal(f"no sweep in {home} or its store. Run one first: rnnsweep run SPEC")
+        sweep = sweeps[0]["sweep"]
+        show(f"{sweep} is the latest sweep; rnnsweep list shows all\n", err=True)
     record = api.read_sweep(sweep, generation=generation)
     from orchestrator.report import render
 
@@ -309,7 +346,6 @@ def _names(text: str | None) -> list[str]:
 def _curves(record: SweepRecord) -> Mapping[str, Telemetry]:
     """Return the telemetry of one trial of each arm, which a report shows over time."""
     from orchestrator.analysis.arms.over_time import representatives
-    from orchestrator.storage.tracking.address import tracking_uri
     from orchestrator.storage.tracking.reader import read_curves
 
     return read_curves(tracking_uri(sweep_home(), os.environ), representatives(record))

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import shlex
 from pathlib import Path
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from orchestrator.planning.plan import Plan
     from orchestrator.scheduling.sweep import RunResult
     from orchestrator.spec import SweepSpec
+
+
+_log = logging.getLogger("rnnsweep")
 
 
 @click.command()
@@ -83,7 +87,9 @@ def run(
                 console.print("Stopping; a second Ctrl-C stops at once.")
 
             def confirm(plan: Plan, missing: int) -> None:
-                console.print(_announcement(checked, plan, missing, store, log))
+                text = _announcement(checked, plan, missing, store, log)
+                console.print(text)
+                _log.info("%s", text)
                 trials = missing + plan.awaited_trials
                 if trials > MANY_TRIALS and not yes and console.is_terminal:
                     with stop.at_once():
@@ -98,6 +104,7 @@ def run(
             with StopSignal(stopping) as stop:
                 options = RunOptions(home, store, address, fresh, retry_failed)
                 ended = run_sweep(checked, options, stop=stop, view=view, confirm=confirm)
+                _log.info("the sweep is %s", ended.record.state)
         code = _report_end(ended, checked.baseline, resume, begun=begun)
         if ended.record.trials:
             show(f"{view_of(ended.record, store)}\n", err=True)

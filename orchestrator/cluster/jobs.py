@@ -163,6 +163,24 @@ class Cluster:
         """Return the whole log of a start."""
         return str(self._ask(self._client.get_job_logs, id))
 
+    def run_like(self, id: str, command: str, folder: Path) -> str:
+        """Run a shell command on the head, in a copy of `folder` and with a start's variables.
+
+        Return its output.
+        """
+        environment = self._ask(self._client.get_job_info, id).runtime_env or {}
+        job = self._ask(
+            self._client.submit_job,
+            entrypoint=command,
+            submission_id=f"{id}-report-{time.time_ns()}",
+            runtime_env={**environment, "working_dir": str(folder)},
+        )
+        while not self._ask(self._client.get_job_status, job).is_terminal():
+            time.sleep(_POLL_S)
+        output = self.log(job)
+        self._ask(self._client.delete_job, job)
+        return output
+
     def stop(self, id: str) -> Submitted:
         """Ask a start to stop, and wait until it has."""
         self._ask(self._client.stop_job, id)

@@ -45,6 +45,12 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def config_text(config: Config) -> str:
+    """Return a config in a few words: `units=32 layers=1`."""
+    texts = {n: f"{v:.3g}" if isinstance(v, float) else str(v) for n, v in config.items()}
+    return " ".join(f"{name}={text}" for name, text in texts.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """One config, run on every arm of the sweep, so that comparisons are paired."""

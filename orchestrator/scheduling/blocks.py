@@ -21,6 +21,7 @@ from orchestrator.core.trial import (
     Outcome,
     SweepIdentity,
     Trial,
+    config_text,
     derive_seed,
     make_trial,
 )
@@ -42,6 +43,10 @@ class Assignment:
     attempt: int = 1
     others: tuple[Trial, ...] = ()
 
+    def __str__(self) -> str:
+        arms = f"{len(self.trials)} arms in turns" if self.others else str(self.trial.arm)
+        return f"block {self.trial.block}  {arms}  {config_text(self.trial.config)}"
+
     @property
     def device(self) -> Device:
         """Return the device of its node that it runs on."""
@@ -51,6 +56,16 @@ class Assignment:
     def trials(self) -> tuple[Trial, ...]:
         """Return all trials that run, the first one first."""
         return (self.trial, *self.others)
+
+
+def at_work(assignments: Iterable[Assignment]) -> list[Assignment]:
+    """Return those that can be running: on each lane the oldest, up to its slots."""
+    running, taken = list[Assignment](), Counter[str]()
+    for assignment in assignments:
+        taken[assignment.lane.node.id] += 1
+        if taken[assignment.lane.node.id] <= assignment.lane.room(assignment.device):
+            running.append(assignment)
+    return running
 
 
 @dataclass(slots=True)
@@ -257,6 +272,11 @@ class Blocks:
     def out(self) -> int:
         """How many trials are handed out and not yet back."""
         return len(self._out)
+
+    @property
+    def running(self) -> list[Assignment]:
+        """The assignments that can be running."""
+        return at_work(one for key, one in self._out.items() if key == one.trial.key)
 
     def has_lane(self, node_id: str) -> bool:
         """Return whether trials may be handed out to a node."""

@@ -89,6 +89,7 @@ class Session:
     _warned: bool = False
     _lost: Counter[str] = field(default_factory=Counter)
     _preempted: Counter[str] = field(default_factory=Counter)
+    _since_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.journal.state is not None:
@@ -103,6 +104,7 @@ class Session:
         if block is not None:
             self._write(BlockSuggested(block.index, block.config, time.time()))
         self.watcher.trial_assigned(assignment)
+        self._show_running()
         return assignment
 
     def finish(self, assignment: Assignment, *outcomes: Outcome) -> None:
@@ -128,6 +130,7 @@ class Session:
         for finished in ended:
             self.watcher.trial_finished(finished.trial, finished.outcome)
             self._expect_objectives(finished)
+        self._show_running()
 
     def take_progress(self, assignment: Assignment, progress: JobProgress) -> bool:
         """Show a job's progress; return whether its trial is to end, since its block is pruned."""
@@ -209,6 +212,16 @@ class Session:
             trial.arm.measure,
             self.spec.timing.slice_s,
         )
+
+    def _show_running(self) -> None:
+        """Keep what runs on each lane in a file, where it changed."""
+        running = {one.trial.key: one for one in self.blocks.running}
+        if running.keys() != self._since_s.keys():
+            now_s = time.time()
+            self._since_s = {key: self._since_s.get(key, now_s) for key in running}
+            texts = [f"{one} on node {one.lane.node.profile.hostname}" for one in running.values()]
+            since_s = self._since_s.values()
+            self.journal.show_running([*zip(since_s, texts, strict=True)])
 
     def _write(self, record: Record) -> None:
         """Write to the journal; if it cannot be written (a full disk), stop: resume later."""

@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import outcome_adapter
 from orchestrator.execution.actor import TrialActor
 from orchestrator.execution.job import Job, Rival, TrialLimits, job_adapter
-from orchestrator.scheduling.blocks import Assignment
+from orchestrator.scheduling.blocks import Assignment, at_work
 from orchestrator.scheduling.recovery import Recovery
 
 _LOOK_S = 0.5
@@ -172,12 +171,7 @@ class BlockSearch(Searcher):
         order in which they did.
         """
         out, self.out = list(self.out.values()), {}
-        taken: Counter[str] = Counter()
-        running = []
-        for assignment in out:
-            taken[assignment.lane.node.id] += 1
-            if taken[assignment.lane.node.id] <= assignment.lane.room(assignment.device):
-                running.append(assignment)
+        running = at_work(out)
         for assignment in reversed(out):
             if assignment in running:
                 self.recovery.doubt(assignment)

@@ -41,7 +41,7 @@ class SweepFolder:
 
     @property
     def log(self) -> Path:
-        """The file with the output of Ray and of all other processes."""
+        """The file with the lines of `rnnsweep run`, and the output of Ray and other processes."""
         return self.path / "run.log"
 
     def make(self) -> None:
@@ -76,7 +76,9 @@ class SweepFolder:
 
     def latest(self) -> int:
         """Return the highest generation that has a folder; 0 if there is none."""
-        if not self.path.is_dir():
-            return 0
-        numbers = [int(path.name) for path in self.path.iterdir() if path.name.isdigit()]
-        return max(numbers, default=0)
+        return max(self.generations(), default=0)
+
+    def generations(self) -> list[int]:
+        """Return the generations that have a folder."""
+        entries = self.path.iterdir() if self.path.is_dir() else ()
+        return [int(path.name) for path in entries if path.name.isdigit()]

@@ -6,10 +6,11 @@ cut. A last line torn by either is cut off.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -131,6 +132,9 @@ _LINE: TypeAdapter[Record] = TypeAdapter(
 )
 """Reads and writes one line, strictly: an unknown key or a text for a number is refused."""
 
+_RUNNING_NAME = "running.json"
+_RUNNING = TypeAdapter(list[tuple[float, str]])
+
 
 @dataclass(slots=True)
 class SweepState:
@@ -251,6 +255,16 @@ class Journal(Draft):
             self._size += len(line)
             super().append(record)
 
+    def show_running(self, running: Sequence[tuple[float, str]]) -> None:
+        """Replace the file of the times (epoch, s) from which on trials run, each with a text.
+
+        It is for `rnnsweep status` alone: nothing waits for the disk, and a full one is no error.
+        """
+        new = self.path.with_name(f"{_RUNNING_NAME}.new")
+        with contextlib.suppress(OSError):
+            new.write_bytes(_RUNNING.dump_json(list(running)))
+            new.replace(self.path.with_name(_RUNNING_NAME))
+
     def close(self) -> None:
         """Release the journal for the next writer. Can be called twice."""
         if self._lock >= 0:
@@ -278,6 +292,15 @@ def read(folder: Path) -> SweepState | None:
         return replay(_parse(path, path.read_bytes())[0])
     except FileNotFoundError:
         return None
+
+
+def read_running(folder: Path, since_s: float) -> list[tuple[float, str]]:
+    """Return what the start that began at `since_s` runs, while its driver is alive."""
+    try:
+        running = _RUNNING.validate_json((folder / _RUNNING_NAME).read_bytes())
+    except (OSError, ValidationError):
+        return []
+    return [one for one in running if one[0] >= since_s]
 
 
 def _parse(path: Path, data: bytes) -> tuple[list[Record], int]:

@@ -67,7 +67,8 @@ def view_tags(parent_id: str, manifest: Manifest) -> dict[str, str]:
 def view_link(address: str, experiment_id: str, parent_id: str) -> str:
     """Return the link to a sweep's table in the UI at `address`."""
     page = f"{address.rstrip('/')}/#/experiments/{experiment_id}/runs"
-    return f"{page}?viewStateShareKey={_key(parent_id)}"
+    # Without the type the UI opens the view that the browser had last, at first that of traces.
+    return f"{page}?viewStateShareKey={_key(parent_id)}&workflowType=machine_learning"
 
 
 def _key(parent_id: str) -> str:

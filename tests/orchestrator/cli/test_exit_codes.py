@@ -22,6 +22,7 @@ BROKEN = {
     f"logs mine {NOBODY}": "orchestrator.cluster.jobs.Cluster",
     "stop mine": "orchestrator.cli.jobs.sweep_home",
     "status": "orchestrator.cli.jobs.sweep_home",
+    "list": "orchestrator.cli.main.sweep_home",
     "report mine": "orchestrator.api.read_sweep",
     "query mine": "orchestrator.api.read_sweep",
     "compare mine other": "orchestrator.api.read_sweep",

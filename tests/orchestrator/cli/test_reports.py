@@ -53,7 +53,7 @@ def test_the_format_is_that_of_the_files_name(
     report: Run, tmp_path: Path, name: str, begins: str
 ) -> None:
     file, *options = name.split()
-    target = tmp_path / "made" / file
+    target = tmp_path / file
     assert report("-o", str(target), *options) == (0, "", f"wrote {target}\n")
     assert target.read_text().lower().startswith(begins.lower())
 
@@ -80,7 +80,7 @@ def test_text_is_coloured_where_colours_are_wanted(
 
 
 def test_plots_are_drawn_with_the_report(report: Run, tmp_path: Path) -> None:
-    folder = tmp_path / "deep" / "plots"
+    folder = tmp_path / "plots"
     code, out, err = report("--plots", str(folder))
     assert code == 0 and out.startswith("Sweep quickstart")
     drawn = [path.suffix for path in folder.iterdir()]
@@ -88,11 +88,24 @@ def test_plots_are_drawn_with_the_report(report: Run, tmp_path: Path) -> None:
     assert drawn.count(".png") == drawn.count(".svg") > 0
 
 
-@pytest.mark.parametrize("arguments", [("-o", "/dev/null/r.html"), ("--plots", "/dev/null/plots")])
+@pytest.mark.parametrize(
+    "arguments",
+    [("-o", "none/r.html"), ("--plots", "/dev/null/plots"), ("-o", "/dev/full")],
+)
 def test_a_place_that_cannot_be_written(report: Run, arguments: tuple[str, ...]) -> None:
     code, _, err = report(*arguments)
     assert code == 2 and "Traceback" not in err
-    assert f"Error: {arguments[1]}: expected a place that can be written, received: " in err
+    assert f"{arguments[1]}: expected a place that can be written, received: " in err
+    assert not Path("none").exists()
+
+
+def test_sweeps_are_listed_and_the_latest_one_is_reported(report: Run, run: Run) -> None:
+    (row,) = json.loads(run("list", "--format", "json")[1])["sweeps"]
+    assert row.pop("last") in run("list")[1]
+    counts = {"trials": 14, "expected": 14, "failed": 0}
+    places = {"nodes": ["node-1"], "kept_in": ["store"]}
+    assert row == {"sweep": "quickstart", "state": "complete", **counts, **places}
+    assert run("report", "--brief")[1] == report("--brief")[1]
 
 
 @pytest.mark.parametrize("arguments", [["report", "quickstart"], ["--help"]])

@@ -6,13 +6,17 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.local import describe_sweeps, stop
+from orchestrator.cli.local import describe_sweeps, list_sweeps, stop
+from orchestrator.cli.output import quiet
+from orchestrator.cli.progress import LiveView
 from orchestrator.core.errors import Refusal
+from orchestrator.hardware import classify
 from orchestrator.storage import lock
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import (
@@ -24,6 +28,8 @@ from orchestrator.storage.journal import (
     SweepOpened,
     TrialFinished,
 )
+from tests.orchestrator.cli.typed_commands import Run
+from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
 
 
@@ -40,7 +46,9 @@ def started(home: Path, name: str) -> Path:
         return journal.path
 
 
-def test_a_stray_file_and_a_corrupt_journal_hide_nothing(tmp_path: Path) -> None:
+def test_a_stray_file_and_a_corrupt_journal_hide_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Only trials of the latest plan count."""
     started(tmp_path, "good")
     corrupt = started(tmp_path, "corrupt")
@@ -48,8 +56,13 @@ def test_a_stray_file_and_a_corrupt_journal_hide_nothing(tmp_path: Path) -> None
     (tmp_path / "sweeps" / ".DS_Store").touch()
     text = describe_sweeps(tmp_path, None)
     assert "2 of 2 trials ended (2 complete), 2 of 2 blocks suggested" in text
-    assert f"corrupt: cannot be read: {corrupt}, line 1" in text
+    assert f"corrupt: cannot be read: {corrupt}, line 1" in capsys.readouterr().err
     assert "failed" not in text and "DS_Store" not in text
+    assert [
+        (row["sweep"], row["state"], row["trials"], row["expected"], row["kept_in"])
+        for row in list_sweeps(tmp_path)
+    ] == [("quickstart", "complete", 2, 2, ["home"])]
+    assert f"corrupt: cannot be read: {corrupt}, line 1" in capsys.readouterr().err
     with pytest.raises(JournalError, match="line 1"):
         describe_sweeps(tmp_path, "corrupt")
 
@@ -67,6 +80,43 @@ def test_what_has_not_begun_has_the_state_of_reports(tmp_path: Path) -> None:
     with Journal(folder.generation(1)) as journal:
         journal.append(SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
     assert describe_sweeps(tmp_path, None).startswith("quickstart: stopped abruptly; resume")
+
+
+def test_a_running_sweep_shows_what_runs_since_when_and_the_time_left(tmp_path: Path) -> None:
+    folder, now_s = SweepFolder(tmp_path, "quickstart"), time.time()
+    with Journal(folder.generation(1)) as journal:
+        journal.append(SweepOpened(IDENTITY, {}))
+        journal.append(SessionStarted(now_s - 600, 1, "here", "0", 6, 1, [PORTABLE]))
+        for block in range(2):
+            journal.append(TrialFinished(finished(block, ended_s=now_s - 20)))
+        journal.show_running([(now_s - 900, "of an earlier start"), (now_s - 120.4, "block 2")])
+        assert "block 2" not in describe_sweeps(tmp_path, None), "no driver is alive"
+        with folder.lock():
+            text = describe_sweeps(tmp_path, None)
+            assert list_sweeps(tmp_path)[0]["state"] == "running"
+    assert "  runs block 2, for 2 min 0 s\n" in text and "earlier" not in text
+    assert "  about 20 min 0 s left\n" in text, "four trials at the pace of two"
+
+
+def test_the_log_of_a_sweep_has_each_trial_and_the_output_of_failed_ones(
+    run: Run, home: Path
+) -> None:
+    folder = SweepFolder(home, "mine")
+    folder.make()
+    assert run("logs", "mine")[0] == run("logs", "other")[0] == 2
+    trial = finished()
+    with quiet(folder.log) as console:
+        view = LiveView(console, plan(classify([node("a")])))
+        view.trial_finished(trial.trial, trial.outcome)
+        view.trial_finished(trial.trial, failed().outcome)
+    code, out, _ = run("logs", "mine")
+    first, second, third, *output = out.splitlines()
+    assert code == 0 and "8.12 ms/step" in first and "FAILED (crash)" in second
+    assert ("output" in third, output) == (True, ["last", "lines", ""])
+    with Journal(folder.generation(1)) as journal:
+        for record in (SweepOpened(IDENTITY, {}), SessionEnded(1.0, "stopped")):
+            journal.append(record)
+    assert run("logs", "mine", "--follow")[:2] == (3, out)
 
 
 DRIVER = """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,6 +150,33 @@ def test_the_sweeps_of_a_cluster_are_shown_and_stopped(server: JobServer, there:
     assert code == 0 and "stopped, can be resumed" in err
     code, _, err = there("stop", "mine")
     assert code == 2 and "is not running" in err
+
+
+def test_a_report_is_made_on_the_head_and_fetched(
+    server: JobServer, there: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {"RNNSWEEP_HOME": "~/there"}
+    server.add("other")
+    server.add("mine", start_time=1_800_000_000_000, runtime_env={"env_vars": environ})
+    page, ordered = "<!doctype html>" * 99, list[dict[str, Any]]()
+
+    def answer(method: str, path: str, body: bytes) -> tuple[int, Any]:
+        if method == "POST":
+            ordered.append(json.loads(body))
+        elif path.endswith("/logs"):
+            marker = ordered[0]["entrypoint"].partition("echo ")[2].partition(" &&")[0]
+            return 200, {"logs": f"wrote report.out\n{marker}\n{page}"}
+        return JobServer.answer(server, method, path, body)
+
+    monkeypatch.setattr(server, "answer", answer)
+    server.next = [{}, {"status": "SUCCEEDED"}]
+    assert there("report", "--baseline", "a b", "-o", "page.html")[0] == 0
+    assert Path("page.html").read_text() == page
+    command = "python -m orchestrator report mine --format=html '--baseline=a b' "
+    assert ordered[0]["entrypoint"].startswith(command)
+    assert ordered[0]["runtime_env"]["env_vars"] == environ
+    assert set(server.jobs) == {"rnnsweep-mine-1", "rnnsweep-other-1"}, "the job is not kept"
+    assert there("report", "nobody")[0] == 2
 
 
 @pytest.mark.parametrize("token", [None, "b" * 64])

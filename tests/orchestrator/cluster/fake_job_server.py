@@ -55,6 +55,8 @@ class JobServer:
             return self._submitted(json.loads(body))
         if words == ["jobs"]:
             return 200, list(self.jobs.values())
+        if method == "DELETE":
+            return 200, {"deleted": self.jobs.pop(words[1]) is not None}
         job = self.jobs[words[1]]
         if words[2:] == ["stop"]:
             self.next = [{"status": "STOPPED"}]
@@ -70,11 +72,11 @@ class JobServer:
         id = order["submission_id"]
         if id in self.jobs:
             return 500, f"Traceback\nValueError: Job with submission_id {id} already exists."
-        self.jobs[id] = {**_job(id, order["metadata"]), **order, "driver_node_id": "n"}
+        self.jobs[id] = {**_job(id, order.get("metadata")), **order, "driver_node_id": "n"}
         return 200, {"job_id": id, "submission_id": id}
 
 
-def _job(id: str, metadata: dict[str, str]) -> dict[str, Any]:
+def _job(id: str, metadata: dict[str, str] | None) -> dict[str, Any]:
     return {
         "type": "SUBMISSION",
         "submission_id": id,
@@ -104,7 +106,7 @@ def serving() -> Iterator[JobServer]:
             self.end_headers()
             self.wfile.write(payload)
 
-        do_GET = do_POST = do_PUT = _answer  # noqa: N815
+        do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
 
         def log_message(self, format: str, *args: Any) -> None: ...
 

@@ -12,7 +12,7 @@ import pytest
 from orchestrator.core.arms import Arm, Usage, Variant
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
-from orchestrator.storage.journal import Record
+from orchestrator.storage.journal import Record, read_running
 from tests.orchestrator.sample_specs import OWN, spec_text
 from tests.orchestrator.scheduling.sample_sessions import Held, on
 
@@ -51,6 +51,16 @@ def test_the_journal_has_a_trial_before_anybody_else(
     with pytest.raises(Stopped, match="No space left"):
         held.session.finish(second, COMPLETE)
     assert len(held.recorded) == 1, "the store never has what the journal has not"
+
+
+def test_a_file_has_what_runs_and_since_when(held: Held) -> None:
+    first, second = held.assign(), held.assign()
+    folder = held.journal.path.parent
+    ((since_s, text),) = read_running(folder, 0.0)
+    assert str(first) in text, "the second one waits for the lane"
+    held.session.finish(first, COMPLETE)
+    ((later_s, text),) = read_running(folder, since_s)
+    assert str(second) in text and later_s > since_s
 
 
 def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(held: Held) -> None:

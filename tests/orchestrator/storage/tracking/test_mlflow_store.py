@@ -7,6 +7,7 @@ import json
 import sqlite3
 import threading
 import time
+import urllib.parse
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -173,7 +174,10 @@ def test_the_view_in_mlflow_shows_the_sweeps_trials_by_arm(home: Path) -> None:
     (listed,) = list_sweeps(address(home))
     assert (listed.experiment_id, listed.run_id) == (read.experiment_id, read.run_id)
     link = view_link("http://ui:1/", read.experiment_id, read.run_id)
-    place, _, key = link.partition("?viewStateShareKey=")
+    place, _, query = link.partition("?")
+    shown = dict(urllib.parse.parse_qsl(query))
+    assert shown["workflowType"] == "machine_learning", "not the view of traces and prompts"
+    key = shown["viewStateShareKey"]
     assert place == f"http://ui:1/#/experiments/{read.experiment_id}/runs"
     assert place.replace("ui:1", "127.0.0.1:5000") in view_of(read, address(home))
     served = view_of(read, "https://me:secret@host/mlflow")
