@@ -263,8 +263,8 @@ def fetch_report(address: str, sweep: str | None, options: Sequence[str]) -> byt
     with tempfile.TemporaryDirectory(prefix="rnnsweep-report-") as scratch:
         code_bundle.pack(Path(scratch))
         log = cluster.run_like(start.id, command, Path(scratch))
-    messages, found, content = log.partition(f"\n{_CONTENT}\n")
-    if not found:
+    messages, marker, content = log.partition(f"\n{_CONTENT}\n")
+    if not marker:
         raise Refusal(f"{address}: no report of {name}: {last_line(Refusal(messages))}")
     return content.encode()
 

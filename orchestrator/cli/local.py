@@ -83,7 +83,7 @@ def list_sweeps(home: Path, tracking_uri: str | None = None) -> list[dict[str, A
     Raises:
         HomeUnusable: the home is not a folder.
     """
-    found = dict[str, dict[str, Any]]()
+    rows = dict[str, dict[str, Any]]()
     for folder, number in [(one, n) for one in _folders(home) for n in one.generations()]:
         with _skipped(folder.name):
             state = read(folder.generation(number))
@@ -93,27 +93,27 @@ def list_sweeps(home: Path, tracking_uri: str | None = None) -> list[dict[str, A
                     word = "running"
                 finished, _, _, trials = _extent(state)
                 begun_s = state.sessions[-1].at_s
-                found[state.identity.label] = _row(word, finished, trials, begun_s, "home")
+                rows[state.identity.label] = _row(word, finished, trials, begun_s, "home")
     file = sqlite_path(tracking_uri) if tracking_uri else None
     if tracking_uri and (file is None or file.exists()):
         with _skipped(f"the store {shown(tracking_uri)}"):
-            _add_stored(found, tracking_uri)
-    rows = [{"sweep": label, **row} for label, row in found.items()]
-    return sorted(rows, key=itemgetter("last"), reverse=True)
+            _add_stored(rows, tracking_uri)
+    listed = ({"sweep": label, **row} for label, row in rows.items())
+    return sorted(listed, key=itemgetter("last"), reverse=True)
 
 
-def _add_stored(found: dict[str, dict[str, Any]], tracking_uri: str) -> None:
+def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
     from orchestrator.storage.tracking import reader  # noqa: PLC0415  (MLflow: seconds)
 
     for run in reader.list_sweeps(tracking_uri):
         label, number = run.tags["sweep"], int(run.tags["generation"])
-        if label in found:
-            found[label]["kept_in"].append("store")
+        if label in rows:
+            rows[label]["kept_in"].append("store")
             continue
         with _skipped(label):
             one = reader.read_sweep(tracking_uri, label.removesuffix(f"#{number}"), number)
             begun_s = run.start_ms / 1000
-            found[label] = _row(one.state, one.trials, one.expected_trials, begun_s, "store")
+            rows[label] = _row(one.state, one.trials, one.expected_trials, begun_s, "store")
 
 
 def _row(

@@ -69,7 +69,7 @@ def main() -> None:
 def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str | None) -> None:
     """Show what a start would run where, what it cannot run and why, and how long it may take.
 
-    What `rnnsweep run` would refuse is refused with the same message.
+    A spec that `rnnsweep run` would refuse is refused with the same message.
     """
     from orchestrator.analysis.forecast import describe_forecast, forecast
     from orchestrator.cluster import connection

@@ -106,7 +106,7 @@ class _Terminal(io.TextIOWrapper):
 def quiet(log: Path) -> Iterator[Console]:
     """Send what this process and its children write to `log`; the console still reaches stderr.
 
-    The log also has what is logged to `rnnsweep`, with the times. The file descriptors are changed, not
+    The logger `rnnsweep` writes to it as well, with times. The file descriptors are changed, not
     only Python's streams: Ray's and TensorFlow's native code writes to them directly. The folder of
     the log must exist.
     """

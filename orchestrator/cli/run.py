@@ -104,7 +104,8 @@ def run(
             with StopSignal(stopping) as stop:
                 options = RunOptions(home, store, address, fresh, retry_failed)
                 ended = run_sweep(checked, options, stop=stop, view=view, confirm=confirm)
-                _log.info("the sweep is %s", ended.record.state)
+                if begun:
+                    _log.info("the sweep is %s", ended.record.state)
         code = _report_end(ended, checked.baseline, resume, begun=begun)
         if ended.record.trials:
             show(f"{view_of(ended.record, store)}\n", err=True)

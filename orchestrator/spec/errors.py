@@ -124,7 +124,7 @@ def from_pydantic(
         models: path -> the model there, for suggestions; `*` matches any key, and the path of a
             dimension ends with its kind. A key of another section is suggested with its path.
     """
-    elsewhere = {
+    sections = {
         name: key_text((*path, name))
         for path, model in models.items()
         if path and "*" not in path
@@ -144,9 +144,9 @@ def from_pydantic(
             for name in _keys(model)
         ]
         near = nearest(key, valid)
-        if key in elsewhere or not near:
-            (match,) = difflib.get_close_matches(str(key), elsewhere, n=1) or [""]
-            near = f"did you mean {elsewhere[match]!r}?" if match else ""
+        if key in sections or not near:
+            (match,) = difflib.get_close_matches(str(key), sections, n=1) or [""]
+            near = f"did you mean {sections[match]!r}?" if match else ""
         meant.update((*place, name) for name in valid if repr(name) in near)
         expected = f"one of {', '.join(valid)}" if valid else "no such key"
         findings.append(Finding(_path(one["loc"]), expected, f"the unknown key {key!r}", near))

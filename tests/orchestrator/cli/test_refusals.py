@@ -117,8 +117,8 @@ def test_a_plan_resumes_or_refuses_what_only_the_store_has(tmp_path: Path) -> No
     with writer(made) as opened:
         opened.open(opening(before))
         opened.record([FinishedTrial(trial, finished().outcome)])
-    elsewhere = SweepFolder(tmp_path / "elsewhere", "mine")
-    for folder in (elsewhere, SweepFolder(made, "mine")):  # in its own home, the journal is lost
+    other_home = SweepFolder(tmp_path / "other", "mine")
+    for folder in (other_home, SweepFolder(made, "mine")):  # in its own home, the journal is lost
         assert list(preview(folder, spec(), address(made)).finished) == [trial.key]
         other = spec(overrides=["seed=4"])
         with pytest.raises(Incomparable, match="seed: 0 -> 4"):
