@@ -186,8 +186,8 @@ def _running(
         yield f"  runs {text}, for {duration(now_s - since_s)}"
     ended = sum(done.ended_s >= session.at_s for done in finished)
     if ended > 1:  # one trial is no pace
-        left = duration((now_s - session.at_s) / ended * missing)
-        yield f"  {'at most' if session.least else 'about'} {left} left"
+        remaining = duration((now_s - session.at_s) / ended * missing)
+        yield f"  {'at most' if session.least else 'about'} {remaining} left"
 
 
 _RESUME = "resume with the same run command"
