@@ -106,6 +106,8 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
     from orchestrator.storage.tracking import reader  # noqa: PLC0415  (MLflow: seconds)
 
     for run in reader.list_sweeps(tracking_uri):
+        if "sweep" not in run.tags:  # a run of somebody else
+            continue
         label, number = run.tags["sweep"], int(run.tags["generation"])
         if label in rows:
             rows[label]["kept_in"].append("store")
