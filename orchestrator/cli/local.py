@@ -88,9 +88,9 @@ def list_sweeps(home: Path, tracking_uri: str | None = None) -> list[dict[str, A
         with _skipped(folder.name):
             state = read(folder.generation(number))
             if state is not None and state.sessions:
-                word = state.ended.state if state.ended else "stopped"
-                if number == folder.latest() and holder(folder.path) is not None:
-                    word = "running"
+                is_running = number == folder.latest() and holder(folder.path) is not None
+                ended = state.ended.state if state.ended else "stopped"
+                word = "running" if is_running else ended
                 finished, _, _, trials = _extent(state)
                 begun_s = state.sessions[-1].at_s
                 rows[state.identity.label] = _row(word, finished, trials, begun_s, "home")
