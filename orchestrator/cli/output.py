@@ -61,7 +61,6 @@ def put(content: bytes, output: Path | None) -> None:
         show(content)
         return
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(content)
     except OSError as error:
         raise Refusal(unwritable(output, error)) from error
