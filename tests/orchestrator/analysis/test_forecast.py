@@ -188,7 +188,7 @@ def forecast_after(tmp_path: Path) -> ForecastAfter:
                 for arm in made.arms:
                     took = seconds_of(config, arm)
                     metrics = {"energy_j": 50 * took, "setup_s": 25.0, "import_s": 5.0}
-                    outcome = Outcome("complete", 0.0, took, metrics=metrics, trainer_trials=index)
+                    outcome = Outcome("complete", 0.0, took, metrics=metrics)
                     trial = make_trial(identity, Block(index, config), arm, 0)
                     journal.append(TrialFinished(FinishedTrial(trial, outcome)))
         state = journal.state

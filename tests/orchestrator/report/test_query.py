@@ -240,7 +240,7 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
     ]  # fmt: skip
     code, out, err = run("query", "quickstart", "units > 999", "--columns", "block")
     assert (code, out, err) == (0, "block\n", "0 of 5 trials\n")
-    target = tmp_path / "deep" / "found.csv"
+    target = tmp_path / "found.csv"
     code, out, err = run("query", "quickstart", "-o", str(target), "--limit", "1")
     assert (code, out, err) == (0, "", f"wrote {target}\n")
     (row,) = csv.DictReader(target.open())
@@ -264,7 +264,7 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
         (("quickstrat",), "quickstart"),
         (("quickstart", "--also", "other"), "other"),
         (("quickstart", "--generation", "7"), "quickstart#7"),
-        (("quickstart", "-o", "/dev/null/x.csv"), "expected a place that can be written"),
+        (("quickstart", "-o", "/dev/full"), "expected a place that can be written"),
     ],
 )
 def test_wrong_input_is_exit_code_2(run: Run, arguments: tuple[str, ...], message: str) -> None:
