@@ -24,6 +24,7 @@ BROKEN = {
     "status": "orchestrator.cli.jobs.sweep_home",
     "list": "orchestrator.cli.main.sweep_home",
     "report mine": "orchestrator.api.read_sweep",
+    "best mine": "orchestrator.api.read_sweep",
     "query mine": "orchestrator.api.read_sweep",
     "compare mine other": "orchestrator.api.read_sweep",
     "hardware": "orchestrator.hardware.classify",
