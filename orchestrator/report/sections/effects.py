@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TypeAlias
 
+from orchestrator.analysis.comparisons.crossover import Crossover
 from orchestrator.analysis.comparisons.effects import ParamEffect
-from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
+from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import difference, number, ratio
 from orchestrator.analysis.statistics.regression import Change
 from orchestrator.analysis.summary import ReportSummary
@@ -17,14 +17,11 @@ from orchestrator.report.prose import Bullet, paragraphs
 from orchestrator.report.sections.crossovers import crossover_sentence, sized
 from orchestrator.report.wording import ArmNames, config_text, grouped
 
-_PAIRS = 8
-"""With more pairs of arms, the verdict has a line only for those that cross."""
 _UNITS = {"step_ms": "time per step", "sample_us": "time per sample", "train_s": "training time"}
+_FEW = 12
+"""Up to so many blocks are listed if no effect can be estimated."""
 _SHARES = ("val_accuracy", "accuracy")
 """Metrics whose differences are given in points, which are hundredths."""
-
-SizeBullets: TypeAlias = dict[tuple[Arm, Arm | None], list[Bullet]]
-"""Sentences on sizes, by the arm and its baseline."""
 
 
 def effects(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -50,22 +47,20 @@ def effects(summary: ReportSummary, name: ArmNames) -> Section | None:
         "sections/effects.j2",
         refused=[(reason, list(dict.fromkeys(own))) for reason, own in refused.items()],
         has_effects=bool(texts),
+        busy=_busy(summary),
     )
     tables = tables if texts else _by_config(summary, name)
     return Section("Effects", tables=tuple(tables), paragraphs=notes)
 
 
-def size_bullets(summary: ReportSummary, name: ArmNames) -> SizeBullets:
-    """Write at which size which arm is the faster one, for each arm and its baseline."""
-    pairs = grouped(((c.effect.arm, c.baseline), c) for c in summary.crossovers)
-    bullets: SizeBullets = {}
-    for pair, own in pairs.items():
-        shown = [crossover for crossover in own if crossover.verdict == "crosses"]
-        decided = [crossover for crossover in own if crossover.verdict != "inconclusive"]
-        if not shown and decided and len(pairs) <= _PAIRS:
-            shown = [max(decided, key=lambda c: (c.verdict == "partly", c.effect.importance or 0))]
-        bullets[pair] = [(c.verdict, crossover_sentence(c, name)) for c in shown]
-    return bullets
+def size_bullets(crossovers: Sequence[Crossover], name: ArmNames) -> Iterator[Bullet]:
+    """Write at which size which one of two arms is the faster one."""
+    shown = [crossover for crossover in crossovers if crossover.verdict == "crosses"]
+    decided = [crossover for crossover in crossovers if crossover.verdict != "inconclusive"]
+    if decided and not shown:
+        shown = [max(decided, key=lambda c: (c.verdict == "partly", c.effect.importance or 0))]
+    for crossover in shown:
+        yield crossover.verdict, crossover_sentence(crossover, name)
 
 
 def effect_bullets(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
@@ -85,8 +80,12 @@ def effect_bullets(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
             for value, bracket, interval in [text.partition(" (")]
             if other == arm
         ]
-        return [("effect", f"{change}: {', '.join(texts)}, on {name(arm)}")]
+        return [("effect", f"{change}: {', '.join(texts)}, on {name(arm)}{_busy(summary)}")]
     return []
+
+
+def _busy(summary: ReportSummary) -> str:
+    return ", on a busy machine" if any(c.bias is not None for c in summary.comparisons) else ""
 
 
 def _texts(effects: Sequence[ParamEffect]) -> dict[str, dict[tuple[str, Arm], str]]:
@@ -138,4 +137,4 @@ def _by_config(summary: ReportSummary, name: ArmNames) -> list[Table]:
     columns: list[Column[int]] = [Column(f"{metric} at", lambda block: configs[block])]
     for arm in dict.fromkeys(effect.arm for effect in own):
         columns.append(Column(name(arm), partial(lambda a, block: values.get((block, a)), arm)))
-    return [make_table(columns, blocks, divisible=True)] if len(blocks) < MIN_BLOCKS else []
+    return [make_table(columns, blocks, divisible=True)] if len(blocks) <= _FEW else []

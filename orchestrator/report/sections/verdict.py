@@ -16,7 +16,7 @@ from orchestrator.core.text import counted
 from orchestrator.report.document import Section
 from orchestrator.report.prose import Bullet, paragraphs, sentence
 from orchestrator.report.sections.crossovers import break_even_sentence
-from orchestrator.report.sections.effects import SizeBullets, effect_bullets, size_bullets
+from orchestrator.report.sections.effects import effect_bullets, size_bullets
 from orchestrator.report.sections.targets import target_verdicts
 from orchestrator.report.wording import (
     ArmNames,
@@ -53,10 +53,9 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
     if summary.models:
         text = f"different models ({joined(summary.models)}): accuracy decides as well as speed"
         bullets.append(("different models", text))
-    sizes = size_bullets(summary, name)
-    bullets += _compared(of_variants, "their variant of the baseline", name, sizes)
+    bullets += _compared(of_variants, "their variant of the baseline", name, summary)
     bullets += ranked(summary, name)
-    bullets += _compared(others, summary.baseline.name if summary.baseline else "", name, sizes)
+    bullets += _compared(others, summary.baseline.name if summary.baseline else "", name, summary)
     if not summary.trials:
         bullets = [("no trials", "no trial has ended yet")]
     elif not bullets:
@@ -81,16 +80,25 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
 
 
 def _compared(
-    comparisons: Sequence[Comparison], baseline: str, name: ArmNames, sizes: SizeBullets
+    comparisons: Sequence[Comparison], baseline: str, name: ArmNames, summary: ReportSummary
 ) -> Iterator[Bullet]:
     """Write a sentence for each comparison, or one that counts them, and at which size it wins."""
-    if len(comparisons) > NAMED:
+    if is_crowded := len(comparisons) > NAMED:
         many = sentence("sections/counted.j2", comparisons=comparisons, baseline=baseline)
         yield "counted", many
     for comparison in comparisons:
-        if len(comparisons) <= NAMED:
+        if not is_crowded:
             yield comparison.verdict, verdict_sentence(comparison, name)
-        yield from sizes.get((comparison.arm, comparison.baseline), ())
+        yield from size_bullets(
+            [
+                crossover
+                for crossover in summary.crossovers
+                if crossover.effect.arm == comparison.arm
+                and crossover.baseline == comparison.baseline
+                and (crossover.verdict == "crosses" or not is_crowded)
+            ],
+            name,
+        )
 
 
 def ranked(summary: ReportSummary, name: ArmNames) -> Iterator[Bullet]:
