@@ -161,6 +161,7 @@ def biases(trials: Sequence[FinishedTrial]) -> list[dict[str, Any]]:
             half = _half_width(alike) * math.sqrt(1 / len(busy) + 1 / len(still))
             backends = {text.partition("/")[0] for text in (one, other)}
             kind = "within" if len(backends) == 1 else "between" if one else "alone"
+            kind += " torch" if kind != "within" and "torch" in backends else ""
             row = {
                 "name": " against ".join(filter(None, (one, other) if bias > 0 else (other, one))),
                 **{"mode": mode, "kind": kind},
@@ -190,6 +191,13 @@ def main() -> None:
     spec |= {"measure": {"slices": [8, 8]}, "repeats": len(ROUNDS[0])}
     with quiet(home / "bias.log") as console, other_work(home, asked.minutes, console.print):
         trials = rig.run(json.dumps(spec), home)[0].record.trials
+    report(trials, environment, asked.output)
+
+
+def report(
+    trials: Sequence[FinishedTrial], environment: dict[str, str], output: Path | None
+) -> None:
+    """Print the largest biases of each kind, and write all."""
     rows, marks = biases(trials), defaultdict[str, list[bool]](list)
     kinds: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -207,7 +215,7 @@ def main() -> None:
         *(f"largest, {kind}: {factor:.2f}" for kind, factor in largest.items()),
         rig.table([row for kind in largest for row in kinds[kind][:5]], columns),
     ]
-    rig.publish(asked.output, "bias", environment, lines, largest=largest, biases=rows)
+    rig.publish(output, "bias", environment, lines, largest=largest, biases=rows)
 
 
 if __name__ == "__main__":

@@ -167,18 +167,25 @@ def test_disturbed_rounds_are_excluded_if_six_blocks_have_a_quiet_one(
     ("arms", "noisy", "cause", "kind"),
     [
         ((PORTABLE, XLA), "both", "other_processes", ("full", "within")),
-        ((PORTABLE, FUSED), "both", "host_steal", ("full", "between")),
+        ((PORTABLE, Arm("jax/portable", CPU)), "both", "low_clocks", ("full", "between")),
+        ((PORTABLE, FUSED), "both", "host_steal", ("full", "between torch")),
+        ((FUSED, Arm("torch/portable", GPU)), "both", "host_steal", ("full", "alone torch")),
         ((PORTABLE, XLA), "one", "other_processes", ("full", "alone")),
         ((PORTABLE, Arm("tensorflow/portable", GPU)), "both", "throttling", ("full", "alone")),
         ((BASE, SLICED), "one", "other_processes", ("timing", "within")),
-        ((BASE, Arm("torch/fused", in_slices(CPU))), "both", "slow_canary", ("timing", "between")),
+        (
+            (BASE, Arm("numpy/loop", in_slices(CPU))),
+            "both",
+            "slow_canary",
+            ("timing", "between torch"),
+        ),
         ((PORTABLE, XLA), "both", "shared_gpu", None),
     ],
 )
 def test_verdicts_on_a_busy_machine_are_provisional_beyond_the_largest_bias(
     arms: tuple[Arm, Arm], noisy: str, cause: str, kind: Any
 ) -> None:
-    largest = LARGEST[kind] if kind else math.inf
+    largest = LARGEST[kind[0]][kind[1]] if kind else math.inf
     for beyond, outcome in ((0.9, "inconclusive"), (1.1, "slower"), (-1.1, "faster")):
         factor = math.exp(beyond * math.log(largest)) if kind else 1e6
         trials = [
