@@ -98,10 +98,8 @@ def _version_1(mounts: Path, controller: str, paths: dict[str, str]) -> list[Pat
 
 
 def _groups(mount: Path, path: str) -> Iterator[Path]:
-    """Yield a group and the groups around it, as far as this process can see them.
-
-    A container may see its own group as the root of the mount, whatever its path outside is.
-    """
+    """Yield a group and the groups around it, as far as this process can see them."""
+    # A container may see its own group as the root of the mount, whatever its path outside is.
     yield mount
     group = mount
     for part in Path(path.lstrip("/")).parts:

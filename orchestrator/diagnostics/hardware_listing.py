@@ -9,13 +9,7 @@ from typing import Any
 
 from orchestrator.core.text import counted
 from orchestrator.diagnostics.peaks import Peak, Rate
-from orchestrator.hardware import (
-    Gpu,
-    HardwareClass,
-    Node,
-    NodeProfile,
-    no_gpu_class_reason,
-)
+from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, no_gpu_class_reason
 from orchestrator.report.document import Column, Document, Section, Table, make_table
 
 FORMAT, VERSION = "rnnsweep-hardware", 3

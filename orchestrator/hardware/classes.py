@@ -136,10 +136,6 @@ def _threads(profile: NodeProfile) -> str:
     return f"{cpu.logical_cpus / cpu.cores:g}"
 
 
-def _caches(profile: NodeProfile) -> str:
-    return ", ".join(f"{cache.level} {cache.kib} KiB" for cache in profile.cpu.caches) or "unknown"
-
-
 def _of_gpus(fact: Callable[[Gpu], object]) -> Trait:
     def trait(profile: NodeProfile) -> str:
         facts = (fact(gpu) for gpu in profile.gpus)
@@ -156,7 +152,9 @@ _TRAITS: Mapping[str, Trait] = {
     "CPU": lambda profile: profile.cpu.signature or "unknown",
     "vector extensions": lambda profile: ", ".join(profile.cpu.vectors) or "none",
     "threads per core": _threads,
-    "caches": _caches,
+    "caches": lambda profile: (
+        ", ".join(f"{cache.level} {cache.kib} KiB" for cache in profile.cpu.caches) or "unknown"
+    ),
     "CPU limit": lambda profile: f"{profile.limits.cpus:g}" if profile.limits.cpus else "none",
     "virtual machine": lambda profile: {True: "yes", False: "no", None: "unknown"}[
         profile.machine.virtual

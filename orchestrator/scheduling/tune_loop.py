@@ -235,11 +235,9 @@ class _Recall(FIFOScheduler):
 
 
 def _aside(work: Callable[[], object], expect: Callable[[], None]) -> None:
-    """Do some work in another thread, as long as what is expected holds.
-
-    Tune asks the cluster at each step, and nothing ends the wait for a head that is gone: the
-    thread is left behind then.
-    """
+    """Do some work in another thread, as long as what is expected holds."""
+    # Tune asks the cluster at each step, and nothing ends the wait for a head that is gone: the
+    # thread is left behind then.
     raised: list[BaseException] = []
 
     def working() -> None:

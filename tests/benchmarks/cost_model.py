@@ -19,14 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit
 
-from orchestrator.analysis.cost_model import (
-    MEMORY,
-    MIN_CONFIGS,
-    TARGETS,
-    Observation,
-    fit,
-    observe,
-)
+from orchestrator.analysis.cost_model import MEMORY, MIN_CONFIGS, TARGETS, Observation, fit, observe
 from orchestrator.storage.home import SweepFolder, sweep_home
 from orchestrator.storage.journal import read
 from tests.benchmarks import rig

@@ -49,11 +49,8 @@ def environment(*packages: str) -> dict[str, str]:
 
 
 def run(spec: str, home: Path, address: str | None = None) -> tuple[RunResult, float]:
-    """Run or resume a sweep of this YAML in a store of its own.
-
-    Returns:
-        The ended sweep, and the time (UNIX, s) at which its first trials were about to start.
-    """
+    """Run or resume a sweep of this YAML in a store of its own."""
+    # Returns the ended sweep, and the time (UNIX, s) at which its first trials were about to start.
     store = tracking_uri(home, {})
     ended = run_sweep(yaml.safe_load(spec), home=home, tracking_uri=store, address=address)
     state = read(SweepFolder(home, ended.record.name).generation(ended.record.generation))

@@ -79,10 +79,8 @@ def main() -> None:
 
 
 def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
-    """Return the medians of a pair, and the geometric mean of its ratios with a 95 % interval.
-
-    The losses are the lowest and the highest of both sides.
-    """
+    """Return the medians of a pair, and the geometric mean of its ratios with a 95 % interval."""
+    # The losses are the lowest and the highest of both sides.
     ratio = geometric_mean([asked.ratio for asked in answers])
     sides = [side.metrics for asked in answers for side in (asked.arm, asked.reference)]
     return {

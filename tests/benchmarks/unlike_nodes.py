@@ -240,11 +240,8 @@ _STORE_BYTES = 80 * 2**20
 
 @contextlib.contextmanager
 def cluster_of_unlike_nodes() -> Iterator[str]:
-    """Start a head without CPUs and nodes of both classes; yield the cluster's address.
-
-    Raises:
-        SystemExit: this machine has too few CPUs for two classes.
-    """
+    """Start a head without CPUs and nodes of both classes; yield the cluster's address."""
+    # Raises SystemExit: this machine has too few CPUs for two classes.
     usable = sorted(os.sched_getaffinity(0))
     if len(usable) < CPUS["slow"]:
         raise SystemExit(

@@ -48,10 +48,8 @@ def postgresql() -> Path | None:
 
 
 def database_commands(data: str, initdb: str, postgres: str) -> tuple[list[str], list[str]]:
-    """Return the commands that create a database of the user `mlflow` in a folder and serve it.
-
-    PostgreSQL refuses to run as root, so root runs them as another user.
-    """
+    """Return the commands that create a database of the user `mlflow` in a folder and serve it."""
+    # PostgreSQL refuses to run as root, so root runs them as another user.
     programs = postgresql()
     user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     first = [] if os.geteuid() else user

@@ -101,10 +101,8 @@ class Lab:
             raise NoTimeLeft
 
     def images(self) -> str:
-        """Return a file of images of MNIST's shape; each class has its own bright rows.
-
-        They are synthetic, since a machine with a GPU may have no internet access.
-        """
+        """Return a file of images of MNIST's shape; each class has its own bright rows."""
+        # They are synthetic, since a machine with a GPU may have no internet access.
         path = self.scratch / "images.npz"
         if not path.exists():
             draw = np.random.default_rng(0)

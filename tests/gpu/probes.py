@@ -68,11 +68,9 @@ def hidden(trial: Context) -> dict[str, float]:
 
 
 def numbers(trial: Context) -> dict[str, float]:
-    """Return the relative differences from the float64 reference.
-
-    Outputs are compared without `padding`, the largest output there. Gradients are compared by
-    their products with random directions (see `_gradient_error`).
-    """
+    """Return the relative differences from the float64 reference."""
+    # Outputs are compared without `padding`, the largest output there. Gradients are compared by
+    # their products with random directions (see `_gradient_error`).
     case = Case(**trial.settings)
     with prepare_framework(trial):
         import keras
@@ -143,11 +141,9 @@ def _gradient_error(
     places: range,
     draw: np.random.Generator,
 ) -> float:
-    """Return the relative error of the gradient of a function by the arrays at some places.
-
-    The gradient's product with a random direction is compared with a finite difference. Over
-    normal directions, their difference has the error's Euclidean norm as standard deviation.
-    """
+    """Return the relative error of the gradient of a function by the arrays at some places."""
+    # The gradient's product with a random direction is compared with a finite difference. Over
+    # normal directions, their difference has the error's Euclidean norm as standard deviation.
     norm = np.sqrt(sum(float((np.float64(gradients[place]) ** 2).sum()) for place in places))
     errors = []
     for _ in range(_DIRECTIONS):
@@ -168,10 +164,8 @@ def _gradient_error(
 
 
 def layout(trial: Context) -> dict[str, float]:
-    """Count the numbers of our buffer that TensorFlow's own op puts elsewhere.
-
-    The op takes cuDNN's canonical matrices and biases, gate by gate.
-    """
+    """Count the numbers of our buffer that TensorFlow's own op puts elsewhere."""
+    # The op takes cuDNN's canonical matrices and biases, gate by gate.
     import tensorflow as tf
 
     case = Case(**trial.settings)

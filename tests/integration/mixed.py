@@ -9,10 +9,8 @@ from workloads.context import Context
 
 
 def by_kernel(trial: Context) -> dict[str, float]:
-    """Behave as the kernel is named; any other name (`python/a`) trains normally.
-
-    `waits` and `flaky` check for the file of `settings: {gate: PATH}`.
-    """
+    """Behave as the kernel is named; any other name (`python/a`) trains normally."""
+    # `waits` and `flaky` check for the file of `settings: {gate: PATH}`.
     behaviours = {"waits": _waits, "flaky": _flaky}
     return behaviours.get(trial.implementation.kernel, _trains)(trial)
 

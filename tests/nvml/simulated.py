@@ -186,11 +186,9 @@ class SimulatedNvml:
             assert call in supported, f"{call} is not a simulated call"
 
     def environment(self, folder: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Return the variables that show these GPUs to a child process, from now on.
-
-        It skips the test if there is no C compiler. A later call with the same folder changes the
-        values, also for running processes.
-        """
+        """Return the variables that show these GPUs to a child process, from now on."""
+        # It skips the test if there is no C compiler. A later call with the same folder changes the
+        # values, also for running processes.
         path = [str(library().parent), *filter(None, [environ.get("LD_LIBRARY_PATH")])]
         return {"LD_LIBRARY_PATH": os.pathsep.join(path), _FILE: str(self.write(folder))}
 

@@ -11,11 +11,9 @@ from tests.workloads.shared_trainer import Trainer, expect_package, result
 
 @pytest.fixture(scope="session")
 def trainer() -> Iterator[Trainer]:
-    """Return a warm trainer that runs TensorFlow on the CPU.
-
-    It is configured first: some probes compute without a trial's preparation, and whichever test
-    comes next could not fix the thread pools any more.
-    """
+    """Return a warm trainer that runs TensorFlow on the CPU."""
+    # It is configured first: some probes compute without a trial's preparation, and whichever test
+    # comes next could not fix the thread pools any more.
     with Trainer() as process:
         result(process.ask("tests.workloads.probes:configure", "tensorflow/portable"))
         yield process

@@ -94,10 +94,8 @@ def cudnn_unchecked(trial: Context) -> dict[str, float]:
 
 
 def leftovers(trial: Context) -> dict[str, float]:
-    """Count the models and traced graphs of earlier trials in memory, and other frameworks.
-
-    Keras' callbacks import JAX, which does not count.
-    """
+    """Count the models and traced graphs of earlier trials in memory, and other frameworks."""
+    # Keras' callbacks import JAX, which does not count.
     from workloads.models.model import WitnessedModel
 
     types = [type(item) for item in gc.get_objects()]
@@ -176,10 +174,8 @@ def stateful(trial: Context) -> dict[str, float]:
 
 
 def compared_with_bare_keras(trial: Context) -> dict[str, float]:
-    """Count the operations in TensorFlow's graphs of an arm's training step and of bare Keras.
-
-    `more` and `fewer` are the operations that only one of both has.
-    """
+    """Count the operations in TensorFlow's graphs of an arm's training step and of bare Keras."""
+    # `more` and `fewer` are the operations that only one of both has.
     from tests.benchmarks.contenders import bare_keras
     from workloads.models.built_in import text_model
 

@@ -45,10 +45,8 @@ Cases = Iterator[tuple[Implementation, LayerTraits]]
 
 
 def cudnn_rules(trial: Context) -> dict[str, float]:
-    """Compare our rules for `cudnn` with Keras on a simulated GPU; count the outcomes.
-
-    Covers all cases whose arithmetic cuDNN supports, and one of `stride` of the others.
-    """
+    """Compare our rules for `cudnn` with Keras on a simulated GPU; count the outcomes."""
+    # Covers all cases whose arithmetic cuDNN supports, and one of `stride` of the others.
     stride = trial.settings["stride"]
     return _compared(
         (implementation, traits)
@@ -58,20 +56,16 @@ def cudnn_rules(trial: Context) -> dict[str, float]:
 
 
 def fused_rules(trial: Context) -> dict[str, float]:
-    """Compare our rules for `fused` with the layer on this CPU (PyTorch) or on a simulated GPU.
-
-    Covers one of `stride` of all cases.
-    """
+    """Compare our rules for `fused` with the layer on this CPU (PyTorch) or on a simulated GPU."""
+    # Covers one of `stride` of all cases.
     backend = trial.implementation.backend
     cases = itertools.islice(_fused(backend), 0, None, trial.settings["stride"])
     return _compared(cases, device="cpu" if backend == "torch" else "gpu")
 
 
 def xla(trial: Context) -> dict[str, float]:
-    """Return 1 for operations that XLA can compile for a GPU, and for layers that keep XLA.
-
-    `portable` and `bidirectional` are 1 if Keras compiles such layers with XLA on request.
-    """
+    """Return 1 for operations that XLA can compile for a GPU, and for layers that keep XLA."""
+    # `portable` and `bidirectional` are 1 if Keras compiles such layers with XLA on request.
     import tensorflow as tf
     from tensorflow.python.framework import kernels
 

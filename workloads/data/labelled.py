@@ -171,11 +171,9 @@ def _scaled(samples: Samples) -> Samples:
 
 
 def _labelled_sentences() -> tuple[list[list[str]], NDArray[np.int32]]:
-    """Return different sentences of Python's documentation as words, and their labels.
-
-    The class of a sentence is the half of the topics, in alphabetical order, that it comes from.
-    It can be learnt, since topics have words of their own.
-    """
+    """Return different sentences of Python's documentation as words, and their labels."""
+    # The class of a sentence is the half of the topics, in alphabetical order, that it comes from.
+    # It can be learnt, since topics have words of their own.
     topics: dict[tuple[str, ...], int] = {}
     for topic, paragraphs in enumerate(python_docs().values()):
         for paragraph in paragraphs:

@@ -85,10 +85,8 @@ class _LoweredProgram:
         return "HIGHEST" not in self.precisions
 
     def _visit(self, outer: Any, place: str, *, in_loop: bool = False) -> int:
-        """Count the operations inside one, and return the number of products.
-
-        `place` is the call path.
-        """
+        """Count the operations inside one, and return the number of products."""
+        # `place` is the call path.
         products = 0
         for operation in _inside(outer):
             path = f"{place} {operation.location}"

@@ -154,10 +154,8 @@ def _functions_of(node: Any) -> Iterator[str]:
 
 
 def _count(counts: OperationCounts, kind: str, scope: str, dtype: tf.DType | None) -> None:
-    """Count an operation outside loops.
-
-    CudnnRNN takes bfloat16, casts it, and computes in float32.
-    """
+    """Count an operation outside loops."""
+    # CudnnRNN takes bfloat16, casts it, and computes in float32.
     if dtype is None:
         return
     if kind.startswith(_CUDNN) and "Backprop" not in kind and "Params" not in kind:

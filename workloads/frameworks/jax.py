@@ -31,11 +31,9 @@ class _Jax(Framework):
     _compilations = 0
 
     def _fix_threads(self, count: int) -> None:
-        """Set the size of XLA's pool, and count compilations from now on.
-
-        XLA sizes its pool when the first device is requested, by the smaller of the CPU affinity
-        and this variable, since it reads no cgroup quota.
-        """
+        """Set the size of XLA's pool, and count compilations from now on."""
+        # XLA sizes its pool when the first device is requested, by the smaller of the CPU affinity
+        # and this variable, since it reads no cgroup quota.
         keep_out_tensorflow()
         os.environ[_POOL] = str(count)
         jax.monitoring.register_event_duration_secs_listener(self._record_compilation)

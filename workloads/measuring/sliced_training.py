@@ -19,12 +19,7 @@ import keras
 
 from workloads.context import Context, PhaseWindow, expect_finite
 from workloads.measuring.canary import peak_memory, run_with_canary
-from workloads.measuring.keras_clocks import (
-    ENDLESS,
-    StepClock,
-    expect_nothing_compiled,
-    rates,
-)
+from workloads.measuring.keras_clocks import ENDLESS, StepClock, expect_nothing_compiled, rates
 from workloads.models.run import StartState, TrainingRun
 from workloads.slicing import SliceSize, choose_slice_size
 
@@ -107,11 +102,9 @@ class SliceClock(keras.callbacks.Callback):
         self.model.stop_training = not self.wait_for_slice()
 
     def _run_timed(self, *arguments: Any) -> Any:
-        """Replace the model's train function in a part of a pass, to time its steps separately.
-
-        It stays until the pass ends: on JAX, `fit` loses its state if the function is put back in
-        the middle of an epoch.
-        """
+        """Replace the model's train function in a part of a pass, to time its steps separately."""
+        # It stays until the pass ends: on JAX, `fit` loses its state if the function is put back in
+        # the middle of an epoch.
         outputs = self._train(*arguments)
         self._calls += 1
         if self._calls == self._size.settling_steps:

@@ -97,10 +97,8 @@ def _add(mean: Any, value: Any, count: int) -> None:
 
 
 def _computes_the_same(model: DirectModel) -> bool:
-    """Return True if the direct step of a model has the results of Keras' step.
-
-    `call` must be all that a layer computes: it makes no mask and casts nothing.
-    """
+    """Return True if the direct step of a model has the results of Keras' step."""
+    # `call` must be all that a layer computes: it makes no mask and casts nothing.
     loss, (_, *metrics) = model.loss, _flat_metrics(model)
     makes_mask = any(
         isinstance(layer, keras.layers.Masking) or getattr(layer, "mask_zero", False)

@@ -116,10 +116,8 @@ def _keras_layer(
     return_sequences: bool,
     seed: int,
 ) -> Any:
-    """Return one of Keras' own layers, bidirectional if the settings are.
-
-    `use_cudnn` is always True or False, also inside Bidirectional: "auto" falls back silently.
-    """
+    """Return one of Keras' own layers, bidirectional if the settings are."""
+    # `use_cudnn` is always True or False, also inside Bidirectional: "auto" falls back silently.
     arguments: dict[str, Any] = {
         "return_sequences": return_sequences,
         "recurrent_dropout": settings.recurrent_dropout,

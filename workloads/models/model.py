@@ -107,11 +107,9 @@ class WitnessedModel(keras.Sequential):
         return super().predict_step(*arguments)
 
     def _get_metrics_result_or_logs(self, logs: Any) -> Any:
-        """Call `on_steps_done`, in a method that `fit` calls right after an epoch's last step.
-
-        That moment is the end of the training window. `on_test_begin` is too late: in the first
-        epoch `fit` builds the validation pipeline before it.
-        """
+        """Call `on_steps_done`, in a method that `fit` calls right after an epoch's last step."""
+        # That moment is the end of the training window. `on_test_begin` is too late: in the first
+        # epoch `fit` builds the validation pipeline before it.
         result = super()._get_metrics_result_or_logs(logs)
         if self.witness.on_steps_done is not None:
             self.witness.on_steps_done()

@@ -60,7 +60,11 @@ class TrainingRun:
         for name in ("train", "validation"):
             samples: Samples = getattr(self, name)
             object.__setattr__(self, f"{name}_feed", self.feed(samples))
-            object.__setattr__(self, f"short_{name}_feed", self.feed(self._every_shape(samples)))
+            # The fewest samples whose batches have all shapes, full and partial: XLA compiles for
+            # each, which no count of tracings shows. It also keeps the static shape of the batches:
+            # Keras gives a batch size of None only to data with a partial batch.
+            fewest = min(len(samples), self.batch_size + len(samples) % self.batch_size)
+            object.__setattr__(self, f"short_{name}_feed", self.feed(samples.first(fewest)))
 
     @property
     def batch_size(self) -> int:
@@ -106,15 +110,6 @@ class TrainingRun:
     def callbacks(self) -> list[Any]:
         """Return the callbacks that every `fit` of this model needs."""
         return self.model.callbacks() + ([_StateReset()] if self.settings.stateful else [])
-
-    def _every_shape(self, data: Samples) -> Samples:
-        """Return the fewest samples whose batches have all shapes of `data`: full, and partial.
-
-        A timed epoch never compiles because of this function: XLA compiles for every shape, and no
-        count of tracings shows that. It also keeps the static shape of the batches: Keras gives a
-        batch size of None only to data with a partial batch.
-        """
-        return data.first(min(len(data), self.batch_size + len(data) % self.batch_size))
 
 
 class _StateReset(keras.callbacks.Callback):

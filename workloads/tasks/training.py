@@ -76,10 +76,8 @@ def build(settings: RecurrentSettings, trial: Context, data: DataSet) -> Witness
 def _sample_text(
     settings: CharRnnSettings, trial: Context, model: WitnessedModel, data: DataSet
 ) -> str:
-    """Return the start of the validation text, and the text that the model writes after it.
-
-    The draws depend on the trial's seed only: arms with equal weights write equal texts.
-    """
+    """Return the start of the validation text, and the text that the model writes after it."""
+    # The draws depend on the trial's seed only: arms with equal weights write equal texts.
     from workloads.models.built_in import text_model  # noqa: PLC0415 - imports the framework
     from workloads.models.run import reset_states  # noqa: PLC0415
 

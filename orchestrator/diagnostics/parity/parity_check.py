@@ -200,10 +200,8 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
     def _ask(
         self, requests: Mapping[Participant, TrialRequest], done: str
     ) -> dict[Participant, Answer]:
-        """Return the answers of those that succeeded; exclude the others.
-
-        Backends and devices work at the same time: no time is measured.
-        """
+        """Return the answers of those that succeeded; exclude the others."""
+        # Backends and devices work at the same time: no time is measured.
         queues: defaultdict[Any, list[Participant]] = defaultdict(list)
         for one in requests:
             queues[one.implementation.backend, one.device].append(one)

@@ -160,10 +160,8 @@ def _expected(manifest: Manifest, blocks: int, trials: Sequence[FinishedTrial]) 
 
 
 def _fixed_settings(manifest: Manifest, trials: Iterable[FinishedTrial]) -> Mapping[str, object]:
-    """Return the settings that all trials share, defaults included: those that are not searched.
-
-    A sweep of listed configs has no space: the trials' configs have the names that are searched.
-    """
+    """Return the settings that all trials share, defaults included: those that are not searched."""
+    # A sweep of listed configs has no space: the trials' configs have the names that are searched.
     identity = manifest.identity
     searched = {*identity.search.get("space", {}), *(name for t in trials for name in t.config)}
     return {

@@ -108,7 +108,10 @@ def run_name(identity: SweepIdentity, trial: Trial) -> str:
     if "units" in config:
         words.append(f"{config.pop('units')}×{settings.get('layers', 1)}")
         config.pop("layers", None)
-    words += [f"{key} {_short(value)}" for key, value in config.items()]
+    words += [
+        f"{key} {f'{value:.3g}' if isinstance(value, float) else _text(value)}"
+        for key, value in config.items()
+    ]
     head = _cut(" ".join(words) or f"block {trial.block}", 80)
     parts = [head, trial.arm.short_name, str(trial.arm.hardware)]
     if trial.repeat:
@@ -164,11 +167,9 @@ def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
 
 
 def _points(outcome: Outcome) -> Iterator[Point]:
-    """Yield the curves, then the final values.
-
-    MLflow shows the value with the highest (step, time). So a final value of a name that has a
-    curve goes to the curve's last step with the trial's end as its time.
-    """
+    """Yield the curves, then the final values."""
+    # MLflow shows the value with the highest (step, time). So a final value of a name that has a
+    # curve goes to the curve's last step with the trial's end as its time.
     clock_s, last_step, latest = outcome.started_s, 0, dict[str, float]()
     for epoch in outcome.epochs:
         clock_s = min(clock_s + epoch.seconds + (epoch.validate_s or 0.0), outcome.ended_s)
@@ -202,10 +203,6 @@ def _ms(seconds: float) -> int:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else canonical(value)
-
-
-def _short(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else _text(value)
 
 
 def _cut(text: str, limit: int) -> str:

@@ -94,10 +94,8 @@ class Clock(keras.callbacks.Callback):
 
 
 def prepare(threads: int) -> Callable[[], Any]:
-    """Set the threads and full float32; return the function that waits for the device.
-
-    JAX's threads come from its environment.
-    """
+    """Set the threads and full float32; return the function that waits for the device."""
+    # JAX's threads come from its environment.
     match keras.backend.backend():
         case "tensorflow":
             import tensorflow as tf  # noqa: PLC0415 - the one backend of this process

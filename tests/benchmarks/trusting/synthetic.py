@@ -68,11 +68,9 @@ def adjacent_sd(logs: Logs) -> float:
 
 
 def drawn(logs: Logs, count: int, sd: float, random: np.random.Generator) -> Logs:
-    """Draw the noise of consecutive trials whose adjacent log-ratios have about this sd.
-
-    Stretches begin anywhere and wrap around; their lengths are geometric. The recording is
-    scaled, so its outliers and the dependence between trials remain.
-    """
+    """Draw the noise of consecutive trials whose adjacent log-ratios have about this sd."""
+    # Stretches begin anywhere and wrap around; their lengths are geometric. The recording is
+    # scaled, so its outliers and the dependence between trials remain.
     places: list[int] = []
     while len(places) < count:
         start, length = random.integers(len(logs)), random.geometric(1 / STRETCH)

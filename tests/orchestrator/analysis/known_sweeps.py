@@ -79,10 +79,8 @@ def learning(
     blocks: int = 8,
     **changes: Any,
 ) -> SweepRecord:
-    """Return trainings of PORTABLE, and of XLA with epochs half as long, to val_accuracy 0.8.
-
-    Accuracies rise in every block, except in those that `endings` names.
-    """
+    """Return trainings of PORTABLE, and of XLA with epochs half as long, to val_accuracy 0.8."""
+    # Accuracies rise in every block, except in those that `endings` names.
     trials = [
         training(arm, block, ending, epoch_s, **changes)
         for block in range(blocks)

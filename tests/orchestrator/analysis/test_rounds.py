@@ -211,10 +211,8 @@ def test_verdicts_on_a_busy_machine_are_provisional_beyond_the_largest_bias(
 def interleaved_sweep(
     separate_blocks: Sequence[int] = (), arms: Sequence[Arm] = (BASE, SLICED)
 ) -> SweepRecord:
-    """Return a sweep in which later arms are 1.25 times as fast as the first.
-
-    In `separate_blocks` they run in a later round, and are 10 times as fast.
-    """
+    """Return a sweep in which later arms are 1.25 times as fast as the first."""
+    # In `separate_blocks` they run in a later round, and are 10 times as fast.
 
     def fields(arm: Arm, block: int) -> dict[str, Any]:
         late = block in separate_blocks and arm != arms[0]

@@ -130,10 +130,8 @@ def test_a_sampler_that_only_repeats_itself_is_helped_out() -> None:
 
 
 def test_blocks_that_are_open_at_once_are_kept_apart() -> None:
-    """After the results of 30 blocks TPE suggests 12 more without any result in between.
-
-    Without the constant liar all of them are near one place: their spread is 0.06, not 0.24.
-    """
+    """After the results of 30 blocks TPE suggests 12 more without any result in between."""
+    # Without the constant liar all of them are near one place: their spread is 0.06, not 0.24.
     spreads = []
     for seed in range(4):
         wanted = search(

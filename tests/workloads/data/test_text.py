@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 from workloads.data import text
 from workloads.data.samples import DataSet, Samples, TokenKind
 from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, data_digest
-from workloads.data.text import (
-    UNKNOWN,
-    encode,
-    load_text,
-    read_text,
-    split_words,
-    zipf_corpus,
-)
+from workloads.data.text import UNKNOWN, encode, load_text, read_text, split_words, zipf_corpus
 from workloads.failures import DataError
 from workloads.settings import TextSettings
 

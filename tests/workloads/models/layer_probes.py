@@ -53,11 +53,9 @@ def numbers(trial: Context) -> dict[str, float]:
 
 
 def last_of_tensorflow(trial: Context) -> dict[str, float]:
-    """Compare last outputs with the reference, which computes in place of `CudnnRNNV3`.
-
-    As the operation does, it labels states as (batch, pseudo-layers, units) in cuDNN's memory of
-    (pseudo-layers, batch, units).
-    """
+    """Compare last outputs with the reference, which computes in place of `CudnnRNNV3`."""
+    # As the operation does, it labels states as (batch, pseudo-layers, units) in cuDNN's memory of
+    # (pseudo-layers, batch, units).
     import tensorflow as tf
 
     from workloads.models.layers import read_canonical
@@ -101,10 +99,8 @@ def initial_weights(trial: Context) -> dict[str, float]:
 
 
 def statefulness(trial: Context) -> dict[str, float]:
-    """Return the differences between a long sequence and its two halves with kept states.
-
-    `again` is the first half's difference after a reset of the states, `kept` without a reset.
-    """
+    """Return the differences between a long sequence and its two halves with kept states."""
+    # `again` is the first half's difference after a reset of the states, `kept` without a reset.
     from workloads.models.run import reset_states
 
     case = Case(**trial.settings)
@@ -139,10 +135,8 @@ def dropout(trial: Context) -> dict[str, float]:
 
 
 def mixed(trial: Context) -> dict[str, float]:
-    """Return the difference of a stateful stack from one in float32, for the first two batches.
-
-    The variables must be float32, the outputs must not.
-    """
+    """Return the difference of a stateful stack from one in float32, for the first two batches."""
+    # The variables must be float32, the outputs must not.
     import keras
 
     case = Case(**trial.settings, stateful=True)

@@ -65,10 +65,8 @@ def run_stack(
 
 
 def _views(shape: StackShape, weights: Any) -> list[Any]:
-    """Return weight_ih, weight_hh, bias_ih and bias_hh of every pseudo-layer.
-
-    A recurrent bias that is not trained is detached, and its gradient is zero.
-    """
+    """Return weight_ih, weight_hh, bias_ih and bias_hh of every pseudo-layer."""
+    # A recurrent bias that is not trained is detached, and its gradient is zero.
     pieces = weights.split(shape.sizes)
     count = len(shape.matrices)
     views = []

@@ -62,10 +62,8 @@ def gpu_samples(
     has_counter: bool = True,
     until_s: float = 30.0,
 ) -> list[Sample]:
-    """Return samples of one GPU, whole ones each second, as a sampler takes them.
-
-    `changes` are those of a whole reading. Without a counter power is read instead, more often.
-    """
+    """Return samples of one GPU, whole ones each second, as a sampler takes them."""
+    # `changes` are those of a whole reading. Without a counter power is read instead, more often.
     samples, each_s = [], 5 if has_counter else 10
     for index in range(round(until_s * each_s) + 1):
         at_s = index / each_s

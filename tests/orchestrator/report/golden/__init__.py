@@ -131,10 +131,8 @@ def crossing(slower: float = 1.0) -> SweepRecord:
 
 
 def timed() -> SweepRecord:
-    """Return a sweep with two arms in slices, a trained one, and one of an earlier start.
-
-    The two took turns in all blocks but the first.
-    """
+    """Return a sweep with two arms in slices, a trained one, and one of an earlier start."""
+    # The two took turns in all blocks but the first.
     trials = [
         trial(
             arm,

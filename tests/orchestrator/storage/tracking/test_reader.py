@@ -14,19 +14,9 @@ from mlflow import MlflowClient
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, Margins, PublishedRow, ReportCriteria
 from orchestrator.core.trial import ConfigValue, FinishedTrial, Telemetry
-from orchestrator.storage.tracking.errors import (
-    Damaged,
-    SweepNotFound,
-    TrackingError,
-    WrongVersion,
-)
+from orchestrator.storage.tracking.errors import Damaged, SweepNotFound, TrackingError, WrongVersion
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
-from orchestrator.storage.tracking.reader import (
-    find,
-    list_sweeps,
-    read_curves,
-    read_sweep,
-)
+from orchestrator.storage.tracking.reader import find, list_sweeps, read_curves, read_sweep
 from orchestrator.storage.tracking.run_content import run_content
 from orchestrator.storage.tracking.trial_table import read_table, write_table
 from tests.orchestrator.sample_sweeps import (
