@@ -17,7 +17,13 @@ def main() -> None:
     """Run the command line, or name the package that this Python lacks."""
     try:
         from orchestrator.cli import main as cli  # noqa: PLC0415
-    except ModuleNotFoundError as error:
+    except ImportError as error:
+        if (place := sys.modules.get((error.name or "").partition(".")[0])) is not None:
+            sys.stderr.write(
+                f"Error: rnnsweep cannot use {place}: {error}. If that is a package of yours, "
+                "rename it, or take its folder out of PYTHONPATH\n"
+            )
+            sys.exit(_REFUSED)
         sys.stderr.write(
             f"Error: {error.name} is missing in {sys.executable}: rnnsweep's code travels, its "
             "dependencies do not. Install them in the Python that Ray runs in, on every node (pip "

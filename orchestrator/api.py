@@ -41,7 +41,7 @@ __all__ = ["compare", "predict", "query", "read_sweep", "run_sweep"]
 _log = logging.getLogger("rnnsweep")
 
 
-def run_sweep(
+def run_sweep(  # noqa: PLR0913
     spec: str | Path | Mapping[str, Any] | SweepSpec,
     overrides: Mapping[str, Any] | None = None,
     *,
@@ -50,6 +50,7 @@ def run_sweep(
     address: str | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
+    same_code: bool = False,
 ) -> RunResult:
     """Run or resume a sweep, as `rnnsweep run` does, without a terminal and without questions.
 
@@ -66,6 +67,7 @@ def run_sweep(
         address: a running Ray cluster, `HOST:PORT` or `auto`; by default this machine alone.
         fresh: start a new generation; keep existing trials.
         retry_failed: re-run failed trials.
+        same_code: resume although the code of your own workload has changed.
 
     Returns:
         How the start ended. `record` has all finished trials, and its `state` is `complete` or
@@ -104,7 +106,7 @@ def run_sweep(
     store = tracking_uri or default_store(place, os.environ)
     expect_importable(checked, on_cluster=address is not None)
     SweepFolder(place, checked.name).make()
-    options = sweep.RunOptions(place, store, address, fresh, retry_failed)
+    options = sweep.RunOptions(place, store, address, fresh, retry_failed, same_code)
     stop = StopSignal(lambda: _log.warning("stopping"), _interrupt)
     try:
         with stop:

@@ -12,8 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from orchestrator import __version__
-from orchestrator.api import compare, predict, query, read_sweep, run_sweep
+try:
+    import workloads.own_code  # noqa: F401
+    from orchestrator import __version__
+    from orchestrator.api import compare, predict, query, read_sweep, run_sweep
+except ImportError as error:
+    raise ImportError(
+        f"{error}: rnnsweep has packages named orchestrator and workloads. If one of yours has such"
+        " a name, rename it, or take its folder out of the path of imports"
+    ) from error
 
 if TYPE_CHECKING:
     from workloads.context import Context

@@ -14,7 +14,7 @@ Exit status: 0 if every request ended in a result, 1 if a trial failed, 2 if a l
 request. With `--die-with-parent PID` the process ends with that parent process, or as soon as
 standard input ends, even in the middle of a trial. With `--check WORKLOAD` it imports a workload
 and runs nothing: 0 if its function exists, 3 if it does not or its module fails, 4 if the module
-imports a package that is not installed here; the reason is the last line of standard output.
+imports a package that is not installed here; the reason is on standard output.
 """
 
 from __future__ import annotations
@@ -39,8 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="PID",
         help="exit when this parent process ends, or when standard input ends",
     )
+    parser.add_argument(
+        "--path",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="import from this folder what is found nowhere else; may be repeated",
+    )
     parser.add_argument("--check", metavar="WORKLOAD", help="import a workload; run nothing")
     options = parser.parse_args(arguments)
+    sys.path.extend(options.path)
     if options.check is not None:
         return check_import(options.check)
     is_attached = options.die_with_parent is not None

@@ -15,7 +15,7 @@ A workload is a function that takes a `Context` and returns the trial's metrics:
         return {"loss": loss, "samples_per_s": model.samples / trial.seconds["train"]}
 
 A spec names it as `workload: package.module:function`; the package must be importable on every
-node. The rules:
+node, and have another name than rnnsweep's own. The rules:
 
 * `trial.settings` are the sweep's settings and the block's config, merged. A built-in workload
   gets them validated and complete. Your own workload gets them as the spec has them.

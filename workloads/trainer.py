@@ -8,6 +8,7 @@ event, and the process continues.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import queue
@@ -23,6 +24,7 @@ from workloads.context import Context, expect_finite
 from workloads.eligibility import ineligibility_reason
 from workloads.failures import BadRequest, DataError, NotPossible, TrialError
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
+from workloads.own_code import PACKAGES, describe_error, read_code, versions_in_use
 from workloads.process import BackendClaim
 from workloads.protocol import (
     Command,
@@ -182,8 +184,7 @@ def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> 
         emit(Failure("error", "interrupted", _detail(error)))
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a failure is a result
-        summary = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        emit(Failure("error", summary, _detail(error)))
+        emit(Failure("error", describe_error(error, _own_code(request.workload)), _detail(error)))
     else:
         return 0
     finally:
@@ -204,8 +205,17 @@ def _run(request: TrialRequest, emit: Emit, claim: BackendClaim, lines: Lines) -
     trial = Context(
         settings, implementation, request.device, request.seed, emit, slicing, should_prune
     )
-    returned = entry_function(workload)(trial)
+    try:
+        returned = entry_function(workload)(trial)
+    finally:
+        code = _own_code(workload.name)
+        if code is not None and (versions := versions_in_use(code.imports)):
+            trial.environment(packages=versions)
     return Result(_metrics(returned, trial), lines.is_finishing)
+
+
+_own_code = functools.cache(read_code)
+"""A trainer does not import changed code."""
 
 
 def _checked(request: TrialRequest) -> tuple[Workload, Implementation, dict[str, Any]]:
@@ -251,9 +261,10 @@ def entry_function(workload: Workload) -> Callable[[Context], Mapping[str, float
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module exists; an import inside it is missing
+        advice = "install it on every node, or make its package importable (PYTHONPATH)"
         raise BadRequest(
-            f"workload {workload.name!r}: no module {error.name!r} on this machine: install it on"
-            " every node, or make its package importable (PYTHONPATH)"
+            f"workload {workload.name!r}: no module {error.name!r} on this machine:"
+            f" {_other_package(error) or advice}"
         ) from None
     function = getattr(module, function_name, None)
     if not callable(function):
@@ -264,8 +275,17 @@ def entry_function(workload: Workload) -> Callable[[Context], Mapping[str, float
     return function
 
 
+def _other_package(error: BaseException) -> str:
+    """Return advice if a module is missing because another package has the name of its package."""
+    name = (getattr(error, "name", None) or "") if isinstance(error, ImportError) else ""
+    package = name.partition(".")[0]
+    if package not in sys.modules or (package == name and package not in PACKAGES):
+        return ""
+    return f"Python imports {sys.modules[package]}; if yours is another package, rename it"
+
+
 def check_import(name: str) -> int:
-    """Import a workload and return the exit status; a reason is the last line of stdout.
+    """Import a workload and return the exit status; the reason is all that is on stdout.
 
     The module's own output goes to standard error.
     """
@@ -276,11 +296,13 @@ def check_import(name: str) -> int:
     except BadRequest as error:
         status, reason = UNUSABLE, str(error).removeprefix(f"workload {name!r}: ")
     except BaseException as error:  # noqa: BLE001  (an import may also end the process)
-        status = LACKING if isinstance(error, ImportError) else UNUSABLE
-        reason = f"{type(error).__name__}: {error}"
+        advice = _other_package(error)
+        is_lacking = isinstance(error, ImportError) and not advice
+        status = LACKING if is_lacking else UNUSABLE
+        reason = describe_error(error, read_code(name)) + (f"\n{advice}" if advice else "")
     else:
         return 0
-    os.write(reasons, " ".join(reason.split()).encode(errors="replace"))
+    os.write(reasons, reason.encode(errors="replace"))
     return status
 
 

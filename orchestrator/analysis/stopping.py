@@ -22,6 +22,7 @@ from orchestrator.analysis.pairing.pairs import pair_arms, time_metric
 from orchestrator.analysis.statistics.estimates import LEVEL, MIN_BLOCKS, t_interval
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
+from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial
 
@@ -87,6 +88,15 @@ class StoppingRule:
         if completes and len(whole) in looks(self.auto):
             trials = [one for own in whole for one in own.values()]
             self.stop_decision = self._look(len(whole), trials)
+
+    def stop_arm(self, arm: Arm) -> None:
+        """Compare the other arms only; blocks are complete without this one."""
+        self.arms = tuple(other for other in self.arms if other != arm)
+        if not any(names_arm(self.baseline or "*", other) for other in self.arms):
+            self.baseline = None
+        for block in self._ended.values():
+            for key in [key for key, trial in block.items() if trial.arm == arm]:
+                del block[key]
 
     def _look(self, blocks: int, trials: Sequence[FinishedTrial]) -> StopDecision | None:
         widths = self.half_widths(trials)

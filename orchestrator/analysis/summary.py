@@ -123,6 +123,11 @@ class ReportSummary:
     choice: Choice | None
 
     @property
+    def is_without_success(self) -> bool:
+        """True if trials have ended, and all of them failed."""
+        return bool(self.trials) and all(trial.status == "failed" for trial in self.trials)
+
+    @property
     def matched_runs(self) -> frozenset[str]:
         """The ids of the runs in a complete round: those that are compared."""
         rounds = set(self.complete_rounds)

@@ -95,6 +95,7 @@ def submit(
     from orchestrator.cluster.jobs import Cluster, describe_store, store_for
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.spec import load
+    from workloads.own_code import read_code
 
     checked = load(spec, overrides)
     expect_importable(checked, on_cluster=True)
@@ -115,11 +116,13 @@ def submit(
         home=None if home == _HOME else home,
         retry_failed=flags["retry_failed"],
     )
-    digest = hashlib.sha256(checked.model_dump_json().encode()).hexdigest()
+    code = read_code(checked.workload)  # as it is submitted
+    sent = f"{checked.model_dump_json()}{code.digests if code else ''}"
+    digest = hashlib.sha256(sent.encode()).hexdigest()
     running = cluster.latest(checked.name)
     if running is not None and running.is_active:
         if running.digest != digest or any(flags.values()):
-            differs = "with another spec" if running.digest != digest else "already"
+            differs = "with another spec or code" if running.digest != digest else "already"
             raise Refusal(
                 f"{running.sweep} is running there {differs}, as {running.id}: follow it with "
                 f"rnnsweep logs {running.sweep} --follow --address {address}, or end it first with "
@@ -167,7 +170,7 @@ def _order(
     if spec.prices:  # from a file that stays here
         table = [price.model_dump(mode="json", exclude_unset=True) for price in spec.prices]
         words += ["--set", f"prices={json.dumps(table)}"]
-    environ = {**code_bundle.environ(), **environ}
+    environ = {**code_bundle.environ(spec.workload), **environ}
     return Order(spec.name, digest, f"exec {shlex.join(words)}", folder, environ)
 
 

@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import psutil
 from orchestrator.cli.exit_codes import COMPLETE, STOPPED, WITH_FAILURES
 from orchestrator.cli.output import show
 from orchestrator.core.errors import Refusal
+from orchestrator.core.failures import FailureLimit, describe_failures
 from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, count_spared
 from orchestrator.storage.home import HomeUnusable, SweepFolder
@@ -158,13 +159,9 @@ def _describe(folder: SweepFolder) -> str:
         lines.append(
             f"  enough after {state.stop_decision.blocks} blocks: {state.stop_decision.why}"
         )
-    for done in finished:
-        if done.outcome.failure is not None:
-            failure = done.outcome.failure
-            lines.append(
-                f"  failed: block {done.trial.block}, {done.trial.arm}: {failure.reason}: "
-                f"{failure.message}"
-            )
+    failures = _failures(state, finished)
+    details = [*describe_failures(finished), *map(failures.describe, failures.stopped)]
+    lines += ["  " + text.replace("\n", "\n  ") for text in details]
     return "\n".join(lines) + "\n"
 
 
@@ -174,9 +171,19 @@ def _extent(state: SweepState) -> tuple[list[FinishedTrial], int, int, int]:
     finished = [done for done in state.finished.values() if session.includes(done.trial)]
     blocks = sum(session.has_block(index) for index in state.blocks)
     total = blocks if state.stop_decision else session.blocks - len(session.skipped_blocks)
-    trials = total * session.repeats * len(session.arms)
-    trials -= count_spared(finished, session.arms, session.repeats)
+    stopped = _failures(state, finished).stopped
+    arms = [arm for arm in session.arms if arm not in stopped]
+    trials = total * session.repeats * len(arms) + sum(done.arm in stopped for done in finished)
+    trials -= count_spared(finished, arms, session.repeats)
     return finished, blocks, total, trials
+
+
+def _failures(state: SweepState, finished: Iterable[FinishedTrial]) -> FailureLimit:
+    """Return the limit of equal failures of the last session after these outcomes."""
+    limit = FailureLimit(state.sessions[-1].failures, state.identity.code_facts.get("code"))
+    for done in finished:
+        limit.take(done)
+    return limit
 
 
 def _running(

@@ -97,7 +97,8 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
     home = sweep_home()
     store = tracking_uri(home, os.environ)
     state = resume.preview(SweepFolder(home, checked.name), checked, store)
-    made = remaining_work(checked, made, state, retry_failed=False).plan
+    work = remaining_work(checked, made, state, retry_failed=False)
+    made = work.running if work.running.possible else work.plan
     expected = forecast(made, state, checked.prices, each_config=form == "json")
     lanes = make_lanes(made)
     if form == "json":
@@ -107,6 +108,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
         _print({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
     else:
         lines = [describe_plan(made, checked.name)]
+        lines += [f"  {work.failures.describe(arm)}" for arm in work.failures.stopped]
         lines += describe_prices(checked.prices, (arm.hardware for arm in made.arms))
         lines += describe_pruner(checked)
         if note := describe_opening(checked, made, lanes, expected.trial_s):

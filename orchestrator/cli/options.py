@@ -68,6 +68,11 @@ def start_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."),
         click.option("--retry-failed", is_flag=True, help="Re-run failed trials."),
         click.option("--fresh", is_flag=True, help="Start a new generation; keep existing trials."),
+        click.option(
+            "--same-code",
+            is_flag=True,
+            help="Resume with changed code of your own workload: the change does not matter.",
+        ),
         set_option,
         spec_argument,
     ):

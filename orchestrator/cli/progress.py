@@ -43,6 +43,8 @@ class PlainLines(Watcher):
         self._pruned = set[int]()
         self._seen: set[str] = set()
         self._begun_blocks: set[int] = set()
+        self._stopped: set[Arm] = set()
+        self._shown: set[str] = set()
         self._ended_now = 0
         self._began_s = time.monotonic()
         self.blocks_expected = plan.blocks
@@ -52,8 +54,8 @@ class PlainLines(Watcher):
     @property
     def blocks_ended(self) -> int:
         """Blocks all of whose trials have an outcome, and pruned ones."""
-        whole = len(self._plan.possible) * self._plan.repeats
-        return sum(n == whole or block in self._pruned for block, n in self._per_block.items())
+        whole = (len(self._plan.possible) - len(self._stopped)) * self._plan.repeats
+        return sum(n >= whole or block in self._pruned for block, n in self._per_block.items())
 
     @property
     def _trials_expected(self) -> int:
@@ -61,7 +63,8 @@ class PlainLines(Watcher):
 
     def _expected(self, arm: Arm) -> int:  # of a pruned block, the trials that ran
         ran = sum(self._per_arm[block, arm] for block in self._pruned)
-        return (self.blocks_expected - len(self._pruned)) * self._plan.repeats + ran
+        whole = (self.blocks_expected - len(self._pruned)) * self._plan.repeats + ran
+        return self.ended[arm] if arm in self._stopped else whole
 
     @property
     def total(self) -> str:
@@ -110,8 +113,18 @@ class PlainLines(Watcher):
             f"{f'  ({remaining})' if remaining else ''}"
         )
         self._print(line, silent=self.failures_only and outcome.failure is None)
+        if outcome.failure is not None and outcome.failure.text not in self._shown:
+            self._shown.add(outcome.failure.text)
+            for call in outcome.failure.message.splitlines()[1:]:
+                self._print(f"  {call}")
         if outcome.failure is not None and outcome.failure.output_tail:
             _log.info("its trainer's last output:\n%s", outcome.failure.output_tail)
+
+    def arm_stopped(self, arm: Arm, reason: str) -> None:
+        """Print that an arm is stopped, and expect no more trials of it."""
+        if arm in self._plan.arms:
+            self._stopped.add(arm)
+        super().arm_stopped(arm, reason)
 
     def warn(self, text: str) -> None:
         """Print a warning."""
@@ -192,9 +205,10 @@ class LiveView(PlainLines):
             *filter(None, [self.remaining()]),
         ]
         for arm, task in self._tasks.items():
-            total, failed = self._expected(arm), self.failed[arm]
-            text = f"[red]{failed} failed" if failed else ""
-            self._bars.update(task, total=total, completed=self.ended[arm], failed=text)
+            failed, stopped = self.failed[arm], ", stopped" if arm in self._stopped else ""
+            text = f"[red]{failed} failed{stopped}" if failed else ""
+            total, ended = self._expected(arm), self.ended[arm]
+            self._bars.update(task, total=total, completed=ended, failed=text)
         rows: list[RenderableType] = [Text(" · ".join(head)), self._bars.get_renderable()]
         out = list(self._running.values())
         running = at_work(assignment for assignment, _ in out)
@@ -218,7 +232,7 @@ def make_view(console: Console, plan: Plan) -> PlainLines:
 def describe_outcome(outcome: Outcome) -> str:
     """Return how a trial ended, in a few words."""
     if outcome.failure is not None:
-        return f"FAILED ({outcome.failure.reason}): {outcome.failure.message}"
+        return f"FAILED ({outcome.failure.reason}): {outcome.failure.headline}"
     if outcome.status == "pruned":
         return f"pruned after {counted(len(outcome.epochs), 'epoch')}"
     if outcome.status != "complete":

@@ -53,10 +53,9 @@ def run(
     spec: Path,
     overrides: tuple[str, ...],
     address: str | None,
-    fresh: bool,
-    retry_failed: bool,
     yes: bool,
     resume: str | None,
+    **flags: bool,
 ) -> int:
     """Run or resume the sweep of a SPEC file, then report on it."""
     from orchestrator.cli.output import quiet
@@ -77,7 +76,7 @@ def run(
     folder.make()
     log = folder.log
     resume = resume or resume_command(
-        "run", spec, overrides, address=address, retry_failed=retry_failed
+        "run", spec, overrides, address=address, retry_failed=flags["retry_failed"]
     )
     begun = False
     try:
@@ -102,13 +101,14 @@ def run(
                 return make_view(console, plan)
 
             with StopSignal(stopping) as stop:
-                options = RunOptions(home, store, address, fresh, retry_failed)
+                options = RunOptions(home, store, address, **flags)
                 ended = run_sweep(checked, options, stop=stop, view=view, confirm=confirm)
                 if begun:
                     _log.info("the sweep is %s", ended.record.state)
-        code = _report_end(ended, checked.baseline, resume, begun=begun)
+        code = _report_end(ended, checked, resume, begun=begun)
         if ended.record.trials:
             show(f"{view_of(ended.record, store)}\n", err=True)
+        if any(trial.status != "failed" for trial in ended.record.trials):
             show(_next_steps(ended.record), err=True)
         return code
     except Stopped:
@@ -138,10 +138,12 @@ def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, 
     return "\n".join(lines)
 
 
-def _report_end(ended: RunResult, baseline: str | None, resume: str, *, begun: bool) -> int:
+def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) -> int:
     """Print how a start of a sweep ended, with its report; return the exit code."""
+    from orchestrator.core.failures import describe_failures
     from orchestrator.core.text import counted
     from orchestrator.report.render import render, summarise
+    from workloads.registry import find_workload
 
     if ended.refused:
         count = len(ended.refused)
@@ -160,17 +162,20 @@ def _report_end(ended: RunResult, baseline: str | None, resume: str, *, begun: b
             err=True,
         )
         return STOPPED
-    summary = summarise(ended.record, baseline, ended.curves)
+    summary = summarise(ended.record, spec.baseline, ended.curves)
     show(render(summary, "text", width=width(), colour=wants_colour()))
     failed = sum(trial.status == "failed" for trial in ended.record.trials)
     if not begun:
         show("All trials were done already; nothing was run.\n", err=True)
     if failed:
-        show(
-            f"{counted(failed, 'trial')} failed; the output of each is the artifact "
-            "trainer_output.txt of its MLflow run. --retry-failed re-runs them.\n",
-            err=True,
-        )
+        retry = resume if "--retry-failed" in resume else f"{resume} --retry-failed"
+        is_alone = failed == len(ended.record.trials)
+        if not is_alone and not find_workload(spec.workload).is_built_in:
+            retry += " --same-code"  # a fix changes the code, and the others' results are kept
+        lines = describe_failures(ended.record.trials) if is_alone else []
+        lines.append(f"{counted(failed, 'trial')} failed. After a fix, re-run with: {retry}")
+        lines.append("the output of each is the artifact trainer_output.txt of its MLflow run")
+        show("".join(f"{line}\n" for line in lines), err=True)
     bad = failed + sum(trial.status == "wrong_kernel" for trial in ended.record.trials)
     return WITH_FAILURES if bad or ended.refused else COMPLETE
 

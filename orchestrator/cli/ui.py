@@ -59,7 +59,7 @@ def ui(port: int, host: str) -> int:
     environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # seconds, for nothing here
     environ.setdefault("PYTHONWARNINGS", "ignore")
     command = [
-        *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
+        *(sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1"),
         *("--uvicorn-opts", "--log-level warning"),
         *("--backend-store-uri", tracking_uri),
         *("--default-artifact-root", str(address.artifact_root(home, tracking_uri))),

@@ -16,6 +16,7 @@ from orchestrator import hardware
 from orchestrator.cluster import code_bundle
 from orchestrator.core.errors import Refusal, last_line, one_line
 from orchestrator.core.stop_signal import Stopped, restored_process
+from orchestrator.core.version import ROOT
 from orchestrator.hardware import Node, NodeProfile
 
 _RAY_SETTINGS = {
@@ -131,11 +132,15 @@ def _start(profile: NodeProfile) -> None:
     """Start Ray here, never joining a cluster that crashed on this machine (`address="local"`)."""
     import ray  # noqa: PLC0415
 
+    job = ray.job_config.JobConfig()
+    job._client_job = True  # else Ray puts the current folder first in each worker's path
+    job._py_driver_sys_path = [str(ROOT)]
     if profile.gpu_faults and profile.gpus:  # else Ray would hand out lost GPUs, too
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in profile.gpus)
     try:
         ray.init(
             address="local",
+            job_config=job,
             num_cpus=profile.cpus,
             num_gpus=len(profile.gpus),
             object_store_memory=_OBJECT_STORE_BYTES,
@@ -154,10 +159,8 @@ def _start(profile: NodeProfile) -> None:
 
 
 def _answering(address: str) -> str:
-    """Return the address of a head that answers, with a numeric host: Ray hangs on a name.
-
-    If nobody listens there, fail within seconds; Ray itself would try for ten minutes.
-    """
+    """Return the address of a head that answers, with a numeric host: Ray hangs on a name."""
+    # If nobody listens there, fail within seconds; Ray itself would try for ten minutes.
     if address == "auto":
         return address
     host, _, port = address.rpartition(":")
@@ -188,7 +191,7 @@ def _runtime_env(folder: Path, workload: str | None) -> dict[str, Any] | None:
     if "working_dir" in (job.get("runtime_env") or {}):
         return None
     code_bundle.pack(folder, workload)
-    return {"working_dir": str(folder), "env_vars": code_bundle.environ()}
+    return {"working_dir": str(folder), "env_vars": code_bundle.environ(workload)}
 
 
 def token_settings() -> dict[str, str]:
@@ -212,10 +215,8 @@ class _Present:
 
 
 def _expect_actors(nodes: Sequence[Node]) -> None:
-    """Refuse a cluster without token authentication if this process shows it a token.
-
-    Its tasks run, but Ray takes its actors for abandoned and ends them at once.
-    """
+    """Refuse a cluster without token authentication if this process shows it a token."""
+    # Its tasks run, but Ray takes its actors for abandoned and ends them at once.
     import ray  # noqa: PLC0415
 
     if not nodes or os.environ.get("RAY_AUTH_MODE") != "token":

@@ -47,5 +47,5 @@ class SweepRecord:
 
     @property
     def former(self) -> tuple[Arm, ...]:
-        """The arms of earlier starts that the last start did not include."""
+        """The arms that the last start did not include, or that were stopped."""
         return tuple(arm for arm in self.arms if self.current and arm not in self.current)

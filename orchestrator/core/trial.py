@@ -126,16 +126,25 @@ class DatasetRecord:
 
 @dataclass(frozen=True, slots=True)
 class FailureRecord:
-    """Why a trial failed: a reason to count by, a sentence, and the trainer's last output."""
+    """Why a trial failed: a reason to count by, a message, and the trainer's last output.
+
+    The first line of the message is complete; for an error of a user's own workload, further lines
+    have its last calls.
+    """
 
     reason: FailureReason
     message: str
     output_tail: str = ""
 
     @property
+    def headline(self) -> str:
+        """The first line of the message."""
+        return self.message.partition("\n")[0]
+
+    @property
     def text(self) -> str:
-        """`reason: message`."""
-        return f"{self.reason}: {self.message}"
+        """`reason: headline`."""
+        return f"{self.reason}: {self.headline}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +239,7 @@ class FinishedTrial:
 
     @property
     def failure_text(self) -> str | None:
-        """`reason: message` of a failed trial, else None."""
+        """`reason: headline` of a failed trial, else None."""
         return self.failure.text if self.failure else None
 
     @property
@@ -265,7 +274,9 @@ class ImpossibleArm:
 class SweepIdentity:
     """The inputs that make trials of one sweep comparable. Any change of them is another sweep.
 
-    `generation` counts the starts with `--fresh` under one name, from 1.
+    `generation` counts the starts with `--fresh` under one name, from 1. `code` has a digest of
+    each file of a user's own workload; a user may declare that a change of it does not matter.
+    `code_commit` is that of the user's repository, with `-dirty` if the files differ from it.
     """
 
     name: str
@@ -275,14 +286,31 @@ class SweepIdentity:
     search: Mapping[str, Any]
     seed: int
     data_digest: str | None
+    code: Mapping[str, str] = field(default_factory=dict)
+    code_commit: str | None = None
 
     @property
     def label(self) -> str:
         """`quickstart`, or `quickstart#2` for the second generation."""
         return self.name if self.generation == 1 else f"{self.name}#{self.generation}"
 
+    @property
+    def code_facts(self) -> dict[str, str]:
+        """The digest and the commit of the code of a user's own workload, as they are recorded."""
+        facts = {"code": digest(self.code) if self.code else None, "code_commit": self.code_commit}
+        return {name: text for name, text in facts.items() if text}
+
+    def code_changes(self, later: SweepIdentity) -> list[str]:
+        """Return a text for each file of the code that differs later: `changed: mine/model.py`."""
+        before, after = self.code, later.code
+        names = [n for n in sorted({*before, *after}) if before.get(n) != after.get(n)]
+        kinds = (
+            "added" if n not in before else "changed" if n in after else "removed" for n in names
+        )
+        return [f"{kind}: {name}" for kind, name in zip(kinds, names, strict=True)]
+
     def differences(self, other: SweepIdentity) -> list[str]:
-        """Return a line for each input that differs in `other`: `settings.epochs: 5 -> 6`."""
+        """Return a line for each other input that differs: `settings.epochs: 5 -> 6`."""
         before, after = _flat(self._comparable()), _flat(other._comparable())
         missing = "(absent)"
         return [

@@ -61,6 +61,10 @@ def _kernel(read: Callable[[Kernel], str]) -> Getter:
     return lambda trial: read(trial.kernel) if trial.kernel else None
 
 
+def _fact(name: str) -> Getter:
+    return lambda trial: trial.outcome.environment.get(name)
+
+
 COLUMNS: tuple[TrialColumn, ...] = (
     TrialColumn("run_id", "text", lambda trial: trial.run_id, "attribute"),
     TrialColumn("trial_key", "text", lambda trial: trial.key),
@@ -89,6 +93,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
     TrialColumn("kernel_asked", "text", _kernel(lambda kernel: kernel.asked), "record"),
     TrialColumn("kernel_ran", "text", _kernel(lambda kernel: kernel.ran)),
     TrialColumn("kernel_evidence", "text", _kernel(lambda kernel: kernel.evidence)),
+    *(TrialColumn(name, "text", _fact(name)) for name in ("code", "code_commit", "packages")),
     *(
         TrialColumn(name, "text", get, qualifies=True)
         for name, get in (

@@ -1,13 +1,26 @@
-"""The git commit of the running code."""
+"""The place of our packages, and the git commits of them and of a user's own workload."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-COMMIT = "RNNSWEEP_COMMIT"
-"""Environment variable with the commit of code that was copied out of its repository."""
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder of our packages."""
+
+COMMIT, WORKLOAD_COMMIT = "RNNSWEEP_COMMIT", "RNNSWEEP_WORKLOAD_COMMIT"
+"""Environment variables with the commits of code that was copied out of its repository."""
+
+
+def import_path(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return PYTHONPATH with the folder of our packages first, for processes of ours.
+
+    They run with `-P`: `python -m` alone begins with the current folder, where a user's package may
+    have the name of one of ours.
+    """
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), environ.get("PYTHONPATH")]))}
 
 
 def commit() -> str | None:
@@ -15,12 +28,19 @@ def commit() -> str | None:
     return os.environ.get(COMMIT) or _git_commit(Path(__file__).resolve())
 
 
-def _git_commit(file: Path) -> str | None:
-    """Return the commit of the checkout, marked `-dirty` if it has been changed since.
+def workload_commit(folder: Path, files: Iterable[str]) -> str | None:
+    """Return the commit of a user's files, marked `-dirty` if they are not as they are there."""
+    if copied := os.environ.get(WORKLOAD_COMMIT):
+        return copied
+    head = _git(folder, "rev-parse", "--short=12", "HEAD")
+    changes = head and _git(folder, "status", "--porcelain", "--ignored", "--", *files)
+    return f"{head}-dirty" if changes else head
 
-    Return None if `file` itself is not tracked: an installed package can be inside another
-    repository, such as the user's own around its virtual environment.
-    """
+
+def _git_commit(file: Path) -> str | None:
+    """Return the commit of the checkout, marked `-dirty` if it has been changed since."""
+    # Return None if `file` itself is not tracked: an installed package can be inside another
+    # repository, such as the user's own around its virtual environment.
     if _git(file.parent, "ls-files", "--error-unmatch", file.name) is None:
         return None
     return _git(file.parent, "describe", "--always", "--dirty", "--abbrev=12")

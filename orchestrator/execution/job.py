@@ -168,7 +168,7 @@ class TrialRun:
             case protocol.Dataset(name, digest, source, samples, validation_samples):
                 self.dataset = DatasetRecord(name, digest, source, samples, validation_samples)
             case protocol.Environment(facts):
-                self.environment = facts
+                self.environment = {**self.environment, **facts}
             case protocol.Artifact(name, text):
                 if reason := protocol.artifact_refusal_reason(event, self.artifacts):
                     raise protocol.ProtocolError(f"artifact: {reason}")

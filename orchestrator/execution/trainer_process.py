@@ -1,6 +1,6 @@
 """A trainer process: start it, send it requests, read its events, end it.
 
-The process is `python -m workloads`. It dies with the thread that spawned it (the kernel's
+The process is `python -P -m workloads`. It dies with the thread that spawned it (the kernel's
 parent-death signal follows the thread) and at the end of its standard input, whichever comes
 first.
 """
@@ -16,10 +16,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import psutil
 
+from orchestrator.core.version import import_path
 from workloads.implementations import Implementation
 from workloads.process import environment_for
 from workloads.protocol import (
@@ -51,7 +51,8 @@ class TrainerGone(RuntimeError):
 class Trainer(contextlib.AbstractContextManager["Trainer"]):
     """One trainer process, kept warm between trials of one backend and device.
 
-    `cpus` are the only ones that it may use; None for all that this process may.
+    `cpus` are the only ones that it may use; None for all that this process may. Users' own
+    workloads in the folders `python_path` are imported where no installed package has their name.
     """
 
     def __init__(
@@ -68,11 +69,11 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
         self._output = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (closed in close())
         with confined(cpus):
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "workloads", "--die-with-parent", str(os.getpid())],
+                trainer_command(python_path, "--die-with-parent", str(os.getpid())),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._output,
-                env=trainer_environment(implementation, device, python_path, environ),
+                env=trainer_environment(implementation, device, environ),
                 start_new_session=True,  # Ctrl-C in the terminal is the driver's to handle
                 text=True,
                 encoding="utf-8",
@@ -213,18 +214,21 @@ def confined(cpus: Sequence[int] | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+def trainer_command(python_path: Sequence[str], *arguments: str) -> list[str]:
+    """Return the command of a trainer that imports from these folders after all others."""
+    folders = (word for folder in python_path for word in ("--path", folder))
+    return [sys.executable, "-P", "-m", "workloads", *folders, *arguments]
+
+
 def trainer_environment(
     implementation: Implementation | None,
     device: Device,
-    python_path: Sequence[str] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
     """Return the environment of a trainer's process; None for one that imports no backend."""
-    package_root = str(Path(__file__).resolve().parents[2])
-    path = [*python_path, package_root, *filter(None, [environ.get("PYTHONPATH")])]
     return {
         **environ,
         **(environment_for(implementation, device) if implementation else {}),
-        "PYTHONPATH": os.pathsep.join(path),
+        **import_path(environ),
         "PYTHONUNBUFFERED": "1",
     }

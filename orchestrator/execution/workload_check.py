@@ -5,17 +5,15 @@ The import happens in a process of its own: a workload imports frameworks, and a
 
 from __future__ import annotations
 
-import importlib.machinery
 import importlib.util
 import subprocess
-import sys
 from pathlib import Path
 
-from orchestrator.cluster import code_bundle
 from orchestrator.core.errors import Refusal
-from orchestrator.execution.trainer_process import trainer_environment
+from orchestrator.execution.trainer_process import trainer_command, trainer_environment
 from orchestrator.spec import SweepSpec
 from workloads.implementations import BACKENDS, Implementation, parse_implementation
+from workloads.own_code import read_code
 from workloads.registry import find_workload
 
 _LIMIT_S = 120.0
@@ -38,13 +36,13 @@ def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
     Raises:
         WorkloadUnusable: the module or the function does not exist, or the import fails.
     """
-    if find_workload(spec.workload).is_built_in or (on_cluster and not _is_here(spec.workload)):
+    if find_workload(spec.workload).is_built_in or (on_cluster and not read_code(spec.workload)):
         return
-    command = [sys.executable, "-m", "workloads", "--check", spec.workload]
+    command = trainer_command([str(Path.cwd())], "--check", spec.workload)
     try:
         done = subprocess.run(
             command,
-            env=trainer_environment(_first_installed(spec), "gpu", [str(Path.cwd())]),
+            env=trainer_environment(_first_installed(spec), "gpu"),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -58,15 +56,9 @@ def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
         ) from None
     if done.returncode == 0 or (on_cluster and done.returncode == _LACKING):
         return
-    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
-    reason = lines[-1] if lines else f"its import ended with exit status {done.returncode}"
-    raise WorkloadUnusable(spec.workload, reason)
-
-
-def _is_here(workload: str) -> bool:
-    top = workload.partition(":")[0].partition(".")[0]
-    folders = [str(folder) for folder in code_bundle.search_path()]
-    return importlib.machinery.PathFinder.find_spec(top, folders) is not None
+    reason = done.stdout.strip() or "\n".join(done.stderr.strip().splitlines()[-1:])
+    ended = f"its import ended with exit status {done.returncode}"
+    raise WorkloadUnusable(spec.workload, reason or ended)
 
 
 def _first_installed(spec: SweepSpec) -> Implementation | None:

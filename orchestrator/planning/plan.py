@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -93,6 +93,11 @@ class Plan:
     def includes(self, trial: Trial) -> bool:
         """Return whether a trial is one of the plan's: there may be fewer arms or blocks now."""
         return trial.arm in self.arms and self.has_slot(trial)
+
+    def without(self, arms: Container[Arm]) -> Plan:
+        """Return this plan without some of its arms."""
+        possible = (planned for planned in self.possible if planned.arm not in arms)
+        return replace(self, possible=tuple(possible))
 
     def with_index_count(self, count: int) -> Plan:
         """Return this plan with a fixed number of blocks, up to this index."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TypeAlias
 
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Document, Section
@@ -13,9 +12,7 @@ from orchestrator.report.prose import paragraphs
 from orchestrator.report.sections.arms import matrix
 from orchestrator.report.sections.speedups import speed
 from orchestrator.report.sections.verdict import verdicts
-from orchestrator.report.wording import ArmNames, arm_names
-
-_Maker: TypeAlias = Callable[[ReportSummary, ArmNames], Section | None]
+from orchestrator.report.wording import Maker, arm_names
 
 
 def to_short_markdown(
@@ -56,14 +53,14 @@ def _title(summary: ReportSummary) -> str:
     return f"Sweep {summary.sweep.label}: {summary.sweep.workload}"
 
 
-def _sections(summary: ReportSummary, makers: Iterable[_Maker]) -> Iterator[Section]:
+def _sections(summary: ReportSummary, makers: Iterable[Maker]) -> Iterator[Section]:
     """Make the verdict, validity in short, and these sections without their notes."""
     name = arm_names(summary)
     yield verdicts(summary, name)
     proven = sum(arm.proven for arm in summary.arms)
     notes = paragraphs("sections/in_short.j2", summary=summary, proven=proven)
     yield Section("Validity in short", paragraphs=notes)
-    for make in makers:
+    for make in () if summary.is_without_success else makers:
         if section := make(summary, name):
             yield replace(section, paragraphs=())
 

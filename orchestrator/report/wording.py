@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.complete_rounds import ParamRange
@@ -15,6 +15,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Config
+from orchestrator.report.document import Section
 from orchestrator.report.prose import sentence
 
 Key = TypeVar("Key")
@@ -35,6 +36,10 @@ class ArmNames:
     def where(self) -> str:
         """The one hardware class of the sweep: ` on AMD EPYC, 2 CPUs`; else empty."""
         return f" on {self.hardware}" if self.hardware else ""
+
+
+Maker: TypeAlias = Callable[[ReportSummary, ArmNames], Section | None]
+"""A function that makes a section of a report, or None if it has nothing to show."""
 
 
 def arm_names(summary: ReportSummary) -> ArmNames:

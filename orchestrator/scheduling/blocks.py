@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.core.arms import Arm, HardwareUse
@@ -180,10 +180,16 @@ class Blocks:
         self.suggestions.open_limit = open_limit
         self._groups = tuple(groups)
         self._queues = []
+        hardware = {arm.hardware for arm in self.plan.arms if arm not in self.stopped_arms}
+        groups = [group for group in groups if not hardware.isdisjoint(group.hardware)]
         for lane in lanes_of(groups):
             queue = LaneQueue(tuple(group for group in groups if lane in group.lanes), lane)
             if (old := before.get(lane.node.id)) is not None:
-                fitting = (trial for trial in old.waiting if self._group_of(trial) in queue.groups)
+                fitting = (
+                    trial
+                    for trial in old.waiting
+                    if trial.arm not in self.stopped_arms and self._group_of(trial) in queue.groups
+                )
                 queue.waiting, queue.out, queue.turn = deque(fitting), old.out, old.turn
             self._queues.append(queue)
         held = {trial.key for queue in self._queues for trial in queue.waiting}
@@ -220,8 +226,10 @@ class Blocks:
     def finish(self, assignment: Assignment, *outcomes: Outcome) -> None:
         """Take the outcomes of an assignment, and report to the sampler as soon as possible."""
         self._take_back(assignment)
-        for trial, outcome in zip(assignment.trials, outcomes, strict=True):
-            self._count(FinishedTrial(trial, outcome))
+        ended = list(map(FinishedTrial, assignment.trials, outcomes))
+        self._outcomes |= {finished.key: finished.outcome for finished in ended}
+        for finished in ended:
+            self._count(finished)
         self._settle(assignment.trial.block)
 
     def take_epoch(self, trial: Trial, step: int, metrics: Mapping[str, float]) -> bool:
@@ -251,6 +259,8 @@ class Blocks:
             self._settle(assignment.trial.block)
             return
         for trial in reversed(assignment.trials):
+            if trial.arm in self.stopped_arms:
+                continue
             if queue is not None and self._group_of(trial) in queue.groups:
                 queue.waiting.appendleft(trial)
             else:
@@ -267,6 +277,11 @@ class Blocks:
             and not self._units
             and not self.suggestions.to_come
         )
+
+    @property
+    def stopped_arms(self) -> Container[Arm]:
+        """The arms whose remaining trials are not run: they failed too often in the same way."""
+        return self.suggestions.failures.stopped
 
     @property
     def out(self) -> int:
@@ -294,7 +309,7 @@ class Blocks:
                 if not group.lanes:
                     waiting.update(trial.arm.hardware for trial in trials)
         if not self._queues and self.suggestions.to_come:
-            for arm in self.plan.arms:
+            for arm in (arm for arm in self.plan.arms if arm not in self.stopped_arms):
                 waiting[arm.hardware] += self.suggestions.to_come * self.plan.repeats
         return dict(waiting)
 
@@ -335,10 +350,8 @@ class Blocks:
         return next(group for group in self._groups if trial.arm.hardware in group.hardware)
 
     def _are_last_ones(self, queue: LaneQueue) -> bool:
-        """Return whether fewer blocks remain for the lane than there are lanes to take them.
-
-        Then a lane at work gets none: another lane may be idle before it.
-        """
+        """Return whether fewer blocks remain for the lane than there are lanes to take them."""
+        # Then a lane at work gets none: another lane may be idle before it.
         if queue.waiting:
             return False
         rivals = len({lane.node.id for group in queue.groups for lane in group.lanes})
@@ -351,10 +364,8 @@ class Blocks:
         return (index for index, units in self._units.items() if not groups.isdisjoint(units))
 
     def _supply(self, queue: LaneQueue) -> Block | None:
-        """See to it that a lane has a next trial; return the block that is new for that.
-
-        A lane takes the oldest block that its hardware has not run, or else a new one.
-        """
+        """See to it that a lane has a next trial; return the block that is new for that."""
+        # A lane takes the oldest block that its hardware has not run, or else a new one.
         while queue.is_short:
             if (index := next(self._begun_for(queue), None)) is None:
                 block = self.suggestions.suggest()
@@ -383,8 +394,12 @@ class Blocks:
         self._outcomes[finished.key] = finished.outcome
         if finished.status == "pruned":
             self._pruned.add(finished.block)
-        self.suggestions.observe(finished)
+        is_stopped = self.suggestions.observe(finished)
         self._report(finished.block)
+        if is_stopped:
+            self.move(self._groups, self.suggestions.open_limit)
+            for index in self._trials:  # they waited for the arm
+                self._report(index)
 
     def _report(self, index: int) -> None:
         if not self.suggestions.is_open(index):
@@ -399,18 +414,16 @@ class Blocks:
         """Keep a block's trials without an outcome, unless it is pruned, by the lanes for them."""
         units: dict[LaneGroup, deque[Trial]] = {}
         for trial in trials if index not in self._pruned | self.ending else ():
-            if trial.key not in self._outcomes:
+            if trial.key not in self._outcomes and trial.arm not in self.stopped_arms:
                 units.setdefault(self._group_of(trial), deque()).append(trial)
         self._units.pop(index, None)
         if units:
             self._units[index] = units
 
     def _make_trials(self, block: Block) -> tuple[Trial, ...]:
-        """Return the block's trials in the order to run them.
-
-        A repeat is a complete round of the arms, each round in a random order of its own that
-        depends on the seed alone.
-        """
+        """Return the block's trials in the order to run them."""
+        # A repeat is a complete round of the arms, each round in a random order of its own that
+        # depends on the seed alone.
         trials: list[Trial] = []
         for repeat in range(self.plan.repeats):
             arms = sorted(self.plan.arms)

@@ -17,6 +17,7 @@ import yaml
 
 from orchestrator import __version__
 from orchestrator.core.arms import Arm
+from orchestrator.core.failures import FailureLimit
 from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.session import stop_record
@@ -35,28 +36,46 @@ class RemainingWork:
     """The part of a plan that earlier starts leave to this one.
 
     `plan` resumes from them. If they decided that no more blocks are needed, `stop_decision` is the
-    reason. `history` are the blocks and outcomes that count. `missing` trials of the plan have no
-    outcome, or run once more.
+    reason. `history` are the blocks and outcomes that count. `missing` trials have no outcome, or
+    run once more; those of the arms that `failures` has stopped are not run.
     """
 
     plan: Plan
     history: Sequence[Block | FinishedTrial]
     missing: int
     stop_decision: StopDecision | None
+    failures: FailureLimit
+
+    @property
+    def running(self) -> Plan:
+        """The plan without the stopped arms."""
+        return self.plan.without(self.failures.stopped)
 
 
 def remaining_work(
     spec: SweepSpec, full_plan: Plan, state: SweepState, *, retry_failed: bool
 ) -> RemainingWork:
     """Return what earlier starts leave of the plan for the present nodes."""
-    retimed = resume.trials_to_retime(state, full_plan, retry_failed=retry_failed)
+    failures = failure_limit(spec, state)
+    for event in resume.events(state, retry_failed=retry_failed):
+        if isinstance(event, FinishedTrial):
+            failures.take(event)
+    running = full_plan.without(failures.stopped)
+    retimed = resume.trials_to_retime(state, running, retry_failed=retry_failed)
     history = list(resume.events(state, retry_failed=retry_failed, retimed=retimed))
     plan = full_plan.resumed_from(history)
-    stop_decision = _decide(spec, plan, history) or _last_decision(spec, plan, state)
+    stop_decision = _decide(spec, plan, history, failure_limit(spec, state))
+    stop_decision = stop_decision or _last_decision(spec, plan, state)
     if stop_decision is not None:
         plan = plan.with_index_count(begun_index_count(history))
-    missing = plan.trials - resume.count_finished(state.identity, plan, history)
-    return RemainingWork(plan, history, missing, stop_decision)
+    running = plan.without(failures.stopped)
+    missing = running.trials - resume.count_finished(state.identity, running, history)
+    return RemainingWork(plan, history, missing, stop_decision, failures)
+
+
+def failure_limit(spec: SweepSpec, state: SweepState) -> FailureLimit:
+    """Return the limit of equal failures of an arm, before any outcome."""
+    return FailureLimit(spec.limits.failures, state.identity.code_facts.get("code"))
 
 
 def first_records(work: RemainingWork, state: SweepState) -> list[Record]:
@@ -80,6 +99,8 @@ def first_records(work: RemainingWork, state: SweepState) -> list[Record]:
         arms=list(plan.arms),
         least=plan.auto.least if plan.auto else None,
         skipped_blocks=sorted(plan.skipped_blocks),
+        failures=work.failures.most,
+        code=dict(state.identity.code),
     )
     records: list[Record] = [started]
     if work.stop_decision is not None:
@@ -147,7 +168,10 @@ def make_opening(
 
 
 def _decide(
-    spec: SweepSpec, plan: Plan, history: Iterable[Block | FinishedTrial]
+    spec: SweepSpec,
+    plan: Plan,
+    history: Iterable[Block | FinishedTrial],
+    failures: FailureLimit,
 ) -> StopDecision | None:
     """Decide by the outcomes that no more blocks are needed; never by a part of the arms."""
     rule = stopping_rule(spec, plan)
@@ -156,14 +180,14 @@ def _decide(
     for event in history:
         if isinstance(event, FinishedTrial):
             rule.take(event)
+            if failures.take(event):
+                rule.stop_arm(event.arm)
     return rule.stop_decision
 
 
 def _last_decision(spec: SweepSpec, plan: Plan, state: SweepState) -> StopDecision | None:
-    """Return the stop decision of the latest session; None if this plan needs more blocks.
-
-    That session may have had nodes that are not there now: a complete sweep stays complete.
-    """
+    """Return the stop decision of the latest session; None if this plan needs more blocks."""
+    # That session may have had nodes that are not there now: a complete sweep stays complete.
     from orchestrator.analysis.stopping import StopDecision  # noqa: PLC0415  (SciPy)
 
     last, auto = state.stop_decision, plan.auto

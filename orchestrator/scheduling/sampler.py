@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.core.arms import Arm
+from orchestrator.core.failures import FailureLimit
 from orchestrator.core.trial import (
     Block,
     Config,
@@ -199,6 +200,7 @@ class Suggestions:
         source: suggests configs and takes the results of blocks.
         objectives: by metric; empty where the sampler does not learn.
         stopping_rule: decides when no more are needed; None for a fixed number of blocks.
+        failures: decides which arms are stopped.
     """
 
     def __init__(
@@ -207,8 +209,10 @@ class Suggestions:
         source: Suggester,
         objectives: Mapping[str, Objective],
         stopping_rule: StoppingRule | None = None,
+        failures: FailureLimit | None = None,
     ) -> None:
         self.open_limit: int | None = None
+        self.failures = failures or FailureLimit()
         self._plan = plan
         self._source = source
         self._objectives = objectives
@@ -260,10 +264,23 @@ class Suggestions:
         self._source.replay(block.index, block.config)
         self._open(block.index)
 
-    def observe(self, finished: FinishedTrial) -> None:
-        """Take a final outcome, which may decide that no more blocks are needed."""
-        if self._stopping_rule is not None:
-            self._stopping_rule.take(finished)
+    def observe(self, finished: FinishedTrial) -> bool:
+        """Take a final outcome, which may decide that no more blocks are needed.
+
+        Returns:
+            True if it stops its arm: objectives read the others from now on.
+        """
+        rule = self._stopping_rule
+        if rule is not None:
+            rule.take(finished)
+        if not self.failures.take(finished):
+            return False
+        if rule is not None:
+            rule.stop_arm(finished.arm)
+        running = [arm for arm in self._plan.arms if arm not in self.failures.stopped]
+        self._speaking = arms_that_speak(self._objectives.values(), running)
+        self._used_up |= not running
+        return True
 
     def take_epoch(
         self, index: int, arm: Arm, step: int, metrics: Mapping[str, float], key: str = ""
@@ -286,7 +303,7 @@ class Suggestions:
     def report(self, index: int, outcomes: Mapping[Arm, Sequence[Outcome]]) -> None:
         """Report an open block to the source, once the arms that objectives read are complete."""
         for arm, outcome in [(arm, one) for arm, own in outcomes.items() for one in own]:
-            for epoch in outcome.epochs:
+            for epoch in outcome.epochs if index not in self._followed else ():
                 self.take_epoch(index, arm, epoch.index, epoch.metrics)
         is_pruned = any(one.status == "pruned" for own in outcomes.values() for one in own)
         lacking = any(len(outcomes.get(arm, ())) < self._plan.repeats for arm in self._speaking)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial
@@ -71,6 +72,10 @@ class Watcher:
         trial = assignment.trial
         _log.warning("block %d, %s: attempt lost; retrying", trial.block, trial.arm)
 
+    def arm_stopped(self, arm: Arm, reason: str) -> None:
+        """Show that the remaining trials of an arm are not run, and why."""
+        self.warn(f"{reason}. Its other trials are not run; after a fix, --retry-failed runs them")
+
     def blocks_decided(self, blocks: int, reason: str) -> None:
         """Show that no more blocks are needed, and why."""
         _log.info("enough after %d blocks: %s", blocks, reason)
@@ -90,8 +95,10 @@ class Session:
     _lost: Counter[str] = field(default_factory=Counter)
     _preempted: Counter[str] = field(default_factory=Counter)
     _since_s: dict[str, float] = field(default_factory=dict)
+    _stopped: set[Arm] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self._report_stopped()
         if self.journal.state is not None:
             self._canary_baseline.learn([*self.journal.state.finished.values()])
 
@@ -130,7 +137,14 @@ class Session:
         for finished in ended:
             self.watcher.trial_finished(finished.trial, finished.outcome)
             self._expect_objectives(finished)
+        self._report_stopped()
         self._show_running()
+
+    def _report_stopped(self) -> None:
+        failures = self.blocks.suggestions.failures
+        for arm in failures.stopped.keys() - self._stopped:
+            self._stopped.add(arm)
+            self.watcher.arm_stopped(arm, failures.describe(arm))
 
     def take_progress(self, assignment: Assignment, progress: JobProgress) -> bool:
         """Show a job's progress; return whether its trial is to end, since its block is pruned."""
@@ -152,7 +166,11 @@ class Session:
         round_id = None
         if trial.arm.measure == "timing":  # the start identifies a round: it is its own
             round_id = f"{min(outcome.started_s for outcome in together):.3f}"
-        return FinishedTrial(trial, replace(outcome, disturbance=disturbance, round_id=round_id))
+        environment = {**outcome.environment, **self.blocks.identity.code_facts}
+        outcome = replace(
+            outcome, disturbance=disturbance, round_id=round_id, environment=environment
+        )
+        return FinishedTrial(trial, outcome)
 
     def _expect_objectives(self, finished: FinishedTrial) -> None:
         """Warn, once, of an objective that a complete trial, or its pruner, has no metric for."""

@@ -33,6 +33,7 @@ from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import (
     RemainingWork,
     begun_index_count,
+    failure_limit,
     first_records,
     make_opening,
     remaining_work,
@@ -69,6 +70,7 @@ class RunOptions:
     address: str | None = None
     fresh: bool = False
     retry_failed: bool = False
+    same_code: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def run_sweep(
     with ExitStack() as cleanup:
         start = _Start(spec, options, stop, cleanup)
         if start.work.missing or start.awaited:
-            confirm(start.work.plan, start.work.missing)  # before a cloud node is asked for
+            confirm(start.work.running, start.work.missing)  # before a cloud node is asked for
             start.wait_for_hardware()
         stopped = start.run(view)
         return _finish(start.recorder, spec, start.identity, stopped)
@@ -197,7 +199,11 @@ class _Start:
         number = resume.generation(folder, latest, fresh=options.fresh)
         self.identity = resume.identify(spec, number)
         self.journal = cleanup.enter_context(Journal(folder.generation(number)))
-        self.state = resume.take_over(self.journal, self.before, self.identity, spec)
+        before = self.journal.state.identity if self.journal.state else self.identity
+        self.code_changes = before.code_changes(self.identity)
+        self.state = resume.take_over(
+            self.journal, self.before, self.identity, spec, same_code=options.same_code
+        )
         resumed = plan.resumed_from(self.state.blocks.values())
         self.opened = make_opening(spec, resumed, self.identity, self.before)
         stored = self.recorder.open(self.opened)
@@ -205,6 +211,7 @@ class _Start:
         for finished in resume.unrecorded_trials(self.state, stored):
             self.recorder.put(finished)
         self.work = self._remaining(plan)
+        self.failures = self.work.failures
         self.awaited = arms_worth_waiting_for(self.work.plan, self.work.history)
 
     def wait_for_hardware(self) -> None:
@@ -235,7 +242,9 @@ class _Start:
             self.journal.append(record)
         if not self.work.missing:
             return None
-        with view(plan) as watcher:
+        with view(self.work.running) as watcher:
+            if self.code_changes:
+                watcher.warn(f"the workload's code has changed ({', '.join(self.code_changes)})")
             awaited = {arm.arm for arm in self.awaited}
             for late in plan.impossible:
                 if late.arm in awaited:
@@ -244,9 +253,10 @@ class _Start:
         # a full disk is the (reported) reason of a stop
         with contextlib.suppress(OSError) if stopped else contextlib.nullcontext():
             self.journal.append(SessionEnded(time.time(), "stopped" if stopped else "complete"))
-        if stopped is None and plan.auto is not None:
-            begun = begun_index_count(self.state.blocks.values())
-            self._declare(plan.with_index_count(begun), begun=True)
+        if stopped is None:
+            if plan.auto is not None:
+                plan = plan.with_index_count(begun_index_count(self.state.blocks.values()))
+            self._declare(plan, begun=True)
         return stopped
 
     def _join(self) -> tuple[Node, ...]:
@@ -264,7 +274,10 @@ class _Start:
 
     def _declare(self, plan: Plan, *, begun: bool) -> None:
         """Declare the sweep's arms and blocks to the store, unless it has the same already."""
+        # Stopped arms are not current: comparisons of the others do not wait for their rounds.
         opening = make_opening(self.spec, plan, self.identity, self.before, begun=begun)
+        current = (arm for arm in opening.manifest.current if arm not in self.failures.stopped)
+        opening = replace(opening, manifest=replace(opening.manifest, current=tuple(current)))
         if _extent(opening) != _extent(self.opened):
             self.recorder.open(opening)
             self.opened = opening
@@ -274,12 +287,14 @@ class _Start:
         from orchestrator.scheduling.tune_loop import run_trials  # noqa: PLC0415  (Ray Tune: seconds)
 
         spec, plan = self.spec, self.work.plan
+        self.failures = failure_limit(spec, self.state)
         groups = make_lanes(plan)
         suggestions = Suggestions(
             plan,
             Suggester(spec.search, spec.seed),
             spec.search.objectives,
             stopping_rule(spec, plan),
+            self.failures,
         )
         limit = open_limit(spec, plan, groups)
         blocks = Blocks(self.identity, plan, groups, suggestions, limit, spec.baseline)

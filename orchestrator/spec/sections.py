@@ -225,14 +225,16 @@ class Arms(Strict):
 class Limits(Strict):
     """Limits of a trial: seconds in all, seconds without progress, memory, attempts.
 
-    An attempt that is lost with its node counts as a preemption. `node_wait_s` is how long a sweep
-    with nothing else to do waits for hardware whose last node has left.
+    After `failures` equal failures in a row an arm is stopped; null: never. An attempt that is lost
+    with its node counts as a preemption. `node_wait_s` is how long a sweep with nothing else to do
+    waits for hardware whose last node has left.
     """
 
     trial_s: Positive = 86_400.0
     idle_s: Positive = 300.0
     memory_mib: Count | None = None
     attempts: Count = 3
+    failures: Count | None = 3
     preemptions: Annotated[int, Field(ge=0)] = 10
     node_wait_s: Annotated[float, Field(ge=0)] = 600.0
 

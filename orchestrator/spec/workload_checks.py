@@ -12,6 +12,7 @@ from orchestrator.spec.errors import Finding, Path, from_pydantic, key_text, nea
 from orchestrator.spec.space import activation, example
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
+from workloads.own_code import PACKAGES
 
 TELEMETRY_OBJECTIVES = ("queue_s", "setup_s", "energy_j", "mean_power_w", "energy_per_sample_j")
 """Metrics of trials of any workload, measured outside of the trainer."""
@@ -50,6 +51,10 @@ def check_workload(spec: SweepSpec) -> Iterator[Finding]:
         hint = nearest(spec.workload, names)
         yield Finding(("workload",), expected, shown(spec.workload), hint)
         return
+    package = spec.workload.partition(":")[0].partition(".")[0]
+    if not workload.is_built_in and package in PACKAGES:
+        expected = "a package with another name (rnnsweep has one of this name)"
+        yield Finding(("workload",), expected, shown(spec.workload), f"rename {package!r}")
     yield from _own_work(spec, workload, searched)
     yield from _variants(spec, workload, searched)
     if workload.settings_model is None:

@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -42,7 +42,8 @@ class SessionStarted:
     """The start of a driver; `version` is rnnsweep's, the sizes are the plan's.
 
     `blocks` is the highest number of blocks, including the earlier blocks that the plan skips
-    (`skipped_blocks`). `least` is the lowest number with `blocks: auto`, else None.
+    (`skipped_blocks`). `least` is the lowest number with `blocks: auto`, else None. `failures` is
+    the limit of equal failures in a row. `code` is the workload's own code from here on.
     """
 
     record: Literal["session_started"] = field(default="session_started", kw_only=True)
@@ -55,6 +56,8 @@ class SessionStarted:
     arms: list[Arm]
     least: int | None = None
     skipped_blocks: list[int] = field(default_factory=list)
+    failures: int | None = None
+    code: dict[str, str] = field(default_factory=dict)
 
     def has_block(self, index: int) -> bool:
         """Return whether the plan had the block of this index."""
@@ -161,6 +164,7 @@ class SweepState:
         match record:
             case SessionStarted():
                 self.sessions.append(record)
+                self.identity = replace(self.identity, code=record.code)
                 self.ended = self.stop_decision = None
             case BlockSuggested(block=index, config=config):
                 self.blocks.pop(index, None)

@@ -21,6 +21,7 @@ from orchestrator.core.trial import (
     make_trial,
     pruned_blocks,
 )
+from orchestrator.core.version import workload_commit
 from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.home import SweepFolder
@@ -36,6 +37,7 @@ from orchestrator.storage.journal import (
 from orchestrator.storage.tracking.address import sqlite_path
 from orchestrator.storage.tracking.records import Manifest
 from workloads import registry
+from workloads.own_code import read_code
 
 
 class Incomparable(Refusal):
@@ -49,8 +51,9 @@ def generation(folder: SweepFolder, latest_stored: int, *, fresh: bool) -> int:
 
 
 def identify(spec: SweepSpec, number: int) -> SweepIdentity:
-    """Return the identity of generation `number` of a spec's sweep; reads the data's digest."""
+    """Return the identity of generation `number` of a spec's sweep; reads data and own code."""
     settings = spec.written_settings()
+    code = read_code(spec.workload)
     return SweepIdentity(
         name=spec.name,
         generation=number,
@@ -59,23 +62,35 @@ def identify(spec: SweepSpec, number: int) -> SweepIdentity:
         search=spec.comparable_search(),
         seed=spec.seed,
         data_digest=registry.find_workload(spec.workload).data_digest(settings),
+        code=code.digests if code else {},
+        code_commit=workload_commit(code.folder, code.digests) if code else None,
     )
 
 
 def take_over(
-    journal: Draft, stored: Manifest | None, identity: SweepIdentity, spec: SweepSpec
+    journal: Draft,
+    stored: Manifest | None,
+    identity: SweepIdentity,
+    spec: SweepSpec,
+    *,
+    same_code: bool = False,
 ) -> SweepState:
     """Open the sweep in the journal, unless it is there; `merge_stored` adds the store's trials.
 
+    With `same_code`, changed code of a user's own workload counts as the same. The journal has the
+    new code once a session starts.
+
     Raises:
-        Incomparable: the existing trials are those of another spec.
+        Incomparable: the existing trials are those of another spec, or of other code.
     """
     if journal.state is not None:
-        _expect_same(journal.state.identity, identity)
+        is_same = same_code or _has_only_failed(journal.state)
+        _expect_same(journal.state.identity, identity, same_code=is_same)
         _expect_same_variants((t.arm for t in journal.state.finished.values()), spec)
+        journal.state.identity = identity
         return journal.state
     if stored is not None and stored.identity.generation == identity.generation:
-        _expect_same(stored.identity, identity)
+        _expect_same(stored.identity, identity, same_code=same_code)
         _expect_same_variants(stored.arms, spec)
     journal.append(SweepOpened(identity, spec.model_dump(mode="json")))
     assert journal.state is not None
@@ -203,7 +218,7 @@ def preview(folder: SweepFolder, spec: SweepSpec, tracking_uri: str) -> SweepSta
     The store is read as well, unless it is in this home and the home has the sweep's journal.
 
     Raises:
-        Incomparable: the existing trials are those of another spec.
+        Incomparable: the existing trials are those of another spec, or of other code.
         TrackingError: the store cannot be used.
     """
     number, before, stored = max(folder.latest(), 1), None, list[FinishedTrial]()
@@ -223,7 +238,12 @@ def preview(folder: SweepFolder, spec: SweepSpec, tracking_uri: str) -> SweepSta
     return draft.state
 
 
-def _expect_same(before: SweepIdentity, now: SweepIdentity) -> None:
+def _has_only_failed(state: SweepState) -> bool:
+    """Return whether no trial has a result that trials of other code could be compared with."""
+    return all(trial.status == "failed" for trial in state.finished.values())
+
+
+def _expect_same(before: SweepIdentity, now: SweepIdentity, *, same_code: bool) -> None:
     changes = before.differences(now)
     if changes:
         raise Incomparable(
@@ -233,6 +253,14 @@ def _expect_same(before: SweepIdentity, now: SweepIdentity) -> None:
             + "\nTrials before and after would not be comparable: give the sweep another name, "
             "or start a new generation with --fresh. (More configs, values of a grid, arms or "
             "repeats extend it.)"
+        )
+    files = before.code_changes(now)
+    if files and not same_code:
+        raise Incomparable(
+            f"sweep {now.name!r}: the code of its workload has changed since its trials were run\n"
+            + "\n".join(f"  {file}" for file in files)
+            + "\nStart a new generation with --fresh; or, if the change does not matter to these "
+            "trials, keep them with --same-code (after a fix, with --same-code --retry-failed)"
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.arms import Arm, HardwareUse
+from orchestrator.core.failures import FailureLimit
 from orchestrator.core.trial import Config, FailureRecord, Outcome, SweepIdentity
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile
 from orchestrator.planning.lanes import make_lanes
@@ -76,8 +77,9 @@ def blocks_of(
     open_limit: int | None = None,
     rule: StoppingRule | None = None,
     baseline: str | None = None,
+    failures: FailureLimit | None = None,
 ) -> Blocks:
-    suggestions = Suggestions(plan, source or ConfigLog(), objectives, rule)
+    suggestions = Suggestions(plan, source or ConfigLog(), objectives, rule, failures)
     return Blocks(identity(), plan, make_lanes(plan), suggestions, open_limit, baseline)
 
 

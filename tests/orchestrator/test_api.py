@@ -28,6 +28,7 @@ from tests.orchestrator.sample_records import changed, paired
 from tests.orchestrator.sample_specs import spec_data
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import writer
+from workloads.own_code import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 Started: TypeAlias = list[tuple[SweepSpec, RunOptions]]
@@ -83,17 +84,39 @@ def test_the_documented_examples_run(name: str) -> None:
 def test_the_documented_sweep_runs_in_a_script(tmp_path: Path) -> None:
     home = fresh_home(tmp_path)
     (tmp_path / "mine.py").write_text(WORKLOAD)
+    for name in PACKAGES:  # that nobody imports from the current folder
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('a user's package')")
     script = "import doctest; from orchestrator import api\n"
     script += "doctest.run_docstring_examples(api.run_sweep, {'run_sweep': api.run_sweep})\n"
     script += "import sys; assert 'mlflow' not in sys.modules"  # the recorder process has it
     environ = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW_")}
     environ |= {"RNNSWEEP_HOME": str(home), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", script]
+    command = [sys.executable, "-P", "-c", script]
     done = subprocess.run(
         command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=240, check=False
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert (home / "sweeps" / "example" / "1" / "journal.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("package", "program", "code"),
+    [
+        ("orchestrator", "import rnnsweep", 1),
+        ("workloads", "import rnnsweep", 1),
+        ("workloads", "import orchestrator.__main__ as command; command.main()", 2),
+    ],
+)
+def test_a_package_that_hides_one_of_ours_is_refused(
+    tmp_path: Path, package: str, program: str, code: int
+) -> None:
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").touch()
+    environ = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == code and "rename it, or take its folder out of" in done.stderr
 
 
 def test_the_package_has_the_interface_and_is_light() -> None:

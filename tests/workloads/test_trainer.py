@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from tests.workloads.shared_trainer import (
     run_by_hand,
     single_event,
 )
-from workloads import process
+from workloads import process, trainer
 from workloads.protocol import (
     Artifact,
     Epoch,
@@ -52,6 +53,7 @@ SLICE, FINISH = encode(Slice()), encode(Finish())
 @pytest.fixture(autouse=True)
 def _environment_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "environment_for", lambda *_: {})
+    monkeypatch.setattr(trainer, "versions_in_use", lambda _: "")  # those of pytest and all tests
 
 
 def run(*texts: str) -> tuple[list[int], list[Event]]:
@@ -100,6 +102,9 @@ def test_a_failure_is_an_event_and_the_process_continues(
     assert message in failed.message
     if name == "raises":
         assert "ZeroDivisionError" in failed.detail and "hostile.py" in failed.detail
+        first, place, call = failed.message.splitlines()
+        assert re.search(r", at tests/workloads/examples/hostile\.py:\d+$", first)
+        assert place.endswith(", in raises") and "raise RuntimeError(" in call
     assert (statuses, type(noop)) == ([1, 0], Result)
 
 

@@ -185,7 +185,7 @@ def excluded_trials(arm: Arm, own: Sequence[FinishedTrial]) -> list[ExcludedTria
 
 def _message(trial: FinishedTrial) -> str:
     if trial.failure is not None:
-        return trial.failure.message
+        return trial.failure.headline
     if trial.status == "pruned":
         return f"ended by search.pruner after epoch {len(trial.epochs)}"
     kernel = trial.kernel

@@ -37,7 +37,7 @@ class Baseline:
 
 
 def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
-    """Return the baseline that `asked` names; by default the sweep's first arm.
+    """Return the baseline that `asked` names; by default the first arm that is still run.
 
     `asked` is an arm, an implementation or a variant. If it fits arms on several hardware classes,
     each class has its own baseline; of several arms of one class, the first counts. None if no arm
@@ -48,7 +48,7 @@ def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
     """
     if asked is None and not record.arms:
         return None
-    text = str(record.arms[0]) if asked is None else asked
+    text = str((record.current or record.arms)[0]) if asked is None else asked
     exact = [arm for arm in record.arms if str(arm) == text]
     candidates: dict[HardwareUse, Arm] = {}
     for arm in exact or [arm for arm in record.arms if names_arm(text, arm)]:

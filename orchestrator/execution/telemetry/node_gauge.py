@@ -48,7 +48,7 @@ class Neighbours:
             for pid in pids - self._seen_pids - set(family):
                 with contextlib.suppress(psutil.Error, OSError):
                     process = psutil.Process(pid)
-                    if process.cmdline()[1:3] == ["-m", "workloads"]:
+                    if process.cmdline()[1:4] == ["-P", "-m", "workloads"]:
                         now_s = time.monotonic()
                         self._others[pid] = _OtherTrainer(process, now_s, _used_s(process))
             self._seen_pids = pids

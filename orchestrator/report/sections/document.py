@@ -20,17 +20,19 @@ from orchestrator.report.sections.speedups import speed
 from orchestrator.report.sections.targets import attainment
 from orchestrator.report.sections.validity import left_out, validity
 from orchestrator.report.sections.verdict import verdicts
-from orchestrator.report.wording import ArmNames, arm_names, config_text, ranges_text
+from orchestrator.report.wording import ArmNames, Maker, arm_names, config_text, ranges_text
 
 
 def document(summary: ReportSummary) -> Document:
     """Make the report: verdicts first, then the figures behind them."""
     name = arm_names(summary)
-    makers = (
+    makers: tuple[Maker, ...] = (
         *(verdicts, sweep, speed, matrix, effects, crossovers, compiling, attainment),
         *(arms, front, fronts, learning, phases, spending, telemetry, published),
         *(left_out, validity),
     )
+    if summary.is_without_success:
+        makers = verdicts, sweep, left_out
     sections = (make(summary, name) for make in makers)
     title = f"Sweep {summary.sweep.label}: {summary.sweep.workload}"
     return Document(title, tuple(section for section in sections if section is not None))

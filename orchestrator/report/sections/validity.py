@@ -101,7 +101,7 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
 
 
 def _started(arm: ArmSummary, name: ArmNames) -> str:
-    return name(arm.arm) + ("" if arm.planned else " (of an earlier start)")
+    return name(arm.arm) + ("" if arm.planned else " (no longer run)")
 
 
 def _compiled(arm: ArmSummary) -> str:

@@ -45,6 +45,12 @@ _FASTEST = "is the fastest", "takes {} its time"
 
 def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
     """Write the best config, one sentence a comparison, of variants first, rankings, crossovers."""
+    if summary.is_without_success:
+        failures = (
+            ("failed", f"no trial of {name(row.arm)} succeeded: {row.reason}: {row.message}")
+            for row in summary.left_out
+        )
+        return Section("Verdict", tuple(failures))
     comparisons = summary.comparisons
     of_variants = [c for c in comparisons if c.is_of_variants]
     others = [c for c in comparisons if not c.is_of_variants]
@@ -175,9 +181,7 @@ def _hardware_counted(rankings: Sequence[Ranking]) -> Iterator[Bullet]:
         for hardware, n in Counter(r.leader.hardware for r in own if r.sole).most_common():
             superlative, _ = _FIRST.get(metric, _FASTEST)
             former = dict.fromkeys(str(arm.hardware) for r in own for arm in r.left_out)
-            unranked = (
-                f"; of earlier starts and not ranked: {joined(list(former))}" if former else ""
-            )
+            unranked = f"; no longer run and not ranked: {joined(list(former))}" if former else ""
             of = f"{n} of {counted(len(own), 'implementation')}"
             yield "best", f"{hardware} {superlative} for {of}{unranked}"
 

@@ -25,6 +25,7 @@ from typing import Any
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, Telemetry
+from orchestrator.core.version import import_path
 from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from orchestrator.storage.tracking.records import BEAT_S, EndState, Manifest, SweepOpening
@@ -287,7 +288,7 @@ class RecorderProcess:
     def __init__(self, tracking_uri: str, home: Path, log_path: Path) -> None:
         self._setup = tracking_uri, address.artifact_root(home, tracking_uri), os.getpid()
         self._log_path = log_path
-        self._environ = dict(os.environ)
+        self._environ = {**os.environ, **import_path(os.environ)}
         address.set_defaults(self._environ)
         self._opening: SweepOpening | None = None
         self._has_opened = False
@@ -301,7 +302,7 @@ class RecorderProcess:
             with theirs, self._log_path.open("ab") as log:
                 descriptor = theirs.fileno()
                 process = subprocess.Popen(
-                    [sys.executable, "-m", __package__, str(descriptor)],
+                    [sys.executable, "-P", "-m", __package__, str(descriptor)],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

@@ -221,11 +221,9 @@ class Writer:
         return now_s
 
     def _confirm(self, claimed_s: float) -> None:
-        """Read the lease again, later than another driver that saw it free could write.
-
-        MLflow has no compare-and-set. Of two drivers that write at once the later one reads its
-        own name here and the other is refused.
-        """
+        """Read the lease again, later than another driver that saw it free could write."""
+        # MLflow has no compare-and-set. Of two drivers that write at once the later one reads its
+        # own name here and the other is refused.
         time.sleep(max(0.0, min(_SETTLE_S, claimed_s + _SETTLE_S - time.time())))
         parent = self._find_parent()
         if parent is not None and parent.run_id == self._parent:
@@ -247,6 +245,7 @@ class Writer:
         self._store.write_text(self._parent, "spec.yaml", opening.spec_yaml)
         self._store.write_text(self._parent, "plan.json", canonical(opening.plan))
         self._store.write_text(self._parent, MANIFEST_FILE, MANIFEST.dump(manifest))
+        self._store.log(self._parent, tags=manifest.identity.code_facts)
         self._store.tag_experiment(self._experiment, view_tags(self._parent, manifest))
         self._environments = set(self._store.texts(self._parent, _ENVIRONMENTS))
 

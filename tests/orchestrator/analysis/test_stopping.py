@@ -131,6 +131,18 @@ def test_a_retried_trial_is_no_new_look() -> None:
     assert rule.stop_decision is None
 
 
+@pytest.mark.parametrize("baseline", [None, UNROLL.implementation])
+def test_blocks_are_complete_without_an_arm_that_was_stopped(baseline: str | None) -> None:
+    rule = StoppingRule(AutoBlocks(0.5, 6, 60), (PORTABLE, XLA, UNROLL), 1, baseline)
+    rule.take(timed(0, UNROLL, None))
+    for block in range(6):
+        rule.take(timed(block, PORTABLE, 10.0))
+        if block == 3:
+            rule.stop_arm(UNROLL)
+        rule.take(timed(block, XLA, 5.0))
+    assert rule.stop_decision is not None and rule.stop_decision.reason.startswith("every")
+
+
 def test_looks_are_few_and_end_with_the_most() -> None:
     assert looks(AutoBlocks()) == (6, 8, 10, 13, 17, 22, 28, 35, 44, 55, 60)
     assert looks(AutoBlocks(least=10, most=10)) == (10,)

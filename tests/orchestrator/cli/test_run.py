@@ -122,7 +122,14 @@ def test_the_announcement_and_the_report_with_trials_that_mlflow_refuses(
 def test_failed_trials_and_a_stop_have_their_exit_codes(ends: Ends) -> None:
     failed = sweep([trial(PORTABLE, 0), trial(XLA, 0, status="failed", failure="error: broke")])
     code, out, err = ends(RunResult(failed, None))
-    assert code == 1 and out and "1 trial failed" in err and "--retry-failed" in err
+    retry = "1 trial failed. After a fix, re-run with: rnnsweep run mine.yaml --retry-failed\n"
+    assert code == 1 and out and retry in err and "as a page" in err
+    broken = [
+        trial(PORTABLE, b, status="failed", failure="error: it\n  at mine.py") for b in (0, 1)
+    ]
+    code, out, err = ends(RunResult(sweep(broken), None))
+    assert code == 1 and "inconclusive" not in out and "as a page" not in err
+    assert f"failed: {PORTABLE}, block 0, 1: error: it\n    at mine.py\n2 trials failed. A" in err
     code, out, err = ends(RunResult(failed, Stopped("a node is lost")))
     assert (code, out) == (3, "")
     assert f"Stopped, because a node is lost: 2 of 2 trials are done and recorded. {RESUME}" in err

@@ -70,7 +70,7 @@ def test_a_trial_of_ones_own_runs_from_what_was_packed(here: Path, tmp_path: Pat
 
 
 def test_a_missing_module_is_reported_with_the_places(here: Path, tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match=f"theirs:run in {here}"):
+    with pytest.raises(Refusal, match=f"theirs:run in {here},"):
         packed(tmp_path, "theirs:run")
 
 

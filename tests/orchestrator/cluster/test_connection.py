@@ -34,6 +34,7 @@ class Ray:
     """As much of Ray as `connection` uses; it may fail at `init` or at its first task."""
 
     exceptions = SimpleNamespace(RayError=RayError, ActorDiedError=RayError)
+    job_config = SimpleNamespace(JobConfig=SimpleNamespace)
     at_init: BaseException | None = None
     at_task: Exception | None = None
 

@@ -12,7 +12,7 @@ import pytest
 from orchestrator.cluster import code_bundle
 from orchestrator.core.errors import last_line, one_line
 from orchestrator.core.stop_signal import Stopped, StopSignal, restored_process
-from orchestrator.core.version import COMMIT, _git_commit
+from orchestrator.core.version import COMMIT, WORKLOAD_COMMIT, _git_commit, workload_commit
 from orchestrator.execution.job import recorded_environment
 
 
@@ -66,11 +66,20 @@ def test_a_changed_checkout_is_marked(tmp_path: Path) -> None:
     assert clean is not None
     (tmp_path / "file").write_text("two")
     assert _git_commit(tmp_path / "file") == f"{clean}-dirty"
+    commit = workload_commit(tmp_path, ["file"])
+    assert commit is not None and commit.endswith("-dirty") and clean.startswith(commit[:7])
+    subprocess.run([*git, "commit", "-qam", "two"], check=True)
+    assert not str(workload_commit(tmp_path, ["file"])).endswith("-dirty")
+    (tmp_path / "new").touch()
+    assert str(workload_commit(tmp_path, ["file", "new"])).endswith("-dirty")
     (tmp_path / "package.py").write_text("")  # in the user's repository, and not of it
     assert _git_commit(tmp_path / "package.py") is None
 
 
 def test_code_that_was_copied_names_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMMIT, "0123456789ab-dirty")
-    assert code_bundle.environ() == {COMMIT: "0123456789ab-dirty"}
+    monkeypatch.setenv(WORKLOAD_COMMIT, "ba")
+    assert code_bundle.environ("image_rows") == {COMMIT: "0123456789ab-dirty"}
+    both = {COMMIT: "0123456789ab-dirty", WORKLOAD_COMMIT: "ba"}
+    assert code_bundle.environ("tests.integration.mixed:by_kernel") == both
     assert recorded_environment.__wrapped__()["git_commit"] == "0123456789ab-dirty"

@@ -140,7 +140,7 @@ def test_csv_has_a_row_for_each_trial_with_config_and_metrics_sorted() -> None:
 
 
 def test_csv_cells_of_special_values_and_taken_names() -> None:
-    failure = 'error: "a",\n名 | b'
+    failure = 'error: "a",\t名 | b'
     config = {"outcome": "on", "val_accuracy": 5, "config.outcome": 1}
     failed = trial(XLA, 0, step_ms=math.nan, config=config)
     failed = changed(failed, status="failed", failure=failure, cost_basis="2 USD/h", kernel=None)

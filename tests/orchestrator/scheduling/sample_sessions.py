@@ -17,7 +17,7 @@ from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.blocks import Assignment
 from orchestrator.scheduling.recovery import Recovery
-from orchestrator.scheduling.remaining import stopping_rule
+from orchestrator.scheduling.remaining import failure_limit, stopping_rule
 from orchestrator.scheduling.session import Session, Watcher
 from orchestrator.spec import parse
 from orchestrator.storage import resume
@@ -60,6 +60,7 @@ class Held:
             open_limit=open_limit(self.spec, self.plan, make_lanes(self.plan)),
             rule=stopping_rule(self.spec, self.plan),
             baseline=self.spec.baseline,
+            failures=failure_limit(self.spec, state),
         )
         retimed = resume.trials_to_retime(state, self.plan, retry_failed=False)
         self.blocks.restore(resume.events(state, retry_failed=False, retimed=retimed))

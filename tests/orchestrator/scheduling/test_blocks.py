@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import AutoBlocks
+from orchestrator.core.failures import FailureLimit
 from orchestrator.core.trial import (
     Block,
     EpochRecord,
@@ -132,10 +133,8 @@ KINDS = st.tuples(st.sampled_from("AB"), st.sampled_from([0, 1, 3]), st.sampled_
 @settings(deadline=None, max_examples=80)
 @given(data=st.data())
 def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> None:
-    """Any cluster, any durations, all blocks open: every trial runs once, and nothing waits.
-
-    The arms of a block that use the same hardware run on one node.
-    """
+    """Any cluster, any durations, all blocks open: every trial runs once, and nothing waits."""
+    # The arms of a block that use the same hardware run on one node.
     nodes = [
         node(f"n{number}", cpus=4, gpus=gpus, cpu_model=f"CPU {model}", gpu=f"NVIDIA {kind}4")
         for number, (model, gpus, kind) in enumerate(
@@ -287,14 +286,15 @@ def run_some(
     seed=st.integers(0, 10_000),
     cut=st.integers(0, 80),
     gpus=st.sampled_from([0, 1, 2]),
-    failing=st.sampled_from([0.0, 0.02, 0.2]),
+    failing=st.sampled_from([0.0, 0.02, 0.2, 0.9]),
     open_limit=st.one_of(st.none(), st.integers(1, 4)),
     pruning=st.booleans(),
 )
 def test_a_sweep_cut_anywhere_resumes_as_it_was(
     seed: int, cut: int, gpus: int, failing: float, open_limit: int | None, pruning: bool
 ) -> None:
-    """Sampler, pruner and stopping rule learn the same, and what is missing runs once."""
+    """Sampler, pruner and both rules learn the same, and what is missing runs once."""
+    # Arms that fail too often in a row are stopped: nothing waits for them, and nothing runs there.
     nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
     laid = plan(classify(nodes), blocks=9)
     over = "tensorflow/kernel0 on CPU A, 4 CPUs"
@@ -302,15 +302,18 @@ def test_a_sweep_cut_anywhere_resumes_as_it_was(
     first, later = (
         (ConfigLog(), StoppingRule(AutoBlocks(0.15, 6, 9), laid.arms, 1)) for _ in range(2)
     )
-    before = blocks_of(laid, first[0], objectives, open_limit, first[1])
+    limit, same = FailureLimit(3), FailureLimit(3)
+    before = blocks_of(laid, first[0], objectives, open_limit, first[1], failures=limit)
     state = run_some(before, random.Random(seed), cut, failing, pruning=pruning)
-    after = blocks_of(laid, later[0], objectives, open_limit, later[1])
+    after = blocks_of(laid, later[0], objectives, open_limit, later[1], failures=same)
     after.restore(resume.events(state, retry_failed=False))
     assert later[0].log == first[0].log
-    assert later[1].stop_decision == first[1].stop_decision
+    assert (later[1].stop_decision, same.stopped) == (first[1].stop_decision, limit.stopped)
     rest = [assignment.trial.key for assignment in drain(after)]
     assert not set(rest) & set(state.finished)
     begun = {index for index, value in later[0].log if value == "suggested"}
-    done = len(state.finished) + count_spared([*state.finished.values()], laid.arms, 1)
-    assert len(rest) == len(set(rest)) == len(begun) * len(laid.arms) - done
+    running = laid.without(same.stopped).arms
+    done = sum(finished.arm in running for finished in state.finished.values())
+    done += count_spared([*state.finished.values()], running, 1)
+    assert len(rest) == len(set(rest)) == len(begun) * len(running) - done
     assert set(later[0].reported) == begun

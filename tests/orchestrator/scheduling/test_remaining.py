@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.cli.local import describe_sweeps
 from orchestrator.core.arms import Arm, RequestedArm
-from orchestrator.core.trial import Block, FinishedTrial, Outcome, make_trial
+from orchestrator.core.trial import Block, FailureRecord, FinishedTrial, Outcome, make_trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
 from orchestrator.scheduling.blocks import Assignment
@@ -88,6 +88,34 @@ def test_why_there_are_blocks_enough_is_reported_by_each_session(tmp_path: Path)
     assert f"enough after {decision.blocks} blocks: every speed-up is known" in text
 
 
+def test_a_stopped_arm_leaves_nothing_to_run_until_it_is_retried(tmp_path: Path) -> None:
+    arms, space = ["python/a", "python/b"], {"layers": [1, 2, 3, 4, 5]}
+    limits = {"failures": 2}
+    text = spec_text(OWN, implementations=arms, configs=5, space=space, limits=limits)
+    held = Held(SweepFolder(tmp_path, "mine").generation(1), text)
+    work = remaining_work(held.spec, held.plan, held.state(), retry_failed=False)
+    for record in first_records(work, held.state()):
+        held.journal.append(record)
+    broken = Outcome("failed", 0.0, 1.0, failure=FailureRecord("error", "odd\n  its call"))
+    while not held.blocks.done:
+        assignment = held.assign()
+        is_broken = assignment.trial.arm.implementation == "python/b"
+        held.session.finish(assignment, broken if is_broken else on(assignment))
+    (stopped,) = held.view.arm_stopped.call_args_list
+    assert str(stopped.args[0]) in describe_sweeps(tmp_path, "mine")
+    assert stopped.args[1] in describe_sweeps(tmp_path, "mine")
+    assert (len(held.state().finished), held.lines("session_started")[0]["failures"]) == (7, 2)
+    for overrides, retry_failed, missing in (
+        ([], False, 0),
+        ([], True, 5),
+        (["limits.failures=null"], False, 3),
+    ):
+        asked = parse(text, source="spec", overrides=overrides)
+        work = remaining_work(asked, held.plan, held.state(), retry_failed=retry_failed)
+        assert (work.missing, len(work.running.arms)) == (missing, 2 if missing else 1)
+    assert held.killed(text).view.arm_stopped.call_args_list == [stopped], "each start reports it"
+
+
 TWO = """
 name: sweep
 workload: own.module:run
@@ -99,10 +127,8 @@ CPU, GPU = node("a"), node("b", gpus=1)
 
 
 def earlier(half_width: float | None, text: str = TWO) -> SweepState:
-    """Return the state after a start on both nodes that needed seven blocks, by its own rule.
-
-    By the rule of now they are not: the second arm of the pair swings from block to block.
-    """
+    """Return the state after a start on both nodes that needed seven blocks, by its own rule."""
+    # By the rule of now they are not: the second arm of the pair swings from block to block.
     spec = parse(text, source="spec")
     laid = make_plan(spec, classify([CPU, GPU]))
     records: list[Record] = [

@@ -33,7 +33,7 @@ from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
 from orchestrator.storage.tracking.errors import LeaseHeld
 from orchestrator.storage.tracking.records import Manifest, SweepOpening
-from tests.orchestrator.sample_plans import complete, node
+from tests.orchestrator.sample_plans import complete, failed, node
 from tests.orchestrator.sample_records import paired
 from tests.orchestrator.sample_specs import OWN, spec
 
@@ -192,6 +192,20 @@ def test_a_sweep_with_blocks_enough_declares_how_many_it_had(run: Run) -> None:
     auto = spec(BASE, implementations=["python/a"], configs=None, space=space, blocks=blocks)
     run(auto, store, trials=finish(6))
     assert [opening.blocks for opening in store.openings][-1] == 6
+
+
+def test_a_stopped_arm_is_no_longer_current(run: Run) -> None:
+    def fail(recovery: Recovery, **_options: Any) -> None:
+        while not recovery.session.blocks.done:
+            assignment = recovery.session.assign()
+            assert assignment is not None
+            is_broken = assignment.trial.arm.implementation == "python/b"
+            recovery.session.finish(assignment, failed() if is_broken else complete())
+
+    store = Store()
+    run(spec(BASE, limits={"failures": 2}), store, trials=fail)
+    assert [len(opening.running) for opening in store.openings] == [2, 1]
+    assert {len(opening.arms) for opening in store.openings} == {2}
 
 
 def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(run: Run) -> None:

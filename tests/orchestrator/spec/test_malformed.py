@@ -21,6 +21,7 @@ WRONG = [
     ({22: "repeats: 0"}, 22, "repeats", "at least 1", "0"),
     ({23: f"seed: {'9' * 5000}"}, 23, "seed", "64 bits", "999"),
     ({2: "workload: image_row"}, 2, "workload", "package.module:function", "'image_row'", "image_rows"),
+    ({2: "workload: workloads.mine:run"}, 2, "workload", "another name", "'workloads.mine:run'", "rename 'workloads'"),
     ({6: "  epoch: 2"}, 6, "settings.epoch", "a setting of image_rows", "'epoch'", "'epochs'"),
     ({6: "  epochs: 0"}, 6, "settings.epochs", "at least 1", "0"),
     ({6: "  dropout: .nan"}, 6, "settings.dropout", "finite", ".nan"),

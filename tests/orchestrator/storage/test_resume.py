@@ -15,6 +15,7 @@ from orchestrator.storage.journal import (
     BlockSuggested,
     Journal,
     Record,
+    SessionStarted,
     SweepOpened,
     SweepState,
     TrialFinished,
@@ -106,3 +107,28 @@ def test_a_lost_journal_has_its_trials_in_the_order_of_their_ends(journal: Journ
     state = merged(journal, [], trials)
     assert list(state.blocks) == [0, 3]
     assert list(state.finished.values()) == [finished(0), finished(3), trials[2]]
+
+
+BEFORE = replace(IDENTITY, code={"mine.py": "1", "gone.py": "2", "same.py": "3"})
+NOW = replace(IDENTITY, code={"mine.py": "4", "new.py": "5", "same.py": "3"})
+
+
+@pytest.mark.parametrize(
+    ("trials", "is_refused"), [([], False), ([failed(0)], False), ([failed(0), finished(1)], True)]
+)
+def test_changed_code_is_refused_once_a_trial_has_a_result(
+    journal: Journal, trials: list[FinishedTrial], is_refused: bool
+) -> None:
+    asked = spec()
+    resume.take_over(journal, None, BEFORE, asked)
+    for record in ended(*trials):
+        journal.append(record)
+    if is_refused:
+        files = "removed: gone.py\n  changed: mine.py\n  added: new.py\n"
+        with pytest.raises(resume.Incomparable, match=f"{files}.*--fresh.*--same-code"):
+            resume.take_over(journal, None, NOW, asked)
+    state = resume.take_over(journal, None, NOW, asked, same_code=is_refused)
+    journal.append(SessionStarted(0.0, 1, "host", "0", 3, 1, [], code=dict(state.identity.code)))
+    resume.take_over(journal, None, NOW, asked)
+    later = read(journal.path.parent)
+    assert later is not None and later.identity.code == NOW.code

@@ -108,8 +108,8 @@ def test_other_trainers_count_while_they_are_at_work(tmp_path: Path) -> None:
     (package / "__main__.py").write_text(
         f"import sys\nif 'spin' in sys.argv:\n exec({SPIN!r})\n{REST}"
     )
-    mine = [sys.executable, "-m", "workloads"]
-    both = [subprocess.Popen([*mine, how], cwd=tmp_path) for how in ("spin", "rest")]
+    mine, path = [sys.executable, "-P", "-m", "workloads"], {"PYTHONPATH": str(tmp_path)}
+    both = [subprocess.Popen([*mine, how], env=os.environ | path) for how in ("spin", "rest")]
     try:
         time.sleep(0.3)
         neighbours = Neighbours()

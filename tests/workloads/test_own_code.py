@@ -1,0 +1,53 @@
+"""The code of a user's own workload, read without importing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workloads.own_code import read_code, versions_in_use
+
+FILES = {
+    "mine/__init__.py": "",
+    "mine/deep/train.py": "import numpy\nfrom helper import f\nfrom . import x\nimport workloads\n",
+    "mine/data-1/x.py": "",
+    "helper.py": "def f():\n    from other import g\n    import yaml\n",
+    "other/__init__.py": "import mine\n",
+    "unused.py": "",
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in FILES.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+
+
+def test_the_package_counts_and_what_it_imports_from_its_folder() -> None:
+    code = read_code("mine.deep.train:run")
+    assert code is not None
+    names = ["helper.py", "mine/__init__.py", "mine/deep/train.py", "other/__init__.py"]
+    assert list(code.digests) == names
+    alone = read_code("other:run")
+    assert alone is not None and alone.digests == code.digests
+    Path("helper.py").write_text("")
+    changed = read_code("mine.deep.train:run")
+    assert changed is not None
+    assert {name for name in names if changed.digests.get(name) != code.digests[name]} == {
+        "helper.py",
+        "other/__init__.py",
+    }
+    for workload in ("image_rows", "workloads.tasks.parity:save", "no_such:run"):
+        assert read_code(workload) is None
+
+
+def test_packages_are_named_as_they_are_installed() -> None:
+    import numpy  # noqa: PLC0415
+    import yaml  # noqa: PLC0415
+
+    assert versions_in_use(frozenset({"numpy", "yaml", "json", "workloads", "no_such"})) == (
+        f"PyYAML {yaml.__version__}, numpy {numpy.__version__}"
+    )

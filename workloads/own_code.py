@@ -1,0 +1,110 @@
+"""The code of a user's own workload: its files, and the packages that they import.
+
+The code is the top-level package of the workload's module, or the module's file alone, and the
+modules and packages next to it that it imports. Nothing of it is imported here.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+PACKAGES = ("orchestrator", "workloads", "rnnsweep")
+"""Our own packages, whose names no package of a user may have."""
+
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*))", re.MULTILINE)
+_SHOWN_LINES, _SHOWN_CALLS = 6, 3
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFiles:
+    """The files of a workload's code, and the names of the top-level modules that they import.
+
+    `digests` has the first 16 hexadecimal digits of the SHA-256 of each file, by its path in
+    `folder`.
+    """
+
+    folder: Path
+    digests: Mapping[str, str]
+    imports: frozenset[str]
+
+
+def read_code(workload: str) -> CodeFiles | None:
+    """Read the code of `package.module:function`.
+
+    Returns:
+        None for one of rnnsweep's own workloads, and for a package that is not found here.
+    """
+    package = workload.partition(":")[0].partition(".")[0]
+    if ":" not in workload or package in PACKAGES:
+        return None
+    spec = importlib.util.find_spec(package) or PathFinder.find_spec(package, [str(Path.cwd())])
+    if spec is None:
+        return None
+    first = Path(next(iter(spec.submodule_search_locations or [str(spec.origin)])))
+    folder, digests, imports = first.parent, dict[str, str](), {package, *PACKAGES}
+    sources = [first]
+    while sources:
+        for file in _python_files(sources.pop()):
+            content = file.read_bytes()
+            digests[file.relative_to(folder).as_posix()] = hashlib.sha256(content).hexdigest()[:16]
+            matches = _IMPORT.finditer(content.decode(errors="replace"))
+            clauses = [clause for match in matches for clause in (match[1] or match[2]).split(",")]
+            names = {re.split(r"[.\s]", clause.strip())[0] for clause in clauses} - imports
+            imports |= names
+            if folder.name not in ("site-packages", "dist-packages"):
+                packages = (folder / name / "__init__.py" for name in names)
+                sources += [file.parent for file in packages if file.is_file()]
+                sources += filter(Path.is_file, (folder / f"{name}.py" for name in names))
+    return CodeFiles(folder, dict(sorted(digests.items())), frozenset(imports))
+
+
+def _python_files(source: Path) -> Iterator[Path]:
+    """Yield a module's file, or the files of a package and of its folders of modules."""
+    if source.is_file():
+        yield source
+    for folder, folders, names in os.walk(source):
+        folders[:] = [name for name in folders if name.isidentifier() and name != "__pycache__"]
+        files = (Path(folder, name) for name in names if name.endswith(".py"))
+        yield from (file for file in files if os.access(file, os.R_OK))
+
+
+def versions_in_use(imports: frozenset[str]) -> str:
+    """Return the installed packages of which modules were imported: `numpy 2.4.6, torch 2.13.0`."""
+    names = imports & sys.modules.keys() - sys.stdlib_module_names - {*PACKAGES}
+    return ", ".join(sorted({text for name in names for text in _installed(name)}))
+
+
+@functools.cache
+def _installed(module: str) -> tuple[str, ...]:
+    """Return the packages that have a top-level module, each with its version."""
+    try:
+        return (f"{module} {importlib.metadata.version(module)}",)
+    except importlib.metadata.PackageNotFoundError:  # its package has another name, or none
+        names = importlib.metadata.packages_distributions().get(module, ())
+        return tuple(f"{name} {importlib.metadata.version(name)}" for name in names)
+
+
+def describe_error(error: BaseException, code: CodeFiles | None) -> str:
+    """Return an error in a line, with its place in the code; then its text and its calls there.
+
+    Equal errors have equal first lines.
+    """
+    first, *more = [line for line in str(error).splitlines() if line.strip()] or [""]
+    line = f"{type(error).__name__}: {first.strip()}" if first else type(error).__name__
+    names = {str(code.folder / name): name for name in code.digests} if code else {}
+    calls = [call for call in traceback.extract_tb(error.__traceback__) if call.filename in names]
+    if calls:
+        line += f", at {names[calls[-1].filename]}:{calls[-1].lineno}"
+    shown = (text.rstrip() for text in traceback.format_list(calls[-_SHOWN_CALLS:]))
+    return "\n".join([line, *more[:_SHOWN_LINES], *shown])
