@@ -18,17 +18,13 @@ from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial, Telemetry
 
 _CAUSES = {
-    "other_processes": ("other processes", "other processes took {:.0f} % of the CPUs"),
-    "host_steal": ("the machine's host", "the machine's host took {:.0f} % of the CPUs"),
-    "throttling": ("throttling", "clocks were throttled {:.0f} % of the time"),
-    "low_clocks": ("low clocks", "clocks were {:.0f} % below their maximum"),
-    "slow_canary": (
-        "a slow calibration probe",
-        "the calibration probe took {:.2f} times its expected time",
-    ),
-    "shared_gpu": ("a shared GPU", ""),
+    "other_processes": "other processes took {:.0f} % of the CPUs",
+    "host_steal": "the machine's host took {:.0f} % of the CPUs",
+    "throttling": "clocks were throttled {:.0f} % of the time",
+    "low_clocks": "clocks were {:.0f} % below their maximum",
+    "slow_canary": "the calibration probe took {:.2f} times its expected time",
 }
-"""Causes of disturbance, each with its readable name and its sentence."""
+"""Causes of disturbance, each with its sentence; a shared GPU has another."""
 
 _SHARES = {
     "other_processes": "others_cpu_pct",
@@ -135,11 +131,6 @@ def _place(finished: FinishedTrial) -> _Place:
     return finished.node, arm.hardware, arm.implementation.partition("/")[0]
 
 
-def cause_name(cause: str) -> str:
-    """Return the readable name of a cause of disturbance."""
-    return _CAUSES[cause][0] if cause in _CAUSES else cause
-
-
 def disturbance_text(disturbance: Mapping[str, float]) -> str | None:
     """Return all causes with their figures; None for an undisturbed trial."""
     return "; ".join(_cause_text(*item) for item in disturbance.items()) or None
@@ -165,7 +156,7 @@ def throttle_text(reasons: Mapping[str, float] | None) -> str | None:
 def _cause_text(cause: str, figure: float) -> str:
     if cause == "shared_gpu":
         return _gpu_processes(round(figure))
-    return _CAUSES[cause][1].format(figure) if cause in _CAUSES else f"{cause} {figure:g}"
+    return _CAUSES[cause].format(figure) if cause in _CAUSES else f"{cause} {figure:g}"
 
 
 def _gpu_processes(number: int) -> str:

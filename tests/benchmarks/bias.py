@@ -27,6 +27,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import pandas as pd
 from scipy.special import stdtrit
 
 from orchestrator.cli.output import quiet
@@ -199,21 +200,15 @@ def report(
 ) -> None:
     """Print the largest biases of each kind, and write all."""
     rows, marks = biases(trials), defaultdict[str, list[bool]](list)
-    kinds: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        kinds[f"{row['mode']} {row['kind']}"].append(row)
-    largest = {kind: own[0]["at_most"] for kind, own in sorted(kinds.items())}
     for trial in trials:
         marks[ROUNDS[trial.block][trial.repeat]].append(bool(trial.disturbance))
-    complete = sum(trial.status == "complete" for trial in trials)
-    columns = dict.fromkeys(("mode", "kind", "units", "work", "rounds"), "")
-    columns |= {"bias": ".2f", "at_most": ".2f"}
+    kinds = pd.DataFrame(rows).groupby(["mode", "kind"])
+    largest = {" ".join(kind): own["at_most"].iloc[0] for kind, own in kinds}
     lines = [
         "Bias of a ratio of times by other work: a factor, and the upper end of its 95 % interval",
-        f"{complete} of {len(trials)} trials complete",
         *(f"marked as disturbed: {sum(own)} of {len(own)}, {work}" for work, own in marks.items()),
         *(f"largest, {kind}: {factor:.2f}" for kind, factor in largest.items()),
-        rig.table([row for kind in largest for row in kinds[kind][:5]], columns),
+        kinds.head(5).sort_values(["mode", "kind"]).to_string(index=False, float_format="%.2f"),
     ]
     rig.publish(output, "bias", environment, lines, largest=largest, biases=rows)
 

@@ -35,7 +35,7 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
         Column("arm", lambda c: name(c.arm)),
         Column("speed-up (95 %)", lambda c: c.speedup, show=speed_ratio, numeric=True),
         Column("corrected", lambda c: c.corrected, show=_natural_interval, numeric=True),
-        Column("blocks", _blocks, numeric=True),
+        Column("blocks", lambda c: len(c.pairs), numeric=True),
         Column("verdict", lambda c: c.label),
     ]
     learned: list[Column[Comparison]] = [
@@ -85,12 +85,6 @@ def _corrected_accuracy(comparison: Comparison) -> Estimate | None:
 
 def _differ(confidences: list[float | None], plain: float) -> bool:
     return any(c is not None and not isclose(c, plain, rel_tol=1e-9) for c in confidences)
-
-
-def _blocks(comparison: Comparison) -> str:
-    """Write `8`, or `8 (3 disturbed)` if disturbed rounds count because too few are quiet."""
-    disturbed = 0 if comparison.quiet_only else len(comparison.disturbed_blocks)
-    return f"{len(comparison.pairs)}{f' ({disturbed} disturbed)' if disturbed else ''}"
 
 
 def _baseline(summary: ReportSummary, name: ArmNames) -> str:

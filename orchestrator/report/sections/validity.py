@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from orchestrator.analysis.arms.arm_summary import ArmSummary, ExcludedTrials
 from orchestrator.analysis.statistics.estimates import spread
 from orchestrator.analysis.statistics.formatting import ABSENT, quartiles
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.disturbance import cause_name, neighbours_text
+from orchestrator.core.disturbance import neighbours_text
 from orchestrator.core.trial import ImpossibleArm
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.prose import paragraphs
@@ -71,7 +69,6 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
     tables = (make_table(columns, summary.arms), make_table(kernels, summary.arms))
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     disturbed = [trial for trial in complete if trial.disturbance]
-    causes = Counter(cause for trial in disturbed for cause in trial.disturbance)
     recorded = [text for trial in complete if (text := neighbours_text(trial.telemetry))]
     notes = paragraphs(
         "sections/validity.j2",
@@ -88,7 +85,6 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
         disturbed=disturbed,
         disturbed_rounds=len({(trial.block, trial.repeat) for trial in disturbed}),
         rounds=len({(trial.block, trial.repeat) for trial in complete}),
-        causes=[f"{cause_name(cause)} ({n})" for cause, n in causes.most_common()],
         recorded=recorded,
         neighbours=[work for work in recorded if work != "none"],
         clocks=[
