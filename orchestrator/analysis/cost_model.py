@@ -311,7 +311,8 @@ def predict_from(
     """Predict what a trial of the config takes on arms of a sweep; see `orchestrator.api.predict`.
 
     Raises:
-        NotPredicted: the sweep has no such arm, or there is no such target.
+        NotPredicted: the sweep has no such arm, there is no such target, or the config lacks a
+            parameter that the sweep varied, or has one that is none of its.
     """
     if unknown := [target for target in targets if target not in TARGETS]:
         raise NotPredicted(f"targets: expected of {', '.join(TARGETS)}; received {unknown[0]!r}")
@@ -319,6 +320,25 @@ def predict_from(
     if not arms:
         choices = "; ".join(map(str, record.arms)) or "none, as none can run"
         raise NotPredicted(f"sweep {record.name!r}: expected an arm of it ({choices}); got {arm!r}")
+    expect_params(record, config)
     observations = observe(record.trials, record.settings)
     asked = [(config, candidate) for candidate in arms]
     return expect(observations, asked, record.settings, targets)
+
+
+def expect_params(record: SweepRecord, config: Config) -> None:
+    """Expect a value for each parameter that every config of the sweep has and that varied.
+
+    Raises:
+        NotPredicted: one is missing, or there is one that no trial had.
+    """
+    configs = [trial.config for trial in record.trials]
+    known = dict.fromkeys(name for one in configs for name in one)
+    varied = [name for name in known if len({canonical(one.get(name)) for one in configs}) > 1]
+    expected = f"sweep {record.name!r}: expected its parameters ({', '.join(known)})"
+    for name in config:
+        if name not in known and name not in record.settings:
+            raise NotPredicted(f"{expected}; received {name!r}")
+    for name in varied:
+        if name not in config and all(name in one for one in configs):
+            raise NotPredicted(f"{expected}; {name!r} is missing")

@@ -124,7 +124,7 @@ def test_what_is_outside_of_the_measured_ranges_is_refused(
 
 def test_a_record_predicts_for_its_arms_from_enough_configs() -> None:
     record = paired(6)
-    predictions = predict_from(record, {}, targets=["step_ms"])
+    predictions = predict_from(record, record.trials[0].config, targets=["step_ms"])
     assert [one.arm for one in predictions] == list(record.arms)
     with pytest.raises(NotPredicted, match=r"expected an arm of it \(.*\); got 'jax/portable'"):
         predict_from(record, {}, "jax/portable")

@@ -139,3 +139,19 @@ def test_any_accuracy_can_be_a_target(report: Run) -> None:
     assert [target["accuracy"] for target in json.loads(out)["targets"]] == [0.5, 0.7]
     code, _, err = report("--target", "97")
     assert code == 2 and "'--target': 97.0 is not in the range 0<x<=1" in err
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "named"),
+    [
+        ("units=35", 0, "step_ms"),
+        ("units=4000", 1, "units: expected 32 to 38"),
+        ("unit=35", 2, "'unit'"),
+        ("layers=2", 2, "'units'"),
+    ],
+)
+@pytest.mark.usefixtures("report")
+def test_predictions_of_a_sweep(run: Run, settings: str, code: int, named: str) -> None:
+    done, out, err = run("predict", "quickstart", "--set", settings)
+    assert done == code
+    assert named in out + err

@@ -1,0 +1,74 @@
+"""`rnnsweep bench`, with real trainers of a workload that draws its times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.diagnostics.bench import Bench
+from orchestrator.spec import load
+from tests.orchestrator.cli.typed_commands import Run
+
+ARMS = ("none/base", "none/slow")
+SLICING = "tests.workloads.examples.slicing"
+DRAWN = ("--set", "spread=0.02", "--set", "slower={none/slow: 1.5}")
+
+
+def bench(run: Run, *options: str, function: str = "steady") -> tuple[int, str, dict[str, Any]]:
+    """Its exit code, stdout, and what it exported."""
+    exported = ("--export-json", "bench.json")
+    command = ("bench", *ARMS, "--workload", f"{SLICING}:{function}", *DRAWN, *options, *exported)
+    code, out, _ = run(*command)
+    return code, out, json.loads(Path("bench.json").read_text())
+
+
+def test_rounds_give_a_verdict_that_can_be_exported(run: Run, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    code, out, exported = bench(run, "--save-spec", str(spec))
+    assert code == 0
+    assert "none/base is 1.5 × as fast as none/slow" in out
+    base, slow = exported["arms"]
+    assert (exported["baseline"], exported["rounds"], base["speedup"]) == ("none/base", 6, None)
+    assert (slow["finding"], len(slow["round_ms"]), slow["kernel"]) == ("less", 6, "slow")
+    assert slow["speedup"]["value"] == pytest.approx(1 / 1.5, rel=0.02)
+    saved = load(spec)
+    assert saved.arms.implementations == ARMS
+    assert saved.settings["slower"] == {"none/slow": 1.5}
+
+
+def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
+    code, _, exported = bench(run, "--rounds", "1", "--set", "of=none/slow", function="raises")
+    base, slow = exported["arms"]
+    assert code == 1
+    assert "broke in a slice" in slow["failure"]
+    assert (len(base["round_ms"]), slow["round_ms"]) == (1, [])
+
+
+def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = Bench.run
+
+    def interrupted(self: Bench, rounds: int, progress: object) -> None:
+        ran(self, 2, lambda: None)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Bench, "run", interrupted)
+    code, _, exported = bench(run)
+    assert (code, exported["rounds"]) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("tensorflow/portable", "--set", "unit=3"), "units"),
+        (("tensorflow/portabel",), "portable"),
+        (("tensorflow/cudnn",), "tensorflow/cudnn"),
+        (("tensorflow/portable", "--hardware", "NVIDIA Imaginary"), "Imaginary"),
+    ],
+)
+def test_what_cannot_run_here_is_refused(run: Run, arguments: tuple[str, ...], named: str) -> None:
+    code, _, err = run("bench", *arguments)
+    assert code == 2
+    assert named in err
