@@ -22,7 +22,7 @@ import click
 from orchestrator import __version__
 from orchestrator.cli import jobs, reports
 from orchestrator.cli.bench import bench
-from orchestrator.cli.best import best
+from orchestrator.cli.best import best, predict
 from orchestrator.cli.exit_codes import (
     COMPLETE,
     EXIT_CODES_HELP,
@@ -150,7 +150,7 @@ def _cell(value: object) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value)
 
 
-for _command in (run, bench, ui, best, *jobs.COMMANDS, *reports.COMMANDS):
+for _command in (run, bench, ui, best, predict, *jobs.COMMANDS, *reports.COMMANDS):
     main.add_command(_command)
 
 
