@@ -152,7 +152,7 @@ class Bench:
 
     def disturbances(self) -> list[str]:
         """Return what disturbed each of the disturbed rounds."""
-        texts = []
+        texts = list[str]()
         for trials in self.rounds:
             causes: dict[str, float] = {}
             for trial in trials:
