@@ -39,7 +39,7 @@ from orchestrator.cli.output import put, show, wants_colour, width
     "--export-json", type=click.Path(path_type=Path), help="Also write the results to this file."
 )
 @click.option(
-    "--save-spec", type=click.Path(path_type=Path), help="Also write a spec, to go on from there."
+    "--save-spec", type=click.Path(path_type=Path), help="Also write a spec to start a sweep from."
 )
 @with_exit_code
 def bench(

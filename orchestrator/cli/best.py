@@ -96,10 +96,10 @@ def predict(
     from orchestrator.spec import yaml_locations
 
     config = yaml_locations.read("{}", source="--set", overrides=overrides, example="units=96").data
-    found = api.predict(sweep, config, arm, generation=generation)
-    predicted = [one for one in found if one.value is not None]
+    expected = api.predict(sweep, config, arm, generation=generation)
+    predicted = [one for one in expected if one.value is not None]
     if form == "json":
-        plain = [{**dataclasses.asdict(one), "arm": str(one.arm)} for one in found]
+        plain = [{**dataclasses.asdict(one), "arm": str(one.arm)} for one in expected]
         show(json.dumps(plain, indent=2, allow_nan=False) + "\n")
     else:
         table = make_table(
@@ -112,7 +112,7 @@ def predict(
             ),
             predicted,
         )
-        reasons = tuple(dict.fromkeys(one.reason for one in found if one.reason))
+        reasons = tuple(dict.fromkeys(one.reason for one in expected if one.reason))
         section = Section("", tables=(table,) if predicted else (), paragraphs=reasons)
         title = f"Expected of {config_text(config)} by {sweep}"
         show(to_text(Document(title, (section,)), width(), colour=wants_colour()))

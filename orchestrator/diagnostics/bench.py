@@ -1,6 +1,6 @@
 """A comparison of implementations on this machine without a spec file: `rnnsweep bench`.
 
-Each round builds the models anew, with another seed, and times a step of every implementation in
+Each round builds new models, with another seed, and times a step of every implementation in
 slices that take turns, as a sweep with `measure: timing` does. The unit of the statistics is the
 round: verdicts use the spread between rounds, as those of a report use the spread between blocks.
 Nothing is recorded.
@@ -52,7 +52,7 @@ _SLICES = [12, 24]
 
 @dataclass(frozen=True, slots=True)
 class BenchArm:
-    """What was measured of one implementation.
+    """The measurements of one implementation.
 
     `round_ms` has the geometric mean of a step of each round (ms), `step_ms` their quartiles.
     `speedup` is the baseline's time over this one's, with its 95 % interval; None for the baseline
