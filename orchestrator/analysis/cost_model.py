@@ -333,11 +333,11 @@ def expect_params(record: SweepRecord, config: Config) -> None:
         NotPredicted: one is missing, or there is one that no trial had.
     """
     configs = [trial.config for trial in record.trials]
-    known = dict.fromkeys(name for one in configs for name in one)
-    varied = [name for name in known if len({canonical(one.get(name)) for one in configs}) > 1]
-    expected = f"sweep {record.name!r}: expected its parameters ({', '.join(known)})"
+    names = dict.fromkeys(name for one in configs for name in one)
+    varied = [name for name in names if len({canonical(one.get(name)) for one in configs}) > 1]
+    expected = f"sweep {record.name!r}: expected its parameters ({', '.join(names)})"
     for name in config:
-        if name not in known and name not in record.settings:
+        if name not in names and name not in record.settings:
             raise NotPredicted(f"{expected}; received {name!r}")
     for name in varied:
         if name not in config and all(name in one for one in configs):
