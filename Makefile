@@ -33,7 +33,7 @@ test-rest: $(VENV)/.dev
 	fi
 
 test-cluster: $(VENV)/.cluster ## run sweeps on a cluster of namespaces on this machine; needs root, iproute2, PostgreSQL
-	$(BIN)/python -m pytest tests/cluster
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/cluster
 
 size: ## count the lines of Python, outside tests and of tests
 	@printf 'source %6d lines\n' "$$(git ls-files '*.py' ':!tests' | xargs cat | wc -l)"
@@ -59,7 +59,7 @@ gpu: $(VENV)/.dev ## run every check of this machine's GPU, into rnnsweep-data/g
 benchmark-steps: $(VENV)/.dev ## measure milliseconds per step of each implementation, compared with plain Keras and PyTorch
 	$(BIN)/python -m tests.benchmarks.steps --steps 80 --output $(RESULTS)
 
-benchmark-unlike-nodes: $(VENV)/.dev ## measure idle hardware and makespan on different nodes, compared with plain Tune; NOTE=… is recorded
+benchmark-unlike-nodes: $(VENV)/.dev ## measure idle hardware and makespan on different nodes; NOTE=… is recorded
 	$(BIN)/python -m tests.benchmarks.unlike_nodes --output $(RESULTS) $(if $(NOTE),--note "$(NOTE)")
 
 benchmark-trust: $(VENV)/.backends ## check the error rates of comparisons: 40 minutes of real sweeps on an idle machine

@@ -10,11 +10,7 @@ from tests.profiles import IN_CI
 
 
 def skip_here(reason: str) -> NoReturn:
-    """Skip the test, as users need not install everything; fail it in CI, which must.
-
-    Args:
-        reason: what is missing and how to install it.
-    """
+    """Skip the test, as users need not install everything; fail it in CI, which must."""
     if IN_CI:
         pytest.fail(reason)
     pytest.skip(reason)

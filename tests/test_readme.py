@@ -18,6 +18,7 @@ from workloads.registry import built_in_workloads
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "infra").rglob("README.md"))
 SWEEPS = [path for path in sorted((ROOT / "sweeps").glob("*.yaml")) if path.stem != "prices"]
 
 
@@ -46,13 +47,17 @@ def test_its_spec_is_valid() -> None:
     assert parse(block, source="README.md").search.count() == 12
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text()
     files = re.findall(r"`((?:orchestrator|workloads|sweeps|tests|docs)/[\w./-]+)`", text)
     links = re.findall(r"\]\(([^)#:]+)\)", text)
     paths = [*(ROOT / file for file in files), *(page.parent / link for link in links)]
     assert not [path for path in paths if not path.exists()]
+    own = re.findall(r"`((?:\.\./)?[\w-]+(?:/[\w./-]*|\.(?:yaml|sbatch|txt|ini)))`", text)
+    own += re.findall(r"(?<![\w/~])((?:infra|sweeps)/[\w/-]+(?:\.\w+)*)", text)
+    if "infra" in page.parts:  # in code spans and commands: with a slash or a file ending
+        assert not [n for n in own if not ((page.parent / n).exists() or (ROOT / n).exists())]
 
 
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.name)

@@ -7,6 +7,7 @@ them, so that a second start only judges. That takes some twelve minutes on an i
 `--sweep` it uses the trials of an existing sweep. Then, many times over, a third of the configs is
 hidden with all of their trials, and the model is fitted to the others. Its predictions and 90 %
 intervals are compared with the measurements that it was not shown, and so is each arm's median.
+`tests/orchestrator/analysis/test_forecast.py` compares them with simulated trials of known truth.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ was better than the medians; `medians` is the median error of each arm's median.
 """
 
 
-def judge(label: str, target: str, splits: Sequence[Split]) -> dict[str, Any]:
+def judge(target: str, splits: Sequence[Split]) -> dict[str, Any]:
     """Return the errors of models of the shown trials on the hidden ones, over all splits."""
     errors, medians, inside, refused, ridge = [], [], [], 0, 0
     for shown, hidden in splits:
@@ -53,14 +54,14 @@ def judge(label: str, target: str, splits: Sequence[Split]) -> dict[str, Any]:
             if expectation.value is None or expectation.low is None or expectation.high is None:
                 refused += 1
                 continue
-            truth = one.took[target]
+            took = one.took[target]
             own = [other.took[target] for other in shown if other.arm == one.arm]
-            errors.append(abs(expectation.value / truth - 1))
-            medians.append(abs(float(np.median(own)) / truth - 1))
-            inside.append(expectation.low <= truth <= expectation.high)
+            errors.append(abs(expectation.value / took - 1))
+            medians.append(abs(float(np.median(own)) / took - 1))
+            inside.append(expectation.low <= took <= expectation.high)
     median, ninetieth = np.quantile(errors, (0.5, 0.9))
     return {
-        **{"name": label, "trials": len(errors), "refused": refused, "ridge": ridge},
+        **{"name": target, "trials": len(errors), "refused": refused, "ridge": ridge},
         **{"median": median, "ninetieth": ninetieth, "medians": float(np.median(medians))},
         "coverage": float(np.mean(inside)),
     }
@@ -77,7 +78,6 @@ def hide_thirds(observations: Sequence[Observation], target: str, splits: int) -
 
 
 def main() -> None:
-    """Measure, print the table, and write it with its figures if requested."""
     parser = rig.arguments(__doc__)
     parser.add_argument("--sweep", help="a sweep of this home instead")
     parser.add_argument("--splits", type=int, default=12, help="how often a third is hidden")
@@ -99,7 +99,7 @@ def main() -> None:
         sweeps.append(f"{name}: {configs} configs, {len(observations)} trials")
         for target in sorted(targets):
             if splits := hide_thirds(observations, target, asked.splits):
-                rows.append(judge(target, target, splits))
+                rows.append(judge(target, splits))
     lines = [
         "The cost model on a third of the configs that was hidden from it: errors as shares of the"
         f" measured values ({asked.splits} times)",

@@ -39,7 +39,6 @@ _DEVIATIONS = (0.3, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0
 
 
 def main() -> None:
-    """Simulate, print the table, and write it if requested."""
     parser = rig.arguments(__doc__)
     parser.add_argument("--draws", type=int, default=10_000)
     asked = parser.parse_args()

@@ -30,25 +30,12 @@ from ray.tune.search.optuna import OptunaSearch
 from orchestrator.cli.output import quiet
 from orchestrator.cluster.connection import connect
 from tests.benchmarks import rig
+from tests.orchestrator.sample_specs import OWN, spec_text
 
 _LIMIT_MS = 100.0
 
-_SPEC = """
-name: overhead
-workload: tests.workloads.examples.hostile:noop
-search:
-  sampler: random
-  configs: {configs}
-  space: {{units: {{low: 1, high: 1000000}}}}
-  objectives: {{val_accuracy: maximize}}
-arms:
-  implementations: [python/one, python/two]
-  hardware: [cpu]
-"""
-
 
 def main() -> int:
-    """Print a line for each way to run the trials, and write them if requested."""
     parser = rig.arguments(__doc__)
     parser.add_argument("--trials", type=int, default=300)
     asked = parser.parse_args()
@@ -82,7 +69,15 @@ def main() -> int:
 
 def _rnnsweep_s(trials: int, scratch: Path) -> float:
     """Return the seconds from the first trial's start to the stored report."""
-    spec = _SPEC.format(configs=trials // 2)
+    spec = spec_text(
+        OWN,
+        name="overhead",
+        workload="tests.workloads.examples.hostile:noop",
+        configs=trials // 2,
+        space={"units": {"low": 1, "high": 1_000_000}},
+        objectives={"val_accuracy": "maximize"},
+        implementations=["python/one", "python/two"],
+    )
     ended, began_s = rig.run(spec, scratch / "home")
     seconds = time.time() - began_s
     complete = sum(trial.status == "complete" for trial in ended.record.trials)

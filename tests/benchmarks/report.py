@@ -59,7 +59,6 @@ _METRICS, _EPOCHS, _CURVES, _SAMPLES = 30, 5, 5, 6
 
 
 def main() -> int:
-    """Create the store if necessary, measure, print and write the result."""
     parser = rig.arguments(__doc__)
     parser.add_argument("--trials", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)

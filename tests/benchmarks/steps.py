@@ -38,7 +38,6 @@ _COLUMNS = {
 
 
 def main() -> None:
-    """Print the table, and write it with all rounds if requested."""
     parser = rig.arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=7, help="rounds after the warm-up")
     parser.add_argument("--steps", type=int, default=40, help="steps per epoch")

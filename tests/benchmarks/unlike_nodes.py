@@ -3,10 +3,10 @@
     python -m tests.benchmarks.unlike_nodes [--output FOLDER] [--only real|simulated] [--note TEXT]
 
 * real: a Ray cluster on this machine, of nodes that may use one CPU (the fast class: one node) or
-  two (the slow class: four nodes), as a sweep of rnnsweep with random search and as plain Tune with
-  the same sampler. Trials sleep, so that the machine's CPUs are free for the scheduling. Each
-  node's processes are confined to its CPUs, so that its probe detects another class. Targets:
-  every class idle for at most 5 % of its time, and a makespan of at most 1.10 × its bound.
+  two (the slow class: four nodes), with a sweep of random search. Trials sleep, so that the
+  machine's CPUs are free for the scheduling. Each node's processes are confined to its CPUs, so
+  that its probe detects another class. Targets: every class idle for at most 5 % of its time, and
+  a makespan of at most 1.10 × its bound.
 * simulated: the trade between idle hardware and learning of the sampler, over many seeds. The
   product's `Blocks` and `Suggester` assign the trials and report them to the sampler; durations and
   accuracies are those of `sleeper`, and a trial begins as soon as its lane has room.
@@ -19,23 +19,19 @@ import heapq
 import itertools
 import math
 import os
-import random
 import shutil
 import statistics
 import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from orchestrator.cluster.connection import token_settings
-from orchestrator.core.trial import Config, Outcome, SweepIdentity
+from orchestrator.core.trial import Config
 from orchestrator.execution.trainer_process import confined
-from orchestrator.hardware import Node, NodeProfile, classify
+from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import make_plan
@@ -43,6 +39,8 @@ from orchestrator.scheduling.blocks import Assignment, Blocks
 from orchestrator.scheduling.sampler import Suggester, Suggestions
 from orchestrator.spec import parse
 from tests.benchmarks import rig
+from tests.orchestrator.sample_plans import complete, identity, node
+from tests.orchestrator.sample_specs import spec_text
 from tests.workloads.examples import sleeper
 
 DEVICES = {"fast": 1, "slow": 4}
@@ -67,32 +65,26 @@ class Question:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """The seconds of a trial on each class."""
         return {"fast": self.fast_s, "slow": RATIO * self.fast_s}
 
     def spec(self) -> str:
-        """Return the text of the spec file."""
         slow: dict[str, Any] = {"class": "*, 2 CPUs"}
         if self.slow_rounds < 10:  # objectives do not read an arm with settings of its own
             slow["settings"] = {"rounds": self.slow_rounds}
-        search: dict[str, Any] = {
-            "sampler": self.sampler,
-            "configs": self.blocks,
-            "space": {name: {"low": 0.0, "high": 1.0} for name in sleeper.SPACE},
-            "objectives": {"val_accuracy": {"direction": "maximize", "over": self.over}},
-        }
-        if self.open_blocks:
-            search["open_blocks"] = self.open_blocks
         seconds = {f"{name}_s": whole_s for name, whole_s in self.seconds.items()}
-        spec = {
-            "name": "unlike",
-            "workload": "tests.workloads.examples.sleeper:run",
-            "settings": {**seconds, "fast_cpus": CPUS["fast"], "rounds": 10},
-            "search": search,
-            "arms": {"implementations": ["python/sleeper"], "hardware": ["*, 1 CPU", slow]},
-            "seed": self.seed,
-        }
-        return yaml.safe_dump(spec)
+        return spec_text(
+            name="unlike",
+            workload="tests.workloads.examples.sleeper:run",
+            settings={**seconds, "fast_cpus": CPUS["fast"], "rounds": 10},
+            sampler=self.sampler,
+            configs=self.blocks,
+            space={name: {"low": 0.0, "high": 1.0} for name in sleeper.SPACE},
+            objectives={"val_accuracy": {"direction": "maximize", "over": self.over}},
+            open_blocks=self.open_blocks,
+            implementations=["python/sleeper"],
+            hardware=["*, 1 CPU", slow],
+            seed=self.seed,
+        )
 
 
 def judge(
@@ -129,14 +121,9 @@ def simulated(question: Question) -> dict[str, float]:
     spec = parse(question.spec(), source="unlike")
     plan = make_plan(spec, classify(unlike_nodes()))
     groups = make_lanes(plan)
-    search = spec.comparable_search()
-    blocks = Blocks(
-        SweepIdentity(spec.name, 1, spec.workload, spec.settings, search, spec.seed, None),
-        plan,
-        groups,
-        Suggestions(plan, Suggester(spec.search, spec.seed), spec.search.objectives),
-        open_limit(spec, plan, groups),
-    )
+    source = Suggestions(plan, Suggester(spec.search, spec.seed), spec.search.objectives)
+    limit = open_limit(spec, plan, groups)
+    blocks = Blocks(identity(spec.seed), plan, groups, source, limit)
     spans: list[tuple[str, float, float]] = []
     waiting = defaultdict[str, list[Assignment]](list)
     at_work: Counter[str] = Counter()
@@ -145,10 +132,10 @@ def simulated(question: Question) -> dict[str, float]:
     while not blocks.done:
         while (assigned := blocks.next()) is not None:
             waiting[assigned[0].lane.node.id].append(assigned[0])
-        for node, queue in waiting.items():
-            while queue and at_work[node] < queue[0].lane.room(queue[0].device):
+        for id_, queue in waiting.items():
+            while queue and at_work[id_] < queue[0].lane.room(queue[0].device):
                 started = queue.pop(0)
-                at_work[node] += 1
+                at_work[id_] += 1
                 name = "fast" if started.lane.node.profile.cpus == CPUS["fast"] else "slow"
                 share = (
                     _rounds(started) / 10 * sleeper.relative_duration(sizes(started.trial.config))
@@ -161,7 +148,7 @@ def simulated(question: Question) -> dict[str, float]:
         config = sizes(ended.trial.config)
         accuracy = sleeper.accuracy(config, ended.trial.seed, _rounds(ended))
         best = max(best, sleeper.true_accuracy(config))
-        blocks.finish(ended, Outcome("complete", 0, 0, metrics={"val_accuracy": accuracy}))
+        blocks.finish(ended, complete(accuracy))
     return judge(spans, 0.0, best)
 
 
@@ -177,10 +164,7 @@ def _rounds(assignment: Assignment) -> int:
 def unlike_nodes() -> list[Node]:
     """Return nodes of each class, with profiles as probes of real nodes would report."""
     names = [(name, f"{name}-{number}") for name in DEVICES for number in range(DEVICES[name])]
-    return [
-        Node(id_, NodeProfile(id_, "CPU", CPUS[name], 8_000, (), None, "Linux", "3.11"), 1)
-        for name, id_ in names
-    ]
+    return [replace(node(id_, CPUS[name], cpu_model="CPU"), cpus=1) for name, id_ in names]
 
 
 _SEARCHES: Mapping[str, Mapping[str, Any]] = {
@@ -200,7 +184,6 @@ _COLUMNS = {
 
 
 def main() -> None:
-    """Measure, print the tables, and write them with their figures if requested."""
     parser = rig.arguments(__doc__)
     parser.add_argument("--blocks", type=int, default=60)
     parser.add_argument("--fast-s", type=float, default=1.5, help="a fast trial's mean seconds")
@@ -216,8 +199,7 @@ def main() -> None:
     figures: dict[str, Any] = {"blocks": asked.blocks}
     if asked.only != "simulated":
         with cluster_of_unlike_nodes() as address:
-            runs = {"rnnsweep": ours, "plain Tune, OptunaSearch": plain_tune}
-            rows = [_means(name, [run(base, address)]) for name, run in runs.items()]
+            rows = [{"name": "rnnsweep", **ours(base, address)}]
         figures["real"] = rows
         lines += ["\nRandom search, all blocks open", rig.table(rows, _COLUMNS)]
     if asked.only != "real":
@@ -231,7 +213,6 @@ def main() -> None:
 
 
 def _means(name: str, runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Return the means of some runs' figures."""
     return {"name": name, **{key: statistics.fmean(run[key] for run in runs) for key in runs[0]}}
 
 
@@ -257,7 +238,7 @@ def cluster_of_unlike_nodes() -> Iterator[str]:
         for name, count in DEVICES.items():
             for _ in range(count):
                 with confined(usable[: CPUS[name]]):
-                    cluster.add_node(**_node(cpus=1), labels={"speed": name}, wait=False)
+                    cluster.add_node(**_node(cpus=1), wait=False)
         cluster.wait_for_nodes()
         yield str(cluster.address)
     finally:
@@ -286,62 +267,6 @@ def ours(question: Question, address: str) -> dict[str, float]:
     spans = [(name, t.started_s, t.ended_s) for name, t in zip(classes, complete, strict=True)]
     best = max(sleeper.true_accuracy(sizes(trial.config)) for trial in complete)
     return judge(spans, began_s, best)
-
-
-def plain_tune(question: Question, address: str) -> dict[str, float]:
-    """Run it as plain Tune: OptunaSearch over configs and hardware, with reused actors."""
-    import optuna  # noqa: PLC0415  (with Ray, seconds)
-    import ray  # noqa: PLC0415
-    from ray import tune  # noqa: PLC0415
-    from ray.tune.search.optuna import OptunaSearch  # noqa: PLC0415
-
-    distributions = optuna.distributions
-    space: dict[str, Any] = {
-        name: distributions.FloatDistribution(0.0, 1.0) for name in sleeper.SPACE
-    }
-    space["hardware"] = distributions.CategoricalDistribution(list(DEVICES))
-    os.environ.pop("TUNE_MAX_PENDING_TRIALS_PG", None)  # set by a sweep of rnnsweep
-    ray.init(address=address, log_to_driver=False, logging_level="warning")
-    try:
-
-        def bundles(config: dict[str, Any]) -> tune.PlacementGroupFactory:
-            selector = {"speed": config["hardware"]}
-            return tune.PlacementGroupFactory([{"CPU": 1}], bundle_label_selector=[selector])
-
-        def train(config: dict[str, Any]) -> dict[str, Any]:
-            began_s = time.time()
-            time.sleep(question.seconds[config["hardware"]] * (0.5 + config["width"]))
-            return {
-                "val_accuracy": random.random(),
-                "hardware_used": config["hardware"],
-                "began_s": began_s,
-                "ended_s": time.time(),
-            }
-
-        with tempfile.TemporaryDirectory() as scratch:
-            tuner = tune.Tuner(
-                tune.with_resources(train, bundles),
-                tune_config=tune.TuneConfig(
-                    metric="val_accuracy",
-                    mode="max",
-                    num_samples=2 * question.blocks,
-                    reuse_actors=True,
-                    search_alg=OptunaSearch(
-                        space,
-                        metric="val_accuracy",
-                        mode="max",
-                        sampler=optuna.samplers.RandomSampler(seed=question.seed),
-                    ),
-                ),
-                run_config=tune.RunConfig(storage_path=scratch, verbose=0),
-            )
-            began_s = time.time()
-            results = [result.metrics for result in tuner.fit() if result.metrics]
-    finally:
-        ray.shutdown()
-        os.environ.pop("RAY_ADDRESS", None)
-    spans = [(row["hardware_used"], row["began_s"], row["ended_s"]) for row in results]
-    return judge(spans, began_s)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,6 @@ def browser() -> Iterator[Browser]:
 
 
 def refuse(watched: WatchedPage, box: Dialog) -> None:
-    """Record the text of an alert and close it."""
     watched.alerts.append(box.message)
     box.dismiss()
 

@@ -51,26 +51,6 @@ def test_no_text_of_a_sweep_is_executed(open_page: Open) -> None:
     assert any("$\\frac{a}{b}$" in title for title in titles)
 
 
-def test_the_page_may_send_no_request_and_run_no_other_script(open_page: Open) -> None:
-    page = open_page(samples.small()).page
-    ran = page.evaluate(
-        """() => {
-            const script = document.createElement("script");
-            script.textContent = "window.ran = true";
-            document.body.append(script);
-            return window.ran ?? false;
-        }"""
-    )
-    assert ran is False
-    refused = page.evaluate(
-        """() => new Promise((done) => {
-            document.addEventListener("securitypolicyviolation", (event) => done(event.blockedURI));
-            fetch("https://localhost:1/x").catch(() => {});
-        })"""
-    )
-    assert refused.startswith("https://localhost:1")
-
-
 @pytest.mark.parametrize(
     ("record", "text"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -14,11 +15,11 @@ from tests.orchestrator.sample_records import CPU, GPU
 
 pytestmark = pytest.mark.full
 
+HERE = Path(__file__).parent
 _COLUMNS = ("arm", "config", "outcome", "val_accuracy", "step_ms", "train_s", "block", "repeat")
 
 
 def column(page: Page, name: str) -> list[str]:
-    """Return the texts of one column of the visible trials."""
     place = _COLUMNS.index(name)
     cells = "row => [...row.cells].map(cell => cell.innerText)"
     rows = page.evaluate(f"[...document.querySelectorAll('#trial-table tbody tr')].map({cells})")
@@ -107,7 +108,7 @@ def test_text_has_contrast(open_page: Open, scheme: str) -> None:
     """Require a contrast of at least 4.5 to 1 (WCAG 2.2, 1.4.3, 'relative luminance')."""
     page = open_page(samples.small(), color_scheme=scheme).page
     page.locator("#figure-crossover-units summary").last.click()
-    weak = page.evaluate(_CONTRAST)
+    weak = page.evaluate((HERE / "contrast.js").read_text())
     assert weak == []
 
 
@@ -158,7 +159,7 @@ def test_a_page_is_printed_light_with_all_details_open(open_page: Open) -> None:
 
 def test_headings_landmarks_labels_and_ids_are_in_order(open_page: Open) -> None:
     page = open_page(samples.small()).page
-    structure = page.evaluate(_STRUCTURE)
+    structure = page.evaluate((HERE / "structure.js").read_text())
     levels = structure.pop("levels")
     assert levels.index(1) == 0 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
@@ -176,60 +177,3 @@ def test_the_keyboard_reaches_every_control_and_the_focus_is_visible(open_page: 
         page.keyboard.press("Tab")
         style = page.evaluate("getComputedStyle(document.activeElement).outline")
         assert "solid" in style and "0px" not in style.split()
-
-
-_CONTRAST = """() => {
-    const luminance = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-        .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-    const parts = (colour) => {
-        canvas.clearRect(0, 0, 1, 1);
-        canvas.fillStyle = colour;
-        canvas.fillRect(0, 0, 1, 1);
-        return [...canvas.getImageData(0, 0, 1, 1).data];
-    };
-    const behind = (element) => {
-        for (let at = element; at; at = at.parentElement) {
-            const paint = parts(getComputedStyle(at).backgroundColor);
-            if (paint[3] === 255) return paint;
-        }
-        return parts(getComputedStyle(document.documentElement).backgroundColor);
-    };
-    const weak = [];
-    for (const element of document.querySelectorAll("body *:not(script):not(noscript)")) {
-        const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-        const svg = element.closest("svg");
-        const apart = element.closest("button:disabled, option");
-        if (!own || !element.checkVisibility() || apart) continue;
-        const style = getComputedStyle(element);
-        const ink = parts(svg ? style.fill : style.color);
-        const [one, two] = [luminance(ink), luminance(behind(element))].sort((a, b) => b - a);
-        const ratio = (one + 0.05) / (two + 0.05);
-        if (ratio < 4.5) weak.push([element.tagName, element.textContent.slice(0, 40), ratio]);
-    }
-    return weak;
-}"""
-
-_STRUCTURE = """() => {
-    const all = (selector) => [...document.querySelectorAll(selector)];
-    const byId = (id) => document.getElementById(id)?.textContent.trim();
-    const text = (element, by) => (element.getAttribute(by) ?? "").split(" ").map(byId).join("");
-    const named = (element) => element.getAttribute("aria-label")
-        || text(element, "aria-labelledby")
-        || [...(element.labels ?? [])].map((label) => label.textContent).join("").trim()
-        || (/BUTTON|FIELDSET/.test(element.tagName) && element.textContent.trim());
-    const shown = (element) => element.outerHTML.slice(0, 120);
-    const ids = all("[id]").filter((e) => !e.closest("svg")).map((element) => element.id);
-    const controls = "button, select, input, [role=region], [role=img], nav, section, fieldset";
-    const landmarks = ["header", "nav", "main", "footer"];
-    return {
-        lang: document.documentElement.lang,
-        landmarks: landmarks.map((name) => all(`body > ${name}, body > div > ${name}`).length),
-        levels: all("h1, h2, h3, h4").map((heading) => Number(heading.tagName[1])),
-        twice: ids.filter((id, i) => ids.indexOf(id) !== i),
-        unnamed: all(controls).filter((e) => !named(e)).map(shown),
-        plots: all("div.plot").filter((e) => !text(e, "aria-describedby")).map(shown),
-        headless: all("table").filter((e) => !e.querySelector("thead th[scope=col]")).map(shown),
-    };
-}"""

@@ -14,7 +14,6 @@ from tests.lacking import skip_here
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    """The running cluster."""
     reason = hosts.obstacle()
     if len(os.sched_getaffinity(0)) < 2:
         reason = "two classes of CPU need two CPUs"

@@ -14,13 +14,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+
+from tests.commands import Command, Done, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 _TOOLS = ("bash", "ip", "nsenter", "setpriv", "taskset", "unshare")
@@ -28,31 +27,11 @@ _NETWORK = "10.77.0"
 _CODE = ("orchestrator", "workloads", "rnnsweep", "tests")
 _CABLES = itertools.count()
 _START_S = 20.0
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 # Folders that each host has for itself. Paths below them that Python needs (such as
 # /root/.pyenv, or a checkout in /tmp) are mounted into them again.
 _OWN = ("/tmp", "/root", "/dev/shm")
-_INIT = """
-set -e
-hostname {name}
-mount -t tmpfs none /mnt
-i=0
-for folder in {needed}; do
-    i=$((i + 1)); mkdir /mnt/$i; mount --rbind "$folder" /mnt/$i
-done
-for folder in {own}; do mount -t tmpfs none "$folder"; done
-i=0
-for folder in {needed}; do
-    i=$((i + 1)); mkdir -p "$folder"; mount --rbind /mnt/$i "$folder"
-done
-umount -R -l /mnt
-for folder in {hidden}; do mount -t tmpfs none "$folder"; done
-printf '%b' {hosts} > /root/hosts
-mount --bind /root/hosts /etc/hosts
-ip link set lo up
-echo ready
-while :; do sleep 3600 & wait $!; done
-"""
 
 
 def obstacle(*programs: str) -> str | None:
@@ -75,63 +54,6 @@ def obstacle(*programs: str) -> str | None:
     return f"no namespaces here: {trial.stderr.strip()}" if trial.returncode else None
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """An ended command with its exit code, stdout and stderr."""
-
-    code: int
-    out: str
-    err: str
-
-    def expect(self, code: int = 0) -> Done:
-        """Check the exit code and return self."""
-        assert self.code == code, f"exit code {self.code}\n{self.out[-4000:]}\n{self.err[-4000:]}"
-        return self
-
-
-class Running:
-    """A command that runs in the background, with its output in a file."""
-
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
-        self._output = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (lives as long as this object)
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            env=dict(environ),
-            start_new_session=True,
-        )
-
-    @property
-    def code(self) -> int | None:
-        """The exit code, or None while the command runs."""
-        return self.process.poll()
-
-    @property
-    def output(self) -> str:
-        """The command's output so far."""
-        size = os.fstat(self._output.fileno()).st_size
-        return os.pread(self._output.fileno(), size, 0).decode(errors="replace")
-
-    def wait(self, timeout_s: float) -> int:
-        """Wait for the end of the command and return its exit code."""
-        try:
-            return self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            text = self.output[-6000:]
-            raise AssertionError(f"still running after {timeout_s} s:\n{text}") from None
-
-    def until(self, words: str, timeout_s: float) -> str:
-        """Wait until the output contains these words, and return it."""
-        deadline_s = time.monotonic() + timeout_s
-        while words not in (text := self.output):
-            assert self.code is None, f"ended with {self.code}, without {words!r}:\n{text[-6000:]}"
-            assert time.monotonic() < deadline_s, f"no {words!r} in\n{text[-6000:]}"
-            time.sleep(0.1)
-        return text
-
-
 class Switch:
     """The network switch to which hosts are connected."""
 
@@ -143,7 +65,6 @@ class Switch:
         self.hosts: dict[str, Host] = {}
 
     def ip(self, *arguments: str) -> None:
-        """Run `ip` in the switch's network."""
         _run(["nsenter", "--target", str(self.pid), "--net", "ip", *arguments])
 
     def plug(self, name: str, *, with_code: bool = False, cpus: Iterable[int] = ()) -> Host:
@@ -152,7 +73,6 @@ class Switch:
         return self.hosts[name]
 
     def close(self) -> None:
-        """End all hosts and the switch."""
         for host in list(self.hosts.values()):
             host.remove()
         self._holder.kill()
@@ -169,15 +89,16 @@ class Host:
     ) -> None:
         self.name, self._switch, self._cpus = name, switch, cpus
         self.address = self.address_of(name)
-        script = _INIT.format(
-            name=name,
-            needed=" ".join(map(shlex.quote, _needed())),
-            own=" ".join(_OWN),
-            hidden="" if with_code else " ".join(shlex.quote(str(ROOT / name)) for name in _CODE),
-            hosts=shlex.quote(_hosts_file()),
-        )
+        own = {
+            "NAME": name,
+            "NEEDED": " ".join(_needed()),
+            "OWN": " ".join(_OWN),
+            "HIDDEN": "" if with_code else " ".join(str(ROOT / name) for name in _CODE),
+            "HOSTS": _hosts_file(),
+        }
         spaces = ("--net", "--mount", "--uts", "--pid", "--ipc", "--fork", "--mount-proc")
-        self._holder = _held(["unshare", *spaces, "--kill-child", "bash", "-c", script])
+        init = ["bash", str(Path(__file__).with_name("host.sh"))]
+        self._holder = _held(["unshare", *spaces, "--kill-child", *init], own)
         assert self._holder.stdout is not None
         first_line = self._holder.stdout.readline()
         assert first_line == b"ready\n", f"host {name} could not be made: {first_line!r}"
@@ -197,7 +118,6 @@ class Host:
 
     @classmethod
     def address_of(cls, name: str) -> str:
-        """Return the address of a host of this name."""
         return f"{_NETWORK}.{cls.NAMES.index(name) + 1}"
 
     def run(
@@ -205,29 +125,17 @@ class Host:
         *arguments: object,
         timeout_s: float = 120,
         cwd: object = ROOT,
-        environ: Mapping[str, str] = MappingProxyType({}),
+        environ: Mapping[str, str] = _NONE,
     ) -> Done:
-        """Run a command on the host and wait for its end."""
-        done = subprocess.run(
-            self._command(arguments, cwd),
-            env=self._environ(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-        )
-        return Done(done.returncode, done.stdout, done.stderr)
+        return self.start(*arguments, cwd=cwd, environ=environ).done(timeout_s)
 
     def start(
         self,
         *arguments: object,
         cwd: object = ROOT,
-        environ: Mapping[str, str] = MappingProxyType({}),
-    ) -> Running:
-        """Start a command on the host."""
-        return Running(self._command(arguments, cwd), self._environ(environ))
+        environ: Mapping[str, str] = _NONE,
+    ) -> Command:
+        return Command(self._command(arguments, cwd), self._environ(environ))
 
     def write(self, path: str, content: str | bytes) -> None:
         """Write a file of the host, private to its user."""
@@ -237,19 +145,15 @@ class Host:
         subprocess.run(command, env=self._environ({}), input=data, check=True)
 
     def pull_the_cable(self) -> None:
-        """Disconnect the host from the network; packets in flight are lost."""
         self._switch.ip("link", "set", self._cable, "down")
 
     def plug_the_cable(self) -> None:
-        """Connect the host to the network again."""
         self._switch.ip("link", "set", self._cable, "up")
 
     def interrupt(self, words: str) -> None:
-        """Send SIGINT to the command on the host that contains these words."""
         self.run("pkill", "-INT", "-f", words).expect()
 
     def remove(self) -> None:
-        """Kill the host with all of its processes."""
         self._holder.kill()
         self._holder.wait()
         with suppress(KeyError):
@@ -271,24 +175,20 @@ class Host:
         return {**locale, **own, **changes}
 
 
-def _held(command: Sequence[str]) -> subprocess.Popen[bytes]:
+def _held(command: Sequence[str], environ: Mapping[str, str] = _NONE) -> subprocess.Popen[bytes]:
     """Start a process that the kernel kills when this process ends."""
     return subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        env={**os.environ, **environ},
         start_new_session=True,  # Ctrl-C is for the test, which prints output before the end
     )
 
 
 def _child(pid: int) -> int:
-    """Wait for the only child of a process and return its id."""
-    path = Path(f"/proc/{pid}/task/{pid}/children")
-    deadline_s = time.monotonic() + _START_S
-    while not (children := path.read_text().split()):
-        assert time.monotonic() < deadline_s, f"process {pid} has no child"
-        time.sleep(0.01)
-    return int(children[0])
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    return int(wait_for(lambda: children.read_text().split(), _START_S)[0])
 
 
 def _needed() -> list[str]:

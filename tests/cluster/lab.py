@@ -1,8 +1,4 @@
-"""A real cluster on one machine: a Ray head, workers of different hardware, MLflow on PostgreSQL.
-
-There are three hardware classes: a host with one CPU, a host with two CPUs, and the simulated GPU
-of the latter. The GPU serves tests of placement only, never measurements.
-"""
+"""A real cluster on one machine: a Ray head, unlike workers, and MLflow on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,22 +8,29 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
-
-import yaml
+from typing import Any
 
 from orchestrator.cluster import code_bundle
-from tests.cluster.hosts import ROOT, Done, Host, Running, Switch
+from tests.cluster.hosts import ROOT, Host, Switch
+from tests.commands import Command, Done, wait_for
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, library
+from tests.orchestrator.sample_specs import OWN, spec_text
 
 PARENT = "mlflow.parentRunId"
 HOME = "/root/rnnsweep-data"
 PROJECT = "/root/project"
+STEADY: Mapping[str, Any] = {
+    **OWN,
+    "workload": "steady:train",
+    "settings": {"epochs": 20},
+    "configs": 4,
+    "space": {"units": {"low": 50, "high": 300}},
+    "objectives": {"val_accuracy": "maximize"},
+}
 _NVML = "/root/nvml"
 _STORE_BYTES = 80_000_000
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -36,8 +39,6 @@ import json, mlflow, sys
 runs = mlflow.search_runs(experiment_names=sys.argv[1:], output_format="list")
 print(json.dumps([{"status": run.info.status, "tags": run.data.tags} for run in runs]))
 """
-
-Value = TypeVar("Value")
 
 
 def postgresql() -> Path | None:
@@ -49,7 +50,6 @@ def postgresql() -> Path | None:
 
 def database_commands(data: str, initdb: str, postgres: str) -> tuple[list[str], list[str]]:
     """Return the commands that create a database of the user `mlflow` in a folder and serve it."""
-    # PostgreSQL refuses to run as root, so root runs them as another user.
     programs = postgresql()
     user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     first = [] if os.geteuid() else user
@@ -68,7 +68,6 @@ class Lab:
         self.dashboard = f"http://{Host.address_of('head')}:8265"
 
     def open(self) -> Lab:
-        """Start the hosts, the cluster and the MLflow server."""
         self.mlflow = self.switch.plug("mlflow", with_code=True)
         self.mlflow.write("/root/.ray/auth_token", self._token)
         self.head = self._ray_host("head")
@@ -90,17 +89,14 @@ class Lab:
         return self
 
     def close(self) -> None:
-        """End all hosts."""
         self.switch.close()
 
     def worker(self, name: str, cpus: list[int]) -> Host:
-        """Start a new host as a worker of the cluster."""
         host = self._ray_host(name, cpus=cpus)
         self.join(host)
         return host
 
     def join(self, host: Host, gpus: int = 0) -> None:
-        """Start a worker of the cluster on a host."""
         cpus = host.run("nproc").expect().out.strip()
         self._ray(
             host,
@@ -111,25 +107,10 @@ class Lab:
         )
 
     def spec(self, name: str, **changes: Any) -> str:
-        """Write a spec file into the project on the laptop and return its name."""
-        body = {
-            "name": name,
-            "workload": "steady:train",
-            "settings": {"epochs": 4, "rest_s": 0.1},
-            "search": {
-                "sampler": "random",
-                "configs": 4,
-                "space": {"units": {"low": 50, "high": 300}},
-                "objectives": {"val_accuracy": "maximize"},
-            },
-            "arms": {"implementations": ["numpy/loop"], "hardware": ["cpu"]},
-            **changes,
-        }
-        self.laptop.write(f"{PROJECT}/{name}.yaml", yaml.safe_dump(body, sort_keys=False))
+        self.laptop.write(f"{PROJECT}/{name}.yaml", spec_text(STEADY, name=name, **changes))
         return f"{name}.yaml"
 
-    def submit(self, spec: str, *options: str) -> Running:
-        """Run `rnnsweep submit` on the laptop, in the project's folder."""
+    def submit(self, spec: str, *options: str) -> Command:
         arguments = ["rnnsweep", "submit", spec, "--address", self.dashboard, *options]
         return self.laptop.start(*arguments, cwd=PROJECT, environ=self._store_named())
 
@@ -154,14 +135,12 @@ class Lab:
         return self.head.run(*command, cwd="/root/code", timeout_s=timeout_s).expect()
 
     def finished(self, sweep: str) -> list[dict[str, Any]]:
-        """Return the finished trials, from the journal on the head."""
         journal = f"{HOME}/sweeps/{sweep}/1/journal.jsonl"
         lines = self.head.run("cat", journal).out.split("\n")[:-1]
         records = [json.loads(line) for line in lines]
         return [line["finished"] for line in records if line["record"] == "trial_finished"]
 
     def children(self, sweep: str) -> list[dict[str, Any]]:
-        """Return the sweep's child runs in MLflow."""
         done = self.mlflow.run("python", "-c", _RUNS, sweep, environ=self._store_named()).expect()
         runs: list[dict[str, Any]] = json.loads(done.out.splitlines()[-1])
         parents = [run for run in runs if PARENT not in run["tags"]]
@@ -182,20 +161,17 @@ class Lab:
     def expect_end(self, sweep: str, timeout_s: float = 200) -> str:
         """Follow a submitted sweep to a successful end and return the log of its last start."""
         command = ["rnnsweep", "logs", sweep, "--follow", "--address", self.dashboard]
-        running = self.mlflow.start(*command)
-        assert running.wait(timeout_s) == 0, running.output
-        return running.output
+        done = self.mlflow.run(*command, timeout_s=timeout_s)
+        assert done.code == 0, done
+        return done.out
 
     def wait_for_a_trial(self, sweep: str, node: str) -> None:
-        """Wait until a node has finished a trial, and so works on another one."""
-
-        def ended() -> bool:
-            return any(record["outcome"]["node"] == node for record in self.finished(sweep))
-
-        try:
-            wait_for(ended, 120, f"trial of {sweep} on {node}")
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.at_a_distance('logs', sweep).out}") from None
+        wait_for(
+            lambda: any(record["outcome"]["node"] == node for record in self.finished(sweep)),
+            120,
+            lambda: self.at_a_distance("logs", sweep).out,
+            every_s=0.3,
+        )
 
     def _store_named(self) -> dict[str, str]:
         return {"MLFLOW_TRACKING_URI": self.store}
@@ -225,7 +201,6 @@ class Lab:
         return environ
 
     def _serve_runs(self) -> None:
-        """Start PostgreSQL and MLflow, which both keep their data in /tmp."""
         host = self.mlflow
         create, serve = database_commands(
             "/tmp/data",
@@ -243,12 +218,3 @@ class Lab:
             environ={"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"},
         )
         self._server.until("startup complete", 90)
-
-
-def wait_for(condition: Callable[[], Value], timeout_s: float, name: str) -> Value:
-    """Evaluate a condition repeatedly until its value is true, and return that value."""
-    deadline_s = time.monotonic() + timeout_s
-    while not (value := condition()):
-        assert time.monotonic() < deadline_s, f"no {name} after {timeout_s} s"
-        time.sleep(0.3)
-    return value

@@ -17,27 +17,22 @@ from tests.cluster.lab import Lab
 
 pytestmark = pytest.mark.timeout(400)
 
-CPU_AND_GPU = {"implementations": ["numpy/loop"], "hardware": ["cpu", "gpu"]}
-SLOW = {"epochs": 20, "rest_s": 0.1}
-
 
 def test_a_sweep_is_detached_stopped_and_submitted_again(lab: Lab) -> None:
     """A sweep over all hardware classes, including the simulated GPU, tests placement."""
-    spec = lab.spec("classes", settings=SLOW, arms=CPU_AND_GPU)
+    spec = lab.spec("classes", hardware=["cpu", "gpu"])
     followed = lab.submit(spec)
     lab.wait_for_a_trial("classes", "gpu")
     lab.laptop.interrupt("rnnsweep submit")
-    assert followed.wait(20) == 3
-    assert "continues without this terminal" in followed.output
+    assert "continues without this terminal" in followed.done(20).expect(3).err
     assert "classes: running" in lab.at_a_distance("status").expect().out
     lab.at_a_distance("stop", "classes").expect()
     assert "classes: stopped, can be resumed" in lab.at_a_distance("status", "classes").out
     before = len(lab.finished("classes"))
     assert 0 < before < 12
 
-    followed = lab.submit(spec)
-    assert followed.wait(200) == 0, followed.output
-    assert f"{before} of 12 trials are done" in followed.output
+    resumed = lab.submit(spec).done(200).expect()
+    assert f"{before} of 12 trials are done" in resumed.out + resumed.err
     runs = lab.expect_exactly_once("classes", trials=12)
     where = {(run["tags"]["hardware"], run["tags"]["node"]) for run in runs}
     assert sorted(node for _, node in where) == ["gpu", "gpu", "steady"]
@@ -51,11 +46,11 @@ def test_a_report_compares_two_classes_of_cpu(lab: Lab) -> None:
         "compared",
         workload="image_rows",
         settings={"dataset": "digits", "epochs": 1, "layers": 1},
-        search={"configs": [{"units": units} for units in (8, 12, 16, 20, 24, 28)]},
-        arms={"implementations": [f"{backend}/portable"], "hardware": ["cpu"]},
+        **dict.fromkeys(("sampler", "space", "objectives")),
+        configs=[{"units": units} for units in (8, 12, 16, 20, 24, 28)],
+        implementations=[f"{backend}/portable"],
     )
-    followed = lab.submit(spec)
-    assert followed.wait(300) == 0, followed.output
+    lab.submit(spec).done(300).expect()
     lab.expect_exactly_once("compared", trials=12)
     report = json.loads(lab.rnnsweep("report", "compared", "--format", "json").expect().out)
     assert report["sweep"]["environment"]["usable_cpus"] == "1 | 2"
@@ -78,7 +73,7 @@ def test_a_node_without_the_code_is_probed_from_another(lab: Lab) -> None:
 
 
 def test_a_worker_is_killed_and_another_joins_late(lab: Lab) -> None:
-    lab.submit(lab.spec("killed", settings=SLOW), "--detach").wait(60)
+    lab.submit(lab.spec("killed"), "--detach").done(60).expect()
     lab.wait_for_a_trial("killed", "steady")
     lab.switch.hosts["steady"].remove()  # SIGKILL to all of its processes
     lab.worker("late", cpus=[0])
@@ -89,7 +84,7 @@ def test_a_worker_is_killed_and_another_joins_late(lab: Lab) -> None:
 
 
 def test_a_worker_is_disconnected_for_20_s_and_the_laptop_is_lost(lab: Lab) -> None:
-    lab.submit(lab.spec("cut", settings=SLOW), "--detach").wait(60)
+    lab.submit(lab.spec("cut"), "--detach").done(60).expect()
     lab.wait_for_a_trial("cut", "late")
     lab.laptop.remove()
     lab.switch.hosts["late"].pull_the_cable()

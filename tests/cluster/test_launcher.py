@@ -16,7 +16,7 @@ import yaml
 
 from tests.cluster import hosts
 from tests.cluster.hosts import ROOT, Host, Switch
-from tests.cluster.lab import wait_for
+from tests.commands import wait_for
 from tests.lacking import skip_here
 
 FILE = ROOT / "infra/machines/cluster.yaml"
@@ -77,8 +77,8 @@ def test_machines_become_a_cluster(switch: Switch) -> None:
     laptop.write("/root/.ray/auth_token", TOKEN)
     laptop.write("/root/cluster.yaml", yaml.safe_dump(launcher_file()))
 
-    up = laptop.start("ray", "up", "--yes", "--no-config-cache", "/root/cluster.yaml")
-    assert up.wait(240) == 0, up.output
+    up = ("ray", "up", "--yes", "--no-config-cache", "/root/cluster.yaml")
+    laptop.run(*up, timeout_s=240).expect()
 
     def nodes() -> dict[str, float]:
         done = head.run("python", "-c", NODES)
@@ -86,7 +86,7 @@ def test_machines_become_a_cluster(switch: Switch) -> None:
         return cpus_by_host
 
     cpus = float(worker.run("nproc").expect().out)
-    wait_for(lambda: "steady" in nodes(), 240, "worker")
+    wait_for(lambda: "steady" in nodes(), 240, every_s=0.3)
     assert nodes() == {"head": 0, "steady": cpus}
     for host in (head, worker):
         assert host.run("cat", "/root/.ray/auth_token").out == TOKEN
@@ -97,5 +97,5 @@ def test_machines_become_a_cluster(switch: Switch) -> None:
     stop = re.findall(r"^ +ray exec \S+ '(.*)'$", README.read_text(), re.MULTILINE)
     laptop.run("ray", "exec", "/root/cluster.yaml", *stop, timeout_s=120).expect()
     assert head.run("pgrep", "gcs_server").code == 1
-    wait_for(lambda: worker.run("pgrep", "raylet").code == 1, 240, "end of the worker")
+    wait_for(lambda: worker.run("pgrep", "raylet").code == 1, 240, every_s=0.3)
     laptop.run("ray", "down", "--yes", "/root/cluster.yaml", timeout_s=120).expect()

@@ -23,9 +23,10 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.cluster.hosts import Running
 from tests.cluster.lab import database_commands, postgresql
+from tests.commands import Command, Done, python
 from tests.lacking import skip_here
+from tests.orchestrator.sample_specs import OWN, spec_text
 
 INFRA = Path(__file__).resolve().parents[2] / "infra"
 DOCKERFILE = (INFRA / "images/mlflow.Dockerfile").read_text()
@@ -43,23 +44,18 @@ with mlflow.start_run() as run:
 print(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/evidence.txt"))
 """
 
-SWEEP = """
-name: guarded
-workload: tests.workloads.examples.echo_memory:run
-settings: {epochs: 2}
-search:
-  sampler: random
-  configs: 2
-  space: {units: {low: 8, high: 16}}
-  objectives: {loss: minimize}
-arms: {implementations: [numpy/loop], hardware: [cpu]}
-"""
+SWEEP = spec_text(
+    OWN,
+    name="guarded",
+    workload="tests.workloads.examples.echo_memory:run",
+    settings={"epochs": 2},
+    configs=2,
+    space={"units": {"low": 8, "high": 16}},
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """MLflow's server and its databases."""
-
     port: int
     folder: Path
     database: Mapping[str, str]
@@ -71,36 +67,28 @@ class Server:
         return requests.get(url, auth=user, headers=headers, timeout=30).status_code
 
     def query(self, database: str, sql: str) -> str:
-        """Return PostgreSQL's answer."""
         return _psql(self.database, database, "-c", sql).strip()
 
 
 def _psql(environ: Mapping[str, str], database: str, *arguments: str) -> str:
-    return subprocess.run(
-        [f"{postgresql()}/psql", "-v", "ON_ERROR_STOP=1", "-qAt", "-d", database, *arguments],
-        env={**os.environ, **environ},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    psql = [f"{postgresql()}/psql", "-v", "ON_ERROR_STOP=1", "-qAt", "-d", database, *arguments]
+    return Command(psql, {**os.environ, **environ}).done().expect().out
 
 
 @contextlib.contextmanager
 def _running(command: Sequence[str], words: str, environ: Mapping[str, str]) -> Iterator[None]:
-    """Run a server, which prints these words when it is ready."""
-    server = Running(command, {**os.environ, **environ})
+    server = Command(command, {**os.environ, **environ})
     try:
         server.until(words, 120)
         yield
     finally:
-        server.process.terminate()
+        server.terminate()
         server.wait(60)
-        print(server.output)
+        print(server.printed())
 
 
 @contextlib.contextmanager
 def _database(folder: Path) -> Iterator[dict[str, str]]:
-    """Start PostgreSQL with a password; yield the variables that connect to it."""
     (folder / "password").write_text("a % password")
     create, serve = database_commands(
         f"{folder}/data",
@@ -166,11 +154,7 @@ def test_a_run_and_its_files_are_kept_for_a_user_of_the_credentials_file(server:
         "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{server.port}",
         "MLFLOW_DISABLE_TELEMETRY": "true",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", LOG_A_RUN], env=environ, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "which kernel ran" in done.stdout
+    assert "which kernel ran" in python("-c", LOG_A_RUN, environ=environ).expect().out
     (path,) = server.folder.glob("artifacts/**/evidence.txt")
     assert path.read_text() == "which kernel ran"
     assert server.query("mlflow", "SELECT value FROM metrics") == "2.5"
@@ -190,21 +174,15 @@ def test_a_sweep_needs_the_password_to_be_recorded(server: Server, tmp_path: Pat
         "MLFLOW_TRACKING_USERNAME": SECRET["MLFLOW_AUTH_ADMIN_USERNAME"],
     }
 
-    def rnnsweep(*command: str, password: str) -> subprocess.CompletedProcess[str]:
-        call = [sys.executable, "-c", "from orchestrator.cli.main import main; main()", *command]
+    def rnnsweep(*command: object, password: str) -> Done:
         variables = {**environ, "MLFLOW_TRACKING_PASSWORD": password}
-        return subprocess.run(
-            call, env=variables, cwd=INFRA.parent, capture_output=True, text=True, check=False
-        )
+        return python("-m", "orchestrator", *command, environ=variables, cwd=INFRA.parent)
 
-    refused = rnnsweep("run", str(spec), password="wrong")
-    assert refused.returncode == 2, refused.stderr
-    assert "Traceback" not in refused.stderr
-    assert re.search("(?i)401|password|unauthor|authenti", refused.stderr), refused.stderr
+    refused = rnnsweep("run", spec, password="wrong").expect(2)
+    assert re.search("(?i)401|password|unauthor|authenti", refused.err), refused.err
     password = SECRET["MLFLOW_AUTH_ADMIN_PASSWORD"]
-    done = rnnsweep("run", str(spec), password=password)
-    assert done.returncode == 0, done.stderr
+    rnnsweep("run", spec, password=password).expect()
     report = rnnsweep("report", "guarded", "--format", "json", password=password)
-    assert json.loads(report.stdout)["sweep"]["state"] == "complete"
+    assert json.loads(report.out)["sweep"]["state"] == "complete"
     outcomes = "SELECT value FROM tags WHERE key = 'outcome'"
     assert server.query("mlflow", outcomes).split() == ["complete", "complete"]

@@ -26,7 +26,6 @@ from workloads.implementations import BACKENDS
 
 
 def main() -> int:
-    """Run the checks and return the exit code."""
     options, node = _parser().parse_args(), probe()
     # The hardware and sizes of this run, without host names.
     own = ("cpu_model", "cpus", "memory_mib", "driver", "system")

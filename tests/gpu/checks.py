@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,12 +19,12 @@ Check = Callable[[Lab, str], Iterator[Outcome]]
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
-        *(proofs.refusals, proofs.evidence, proofs.options, proofs.fall_backs, proofs.layout),
-        *(proofs.numbers, proofs.precisions, proofs.fit, times.memory, times.telemetry),
-        *(times.hand_written, times.roofline, times.predict, times.speed, proofs.parity),
+        *(proofs.refusals, proofs.evidence, proofs.fall_backs, proofs.numbers),
+        *(proofs.precisions, proofs.fit, times.memory, times.telemetry),
+        *(times.roofline, times.predict, times.speed, proofs.parity),
     )
 }
-TIMED = (times.telemetry, times.hand_written, times.roofline, times.predict, times.speed)
+TIMED = (times.telemetry, times.roofline, times.predict, times.speed)
 """These run alone; the others run for all backends at once."""
 ONCE = (times.telemetry, proofs.parity)
 """These need only one backend."""
@@ -40,7 +39,7 @@ def run_checks(checks: Sequence[Check], lab: Lab, record: Record) -> None:
         for backend, reason in reasons.items():
             for check in checks if reason else ():
                 unavailable = f"{backend} is not available: {reason}"
-                record.add(Outcome(_name(check), "all", "skipped", backend, reason=unavailable))
+                record.add(Outcome(check.__name__, "all", "skipped", backend, reason=unavailable))
         for check in checks:
             chosen = present[:1] if check in ONCE else present
             if check in TIMED:
@@ -51,8 +50,7 @@ def run_checks(checks: Sequence[Check], lab: Lab, record: Record) -> None:
 
 
 def _run(check: Check, backend: str, lab: Lab, record: Record) -> None:
-    """Run one check on one backend."""
-    began_s, name = time.monotonic(), _name(check)
+    name = check.__name__
     try:
         for outcome in check(lab, backend):
             record.add(outcome)
@@ -67,11 +65,6 @@ def _run(check: Check, backend: str, lab: Lab, record: Record) -> None:
         else:
             reason = traceback.format_exc(limit=-3)
             record.add(Outcome(name, "the rest", "failed", backend, reason=reason))
-    record.took(name, backend, time.monotonic() - began_s)
-
-
-def _name(check: Check) -> str:
-    return check.__name__
 
 
 def _is_ours(module: str | None) -> bool:

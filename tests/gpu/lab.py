@@ -25,10 +25,7 @@ class NoTimeLeft(Exception):
 
 
 class Lab:
-    """The trainers of a device, and the sizes of the checks there.
-
-    Trainers are started by the thread that enters the lab: a trainer ends with that thread.
-    """
+    """The trainers of a device, and the sizes of the checks there."""
 
     def __init__(
         self,
@@ -54,7 +51,6 @@ class Lab:
             trainer.close()
 
     def pid(self, backend: str) -> int:
-        """Return the process of the backend's warm trainer."""
         return self._trainer(backend).pid
 
     def ask(
@@ -67,19 +63,7 @@ class Lab:
         listen: Callable[[Event], object] = lambda event: None,
         **fields: Any,
     ) -> Answer:
-        """Run a trial in the warm trainer of its backend; replace a dead or hanging trainer.
-
-        Args:
-            workload: built in, `module:name`, or a name in `probes`.
-            implementation: of a backend of this lab.
-            settings: the settings of the workload.
-            environ: run the trial in a process of its own with this environment instead.
-            listen: called with each event as it comes.
-            fields: other fields of the request.
-
-        Raises:
-            NoTimeLeft: before the trial begins.
-        """
+        """Run a trial in the warm trainer of its backend; replace a dead or hanging trainer."""
         self.expect_time()
         if workload.startswith("probes:"):
             workload = f"{__package__}.{workload}"
@@ -96,13 +80,11 @@ class Lab:
             return trainer_answers.ask(trainer, request, listen)
 
     def expect_time(self) -> None:
-        """Raise `NoTimeLeft` if the time is over."""
         if time.monotonic() > self.until_s:
             raise NoTimeLeft
 
     def images(self) -> str:
         """Return a file of images of MNIST's shape; each class has its own bright rows."""
-        # They are synthetic, since a machine with a GPU may have no internet access.
         path = self.scratch / "images.npz"
         if not path.exists():
             draw = np.random.default_rng(0)

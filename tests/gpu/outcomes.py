@@ -56,7 +56,6 @@ def judged(
     measured: Mapping[str, Any],
     expected: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """Return a failed outcome if there is a reason, else a passed one."""
     status: Literal["failed", "passed"] = "failed" if reason else "passed"
     backend = implementation.partition("/")[0]
     return Outcome(
@@ -70,7 +69,6 @@ class Record:
     def __init__(self, path: Path | None, hardware: Mapping[str, Any]) -> None:
         self.hardware = dict(hardware)
         self.versions: dict[str, Any] = {}
-        self.seconds: dict[str, float] = {}
         self.outcomes: list[Outcome] = []  # in the order of their arrival
         self._path, self._lock = path, threading.Lock()
         if path is not None and path.exists():
@@ -81,24 +79,16 @@ class Record:
                     f" {content.get('format')} of {content.get('hardware')}: choose another"
                     " --output"
                 )
-            self.versions, self.seconds = content["versions"], content["seconds"]
+            self.versions = content["versions"]
             self.outcomes = [Outcome(**fields) for fields in content["checks"]]
 
     def add(self, outcome: Outcome) -> None:
-        """Add an outcome, replacing one of the same case, and write the file."""
         with self._lock:
             self.outcomes = [one for one in self.outcomes if _case(one) != _case(outcome)]
             self.outcomes.append(outcome)
             self._write()
 
-    def took(self, check: str, backend: str, seconds: float) -> None:
-        """Record the duration of a check."""
-        with self._lock:
-            self.seconds[f"{check} {backend}"] = round(seconds, 1)
-            self._write()
-
     def as_text(self) -> str:
-        """Return a line per outcome, and the counts."""
         counts = Counter(outcome.status for outcome in self.outcomes)
         total = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
         return "\n".join([*(one.line for one in self.outcomes), total or "nothing was checked"])
@@ -112,7 +102,6 @@ class Record:
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "hardware": self.hardware,
             "versions": self.versions,
-            "seconds": self.seconds,
             "checks": [dataclasses.asdict(outcome) for outcome in self.outcomes],
         }
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,5 +111,4 @@ class Record:
 
 
 def _case(outcome: Outcome) -> tuple[str, str, str, str]:
-    """Return the identity of a case across runs."""
     return outcome.name, outcome.backend, outcome.implementation, outcome.case

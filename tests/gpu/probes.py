@@ -19,7 +19,7 @@ from tests.gpu.reference import run_stack
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
 from workloads.measuring.measurement import prepare_framework
-from workloads.models.canonical_weights import CanonicalLayer, to_buffer, to_torch
+from workloads.models.canonical_weights import CanonicalLayer
 from workloads.settings import StackSettings, SyntheticSettings
 from workloads.tasks.synthetic import random_inputs
 
@@ -108,7 +108,6 @@ def numbers(trial: Context) -> dict[str, float]:
         by_stack = [np.array(array) for layer in read_canonical(model) for array in layer]
 
     def run(arrays: list[Any]) -> Any:
-        """Return the reference's outputs for inputs and weights."""
         layers = [CanonicalLayer(*arrays[n : n + 3]) for n in range(1, len(arrays), 3)]
         return run_stack(case.stack.cell, layers, arrays[0], counts, directions)
 
@@ -161,33 +160,6 @@ def _gradient_error(
         )
         errors.append(abs(product - slope))
     return float(max(errors) / max(norm, 1e-30))
-
-
-def layout(trial: Context) -> dict[str, float]:
-    """Count the numbers of our buffer that TensorFlow's own op puts elsewhere."""
-    # The op takes cuDNN's canonical matrices and biases, gate by gate.
-    import tensorflow as tf
-
-    case = Case(**trial.settings)
-    with prepare_framework(trial):
-        from workloads.models.layers import read_canonical
-
-        model = build(case, trial.implementation, return_sequences=True)
-        stack = _initial(read_canonical(model), trial.seed)
-    gates, layers = stack[0].gates, [to_torch(layer) for layer in stack]
-    theirs = tf.raw_ops.CudnnRNNCanonicalToParamsV2(
-        num_layers=case.layers,
-        num_units=case.units,
-        input_size=case.inputs,
-        weights=[gate for one in layers for m in one[:2] for gate in np.split(m, gates)],
-        biases=[gate for one in layers for bias in one[2:] for gate in np.split(bias, gates)],
-        rnn_mode=case.cell,
-        input_mode="linear_input",
-        direction="bidirectional" if case.bidirectional else "unidirectional",
-    ).numpy()
-    ours = to_buffer(stack)
-    different = (theirs != ours).sum() if theirs.size == ours.size else abs(theirs.size - ours.size)
-    return {"different": float(different), "numbers": float(ours.size)}
 
 
 def fallen_back(trial: Context) -> dict[str, float]:
@@ -243,7 +215,6 @@ def build(case: Case, implementation: Implementation, *, return_sequences: bool)
 
 
 def _initial(like: list[CanonicalLayer], seed: int) -> list[CanonicalLayer]:
-    """Return a trial's initial weights."""
     from workloads.models.initial_weights import draw_layer
 
     return [draw_layer(f"recurrent_{n}", layer, seed) for n, layer in enumerate(like)]
@@ -260,7 +231,6 @@ def difference(expected: Any, received: Any) -> float:
 
 
 def as_array(tensor: Any) -> Any:
-    """Convert a tensor of any backend and precision to a float32 array."""
     import keras
 
     return np.array(keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32")))

@@ -1,7 +1,4 @@
-"""The checks with real trainers: in tiny sizes on a GPU, if there is one, and on the CPU.
-
-In full size on a GPU: `make gpu`.
-"""
+"""The checks in tiny sizes, on a GPU if there is one and on the CPU; in full size: `make gpu`."""
 
 from __future__ import annotations
 

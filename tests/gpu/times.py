@@ -1,17 +1,12 @@
-"""Checks of times, memory and power.
-
-A target that is not reached makes a check `missed`, never `failed`.
-"""
+"""Checks of times, memory and power."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import random
 import statistics
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -19,12 +14,10 @@ import numpy as np
 from orchestrator.diagnostics.peaks import WORKLOAD
 from orchestrator.execution.telemetry import Instruments, Sampler, record
 from orchestrator.hardware import probe
-from tests.benchmarks.contenders.pairs import Pair, write_question
 from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Outcome, judged
 from tests.gpu.proofs import eligible, proven, some, unproven
 
-_HAND_WRITTEN = 1.05
 _MEMORY_SHAPE = "char_rnn"
 
 
@@ -48,31 +41,6 @@ def speed(lab: Lab, backend: str) -> Iterator[Outcome]:
             is_missed = outcome.status == "passed" and target is not None and ratio < target
             slow = f"{ratio:.1f} times as fast as portable, not {target}"
             yield _missed(outcome, slow) if is_missed else outcome
-
-
-def hand_written(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """Compare `torch/fused` with a hand-written PyTorch loop that computes the same metrics."""
-    if backend != "torch":
-        return
-    for case, changes in lab.sizes.hand_written.items():
-        lab.expect_time()
-        data = lab.scratch / "question.npz"
-        question = write_question(data, lab.device, lab.sizes.hand_written_steps, **changes)
-        with closing(Pair("torch/fused", question)) as pair:
-            rounds = [pair.ask(random.Random(n)) for n in range(4)][1:]
-        ratio = statistics.median(one.ratio for one in rounds)
-        measured = {
-            "step_ms": statistics.median(one.arm.step_ms for one in rounds),
-            "loop_step_ms": statistics.median(one.reference.step_ms for one in rounds),
-            "ratio": ratio,
-            "ratios": [one.ratio for one in rounds],
-            "loss": rounds[0].arm.metrics["loss"],
-            "loop_loss": rounds[0].reference.metrics["loss"],
-        }
-        expected = {"ratio": f"at most {_HAND_WRITTEN}"}
-        outcome = judged("hand_written", case, "torch/fused", "", measured, expected)
-        is_missed = lab.device == "gpu" and ratio > _HAND_WRITTEN
-        yield _missed(outcome, f"{ratio:.3f} × the loop's time") if is_missed else outcome
 
 
 def predict(lab: Lab, backend: str) -> Iterator[Outcome]:

@@ -17,7 +17,6 @@ INFRA = ROOT / "infra"
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    """Return every document of a YAML file."""
     loaded = list(yaml.safe_load_all(path.read_text()))
     assert loaded, f"{path} is empty"
     assert all(isinstance(item, dict) for item in loaded), path
@@ -25,7 +24,6 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 def document(path: Path) -> dict[str, Any]:
-    """Return the one document of a YAML file."""
     (only,) = documents(path)
     return only
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -93,16 +90,3 @@ def test_ports_are_published_to_this_machine_only(services: dict[str, dict[str, 
     ports = [port for service in services.values() for port in service.get("ports", [])]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
-
-
-@pytest.mark.full
-def test_compose_accepts_the_file_and_refuses_it_without_secrets(tmp_path: Path) -> None:
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], check=False).returncode:
-        pytest.skip("docker compose is not installed here")
-    filled_in = tmp_path / "filled-in"
-    filled_in.write_text(re.sub(r"^(\w+)=$", r"\1=secret", EXAMPLE, flags=re.MULTILINE))
-    for env, is_accepted in ((filled_in, True), (COMPOSE / ".env.example", False)):
-        arguments = ["compose", "--env-file", str(env), "--profile", "gpu", "config", "--quiet"]
-        done = subprocess.run([docker, *arguments], cwd=COMPOSE, capture_output=True, check=False)
-        assert (done.returncode == 0) == is_accepted, done.stderr

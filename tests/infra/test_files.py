@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +12,10 @@ import click
 import pytest
 
 from orchestrator.cli.main import main as rnnsweep
-from tests.infra.files import INFRA, ROOT, document, documents
+from tests.commands import python
+from tests.infra.files import INFRA, document, documents
 
 FILES = sorted(path for path in INFRA.rglob("*") if path.is_file())
-READMES = [path for path in FILES if path.name == "README.md"]
 SECRET = r"\w*(?:TOKEN|PASSWORD|SECRET|USERNAME)\w*"
 LIST_OPTIONS = """
 import json
@@ -42,15 +40,6 @@ def test_no_file_holds_a_secret(path: Path) -> None:
         assert "kind: Secret" not in text
 
 
-@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.parent.name)
-def test_a_readme_names_existing_files(readme: Path) -> None:
-    """In code spans and commands: those with a slash or a file ending."""
-    text = readme.read_text()
-    names = re.findall(r"`((?:\.\./)?[\w-]+(?:/[\w./-]*|\.(?:yaml|sbatch|txt|ini)))`", text)
-    for name in names + re.findall(r"(?<![\w/~])((?:infra|sweeps)/[\w/-]+(?:\.\w+)*)", text):
-        assert (readme.parent / name).exists() or (ROOT / name).exists(), name
-
-
 def test_every_file_is_named_by_a_readme() -> None:
     for path in FILES:
         is_exempt = path.name.startswith(".") or path.suffix in (".dockerignore", ".md")
@@ -61,11 +50,7 @@ def test_every_file_is_named_by_a_readme() -> None:
 
 @functools.cache
 def existing_commands() -> dict[str, Commands]:
-    """Return the commands of both programs with their options."""
-    shown = subprocess.run(
-        [sys.executable, "-c", LIST_OPTIONS], capture_output=True, text=True, check=True
-    ).stdout
-    ray = json.loads(shown.partition("commands: ")[2])
+    ray = json.loads(python("-c", LIST_OPTIONS).expect().out.partition("commands: ")[2])
     ours: Commands = {}
     for name, command in rnnsweep.commands.items():
         assert isinstance(command, click.Command)
@@ -74,7 +59,6 @@ def existing_commands() -> dict[str, Commands]:
 
 
 def strings(value: object) -> Iterator[str]:
-    """Yield every string of a YAML document."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):

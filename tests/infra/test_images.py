@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
+from tests.commands import python
 from tests.infra.files import INFRA, ROOT, locked
 
 IMAGES = INFRA / "images"
@@ -87,10 +86,7 @@ def test_rnnsweep_can_be_built_from_the_copied_files(tmp_path: Path) -> None:
             there.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(here, there)
     wheel = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "."]
-    done = subprocess.run(
-        [sys.executable, *wheel], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    python(*wheel, cwd=tmp_path).expect()
     (wheel_path,) = tmp_path.glob("rnnsweep-*.whl")
     names = {"orchestrator/cli/main.py", "workloads/__main__.py", "rnnsweep/__init__.py"}
     assert names <= set(zipfile.ZipFile(wheel_path).namelist())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +14,7 @@ import yaml
 from ray.util.accelerators import accelerators
 
 from orchestrator.spec import load
+from tests.commands import Command
 from tests.infra.files import INFRA, document, documents
 
 KUBERNETES = INFRA / "kubernetes"
@@ -45,7 +46,6 @@ PODS = {
 
 
 def walk(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield every mapping in a document, at any depth."""
     if isinstance(value, dict):
         yield value
     for child in value.values() if isinstance(value, dict) else value:
@@ -141,8 +141,7 @@ def test_kustomize_gives_the_job_its_own_cluster() -> None:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not installed here")
-    command = [kubectl, "kustomize", str(JOB)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shown = Command([kubectl, "kustomize", JOB], os.environ).done().expect().out
     manifests = {manifest["kind"]: manifest for manifest in yaml.safe_load_all(shown)}
     assert "RayCluster" not in manifests
     assert {manifest["metadata"]["namespace"] for manifest in manifests.values()} == {"rnnsweep"}

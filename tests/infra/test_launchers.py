@@ -34,7 +34,6 @@ def with_defaults(path: Path) -> dict[str, Any]:
 
 
 def start_commands(config: dict[str, Any]) -> dict[str, str]:
-    """Return the commands that start Ray on the head and on a worker."""
     return {kind: " ".join(config[f"{kind}_start_ray_commands"]) for kind in ("head", "worker")}
 
 

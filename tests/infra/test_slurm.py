@@ -1,7 +1,5 @@
 """The Slurm script, as written and on a real Slurm: four nodes, one with a device that is declared
 as a GPU.
-
-There substitutes for Ray and the sweep log their calls.
 """
 
 from __future__ import annotations
@@ -12,78 +10,43 @@ import re
 import secrets
 import shutil
 import socket
-import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 import pytest
 
+from tests.commands import Command, wait_for
 from tests.infra.files import INFRA, check_shell
 from tests.lacking import skip_here
 
 SCRIPT = INFRA / "slurm/sweep.sbatch"
 
-RAY = """#!/usr/bin/env bash
-echo "$SLURMD_NODENAME: ray $* (GPU ${CUDA_VISIBLE_DEVICES:-none}, auth $RAY_AUTH_MODE)" >> "$CALLS"
-case "$*" in
-    *--head*)
-        [[ -n ${NO_HEAD:-} ]] && exit 1
-        trap 'echo "$SLURMD_NODENAME: the head ends" >> "$CALLS"; exit' TERM
-        sleep infinity & wait ;;
-    get-auth-token*) mkdir -p ~/.ray && echo secret > ~/.ray/auth_token ;;
-esac
-"""
-RNNSWEEP = """#!/usr/bin/env bash
-echo "$SLURMD_NODENAME: rnnsweep $*" >> "$CALLS"
-trap 'echo "$SLURMD_NODENAME: the sweep stops" >> "$CALLS"; exit 3' TERM
-sleep "$SWEEP_S" & wait
-exit 1
-"""
+SUBSTITUTES = Path(__file__).with_name("substitutes")
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch")
 NODES = ("head0", "cpu1", "cpu2", "gpu1")
 PATH = f"{os.environ['PATH']}:/usr/sbin"
-_PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """A running Slurm."""
-
     folder: Path
 
-    def signal(self, job: str) -> None:
-        """Send SIGTERM to the batch script, as Slurm does before a job's time limit."""
-        self.ask("scancel", "--signal=TERM", "--batch", job)
-
     def exit_code(self, job: str) -> int:
-        """Wait for the end of the job and return the script's exit code."""
-        wait_for(lambda: not self.ask("squeue", "--noheader", f"--jobs={job}").strip())
+        ended = lambda: not self.ask("squeue", "--noheader", f"--jobs={job}").strip()  # noqa: E731
+        wait_for(ended, 120, every_s=0.2)
         first = self.ask("scontrol", "show", "job", job).split("\n\n")[0]
         (code,) = re.findall(r" ExitCode=(\d+):0", first)
         return int(code)
 
     def ask(self, *command: str, cwd: Path | None = None, **environ: str) -> str:
-        """Return what a program prints that must succeed."""
-        done = subprocess.run(
-            command, cwd=cwd, env=self.environ(environ), capture_output=True, text=True, check=True
-        )
-        return done.stdout
+        return Command(command, self.environ | environ, cwd).done().expect().out
 
-    def environ(self, more: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables with which programs find this Slurm."""
-        return {"PATH": PATH, "SLURM_CONF": str(self.folder / "slurm.conf"), **more}
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until a condition is true."""
-    end = time.monotonic() + _PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, "the condition did not become true in time"
-        time.sleep(0.2)
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"PATH": PATH, "SLURM_CONF": str(self.folder / "slurm.conf")}
 
 
 @contextlib.contextmanager
@@ -97,38 +60,31 @@ def running(folder: Path) -> Iterator[Slurm]:
     with contextlib.ExitStack() as stack:
 
         def start(*command: str) -> None:
-            process = subprocess.Popen(
-                command,
-                env=slurm.environ({}),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+            process = Command(command, slurm.environ)
             stack.callback(process.wait)
             stack.callback(process.terminate)
 
         start("munged", "--foreground", "--force", f"--socket={folder}/munge.socket", *munge)
-        wait_for((folder / "munge.socket").exists)
+        wait_for((folder / "munge.socket").exists, 120)
         start("slurmctld", "-D", "-f", conf)
         for node in NODES:
             start("slurmd", "-D", "-f", conf, "-N", node)
         stack.callback(_show_logs, folder)
-        wait_for(lambda: _idle(slurm) == len(NODES))
+        wait_for(lambda: _idle(slurm) == len(NODES), 120, every_s=0.2)
         try:
             yield slurm
         finally:  # the processes of a failed test would outlive the daemons
             slurm.ask("scancel", "--full", "--signal=KILL", "--user=root")
-            wait_for(lambda: _idle(slurm) == len(NODES))
+            wait_for(lambda: _idle(slurm) == len(NODES), 120, every_s=0.2)
 
 
 def _idle(slurm: Slurm) -> int:
-    with contextlib.suppress(subprocess.CalledProcessError):  # the controller does not answer yet
-        return slurm.ask("sinfo", "--noheader", "--Node", "--states=idle").count("\n")
-    return 0
+    """Count the idle nodes; none while the controller does not answer yet."""
+    command = ("sinfo", "--noheader", "--Node", "--states=idle")
+    return Command(command, slurm.environ).done().out.count("\n")
 
 
 def _show_logs(folder: Path) -> None:
-    """Print the daemons' logs, which pytest shows if a test fails."""
     for log in sorted(folder.glob("*.log")):
         print(f"{log.name}:", log.read_text(errors="replace")[-2000:], sep="\n")
 
@@ -190,7 +146,6 @@ class Home:
     path: Path
 
     def submit(self, cluster: Slurm, **more: str) -> str:
-        """Submit the script and return the job's number."""
         environ = {
             "HOME": str(self.path),
             "RNNSWEEP_VENV": str(self.path / "venv"),
@@ -215,9 +170,9 @@ class Home:
 def home(tmp_path: Path) -> Home:
     programs = tmp_path / "venv/bin"
     programs.mkdir(parents=True)
-    for name, text in (("ray", RAY), ("rnnsweep", RNNSWEEP)):
-        (programs / name).write_text(text)
-        (programs / name).chmod(0o755)
+    for script in SUBSTITUTES.iterdir():
+        shutil.copy(script, programs / script.stem)
+        (programs / script.stem).chmod(0o755)
     (programs / "activate").write_text(f'PATH="{programs}:$PATH"\n')
     return Home(tmp_path)
 
@@ -254,8 +209,8 @@ def test_before_the_time_limit_the_sweep_records_and_ends_with_3(
     cluster: Slurm, home: Home
 ) -> None:
     job = home.submit(cluster, SWEEP_S="300")
-    wait_for(lambda: home.has_call("rnnsweep run"))
-    cluster.signal(job)
+    wait_for(lambda: home.has_call("rnnsweep run"), 120)
+    cluster.ask("scancel", "--signal=TERM", "--batch", job)  # as before a time limit
     assert cluster.exit_code(job) == 3
     assert home.has_call("the sweep stops")
     assert home.has_call("gpu1: ray stop")
@@ -266,7 +221,8 @@ def test_before_the_time_limit_the_sweep_records_and_ends_with_3(
 def test_it_does_not_wait_for_a_head_that_has_ended(cluster: Slurm, home: Home) -> None:
     # the substitute's `health-check` succeeds; the script checks the head only after a failed one
     ray = home.path / "venv/bin/ray"
-    ray.write_text(RAY.replace('case "$*" in', 'case "$*" in\n    health-check*) exit 1 ;;'))
+    text = ray.read_text()
+    ray.write_text(text.replace('case "$*" in', 'case "$*" in\n    health-check*) exit 1 ;;'))
     job = home.submit(cluster, NO_HEAD="yes")
     assert cluster.exit_code(job) == 1
     assert not home.has_call("ray start --address")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from workloads.context import Context
 
 def by_kernel(trial: Context) -> dict[str, float]:
     """Behave as the kernel is named; any other name (`python/a`) trains normally."""
-    # `waits` and `flaky` check for the file of `settings: {gate: PATH}`.
     behaviours = {"waits": _waits, "flaky": _flaky}
     return behaviours.get(trial.implementation.kernel, _trains)(trial)
 
@@ -25,7 +25,8 @@ def _trains(trial: Context) -> dict[str, float]:
             break
         time.sleep(float(trial.settings.get("epoch_s", 0.0)))
         trial.epoch(index, 0.001, validate_s=0.001, loss=1.0 - accuracy, val_accuracy=accuracy / 2)
-    return {"loss": 1.0 - accuracy, "val_accuracy": accuracy, "step_ms": 1.0 + len(kernel)}
+    metrics = {"loss": 1.0 - accuracy, "val_accuracy": accuracy, "step_ms": 1.0 + len(kernel)}
+    return {**metrics, "niceness": float(os.nice(0))}
 
 
 def _waits(trial: Context) -> dict[str, float]:

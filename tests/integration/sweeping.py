@@ -6,19 +6,17 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 from mlflow import MlflowClient
 
+from tests.commands import Command, Done, wait_for
 from tests.orchestrator.sample_specs import spec_text
 from tests.orchestrator.sample_sweeps import fresh_home
 
@@ -37,61 +35,6 @@ SPEC: Mapping[str, Any] = {
 }
 
 Json = dict[str, Any]
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """An ended command with its exit code and output."""
-
-    code: int
-    out: str
-    err: str
-
-    def expect(self, code: int) -> Done:
-        """Check the exit code and that there is no traceback; return self."""
-        assert self.code == code, f"exit code {self.code}\n{self.out}\n{self.err}"
-        assert "Traceback" not in self.out + self.err, self.err
-        return self
-
-    def refused(self, *words: str) -> None:
-        """Check for exit code 2, an empty stdout and these words on stderr."""
-        self.expect(2)
-        assert self.out == ""
-        for word in words:
-            assert word in self.err, f"expected {word!r} in\n{self.err}"
-
-
-class Command(subprocess.Popen[bytes]):
-    """A running command, with its output in files."""
-
-    def __init__(self, words: Sequence[str], environ: Mapping[str, str]) -> None:
-        out, err = self._files = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
-        super().__init__(
-            [COMMAND, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            env=environ,
-            cwd=ROOT,
-        )
-
-    @property
-    def running(self) -> bool:
-        return self.poll() is None
-
-    def printed(self, descriptor: int = 1) -> str:
-        """Return the command's stdout (1) or stderr (2) so far."""
-        return os.pread(self._files[descriptor - 1].fileno(), 10_000_000, 0).decode()
-
-    def done(self, timeout_s: float = 120) -> Done:
-        """Wait for the end."""
-        try:
-            self.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise AssertionError(f"still running after {timeout_s} s:\n{self.printed(2)}") from None
-        return Done(self.returncode, self.printed(1), self.printed(2))
 
 
 class Home:
@@ -108,12 +51,10 @@ class Home:
         self.database = path / "mlflow.db"
 
     def run(self, *arguments: object, timeout_s: float = 180, **environ: str) -> Done:
-        """Run a command and wait for its end."""
         return self._command(arguments, environ).done(timeout_s)
 
     @contextmanager
     def running(self, *arguments: object) -> Iterator[Command]:
-        """Run a command during the block; kill it if it is still running after it."""
         command = self._command(arguments, {})
         try:
             yield command
@@ -122,7 +63,6 @@ class Home:
             command.wait()
 
     def spec(self, name: str, settings: Mapping[str, Any] | None = None, **changes: Any) -> Path:
-        """Write the spec of a minimal sweep with these keys changed, and return its path."""
         gate = {} if "workload" in changes else {"gate": str(self.gate)}
         path = self.path.parent / f"{name}.yaml"
         path.write_text(
@@ -134,7 +74,6 @@ class Home:
         return self.path / "sweeps" / name
 
     def journal(self, name: str) -> list[Json]:
-        """Return the records of the first generation; none before it begins."""
         path = self.sweep(name) / "1" / "journal.jsonl"
         text = path.read_text() if path.exists() else ""
         return [json.loads(line) for line in text.split("\n")[:-1]]
@@ -151,11 +90,9 @@ class Home:
         return json.loads(self.run("report", name, "--format", "json", *arguments).expect(0).out)
 
     def parents(self, name: str) -> list[Any]:
-        """Return a sweep's parent runs in MLflow, the oldest first."""
         return [run for run in self._runs(name) if PARENT not in run.data.tags]
 
     def children(self, name: str) -> list[Any]:
-        """Return a sweep's child runs in MLflow."""
         return [run for run in self._runs(name) if PARENT in run.data.tags]
 
     def client(self) -> MlflowClient:
@@ -205,11 +142,10 @@ class Home:
     def _command(self, arguments: Sequence[object], changes: Mapping[str, str]) -> Command:
         joins = arguments[0] == "run" and self.address is not None
         words = [*arguments, *(("--address", self.address) if joins else ())]
-        return Command([str(word) for word in words], {**self.environ(), **changes})
+        return Command([COMMAND, *words], {**self.environ(), **changes}, ROOT)
 
 
 def new_home(folder: Path, address: str | None = None) -> Home:
-    """Return a home in `folder` with an empty store."""
     return Home(fresh_home(folder), address)
 
 
@@ -220,20 +156,14 @@ def cluster() -> Iterator[tuple[str, int]]:
     folder = Path(tempfile.mkdtemp(prefix="head-"))  # a short path, for sockets
     options = ["--block", "--head", "--node-ip-address=127.0.0.1", f"--port={port}"]
     options += ["--include-dashboard=false", "--disable-usage-stats", f"--temp-dir={folder}"]
-    with (folder / "ray.log").open("w") as log:
-        process = subprocess.Popen(
-            [COMMAND.with_name("ray"), "start", *options],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    ray = Command([COMMAND.with_name("ray"), "start", *options], os.environ)
     try:
-        wait_for(lambda: listens(port) or process.poll() is not None, 60)
-        assert process.poll() is None, (folder / "ray.log").read_text()
-        yield f"127.0.0.1:{port}", process.pid
+        wait_for(lambda: listens(port) or not ray.running)
+        assert ray.running, ray.printed()
+        yield f"127.0.0.1:{port}", ray.pid
     finally:
-        kill_whole(process.pid)
-        process.wait()
+        kill_whole(ray.pid)
+        ray.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -256,17 +186,3 @@ def kill_whole(pid: int, name: str = "") -> None:
             with suppress(psutil.NoSuchProcess):
                 if name in member.name():
                     member.kill()
-
-
-def wait_for(
-    condition: Callable[[], Value],
-    timeout_s: float,
-    describe: Callable[[], str] = str,
-    every_s: float = 0.02,
-) -> Value:
-    """Evaluate a condition repeatedly until its value is true, and return that value."""
-    deadline_s = time.monotonic() + timeout_s
-    while not (value := condition()):
-        assert time.monotonic() < deadline_s, f"nothing after {timeout_s} s; {describe()}"
-        time.sleep(every_s)
-    return value

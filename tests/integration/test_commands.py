@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
-from tests.integration.sweeping import COMMAND, ROOT, Home, free_port, listens, wait_for
+from tests.commands import Command, python, wait_for
+from tests.integration.sweeping import COMMAND, ROOT, Home, free_port, listens
 
 HEAVY = {"ray", "mlflow", "tensorflow", "keras", "torch", "jax", "optuna", "numpy", "pandas"}
 HELP = """
@@ -24,16 +23,14 @@ print(*sys.modules, file=sys.stderr)
 
 
 def test_help_imports_nothing_heavy() -> None:
-    command = [sys.executable, "-c", HELP]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.count("Usage:") == 18
-    assert not HEAVY & set(done.stderr.split())
+    done = python("-c", HELP, cwd=ROOT).expect()
+    assert done.out.count("Usage:") == 18
+    assert not HEAVY & set(done.err.split())
 
 
 def test_a_pipe_whose_reader_has_seen_enough(bare: Home) -> None:
     pipe = ["bash", "-o", "pipefail", "-c", f"{shlex.quote(str(COMMAND))} workloads | head -1"]
-    done = subprocess.run(pipe, capture_output=True, text=True, check=False, env=bare.environ())
-    assert (done.returncode, done.stderr) == (0, "")
+    assert Command(pipe, bare.environ()).done().expect().err == ""
 
 
 def test_arms_that_cannot_run_are_refused(home: Home) -> None:
@@ -54,7 +51,7 @@ def test_a_store_or_a_cluster_that_does_not_answer_is_refused(home: Home) -> Non
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_the_server_of_ui_ends_with_it(home: Home, number: signal.Signals) -> None:
     port = free_port()
     with home.running("ui", "--port", port) as command:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.integration.sweeping import Home, Json, wait_for
+from tests.commands import wait_for
+from tests.integration.sweeping import Home, Json
 
 pytestmark = pytest.mark.full
 
@@ -31,39 +32,39 @@ MOMENTS: dict[str, tuple[Callable[[Home], bool], int]] = {
 }
 
 
-def test_a_sweep_killed_five_times_has_every_trial_once(home: Home) -> None:
-    spec = home.spec(NAME, {"sleep_s": 0.3}, sampler="tpe")
+def test_a_sweep_killed_five_times_has_every_trial_once(joining: Home) -> None:
+    spec = joining.spec(NAME, {"sleep_s": 0.3}, sampler="tpe")
     for name, (moment, configs) in MOMENTS.items():
-        before = home.finished(NAME)
-        with home.running("run", spec, "--set", f"search.configs={configs}") as command:
-            wait_for(lambda: moment(home) or not command.running, 60)  # noqa: B023
+        before = joining.finished(NAME)
+        with joining.running("run", spec, "--set", f"search.configs={configs}") as command:
+            wait_for(lambda: moment(joining) or not command.running, 60)  # noqa: B023
             assert command.running, f"{name}: {command.done()}"
             time.sleep(CHANCE.uniform(0, 0.05))
             command.send_signal(signal.SIGKILL)
             command.wait()
-        home.expect_nothing_running()
-        assert home.finished(NAME)[: len(before)] == before  # no finished trial is lost
+        joining.expect_nothing_running()
+        assert joining.finished(NAME)[: len(before)] == before  # no finished trial is lost
 
     def complete() -> None:
-        done = home.run("run", spec, "--set", "search.configs=4").expect(0)
+        done = joining.run("run", spec, "--set", "search.configs=4").expect(0)
         assert "8 complete of 8 expected" in done.out
-        home.expect_exactly_once(NAME, 8)
+        joining.expect_exactly_once(NAME, 8)
 
     complete()
-    assert home.parents(NAME)[0].info.status == "FINISHED"
-    runs = {run.info.run_id: run.data.to_dictionary() for run in home.children(NAME)}
-    finished = without_curves(home)
+    assert joining.parents(NAME)[0].info.status == "FINISHED"
+    runs = {run.info.run_id: run.data.to_dictionary() for run in joining.children(NAME)}
+    finished = without_curves(joining)
 
-    shutil.rmtree(home.sweep(NAME))  # MLflow alone restores trials and the blocks' configs
+    shutil.rmtree(joining.sweep(NAME))  # MLflow alone restores trials and the blocks' configs
     complete()
-    assert without_curves(home) == finished
-    assert home.count(NAME, "block_suggested") == 4
-    assert {run.info.run_id: run.data.to_dictionary() for run in home.children(NAME)} == runs
+    assert without_curves(joining) == finished
+    assert joining.count(NAME, "block_suggested") == 4
+    assert {run.info.run_id: run.data.to_dictionary() for run in joining.children(NAME)} == runs
 
-    home.database.unlink()  # the journal alone restores the store
-    shutil.rmtree(home.path / "mlartifacts")
+    joining.database.unlink()  # the journal alone restores the store
+    shutil.rmtree(joining.path / "mlartifacts")
     complete()
-    assert without_curves(home) == finished
+    assert without_curves(joining) == finished
 
 
 def without_curves(home: Home) -> Json:

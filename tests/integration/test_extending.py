@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 
 import pytest
 
+from tests.commands import Command
 from tests.integration.sweeping import COMMAND, ROOT, Home
 
 pytestmark = pytest.mark.full
@@ -74,15 +74,7 @@ def test_a_pruned_block_ends_early_and_stays_ended(joining: Home) -> None:
 def expect_a_live_view(home: Home, *arguments: str) -> None:
     """Run a command on a terminal of `script`, and check what is drawn."""
     line = shlex.join([str(COMMAND), *arguments])
-    done = subprocess.run(
-        ["script", "--quiet", "--return", "--command", line, "/dev/null"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env={**home.environ(), "TERM": "xterm-256color"},
-        cwd=ROOT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "of 6 trials · " in done.stdout and "\x1b[" in done.stdout
-    assert "authentication" not in done.stdout  # Ray's log messages
+    script = ["script", "--quiet", "--return", "--command", line, "/dev/null"]
+    done = Command(script, {**home.environ(), "TERM": "xterm-256color"}, ROOT).done().expect()
+    assert "of 6 trials · " in done.out and "\x1b[" in done.out
+    assert "authentication" not in done.out  # Ray's log messages

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.sweeping import PARENT, Done, Home
+from tests.commands import Done
+from tests.integration.sweeping import PARENT, Home
 
 NAME = "digits"
 SETTINGS = {

@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from tests.integration.sweeping import Home, Json, wait_for
+from tests.commands import wait_for
+from tests.integration.sweeping import Home, Json
 
 NAME = "rounds"
 LONG_S = 280

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.integration.sweeping import Command, Home, cluster, kill_whole, wait_for
+from tests.commands import Command, wait_for
+from tests.integration.sweeping import Home, cluster, kill_whole
 
 NAME = "stoppable"
 WAITS: dict[str, Any] = {"implementations": ["python/a", "python/waits"]}
@@ -49,22 +51,22 @@ def test_a_signal_stops_a_sweep_and_the_same_command_finishes_it(home: Home) -> 
     assert "8 complete of 8 expected" in done.out
     home.expect_exactly_once(NAME, 8)
     assert home.finished(NAME)[: len(ended)] == ended
+    metrics = [record["outcome"]["metrics"] for record in home.finished(NAME)]
+    assert {own["niceness"] for own in metrics} == {os.nice(0)}, "no trial has a lower priority"
 
 
 def wait_until_it_waits(home: Home, command: Command) -> None:
-    """Wait until a trial is in its trainer."""
     home.waiting.unlink(missing_ok=True)
     wait_for(lambda: home.waiting.exists() or not command.running, 90)
     assert command.running, command.done()
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_before_ray_is_up(home: Home, number: signal.Signals) -> None:
+def test_a_signal_before_ray_is_up(home: Home) -> None:
     spec = home.spec(NAME)
     with home.running("run", spec) as command:
         wait_for((home.sweep(NAME) / "recorder.log").exists, 30)
-        command.send_signal(number)
+        command.send_signal(signal.SIGTERM)
         done = command.done(30).expect(3)
     assert (done.out, home.finished(NAME)) == ("", [])
     assert f"Resume with: rnnsweep run {spec}" in done.err

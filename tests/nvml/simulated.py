@@ -15,6 +15,7 @@ import atexit
 import ctypes
 import functools
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -36,41 +37,10 @@ _MIB = 2**20
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED = 3, 4, 9
 FUNCTION_NOT_FOUND, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH, UNKNOWN = 13, 15, 18, 999
 
-NODE_CALLS = (
-    "nvmlInitWithFlags",
-    "nvmlShutdown",
-    "nvmlSystemGetDriverVersion",
-    "nvmlSystemGetCudaDriverVersion_v2",
-    "nvmlDeviceGetCount_v2",
-)
-"""NVML's calls that concern the node, by their C names."""
-
-GPU_CALLS = (
-    "nvmlDeviceGetHandleByIndex_v2",
-    "nvmlDeviceGetName",
-    "nvmlDeviceGetUUID",
-    "nvmlDeviceGetMemoryInfo",
-    "nvmlDeviceGetMemoryInfo_v2",
-    "nvmlDeviceGetUtilizationRates",
-    "nvmlDeviceGetPowerUsage",
-    "nvmlDeviceGetEnforcedPowerLimit",
-    "nvmlDeviceGetTotalEnergyConsumption",
-    "nvmlDeviceGetTemperature",
-    "nvmlDeviceGetClockInfo",
-    "nvmlDeviceGetMaxClockInfo",
-    "nvmlDeviceGetCurrentClocksEventReasons",
-    "nvmlDeviceGetCurrentClocksThrottleReasons",
-    "nvmlDeviceGetPcieThroughput",
-    "nvmlDeviceGetCurrPcieLinkGeneration",
-    "nvmlDeviceGetCurrPcieLinkWidth",
-    "nvmlDeviceGetMaxPcieLinkGeneration",
-    "nvmlDeviceGetMaxPcieLinkWidth",
-    "nvmlDeviceGetComputeRunningProcesses_v3",
-    "nvmlDeviceGetEccMode",
-    "nvmlDeviceGetMigMode",
-    "nvmlDeviceGetCudaComputeCapability",
-)
-"""NVML's calls that concern one GPU, by their C names."""
+_CALLS = sorted(set(re.findall(r"\bnvml(?:Init|Shutdown|System|Device)\w*", _SOURCE.read_text())))
+GPU_CALLS = [call for call in _CALLS if "Device" in call and "Count" not in call]
+NODE_CALLS = [call for call in _CALLS if call not in GPU_CALLS]
+"""NVML's calls that concern one GPU, and the node, by their C names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +102,6 @@ class SimulatedGpu:
     errors: Errors = field(default_factory=dict)
 
     def lines(self, index: int) -> Iterator[str]:
-        """Yield the lines that describe this GPU in the library's file."""
         yield "gpu"
         yield f"name {self.name}"
         yield f"uuid {self.uuid or f'GPU-{index:08d}-0000-0000-0000-000000000000'}"
@@ -187,8 +156,6 @@ class SimulatedNvml:
 
     def environment(self, folder: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Return the variables that show these GPUs to a child process, from now on."""
-        # It skips the test if there is no C compiler. A later call with the same folder changes the
-        # values, also for running processes.
         path = [str(library().parent), *filter(None, [environ.get("LD_LIBRARY_PATH")])]
         return {"LD_LIBRARY_PATH": os.pathsep.join(path), _FILE: str(self.write(folder))}
 

@@ -92,7 +92,6 @@ def failed() -> Outcome:
 
 
 def drain(blocks: Blocks, outcome: Outcome | None = None) -> list[Assignment]:
-    """Run all trials one after another, in the order of assignment."""
     out: list[Assignment] = []
     finished: list[Assignment] = []
     while not blocks.done:

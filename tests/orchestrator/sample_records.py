@@ -38,7 +38,6 @@ _FIELDS = {"run_id", *_OF_TRIAL, *_OF_OUTCOME, *(field.name for field in fields(
 
 def changed(finished: FinishedTrial, **changes: Any) -> FinishedTrial:
     """Return the trial with other fields, of itself, its outcome or its telemetry."""
-    # A failure may be a text, `reason: message`.
     of_trial = {name: changes.pop(name) for name in (*changes,) if name in _OF_TRIAL}
     of_outcome = {name: changes.pop(name) for name in (*changes,) if name in _OF_OUTCOME}
     if isinstance(failure := of_outcome.get("failure"), str):

@@ -38,12 +38,7 @@ _SECTIONS = {
 
 
 def spec_data(base: Mapping[str, Any] = BUILT_IN, /, **changes: Any) -> dict[str, Any]:
-    """Return a spec as plain data.
-
-    Args:
-        base: the keys to change.
-        changes: top-level keys, and those of `search` and `arms`; None removes one.
-    """
+    """Return a spec as plain data."""
     data: dict[str, Any] = {}
     for key, value in {**base, **changes}.items():
         if value is not None:

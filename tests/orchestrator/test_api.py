@@ -5,8 +5,6 @@ from __future__ import annotations
 import doctest
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -23,6 +21,7 @@ from orchestrator.hardware import classify
 from orchestrator.scheduling.session import Watcher
 from orchestrator.scheduling.sweep import RunOptions, RunResult
 from orchestrator.spec import SpecError, SweepSpec, parse
+from tests.commands import python
 from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_records import changed, paired
 from tests.orchestrator.sample_specs import spec_data
@@ -92,11 +91,7 @@ def test_the_documented_sweep_runs_in_a_script(tmp_path: Path) -> None:
     script += "import sys; assert 'mlflow' not in sys.modules"  # the recorder process has it
     environ = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW_")}
     environ |= {"RNNSWEEP_HOME": str(home), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-P", "-c", script]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=240, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert python("-P", "-c", script, environ=environ, cwd=tmp_path).expect().out == ""
     assert (home / "sweeps" / "example" / "1" / "journal.jsonl").exists()
 
 
@@ -114,25 +109,20 @@ def test_a_package_that_hides_one_of_ours_is_refused(
     (tmp_path / package).mkdir()
     (tmp_path / package / "__init__.py").touch()
     environ = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    command = [sys.executable, "-P", "-c", program]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-    assert done.returncode == code and "rename it, or take its folder out of" in done.stderr
+    done = python("-P", "-c", program, environ=environ)
+    assert done.code == code and "rename it, or take its folder out of" in done.err
 
 
 def test_the_package_has_the_interface_and_is_light() -> None:
     assert set(rnnsweep.__all__) == {*api.__all__, "Context", "__version__"}
     script = "import sys, rnnsweep; rnnsweep.run_sweep; rnnsweep.Context; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
     heavy = {"ray", "mlflow", "pandas", "keras", "numpy", "tensorflow", "optuna"}
-    assert not heavy & set(done.stdout.split())
+    assert not heavy & set(python("-c", script, cwd=ROOT).expect().out.split())
     assert not hasattr(rnnsweep, "no_such_name")
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
-    """The sweeps that were started; each ends at once."""
     calls: Started = []
 
     def run(spec: SweepSpec, options: RunOptions, **_: Any) -> RunResult:

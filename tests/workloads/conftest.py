@@ -34,7 +34,6 @@ def jax_trainer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainer]:
 
 @pytest.fixture(scope="session")
 def torch_trainer() -> Iterator[Trainer]:
-    """Return a warm trainer that runs PyTorch on the CPU."""
     expect_package("torch")
     with Trainer() as process:
         yield process

@@ -1,7 +1,4 @@
-"""Workloads for the tests, which inspect a model in the shared, warm trainer.
-
-They return numbers for the test to check; a digest is a number made from the bytes of arrays.
-"""
+"""Workloads for the tests, which inspect a model in the shared, warm trainer."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 from __future__ import annotations
@@ -20,14 +17,13 @@ from unittest import mock
 import numpy as np
 
 from workloads.context import Context
-from workloads.data.labelled import load_image_rows
 from workloads.frameworks import feeding, load_framework
 from workloads.frameworks.feeding import reorder
 from workloads.implementations import Implementation, parse_implementation
-from workloads.measuring.measurement import prepare_framework
+from workloads.measuring.measurement import make_run, prepare_framework
 from workloads.registry import find_workload
-from workloads.settings import CharRnnSettings, ImageRowsSettings
-from workloads.tasks.training import build, image_rows
+from workloads.settings import CharRnnSettings
+from workloads.tasks import training
 
 _PASSED_ON = ("Identity", "IdentityN")  # TensorFlow's optimizer removes them
 _VOCABULARY = 16
@@ -83,19 +79,17 @@ def unwarmed(trial: Context) -> dict[str, float]:
 
 
 def on_a_gpu(trial: Context) -> dict[str, float]:
-    """Run `image_rows` as a GPU trial in this process without a GPU."""
-    return image_rows(dataclasses.replace(trial, device="gpu"))
+    return training.image_rows(dataclasses.replace(trial, device="gpu"))
 
 
 def cudnn_unchecked(trial: Context) -> dict[str, float]:
     """Run `image_rows` on cuDNN without our own rules: Keras' message becomes the failure."""
     cudnn = parse_implementation(f"{trial.implementation.backend}/cudnn")
-    return image_rows(dataclasses.replace(trial, implementation=cudnn))
+    return training.image_rows(dataclasses.replace(trial, implementation=cudnn))
 
 
 def leftovers(trial: Context) -> dict[str, float]:
     """Count the models and traced graphs of earlier trials in memory, and other frameworks."""
-    # Keras' callbacks import JAX, which does not count.
     from workloads.models.model import WitnessedModel
 
     types = [type(item) for item in gc.get_objects()]
@@ -139,43 +133,19 @@ def losses_by_feed(trial: Context) -> dict[str, float]:
 
 def stateful(trial: Context) -> dict[str, float]:
     """Return the losses of evaluations of a stateful model, with and without a reset."""
-    import keras
-
-    from workloads.data.samples import Samples
-    from workloads.models.built_in import compile_model
-    from workloads.models.layers import recurrent_stack
-    from workloads.models.run import TrainingRun
-
-    load_framework(trial.implementation.backend).configure(trial.implementation, trial.device)
-    settings = CharRnnSettings(units=4, layers=1, batch_size=4)
-    layers = recurrent_stack(settings, trial.implementation, return_sequences=False, seed=1)
-    head = keras.layers.Dense(3, activation="softmax", name="classes")
-    model = compile_model(
-        [keras.Input(batch_shape=(4, 6, 2)), *layers, head],
-        trial,
-        name="stateful",
-        optimizer=keras.optimizers.SGD(0.1),
+    plan = plan_training(trial)
+    feed, reset = plan.validation_feed.with_targets(), plan.callbacks()
+    none: list[Any] = []
+    first, second, continued = (
+        plan.model.evaluate(**feed, verbose=0, callbacks=callbacks, return_dict=True)["loss"]
+        for callbacks in (reset, reset, none)
     )
-    draw = np.random.default_rng(1)
-    inputs = draw.standard_normal((8, 6, 2)).astype(np.float32)
-    data = Samples(inputs, draw.integers(0, 3, 8).astype(np.int32))
-    plan = TrainingRun(model, settings, data, data)
-    feed = plan.validation_feed.with_targets()
-    losses = [
-        model.evaluate(**feed, verbose=0, callbacks=callbacks, return_dict=True)["loss"]
-        for callbacks in (plan.callbacks(), plan.callbacks(), [])
-    ]
-    return {
-        "first": losses[0],
-        "again": losses[1],
-        "continued": losses[2],
-        "takes_one_sample": float(plan.takes_one_sample),
-    }
+    losses = {"first": first, "again": second, "continued": continued}
+    return {**losses, "takes_one_sample": float(plan.takes_one_sample)}
 
 
 def compared_with_bare_keras(trial: Context) -> dict[str, float]:
     """Count the operations in TensorFlow's graphs of an arm's training step and of bare Keras."""
-    # `more` and `fewer` are the operations that only one of both has.
     from tests.benchmarks.contenders import bare_keras
     from workloads.models.built_in import text_model
 
@@ -214,24 +184,22 @@ def _backend() -> str:
 
 
 def plan_training(trial: Context, implementation: Implementation | None = None) -> Any:
-    """Return the run that the trial would train, on its own or another implementation."""
-    from workloads.models.run import TrainingRun
+    """Return the run that the trial would train, on its own or another implementation.
 
+    The setting `workload` names the workload, `image_rows` by default.
+    """
     implementation = implementation or trial.implementation
     framework = load_framework(implementation.backend)
     framework.release_memory()
     framework.configure(implementation, trial.device)
     framework.seed(trial.seed)
-    fields = ImageRowsSettings.model_fields
-    own = {name: value for name, value in trial.settings.items() if name in fields}
-    settings = ImageRowsSettings(
-        **find_workload("image_rows").resolve({"validation_samples": 40, **own})
-    )
-    data = load_image_rows(settings)
-    model = build(settings, dataclasses.replace(trial, implementation=implementation), data)
-    order = np.random.default_rng([trial.seed, 1]).permutation(len(data.train))
-    train = reorder(data.train, order)
-    return TrainingRun(model, settings, train, data.validation)
+    workload = find_workload(str(trial.settings.get("workload", "image_rows")))
+    fields: Any = workload.settings_model
+    own = {name: value for name, value in trial.settings.items() if name in fields.model_fields}
+    settings = fields(**workload.resolve({"validation_samples": 40, **own}))
+    data = getattr(training, f"load_{workload.name}")(settings)
+    trial = dataclasses.replace(trial, implementation=implementation)
+    return make_run(trial, settings, data, training.build(settings, trial, data))
 
 
 def _digest(values: Any) -> float:

@@ -52,7 +52,6 @@ class Trainer:
         self.process.communicate()
 
     def send(self, line: str) -> None:
-        """Write one line."""
         assert self.process.stdin is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
@@ -63,7 +62,6 @@ class Trainer:
         return self.events_of_trial()
 
     def events_of_trial(self) -> list[Event]:
-        """Read the events of a trial; fail if the process has ended."""
         assert self.process.stdout is not None
         events = list[Event]()
         while not (events and isinstance(events[-1], Result | Failure)):
@@ -74,20 +72,17 @@ class Trainer:
 
 
 def single_event(events: Sequence[Event], kind: type[EventType]) -> EventType:
-    """Return the only event of that kind."""
     (event,) = [event for event in events if isinstance(event, kind)]
     return event
 
 
 def result(events: Sequence[Event]) -> dict[str, float]:
-    """Return the metrics of a trial that must have succeeded."""
     last = events[-1]
     assert isinstance(last, Result), last
     return dict(last.metrics)
 
 
 def failure(events: Sequence[Event]) -> Failure:
-    """Return the failure of a trial that must have failed."""
     last = events[-1]
     assert isinstance(last, Failure), last
     return last
@@ -117,11 +112,9 @@ def run_by_hand(*lines: str) -> tuple[int, list[Event | str], str]:
 
 
 def request(workload: str, **fields: Any) -> str:
-    """Return a request line for a workload of `examples.hostile`."""
     return encode(TrialRequest(f"{HOSTILE}:{workload}", "none/noop", **fields))
 
 
 def expect_package(backend: str) -> None:
-    """Skip a test if its backend is not installed."""
     if not is_installed(backend):
         skip_here(f"{backend} is not installed here: {BACKENDS[backend]}")

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator import hardware
+from tests.commands import python
 from tests.workloads.shared_trainer import expect_package
 from workloads import resources
 from workloads.implementations import BACKENDS, parse_implementation
 from workloads.process import environment_for
 from workloads.resources import CgroupLimits, read_limits
 
+CASES = yaml.safe_load(Path(__file__).with_name("cgroups.yaml").read_text())
+
 
 def tree(root: Path, group: str, files: Mapping[str, str]) -> Path:
-    """Write `proc/self/cgroup`, and files in `sys/fs/cgroup`."""
     paths = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
     for name, text in {"proc/self/cgroup": group, **paths}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -32,59 +34,10 @@ def version_2(**limits: str) -> dict[str, str]:
     return {"cgroup.controllers": "cpuset cpu io memory pids\n", **names}
 
 
-@pytest.mark.parametrize(
-    ("group", "files", "expected"),
-    [
-        ("", {}, CgroupLimits()),
-        (
-            "0::/\n",
-            version_2(cpu_max="150000 100000\n", memory_max="8589934592\n"),
-            CgroupLimits(1.5, 8192, 2),
-        ),
-        (
-            "0::/\n",
-            version_2(cpu_max="max 100000\n", memory_max="max\n"),
-            CgroupLimits(None, None, 2),
-        ),
-        (
-            "0::/system.slice/job.service/part\n",  # the tightest of groups within groups
-            {
-                **version_2(),
-                "system.slice/cpu.max": "800000 100000\n",
-                "system.slice/job.service/cpu.max": "200000 100000\n",
-                "system.slice/job.service/memory.max": "4294967296\n",
-                "system.slice/job.service/part/cpu.max": "400000 100000\n",
-                "system.slice/job.service/part/memory.max": "max\n",
-            },
-            CgroupLimits(2.0, 4096, 2),
-        ),
-        (
-            "4:memory:/docker/abc\n2:cpu,cpuacct:/docker/abc\n",  # it sees its group as the root
-            {
-                "cpu,cpuacct/cpu.cfs_quota_us": "250000\n",
-                "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
-                "memory/memory.limit_in_bytes": "2147483648\n",
-            },
-            CgroupLimits(2.5, 2048, 1),
-        ),
-        (
-            "4:memory:/jobs/7\n2:cpu:/jobs/7\n0::/\n",  # with an empty version 2
-            {
-                "cpu/cpu.cfs_quota_us": "-1\n",
-                "cpu/cpu.cfs_period_us": "100000\n",
-                "memory/memory.limit_in_bytes": "9223372036854771712\n",
-                "memory/jobs/7/memory.limit_in_bytes": "1073741824\n",
-                "unified/cgroup.controllers": "\n",
-            },
-            CgroupLimits(None, 1024, 1),
-        ),
-        ("nonsense\n0::/../../x\n", version_2(cpu_max="many 0\n"), CgroupLimits(None, None, 2)),
-    ],
-)
-def test_limits(
-    tmp_path: Path, group: str, files: Mapping[str, str], expected: CgroupLimits
-) -> None:
-    assert read_limits(tree(tmp_path, group, files)) == expected
+@pytest.mark.parametrize("case", CASES)
+def test_limits(tmp_path: Path, case: dict[str, Any]) -> None:
+    root = tree(tmp_path, case["group"], case["files"])
+    assert read_limits(root) == CgroupLimits(*case["limits"])
 
 
 @pytest.mark.parametrize(
@@ -111,11 +64,6 @@ def test_a_trainer_has_as_many_threads_as_the_quota_allows(backend: str, tmp_pat
         "print(framework.facts()['usable_cpus'], framework.facts()['intra_op_threads'])"
     )
     root = tree(tmp_path, "0::/\n", version_2(cpu_max="100000 100000"))
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(root), backend],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, **environment_for(parse_implementation(f"{backend}/portable"), "cpu")},
-    )
-    assert done.stdout.split() == ["1", "1"]
+    own = environment_for(parse_implementation(f"{backend}/portable"), "cpu")
+    done = python("-c", code, root, backend, environ={**os.environ, **own}).expect()
+    assert done.out.split() == ["1", "1"]

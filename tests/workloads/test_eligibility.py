@@ -1,14 +1,13 @@
-"""Implementations by name, and the rules of eligibility alone.
-
-`test_eligibility_keras` compares these with Keras.
-"""
+"""Implementations by name, and the rules of eligibility alone."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from workloads.process import environment_for
 from workloads.protocol import Device
 
 USUAL = LayerTraits()
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("eligibility.yaml").read_text())
 implementations = st.builds(
     lambda backend, kernel, options: Implementation(backend, kernel, tuple(sorted(options))),
     st.sampled_from(sorted(BACKENDS)),
@@ -49,7 +49,6 @@ layers = st.builds(
 def reason_against(
     implementation: Implementation, traits: LayerTraits = USUAL, device: Device = "gpu"
 ) -> str | None:
-    """Return the reason with all backends installed."""
     return ineligibility_reason(implementation, traits, device, has_package=lambda _: True)
 
 
@@ -71,40 +70,18 @@ def test_the_rules_are_complete_and_consistent(
     assert absent == f"{implementation.backend} is not installed here: {how}"
 
 
-@pytest.mark.parametrize(
-    ("implementation", "traits", "words"),
-    [
-        ("jax/portable+xla", {}, "leave +xla out"),
-        ("torch/portable+xla", {}, "leave +xla out"),
-        ("torch/portable+eager", {}, "leave +eager out"),
-        ("torch/portable+unroll", {}, "leave +unroll out"),
-        ("tensorflow/portable+eager+unroll", {}, "leave +unroll out"),
-        ("tensorflow/portable+eager+xla", {}, "no graph that +xla could compile"),
-        ("tensorflow/cudnn+xla", {}, "no XLA kernel"),
-        ("tensorflow/cudnn+unroll", {}, "cannot be unrolled"),
-        ("torch/fused+unroll", {}, "cannot be unrolled"),
-        ("jax/cudnn+bf16", {}, "float32 only"),
-        ("jax/fused+fp16", {}, "float32 only"),
-        ("tensorflow/cudnn+bf16", {}, "silently compute in float32 instead of bfloat16"),
-        ("torch/cudnn", {"stateful": True}, "overwrite the states"),
-        ("torch/cudnn+bf16", {"stateful": True}, None),
-        *(
-            (f"{backend}/{kernel}", traits, words)
-            for backend in BACKENDS
-            for kernel in ("cudnn", "fused")
-            for traits, words in (
-                ({"activation": "relu"}, "only the activation tanh, not relu"),
-                ({"recurrent_activation": "linear"}, "recurrent activation sigmoid, not linear"),
-                ({"recurrent_dropout": 0.5}, "no recurrent dropout (recurrent_dropout is 0.5)"),
-                ({"use_bias": False}, "(use_bias is false)"),
-            )
-        ),
-        ("jax/fused", {"layers": 2, "dropout": 0.2}, "a new dropout mask at each step"),
-        ("jax/fused", {"layers": 1, "dropout": 0.2}, None),
-        ("tensorflow/fused", {"layers": 2, "dropout": 0.2, "stateful": True}, None),
-        ("tensorflow/fused", {"stateful": True, "mask": "right"}, "no mask if it is stateful"),
-    ],
-)
+ON_A_GPU = [
+    *ROWS["on_a_gpu"],
+    *(
+        (f"{backend}/{kernel}", traits, words)
+        for backend in BACKENDS
+        for kernel in ("cudnn", "fused")
+        for traits, words in ROWS["of_cudnn_and_fused"]
+    ),
+]
+
+
+@pytest.mark.parametrize(("implementation", "traits", "words"), ON_A_GPU)
 def test_what_a_gpu_cannot_run(
     implementation: str, traits: dict[str, Any], words: str | None
 ) -> None:
@@ -112,97 +89,36 @@ def test_what_a_gpu_cannot_run(
     assert (reason is None) if words is None else (reason is not None and words in reason)
 
 
-@pytest.mark.parametrize(
-    ("implementation", "words"),
-    [
-        *((f"{backend}/cudnn", "need an NVIDIA GPU") for backend in BACKENDS),
-        ("tensorflow/fused", "CudnnRNNV3 has no CPU kernel"),
-        ("jax/fused", "jax.experimental.rnn has no CPU kernel"),
-        ("torch/portable+tf32", "TF32 is a number format of NVIDIA's GPUs"),
-        ("torch/portable+fp16", "computes float16 products in float32 on a CPU"),
-    ],
-)
-def test_implementations_that_need_a_gpu(implementation: str, words: str) -> None:
-    parsed = parse_implementation(implementation)
-    assert words in (reason_against(parsed, device="cpu") or "")
-    assert reason_against(parsed, device="gpu") is None
+def test_implementations_that_need_a_gpu() -> None:
+    for implementation, words in ROWS["need_a_gpu"]:
+        parsed = parse_implementation(implementation)
+        assert words in (reason_against(parsed, device="cpu") or "")
+        assert reason_against(parsed, device="gpu") is None
 
 
-@pytest.mark.parametrize(
-    ("traits", "kernel", "able"),
-    [
-        ({"cell": "lstm"}, "cudnn", {"tensorflow", "jax", "torch"}),
-        ({"cell": "gru"}, "cudnn", {"tensorflow", "torch"}),
-        ({"cell": "rnn_tanh"}, "cudnn", set()),
-        ({"cell": "rnn_relu"}, "cudnn", set()),
-        ({"cell": "lstm"}, "fused", {"tensorflow", "jax", "torch"}),
-        ({"cell": "gru"}, "fused", {"tensorflow", "torch"}),
-        ({"cell": "rnn_tanh"}, "fused", {"tensorflow", "torch"}),
-        ({"cell": "rnn_relu"}, "fused", {"tensorflow", "torch"}),
-        ({"mask": "right"}, "cudnn", {"tensorflow"}),
-        ({"mask": "left"}, "cudnn", set()),
-        ({"mask": "right"}, "fused", {"tensorflow", "jax", "torch"}),
-        ({"mask": "left"}, "fused", set()),
-    ],
-)
-def test_cells_and_masks_on_a_gpu(traits: dict[str, Any], kernel: str, able: set[str]) -> None:
+@pytest.mark.parametrize(("traits", "kernel", "able"), ROWS["cells_and_masks"])
+def test_cells_and_masks_on_a_gpu(traits: dict[str, Any], kernel: str, able: list[str]) -> None:
     asked = LayerTraits(**traits, bidirectional=True)
     reasons = {name: reason_against(Implementation(name, kernel), asked) for name in BACKENDS}
-    assert {backend for backend, reason in reasons.items() if reason is None} == able
+    assert {backend for backend, reason in reasons.items() if reason is None} == set(able)
 
 
 @pytest.mark.parametrize(
-    ("text", "written", "kernel"),
-    [
-        ("tensorflow/portable", "tensorflow/portable", "portable"),
-        ("jax/cudnn+unroll+tf32", "jax/cudnn+tf32+unroll", "cudnn+tf32+unroll"),
-        ("torch/fused+bf16+again", "torch/fused+again+bf16", "fused+bf16"),
-    ],
-)
-def test_an_implementation_is_written_with_sorted_options(
-    text: str, written: str, kernel: str
-) -> None:
-    implementation = parse_implementation(text)
-    assert (str(implementation), implementation.kernel_text) == (written, kernel)
-    assert parse_implementation(written) == implementation
-
-
-@pytest.mark.parametrize(
-    ("text", "jit", "eager", "precision", "process"),
-    [
-        ("tensorflow/portable", False, False, "float32", "tensorflow"),
-        ("tensorflow/portable+xla", True, False, "float32", "tensorflow"),
-        ("tensorflow/portable+eager", False, True, "float32", "tensorflow"),
-        ("tensorflow/cudnn+tf32", False, False, "tf32", "tensorflow"),
-        ("tensorflow/portable+fp16", False, False, "fp16", "tensorflow"),
-        ("jax/portable", True, False, "float32", "jax"),
-        ("jax/portable+eager", False, True, "float32", "jax"),
-        ("torch/fused+bf16+again", False, True, "bf16", "torch+again"),
-    ],
+    ("text", "kernel", "jit", "eager", "precision", "process"), ROWS["properties"]
 )
 def test_properties_of_an_implementation(
-    text: str, jit: bool, eager: bool, precision: str, process: str
+    text: str, kernel: str, jit: bool, eager: bool, precision: str, process: str
 ) -> None:
     implementation = parse_implementation(text)
+    name, *options = text.split("+")
+    assert str(implementation) == "+".join([name, *sorted(options)])
+    assert parse_implementation(str(implementation)) == implementation
+    assert implementation.kernel_text == kernel
     assert (implementation.jit, implementation.eager) == (jit, eager)
     assert (implementation.precision, implementation.process) == (precision, process)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("tensorflow", "expected backend/kernel"),
-        ("tensorflow/", "expected backend/kernel"),
-        ("tensorflow/portable+", "expected backend/kernel"),
-        ("TensorFlow/portable", "expected backend/kernel"),
-        ("tensorflo/portable", "did you mean 'tensorflow'"),
-        ("tensorflow/cudn", "did you mean 'cudnn'"),
-        ("tensorflow/portable+xl", "did you mean 'xla'"),
-        ("tensorflow/portable+xla+xla", "expected each option once"),
-        ("torch/fused+bf16+tf32", "expected one precision at most; received bf16 and tf32"),
-        ("", "expected backend/kernel"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), ROWS["wrong"])
 def test_a_wrong_text_is_explained(text: str, message: str) -> None:
     with pytest.raises(ImplementationError, match=message):
         parse_implementation(text)

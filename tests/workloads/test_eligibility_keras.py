@@ -46,7 +46,6 @@ Cases = Iterator[tuple[Implementation, LayerTraits]]
 
 def cudnn_rules(trial: Context) -> dict[str, float]:
     """Compare our rules for `cudnn` with Keras on a simulated GPU; count the outcomes."""
-    # Covers all cases whose arithmetic cuDNN supports, and one of `stride` of the others.
     stride = trial.settings["stride"]
     return _compared(
         (implementation, traits)
@@ -57,31 +56,9 @@ def cudnn_rules(trial: Context) -> dict[str, float]:
 
 def fused_rules(trial: Context) -> dict[str, float]:
     """Compare our rules for `fused` with the layer on this CPU (PyTorch) or on a simulated GPU."""
-    # Covers one of `stride` of all cases.
     backend = trial.implementation.backend
     cases = itertools.islice(_fused(backend), 0, None, trial.settings["stride"])
     return _compared(cases, device="cpu" if backend == "torch" else "gpu")
-
-
-def xla(trial: Context) -> dict[str, float]:
-    """Return 1 for operations that XLA can compile for a GPU, and for layers that keep XLA."""
-    # `portable` and `bidirectional` are 1 if Keras compiles such layers with XLA on request.
-    import tensorflow as tf
-    from tensorflow.python.framework import kernels
-
-    from tests.workloads.stand_in_gpus import tensorflow as simulated_gpu
-
-    tf.function(tf.matmul, jit_compile=True)(tf.ones((1, 1)), tf.ones((1, 1)))  # registers kernels
-    flags: dict[str, float] = {}
-    for name in ("CudnnRNNV3", "MatMul"):
-        registered = kernels.get_registered_kernels_for_op(name).kernel
-        flags[name] = float(any(kernel.device_type == "XLA_GPU_JIT" for kernel in registered))
-    implementation = parse_implementation("tensorflow/portable+xla")
-    with simulated_gpu.gpu():
-        for name, bidirectional in (("portable", False), ("bidirectional", True)):
-            model = model_of(implementation, LayerTraits(bidirectional=bidirectional))
-            flags[name] = float(simulated_gpu.keeps_xla(model))
-    return flags
 
 
 def _cudnn(backend: str) -> Cases:
@@ -182,7 +159,6 @@ def _inputs(traits: LayerTraits) -> Any:
 
 
 def ask(trainer: Trainer, probe: str, implementation: str, **settings: int) -> dict[str, float]:
-    """Return the counts of a probe."""
     counts = result(trainer.ask(f"{__name__}:{probe}", implementation, settings=settings))
     return {name: count for name, count in counts.items() if not name.endswith(("_s", "_mib"))}
 
@@ -206,9 +182,3 @@ def test_our_rules_on_the_fused_layer_are_its_own(trainer_of: Trainer, backend: 
         "jax": {"a program that JAX cannot make"},
     }
     assert set(counts) == {CUDNN, REFUSED} | other_outcomes.get(backend, set())
-
-
-def test_xla_compiles_portable_layers_and_never_cudnn(trainer: Trainer) -> None:
-    assert ask(trainer, "xla", "tensorflow/portable") == {
-        "MatMul": 1.0, "CudnnRNNV3": 0.0, "portable": 1.0, "bidirectional": 1.0
-    }  # fmt: skip

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
 import numpy as np
 import pytest
+import yaml
 
 from workloads.context import Context
 from workloads.implementations import parse_implementation
@@ -34,6 +36,7 @@ from workloads.protocol import (
     is_command,
 )
 
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())
 EVENTS: tuple[Event, ...] = (
     PhaseBegan("load", 1.5),
     PhaseEnded("load", -2.0, 3),
@@ -81,20 +84,7 @@ def test_a_missing_or_unknown_field_is_named(event: Event) -> None:
         decode_event(json.dumps({**body, "colour": 1}))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"workload": 3}, r"request\.workload: .* valid string; received 3"),
-        ({"device": "tpu"}, r"request\.device: .*'cpu' or 'gpu'; received 'tpu'"),
-        ({"measure": "slices"}, r"request\.measure: .*'full' or 'timing'"),
-        ({"seed": 1.5}, r"request\.seed: .* valid integer"),
-        ({"seed": True}, r"request\.seed: .* valid integer"),
-        ({"seed": -1}, r"request\.seed: .* greater than or equal to 0"),
-        ({"slice_s": 0}, r"request\.slice_s: .* greater than 0"),
-        ({"command": "slice"}, r"request\.command: unknown field"),
-        ({"settings": {"x": float("nan")}}, "received NaN"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), ROWS["changes"])
 def test_a_wrong_request_is_explained(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ProtocolError, match=message):
         decode_request(json.dumps({"workload": "a", "implementation": "a/b", **change}))

@@ -2,18 +2,19 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
+from tests.commands import python
 from workloads import registry
 from workloads.data.sources import DOWNLOADS
 from workloads.eligibility import LayerTraits
 
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())
 IMAGE_ROWS = registry.find_workload("image_rows")
 
 
@@ -23,8 +24,7 @@ def test_the_registry_imports_no_framework_and_is_quick() -> None:
         "registry.find_workload('image_rows').data_digest({});"
         "print(json.dumps([name for name in sys.modules]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in json.loads(done.stdout)}
+    loaded = {name.partition(".")[0] for name in json.loads(python("-c", code).expect().out)}
     assert not loaded & {"tensorflow", "keras", "jax", "torch", "sklearn", "numpy"}
 
 
@@ -60,23 +60,7 @@ def test_settings_are_filled_in_and_lead_to_traits() -> None:
     assert IMAGE_ROWS.traits(settings) == traits
 
 
-@pytest.mark.parametrize(
-    ("workload", "settings", "message"),
-    [
-        ("image_rows", {"unit": 3}, "settings.unit: no such setting (did you mean 'units'?)"),
-        ("image_rows", {"units": 0}, "settings.units: Input should be greater than or equal to 1"),
-        ("image_rows", {"units": "64"}, "settings.units: Input should be a valid integer; rec"),
-        ("image_rows", {"units": True}, "settings.units: Input should be a valid integer; rec"),
-        ("image_rows", {"dropout": 1.0}, "settings.dropout: Input should be less than 1; received"),
-        ("image_rows", {"cell": "rnn"}, "settings.cell: Input should be 'lstm', 'gru', 'rnn_tanh'"),
-        ("image_rows", {"data_path": "x"}, "settings: data_path is read for dataset mnist only"),
-        ("sentiment", {"data_path": "x", "dataset": "python-docs"}, "for dataset imdb only"),
-        ("next_token", {"data_path": "x", "dataset": "zipf"}, "dataset file or shakespeare only"),
-        ("next_token", {"dataset": "file"}, "dataset file: expected data_path"),
-        ("next_token", {"cell": "rnn_tanh", "activation": "relu"}, "has a fixed activation"),
-        ("char_rnn", {"bidirectional": True}, "the backward direction would read the character"),
-    ],
-)
+@pytest.mark.parametrize(("workload", "settings", "message"), ROWS["settings"])
 def test_wrong_settings_are_explained(
     workload: str, settings: dict[str, Any], message: str
 ) -> None:

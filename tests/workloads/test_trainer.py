@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 from tests.workloads.shared_trainer import (
     HOSTILE,
@@ -45,6 +46,7 @@ from workloads.protocol import (
 from workloads.slicing import SliceSize, Slicing, choose_slice_size
 from workloads.trainer import Lines, answer_request
 
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())
 ATTACHED = ("--die-with-parent", str(os.getpid()))
 SLICING = "tests.workloads.examples.slicing"
 SLICE, FINISH = encode(Slice()), encode(Finish())
@@ -77,21 +79,7 @@ def ends(events: list[Event]) -> list[Result | Failure]:
     return [event for event in events if isinstance(event, Result | Failure)]
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "message"),
-    [
-        ("raises", "error", "RuntimeError: the workload broke"),
-        ("raises_in_phase", "error", "RuntimeError: broke while training"),
-        ("exits", "error", "SystemExit: 7"),
-        ("not_possible", "not_possible", "this needs hardware that nobody has"),
-        ("no_data", "data", "the data is not here"),
-        ("nan_epoch", "non_finite", "epoch 1: expected finite metrics; loss is nan"),
-        ("nan_result", "non_finite", "result: expected finite metrics; loss is inf"),
-        ("returns_nothing", "error", "expected a mapping of metric names to numbers; received N"),
-        ("returns_words", "error", "expected metrics that are numbers; could not convert"),
-        ("no_such_function", "bad_request", "expected a function 'no_such_function' in"),
-    ],
-)
+@pytest.mark.parametrize(("name", "kind", "message"), ROWS["failures"])
 def test_a_failure_is_an_event_and_the_process_continues(
     name: str, kind: str, message: str
 ) -> None:
@@ -109,17 +97,7 @@ def test_a_failure_is_an_event_and_the_process_continues(
 
 
 @pytest.mark.parametrize(
-    ("workload", "implementation", "fields", "kind", "message"),
-    [
-        ("image_row", "tensorflow/portable", {}, "bad_request", "did you mean 'image_rows'"),
-        ("image_rows", "tensorflow/cudn", {}, "bad_request", "implementation: expected a kernel"),
-        ("image_rows", "torch/fused", {"settings": {"units": 0}}, "bad_request", "settings.units:"),
-        (f"{HOSTILE}:noop", "none/noop", {"seed": -1}, "bad_request", "request.seed: Input"),
-        ("no_such.train:run", "none/noop", {}, "bad_request", "no module 'no_such' on this"),
-        ("tests.no_such:run", "none/noop", {}, "bad_request", "no module 'tests.no_such' on"),
-        ("image_rows", "tensorflow/portable+tf32", {}, "not_possible", "on cpu: TF32 is a number"),
-        ("image_rows", "tensorflow/portable", {"data_digest": "0"}, "data", "expected digest 0, a"),
-    ],
+    ("workload", "implementation", "fields", "kind", "message"), ROWS["requests"]
 )
 def test_a_request_that_cannot_be_run_is_explained(
     workload: str, implementation: str, fields: dict[str, Any], kind: str, message: str
@@ -188,19 +166,7 @@ def test_a_request_to_finish_that_comes_too_late_changes_nothing() -> None:
     assert [(end.pruned, end.metrics["val_accuracy"]) for end in ended] == [(False, 0.5)] * 2
 
 
-@pytest.mark.parametrize(
-    ("name", "commands", "message"),
-    [
-        ("forgets", [], "its workload returned without any: expected a loop over trial.slices"),
-        ("stops_early", [SLICE], "before it had run all requested slices"),
-        ("reports_no_slice", [SLICE] * 2, "expected a phase `train`, or trial.slice(steps, sec"),
-        ("steady", [FINISH], "expected at least one slice before finish; received none"),
-        ("raises", [SLICE] * 5, "broke in a slice"),
-        ("steady", [], "expected a line such as"),
-        ("steady", ['{"command": "go"}'], "expected one of slice, finish; received 'go'"),
-        ("steady", ['{"command": "slice", "steps": 0}'], "slice.steps: Input should be greater"),
-    ],
-)
+@pytest.mark.parametrize(("name", "commands", "message"), ROWS["slices"])
 def test_a_trial_that_breaks_the_slice_protocol_fails_with_advice(
     name: str, commands: list[str], message: str
 ) -> None:
@@ -212,19 +178,13 @@ def test_a_trial_that_breaks_the_slice_protocol_fails_with_advice(
     assert sum(statuses) == 1
 
 
-@pytest.mark.parametrize("commands", [[], [SLICE]])
-def test_a_trial_in_slices_fails_at_the_end_of_its_input(commands: list[str]) -> None:
-    statuses, events = run(timing("steady"), *commands)
-    assert (statuses, failure(events).kind) == ([1], "bad_request")
-    assert "it ended: send at least one slice, and finish" in failure(events).message
-
-
-def test_a_full_trial_has_no_slices() -> None:
+def test_a_trial_in_slices_fails_at_the_end_of_its_input_and_a_full_one_has_none() -> None:
+    for commands in ([], [SLICE]):
+        statuses, events = run(timing("steady"), *commands)
+        assert (statuses, failure(events).kind) == ([1], "bad_request")
+        assert "it ended: send at least one slice, and finish" in failure(events).message
     failed = failure(ask(f"{SLICING}:steady", "none/one"))
     assert "slices are for a trial whose trial.measure is 'timing'" in failed.message
-
-
-def test_a_slice_without_a_duration_is_refused() -> None:
     slicing = Slicing(Finish, 0.25)
     with pytest.raises(ValueError, match="received 3 steps and nan s"):
         slicing.slice(3, math.nan)
@@ -235,21 +195,9 @@ def test_a_slice_without_a_duration_is_refused() -> None:
         next(slicing.slices(1, lambda _: None, float))
 
 
-@pytest.mark.parametrize(
-    ("pass_steps", "step_s", "size"),
-    [
-        (45, 0.001, (45, 0, 6)),  # 250 steps would suffice, and 270 are whole passes
-        (45, 0.01, (45, 0, 1)),
-        (200, 0.002, (200, 0, 1)),  # a pass that takes up to twice as long is not cut
-        (10_000, 0.002, (125, 4, 1)),
-        (10_000, 0.1, (2, 1, 1)),
-        (10_000, 9.0, (1, 1, 1)),
-        (2, 9.0, (2, 0, 1)),  # with its settling step it would be the whole pass
-        (1, 9.0, (1, 0, 1)),
-    ],
-)
+@pytest.mark.parametrize(("pass_steps", "step_s", "size"), ROWS["slice_sizes"])
 def test_a_slice_is_passes_or_a_part_of_one(
-    pass_steps: int, step_s: float, size: tuple[int, int, int]
+    pass_steps: int, step_s: float, size: list[int]
 ) -> None:
     assert choose_slice_size(pass_steps, step_s, slice_s=0.25) == SliceSize(*size)
 
@@ -267,12 +215,6 @@ def test_the_exit_status_is_that_of_the_worst_request() -> None:
     status, events, _ = run_by_hand("no request", request("raises"), request("noop"))
     kinds = [event.kind if isinstance(event, Failure) else "" for event in events]
     assert (status, kinds) == (2, ["bad_request", "error", "", ""])
-
-
-@pytest.mark.parametrize(("name", "status"), [("segfaults", -signal.SIGSEGV), ("leaves", 3)])
-def test_a_crash_ends_only_the_trainer(name: str, status: int) -> None:
-    code, events, _ = run_by_hand(request(name), request("noop"))
-    assert (code, events) == (status, [])
 
 
 def test_interrupts_end_it_by_hand_only() -> None:
@@ -310,7 +252,7 @@ def test_an_attached_trainer_ends_with_standard_input(lines: list[str]) -> None:
         attached.process.stdin = None
 
 
-def test_a_trainer_dies_with_its_parent() -> None:
+def test_a_trainer_dies_with_its_parent_and_starts_with_none_that_has_ended() -> None:
     line = request("sleeps_deaf")
     code = (
         "import os, subprocess, sys, time\n"
@@ -331,9 +273,6 @@ def test_a_trainer_dies_with_its_parent() -> None:
         os.close(writer)
         os.close(reader)
         assert not alive
-
-
-def test_a_trainer_whose_parent_has_ended_does_not_start() -> None:
     with Trainer("--die-with-parent", "1", stderr=subprocess.PIPE) as orphan:
         _, errors = orphan.process.communicate(timeout=60)
         assert orphan.process.returncode == 1

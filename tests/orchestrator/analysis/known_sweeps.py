@@ -94,5 +94,4 @@ def learning(
 def to_target(
     trials: Sequence[FinishedTrial], arms: Sequence[Arm] = (PORTABLE, XLA)
 ) -> SweepRecord:
-    """Return a sweep whose trainers had the target 0.8."""
     return sweep(trials, arms, settings={"target_accuracy": 0.8})

@@ -28,19 +28,16 @@ TRUTH = math.log(1.05)
 
 
 def smooth(draw: np.random.Generator, count: int, correlation: float) -> Draws:
-    """Draw a first-order autoregression of variance 1."""
     noise = draw.normal(size=count) * math.sqrt(1 - correlation**2)
     noise[0] /= math.sqrt(1 - correlation**2)
     return np.asarray(lfilter([1.0], [1.0, -correlation], noise))
 
 
 def correlated(correlation: float) -> Draw:
-    """Return a draw of turns with this correlation of adjacent ones."""
     return lambda draw: 0.02 * smooth(draw, TURNS, correlation)
 
 
 def drifting(draw: np.random.Generator) -> Draws:
-    """Draw equal parts of a slow drift and of independent noise."""
     return 0.02 * (draw.normal(size=TURNS) + smooth(draw, TURNS, 0.98))
 
 

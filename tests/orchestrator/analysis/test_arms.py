@@ -19,7 +19,6 @@ from tests.orchestrator.sample_records import PORTABLE, UNROLL, XLA, changed, pa
 
 
 def median(summary: ReportSummary, metric: str) -> tuple[float, int] | None:
-    """Return the first arm's median of a metric, and the number of its values."""
     spread = summary.arms[0].measures.get(metric)
     return (spread.median, spread.n) if spread else None
 

@@ -88,7 +88,6 @@ def test_the_interval_of_a_crossing_has_its_nominal_coverage() -> None:
 
 
 def test_equal_arms_have_a_wrong_region_in_at_most_one_sweep_of_twenty() -> None:
-    """Each sweep has three curves."""
     configs: list[Config] = [
         {"units": size, "layers": 1 + i % 3, "batch_size": 16 * 2 ** (i % 4)}
         for i, size in enumerate(UNITS * 2)

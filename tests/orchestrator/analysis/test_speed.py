@@ -17,7 +17,7 @@ from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.render import summarise
 from orchestrator.report.sections.verdict import verdicts
 from orchestrator.report.wording import arm_names, verdict_sentence
-from tests.orchestrator.analysis.known_sweeps import NAN, RISING, Ending, learning
+from tests.orchestrator.analysis.known_sweeps import NAN, RISING, Ending, learning, training
 from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
 from tests.orchestrator.sample_records import (
     CELLS,
@@ -217,6 +217,8 @@ def test_divergence_never_favours_the_arm_that_diverged(
         assert (accuracy.verdict, accuracy.diverged, accuracy.baseline_diverged) == expected
         assert accuracy.difference.n == blocks
         assert (accuracy.reason is None) == (accuracy.verdict != "inconclusive")
+    retried = sweep([*whole.trials, training(XLA, 0, NAN)])
+    assert accuracy_of(retried).diverged == 0, "it completed in the end"
 
 
 # arms that compute something else, do less work, or take turns

@@ -49,6 +49,7 @@ def test_a_quiet_sweep_needs_the_fewest_blocks_and_a_noisy_one_all() -> None:
     noisy = StoppingRule(AutoBlocks(0.02, 6, 30), (PORTABLE, XLA), 1)
     assert run(noisy, scattered(0.5)) == 30
     assert noisy.stop_decision is not None and (noisy.stop_decision.half_width or 0) > 0.02
+    assert noisy.stop_decision.reason == "30 are the most (blocks.at_most)"
 
 
 def test_it_never_stops_for_a_verdict() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.analysis.comparisons.targets import (
     ExpenseToTarget,
@@ -23,7 +26,6 @@ from tests.orchestrator.analysis.known_sweeps import (
     FLAT,
     NAN,
     RISING,
-    Ending,
     learning,
     to_target,
     training,
@@ -31,6 +33,7 @@ from tests.orchestrator.analysis.known_sweeps import (
 from tests.orchestrator.sample_hardware import in_slices, on_cpu
 from tests.orchestrator.sample_records import CPU, PORTABLE, UNROLL, XLA, sweep, trial
 
+CASES = yaml.safe_load(Path(__file__).with_name("targets.yaml").read_text())
 SLOW = (0.5, 0.5, 0.7, 0.7, 0.7, 0.8)
 """Twice as many epochs to 0.8 as RISING: XLA then takes as long as PORTABLE."""
 LATE = (*(0.5,) * 11, 0.8)
@@ -49,7 +52,6 @@ def comparison_of(record: SweepRecord) -> TargetComparison:
 
 
 def reached(comparison: TargetComparison) -> tuple[int, int, int, int]:
-    """Return the counts of blocks by the sides that reached the target."""
     one = comparison
     return one.both, one.only_arm, one.only_baseline, one.neither
 
@@ -90,22 +92,11 @@ def test_the_time_to_a_target_is_from_epochs_or_from_the_trainer_whose_goal_it_w
     assert goal.seconds(finished) == seconds
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([3.0, 1.0, 2.0], ExpenseToTarget(3, 3, 1.5, 2.0, 2.5)),
-        ([3.0, 1.0, math.inf], ExpenseToTarget(3, 2, 2.0, 3.0, None)),
-        ([1.0, math.inf, math.inf], ExpenseToTarget(3, 1, None, None, None)),
-        ([1.0, 2.0, 3.0, 4.0, math.inf], ExpenseToTarget(5, 4, 2.0, 3.0, 4.0)),
-        ([math.inf], ExpenseToTarget(1, 0, None, None, None)),
-        ([1.0, None], None),
-        ([], None),
-    ],
-)
+@pytest.mark.parametrize(("values", "expected"), CASES["expenses"])
 def test_trials_that_never_reach_a_target_count_as_longest(
-    values: list[float | None], expected: ExpenseToTarget | None
+    values: list[float | None], expected: list[Any] | None
 ) -> None:
-    assert expense_to_target(values) == expected
+    assert expense_to_target(values) == (expected and ExpenseToTarget(*expected))
 
 
 def test_arms_are_compared_over_the_blocks_in_which_both_reach_it() -> None:
@@ -121,26 +112,11 @@ def test_arms_are_compared_over_the_blocks_in_which_both_reach_it() -> None:
     assert (xla.time_s.reached, xla.time_s.median) == (9, 3.0)
 
 
-@pytest.mark.parametrize(
-    ("of_xla", "both", "only_arm", "only_baseline", "verdict"),
-    [
-        # By chance, seven of eight blocks occur in 7 % of sweeps, and eight of nine in 4 %.
-        (RISING, 7, 1, 0, "less"),
-        (RISING, 7, 0, 1, "inconclusive"),
-        (RISING, 8, 0, 1, "less"),
-        (RISING, 6, 0, 34, "inconclusive"),
-        (RISING, 5, 0, 0, "inconclusive"),
-        (RISING, 0, 0, 8, "inconclusive"),
-        (LATE, 8, 1, 0, "more"),
-        (LATE, 8, 2, 0, "inconclusive"),
-        # By chance, five blocks to none occur in 6 % of sweeps, and six in 3 %.
-        (SLOW, 8, 0, 5, "same"),
-        (SLOW, 8, 0, 6, "inconclusive"),
-    ],
-)
+@pytest.mark.parametrize(("name", "both", "only_arm", "only_baseline", "verdict"), CASES["blocks"])
 def test_blocks_that_only_one_arm_reaches_can_withdraw_a_verdict(
-    of_xla: Ending, both: int, only_arm: int, only_baseline: int, verdict: str
+    name: str, both: int, only_arm: int, only_baseline: int, verdict: str
 ) -> None:
+    of_xla = {"rising": RISING, "late": LATE, "slow": SLOW}[name]
     endings = [(RISING, of_xla)] * both + [(FLAT, RISING)] * only_arm
     endings += [(RISING, FLAT)] * only_baseline
     comparison = comparison_of(learning(dict(enumerate(endings)), len(endings)))

@@ -13,7 +13,6 @@ from tests.orchestrator.sample_specs import spec_text
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home; a spec, `mine.yaml`, is in the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path / "home"))
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_PASSWORD", "CUDA_VISIBLE_DEVICES"):
@@ -24,5 +23,4 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(home: Path, capfd: pytest.CaptureFixture[str]) -> Run:
-    """`rnnsweep …`: its exit code, stdout and stderr."""
     return partial(typed, capfd)

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
+import yaml
 
 from orchestrator.cli.options import set_words
 from orchestrator.core.trial import Block, FinishedTrial, make_trial
@@ -17,32 +18,7 @@ from tests.orchestrator.sample_specs import spec, spec_text
 from tests.orchestrator.sample_sweeps import PORTABLE, address, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import writer
 
-NOBODY = "--address http://127.0.0.1:9"
-REFUSED = [
-    *((f"{run} wrong.yaml", "wrong.yaml:8: search.space.units.low") for run in ("run", "plan")),
-    (f"submit wrong.yaml {NOBODY}", "wrong.yaml:8: search.space.units.low"),
-    ("run", "SPEC"),
-    ("run .", "is a directory"),
-    ("run none.yaml", "no such file"),
-    ("run mine.yaml --set settings.epoch=2", "--set settings.epoch"),
-    ("run own.yaml", "workload: own.module:run cannot be used: "),
-    ("plan own.yaml", "workload: own.module:run cannot be used: "),
-    (f"submit mine.yaml --home here {NOBODY}", "--home: expected an absolute path"),
-    ("status none", "RNNSWEEP_HOME"),
-    ("report none", "Run a sweep first"),
-    ("report none --format html5", "markdown"),
-    ("report none -o r.pdf", "r.pdf: expected a name that ends in .txt, .md, .json, .csv, .html; "),
-    ("report none --brief -o r.json", "--brief: expected text or markdown, received json"),
-    ("ui", "Run a sweep first"),
-    ("hardware --fresh", "--fresh: expected together with --measure"),
-    ("workloads --set cell=gru", "--set: expected a workload before it"),
-    ("workloads image_row", "did you mean 'image_rows'?"),
-    ("parity --save a --load b", "expected --save or --load; received both"),
-    *(
-        (f"status --address {address}", f"http://10.0.0.5:8265), received {address!r}")
-        for address in ("10.0.0.5:6379", "auto", "http://", "http://a:b", "ray://a:1")
-    ),
-]
+REFUSED = yaml.safe_load(Path(__file__).with_name("refusals.yaml").read_text())
 
 
 @pytest.mark.parametrize(("command", "words"), REFUSED, ids=[command for command, _ in REFUSED])

@@ -32,7 +32,6 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def report(stored: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`rnnsweep report quickstart …`: code, stdout, stderr."""
     monkeypatch.setenv("RNNSWEEP_HOME", str(stored))
     return partial(run, "report", "quickstart")
 
@@ -56,12 +55,6 @@ def test_the_format_is_that_of_the_files_name(
     target = tmp_path / file
     assert report("-o", str(target), *options) == (0, "", f"wrote {target}\n")
     assert target.read_text().lower().startswith(begins.lower())
-
-
-def test_a_brief_report_is_the_beginning_of_the_whole(report: Run) -> None:
-    whole, brief = report()[1], report("--brief")[1]
-    beginning, _, end = brief.partition("Validity in short")
-    assert end and whole.startswith(beginning.rstrip()) and len(brief) < len(whole) / 2
 
 
 def test_text_is_coloured_where_colours_are_wanted(

@@ -12,7 +12,6 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def typed(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """`rnnsweep …`: its exit code, and what it wrote to stdout and to stderr."""
     with pytest.raises(SystemExit) as ended:
         main(list(arguments))
     out, err = capfd.readouterr()

@@ -1,7 +1,4 @@
-"""A double of Ray's job server, at its HTTP boundary: it keeps requests, and jobs end as set.
-
-It has no web socket for logs, so that following one falls back to polling.
-"""
+"""A double of Ray's job server, at its HTTP boundary: it keeps requests, and jobs end as set."""
 
 from __future__ import annotations
 
@@ -30,7 +27,6 @@ class JobServer:
         self.address = ""
 
     def add(self, sweep: str, number: int = 1, **details: Any) -> str:
-        """Add a job of a sweep."""
         id = f"rnnsweep-{sweep}-{number}"
         metadata = {"rnnsweep_sweep": sweep, "rnnsweep_digest": details.pop("digest", "other")}
         self.jobs[id] = {**_job(id, metadata), "driver_node_id": "n", **details}
@@ -43,7 +39,6 @@ class JobServer:
             return archive.namelist()
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
-        """Return status and body of the answer to a request."""
         words = [word for word in path.split("/") if word][1:]
         if words == ["version"]:
             return 200, {"version": "4", "ray_version": "2.60.0"}
@@ -89,7 +84,6 @@ def _job(id: str, metadata: dict[str, str] | None) -> dict[str, Any]:
 
 @contextmanager
 def serving() -> Iterator[JobServer]:
-    """Run a server within the block."""
     server = JobServer()
 
     class Handler(BaseHTTPRequestHandler):

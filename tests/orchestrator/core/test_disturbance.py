@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import DisturbanceLimits
@@ -47,38 +51,19 @@ def test_every_cause_has_its_figure() -> None:
     assert disturbance_text({}) is None
 
 
-NORMAL = {"others_cpu_pct": 9.9, "steal_pct": 5.0, "canary_ms": 22.9, "step_ms": 1e6}
-BUSY = DisturbanceLimits(others_cpu_pct=50, canary=1.5)
-CAPPED, HOT = {"sw_power_cap": 80.0}, {"sw_power_cap": 80.0, "sw_thermal_slowdown": 10.0}
+CASES = yaml.safe_load(Path(__file__).with_name("disturbances.yaml").read_text())
 
 
-@pytest.mark.parametrize(
-    ("metrics", "telemetry", "limits", "expected_ms", "causes"),
-    [
-        (NORMAL, Telemetry(other_gpu_processes=0), LIMITS, 20.0, 0),
-        ({}, Telemetry(), LIMITS, None, 0),
-        ({"canary_ms": 1e6}, Telemetry(), LIMITS, None, 0),
-        ({"others_cpu_pct": 43.2, "canary_ms": 26.0}, Telemetry(), BUSY, 20.0, 0),
-        ({"others_cpu_pct": 2.0}, Telemetry(other_trainers=3), LIMITS, None, 0),
-        ({"throttled_pct": 80.0}, Telemetry(throttle_reasons=CAPPED), LIMITS, None, 0),
-        ({"throttled_pct": 80.0}, Telemetry(throttle_reasons=HOT), LIMITS, None, 1),
-        ({"throttled_pct": 80.0}, Telemetry(), LIMITS, None, 1),
-        ({"train_s": 9.0, "others_cpu_pct": 15.1}, Telemetry(), LIMITS, None, 1),
-        ({"train_s": 0.25, "others_cpu_pct": 59.9}, Telemetry(), LIMITS, None, 0),
-        ({"train_s": 0.25, "others_cpu_pct": 60.1}, Telemetry(), LIMITS, None, 1),  # wider
-        ({"train_s": 0.25, "clock_drop_pct": 10.1}, Telemetry(), LIMITS, None, 1),
-        ({"timed_s": 0.5, "train_s": 9.0, "others_cpu_pct": 29.9}, Telemetry(), LIMITS, None, 0),
-        ({"timed_s": 0.5, "train_s": 9.0, "others_cpu_pct": 30.1}, Telemetry(), LIMITS, None, 1),
-    ],
-)
+@pytest.mark.parametrize(("metrics", "telemetry", "limits", "expected_ms", "causes"), CASES)
 def test_what_exceeds_a_limit_is_disturbed(
     metrics: dict[str, float],
-    telemetry: Telemetry,
-    limits: DisturbanceLimits,
+    telemetry: dict[str, Any],
+    limits: dict[str, float],
     expected_ms: float | None,
     causes: int,
 ) -> None:
-    assert len(detect_disturbance(metrics, telemetry, limits, expected_ms)) == causes
+    own = Telemetry(**telemetry), DisturbanceLimits(**limits)
+    assert len(detect_disturbance(metrics, *own, expected_ms)) == causes
 
 
 def test_the_expected_canary_time_is_the_upper_quartile_of_a_place() -> None:

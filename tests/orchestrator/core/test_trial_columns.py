@@ -14,7 +14,6 @@ from orchestrator.core.trial_columns import (
     QUALIFIERS,
     TAGS,
     TrialColumn,
-    free_name,
 )
 from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.query.sql import trial_table
@@ -56,10 +55,3 @@ def test_missing_values() -> None:
     own = finished(arm=Arm("numpy/loop+fast", on_cpu("a host")))
     assert (cell("backend", own), cell("kernel", own), cell("jit", own)) == ("numpy", "loop", None)
     assert cell("backend", finished(arm=Arm("my own thing", on_cpu("a host")))) is None
-
-
-def test_names_that_are_taken() -> None:
-    assert free_name("units", "config", ["block"]) == "units"
-    assert free_name("block", "config", ["block"]) == "config.block"
-    assert free_name("Block", "config", ["block"]) == "config.Block"
-    assert free_name("block", "metric", ["block", "metric.block"]) == "metric.metric.block"

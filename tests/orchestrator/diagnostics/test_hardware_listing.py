@@ -52,7 +52,6 @@ def peak(of: str, precision: str, *, rate: Rate = Rate(2.12e11, 1.9e11, 2.2e11))
 
 
 def facts(document: Document, section: int) -> dict[str, str]:
-    """Return the facts of the nodes of the first table of a section."""
     return {row[0]: row[1] for row in document.sections[section].tables[0].rows}
 
 

@@ -64,7 +64,6 @@ def measure(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[PeakRequest]:
-    """The requests to trainers, which all succeed."""
     requests: list[PeakRequest] = []
 
     def answer(

@@ -29,7 +29,6 @@ def all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rows(document: Document, title: str) -> dict[str, str]:
-    """Return the first two columns of the first table of the section whose title begins so."""
     (part,) = [part for part in document.sections if part.title.startswith(title)]
     return {row[0]: row[1] for row in part.tables[0].rows}
 

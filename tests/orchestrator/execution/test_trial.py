@@ -8,42 +8,22 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 from orchestrator.core.trial import FailureReason, Outcome, outcome_adapter, to_json
 from orchestrator.execution import trainer_pool, watchdog
 from orchestrator.execution.actor import run_trial
-from orchestrator.execution.job import Job, TrialLimits, TrialRun
+from orchestrator.execution.job import TrialLimits, TrialRun
 from orchestrator.execution.telemetry import Instruments
 from orchestrator.execution.trainer_pool import CpuClaims, CpusTaken, TrainerPool
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
-from workloads.protocol import TrialRequest
-
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def job_of(
-    name: str,
-    settings: dict[str, Any] | None = None,
-    *,
-    limits: TrialLimits | None = None,
-    fresh: bool = False,
-    cpus: int | None = None,
-    **request: Any,
-) -> Job:
-    implementation = request.pop("implementation", "python/noop")
-    workload = f"tests.workloads.examples.{name}" if ":" in name else f"{HOSTILE}:{name}"
-    asked = TrialRequest(workload, implementation, settings or {}, **request)
-    return Job(asked, 1, time.time(), limits or TrialLimits(60, 30), (str(ROOT),), fresh, cpus)
-
-
-HOSTILE = "tests.workloads.examples.hostile"
+from tests.orchestrator.execution.jobs import job_of
 
 
 def run(trainers: TrainerPool, *arguments: Any, **options: Any) -> Outcome:
@@ -103,7 +83,6 @@ def test_a_trainer_that_died_or_grew_too_large_is_replaced(trainers: TrainerPool
 
 @pytest.fixture
 def claims() -> Iterator[list[CpuClaims]]:
-    """Five claimants of this machine's CPUs that ignore other tests and sweeps."""
     made = [CpuClaims(f"rnnsweep-test-{os.getpid()}", patience_s=0.0) for _ in range(5)]
     yield made
     for claimant in made:
@@ -166,38 +145,23 @@ def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
     assert os.sched_getaffinity(0) == before
 
 
-WARM, REPLACED = 1, 0
-"""The earlier trials of the trainer that runs the next trial."""
+FAILURES = yaml.safe_load(Path(__file__).with_name("failures.yaml").read_text())
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "limits", "reason", "words", "after"),
-    [
-        ("raises", {}, None, "error", "the workload broke", WARM),
-        ("raises_odd_text", {}, None, "error", "is odd", WARM),
-        ("not_possible", {}, None, "not_possible", f"node {platform.node()}: ", WARM),
-        ("no_data", {}, None, "data", f"node {platform.node()}: ", WARM),
-        ("crashes_with_child", {}, None, "crash", "SIGSEGV", REPLACED),
-        ("dies", {"signal": "SIGKILL"}, None, "crash", "SIGKILL", REPLACED),
-        ("leaves", {"status": 0}, None, "crash", "exit status 0", REPLACED),
-        ("spins", {}, TrialLimits(1.0, 0.6), "time_limit", "limits.trial_s", REPLACED),
-        ("sleeps_deaf", {}, TrialLimits(600.0, 1.0), "hung", "limits.idle_s", REPLACED),
-        ("eats_memory", {"mib": 3000}, TrialLimits(60, 30, 600), "out_of_memory", "600", REPLACED),
-    ],
-)
+@pytest.mark.parametrize(("name", "settings", "limits", "reason", "words", "after"), FAILURES)
 def test_a_failure_has_its_reason_and_the_next_trial_a_trainer(
     trainers: TrainerPool,
     name: str,
     settings: dict[str, Any],
-    limits: TrialLimits | None,
+    limits: list[Any] | None,
     reason: FailureReason,
     words: str,
     after: int,
 ) -> None:
-    outcome = run(trainers, name, settings, limits=limits)
+    outcome = run(trainers, name, settings, limits=limits and TrialLimits(*limits))
     assert outcome.failure is not None
     assert (outcome.status, outcome.failure.reason) == ("failed", reason)
-    assert words in outcome.failure.message
+    assert words.format(host=platform.node()) in outcome.failure.message
     to_json(outcome_adapter, outcome)
     second = run(trainers, "noop")
     assert (second.status, second.trainer_trials) == ("complete", after)

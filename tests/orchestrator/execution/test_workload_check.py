@@ -6,30 +6,20 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from orchestrator.execution import workload_check
 from orchestrator.execution.workload_check import WorkloadUnusable, expect_importable
 from orchestrator.spec import SweepSpec
 from tests.orchestrator.sample_specs import spec
 
-MODULES = {
-    "good": "import json\nprint('noise')\ndef run(trial): return {}\n",
-    "lacking": "import no_such_package\ndef run(trial): return {}\n",
-    "broken": "x = [\n",
-    "failing": "raise RuntimeError('no\\nlicence')\n",
-    "clashing": "import workloads.mine\n",
-    "ending": "import os\nprint('the last words')\nos._exit(5)\n",
-    "leaving": "import sys\nsys.exit(0)\n",
-    "slow": "import time\ntime.sleep(60)\n",
-    "picky": "import os\nassert os.environ['KERAS_BACKEND'] == 'tensorflow'\ndef run(trial): ...\n",
-}
+CASES = yaml.safe_load(Path(__file__).with_name("user_modules.yaml").read_text())
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A current folder with these modules."""
     monkeypatch.chdir(tmp_path)
-    for name, text in MODULES.items():
+    for name, text in CASES["modules"].items():
         (tmp_path / f"{name}.py").write_text(text)
 
 
@@ -37,22 +27,7 @@ def sweep(workload: str) -> SweepSpec:
     return spec(workload=workload, sampler=None, space=None, configs=[{"units": 8}])
 
 
-@pytest.mark.parametrize(
-    ("workload", "reason", "nodes_may_have_it"),
-    [
-        ("good:run", None, True),
-        ("picky:run", None, True),
-        ("good:walk", "expected a function 'walk' in", False),
-        ("good:json", "expected a function 'json' in", False),
-        ("broken:run", "SyntaxError: ", False),
-        ("failing:run", "RuntimeError: no, at failing.py:1\nlicence\n  File ", False),
-        ("clashing:run", "rename it", False),
-        ("ending:run", "the last words", False),
-        ("leaving:run", "SystemExit: 0", False),
-        ("no_such_module:run", "no_such", True),
-        ("lacking:run", "no_such", True),
-    ],
-)
+@pytest.mark.parametrize(("workload", "reason", "nodes_may_have_it"), CASES["workloads"])
 def test_a_workload_that_cannot_be_imported_is_refused(
     workload: str, reason: str | None, nodes_may_have_it: bool
 ) -> None:

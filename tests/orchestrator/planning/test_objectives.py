@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
@@ -16,6 +18,7 @@ from tests.benchmarks.unlike_nodes import Question, simulated, unlike_nodes
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_specs import OWN, spec
 
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("plans.yaml").read_text())
 SLOW, FAST = "CPU A, 2 CPUs", "NVIDIA T4 (CPU B, 8 CPUs)"
 NODES = [
     *(node(f"slow{number}") for number in range(4)),
@@ -33,21 +36,7 @@ def laid(
     return made, make_plan(made, classify(NODES))
 
 
-@pytest.mark.parametrize(
-    ("how", "blocks"),
-    [
-        ({}, 8),  # each of four slow nodes has one at work and a next one
-        ({"over": "gpu"}, 5),  # four GPUs, and a next one
-        ({"over": "cpu"}, 8),
-        ({"repeats": 2}, 8),
-        ({"over": "gpu", "repeats": 2}, 3),
-        ({"over": "gpu", "repeats": 3}, 3),
-        ({"hardware": ["gpu"], "repeats": 4}, 2),
-        ({"open_blocks": 9}, 9),
-        ({"sampler": "nsga2"}, 8),
-        ({"sampler": "qmc"}, None),  # it does not learn
-    ],
-)
+@pytest.mark.parametrize(("how", "blocks"), ROWS["open"])
 def test_enough_blocks_are_open_to_keep_what_is_read_at_work(
     how: dict[str, Any], blocks: int | None
 ) -> None:
@@ -56,7 +45,6 @@ def test_enough_blocks_are_open_to_keep_what_is_read_at_work(
 
 
 def test_the_price_is_what_a_sweep_pays() -> None:
-    """Compared with the same sweep with a counted clock."""
     for blocks in (2, 5, 20):
         question = Question(60, 1.0, "tpe", blocks)
         paid = simulated(question)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.hardware import Gpu, HardwareClass, Node, classify
 from orchestrator.planning.lanes import Lane, lanes_of, make_lanes
@@ -15,6 +17,7 @@ from orchestrator.spec import SweepSpec
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_specs import spec
 
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("plans.yaml").read_text())
 FUSED = ["tensorflow/portable", "tensorflow/cudnn"]
 NO_CUDNN = "cuDNN kernels need an NVIDIA GPU"
 NO_GPU = "no NVIDIA GPU found on 1 node (asked through NVML)"
@@ -137,11 +140,6 @@ def test_gpus_that_are_unlike_or_lost_are_not_possible(
     assert all(words in reason for reason in reasons(laid).values())
 
 
-def test_a_users_implementations_are_names_of_its_own() -> None:
-    wanted = spec(workload="my.module:run", implementations=["anything/cudnn"])
-    assert len(make_plan(wanted, machine()).arms) == 1
-
-
 def test_a_backend_that_is_not_installed_shows_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -151,33 +149,7 @@ def test_a_backend_that_is_not_installed_shows_how_to_get_it(
     assert reasons(laid) == {"jax/portable on cpu": reason}
 
 
-BLOCKS = {"interval": 0.005, "at_least": 8, "at_most": 20}
-
-
-@pytest.mark.parametrize(
-    ("changes", "text", "key", "value"),
-    [
-        (
-            {"objectives": {"peak_rss_mib": "minimize"}},
-            "fresh trainer process: peak_rss_mib is an objective",
-            "trainer",
-            "fresh",
-        ),
-        (
-            {"configs": None, "space": {"units": {"low": 1, "high": 99}}, "blocks": BLOCKS},
-            "sweep p: 8 to 20 blocks × 1 arm = at most 20 trials\n  blocks are added until the "
-            "interval of every speed-up is within ± 0.5 %",
-            "blocks_at_least",
-            8,
-        ),
-        (
-            {"measure": {"mode": "timing", "interval": 0.02, "slices": [8, 40]}},
-            "8 to 40 slices of 0.25 s each, until each ratio of a round is known to ± 2 %",
-            "trials",
-            3,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changes", "text", "key", "value"), ROWS["described"])
 def test_a_plan_is_described_in_words_and_as_json(
     changes: dict[str, Any], text: str, key: str, value: Any
 ) -> None:
@@ -253,17 +225,7 @@ def test_labels_choose_nodes(hardware: list[Any], nodes: list[list[str]]) -> Non
     assert [[node.id for node in planned.hardware.nodes] for planned in laid.possible] == nodes
 
 
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        ({"labels": {"zone": "eu"}}, "no node has the labels zone=eu; present: market-type=on-dem"),
-        ({"class": "gpu", "labels": ON_DEMAND}, "no NVIDIA GPU found on 1 node"),
-        ({"class": "*L4*", "labels": SPOT}, "no node of this class has the labels market-type=s"),
-        ({"class": "*L4*", "cpus": 9}, "cpus: 9 for a trial, but a node of NVIDIA L4 (CPU B, 8 C"),
-        ({"class": "CPU A*", "threads": 9}, "threads: 9 for a trial, but a node of CPU A, 8 CPUs"),
-        ({"class": "CPU A*", "cpus": 2}, "cpus: a CPU arm takes its whole node; threads limits"),
-    ],
-)
+@pytest.mark.parametrize(("entry", "reason"), ROWS["unusable"])
 def test_hardware_that_cannot_be_used_as_asked_is_reported(entry: Any, reason: str) -> None:
     (text,) = reasons(make_plan(one_of(entry), LABELLED)).values()
     assert text.startswith(reason)
@@ -286,21 +248,7 @@ def test_another_use_of_a_class_is_another_arm() -> None:
     assert lane.bundle("cpu") == {"CPU": 8}
 
 
-@pytest.mark.parametrize(
-    ("use", "ray_cpus", "ray_gpus", "cpus", "slots", "used"),
-    [
-        ({}, 8, None, 2, 4, 2),
-        ({"cpus": 4}, 8, None, 4, 2, 4),
-        ({"cpus": 1}, 8, None, 1, 4, 1),
-        ({"cpus": 8}, 8, None, 8, 1, None),
-        ({"threads": 1}, 8, None, 2, 4, 1),
-        ({"cpus": 4, "threads": 3}, 8, None, 4, 2, 3),
-        ({}, 64, None, 2, 4, 2),  # Ray may be configured with more CPUs than there are
-        ({}, 4, None, 1, 4, 1),
-        ({}, 8, 2, 4, 2, 4),
-        ({}, 8, 1, 8, 1, None),
-    ],
-)
+@pytest.mark.parametrize(("use", "ray_cpus", "ray_gpus", "cpus", "slots", "used"), ROWS["shares"])
 def test_a_gpu_has_its_share_of_the_cpus_or_what_is_asked_for(
     use: dict[str, int], ray_cpus: int, ray_gpus: int | None, cpus: int, slots: int, used: int
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.trial import Outcome, Telemetry
@@ -15,6 +16,7 @@ from tests.orchestrator.sample_hardware import on_cpu, on_gpu
 from tests.orchestrator.sample_specs import spec_text
 
 ROOT = Path(__file__).resolve().parents[3]
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("plans.yaml").read_text())
 T4 = Arm("tensorflow/cudnn", on_gpu("NVIDIA T4", "AMD EPYC", 8))
 FOUR = on_cpu("AMD EPYC", 4)
 WHO = {"source": "a bill", "date": "2026-11-21"}
@@ -24,30 +26,7 @@ def price(hardware: str = "*", **fields: Any) -> Price:
     return Price.model_validate({"hardware": hardware, **fields, **WHO})
 
 
-SPAN, EPOCHS = "from setup to predict", "of the timed epochs"
-
-
-@pytest.mark.parametrize(
-    ("fields", "metrics", "costs", "basis"),
-    [
-        ((2.0, None), {"train_s": 900.0, "queue_s": 1e6}, (2.0, 0.5), f"2 USD/h {SPAN}"),
-        ((32.0, None, 8), {}, (4.0, None), f"32 USD/h / 8 GPUs {SPAN}"),
-        ((None, 0.3), {"energy_j": 7.2e6}, (0.6, None), f"0.3 USD/kWh {EPOCHS}"),
-        (
-            (None, 0.3),
-            {"train_s": 1.0},
-            (None, None),
-            f"no cost, as no energy was measured: 0.3 USD/kWh {EPOCHS}",
-        ),
-        (
-            (1.0, 0.3),
-            {"energy_j": 3.6e6, "train_s": 1800.0},
-            (1.3, 0.8),
-            f"1 USD/h {SPAN} and 0.3 USD/kWh {EPOCHS}",
-        ),
-        ((2.0, None), {"cost_usd": 0.01}, (0.01, None), f"2 USD/h {SPAN}"),  # the workload's own
-    ],
-)
+@pytest.mark.parametrize(("fields", "metrics", "costs", "basis"), ROWS["costs"])
 def test_the_cost_of_an_hour_in_a_slot(
     fields: tuple[Any, ...],
     metrics: dict[str, float],
@@ -109,20 +88,7 @@ def test_the_table_that_we_give_is_one_with_its_sources() -> None:
     assert matched.usd_per_hour == 0.526
 
 
-@pytest.mark.parametrize(
-    ("text", "places"),
-    [
-        (
-            "prices:\n"
-            "- {hardware: 3, usd_per_hour: -1, source: a, date: 2026-11-21}\n"
-            "- {hardware: cpu, usd_per_hours: 1, source: a, date: 2026-11-21}\n"
-            "prcies: 3\n",
-            "2 prices[0].hardware, 2 prices[0].usd_per_hour, 3 prices[1].usd_per_hours, 4 prcies",
-        ),
-        ("", "1 "),
-        ("prices: {hardware: cpu}\n", "1 prices"),
-    ],
-)
+@pytest.mark.parametrize(("text", "places"), ROWS["files"])
 def test_the_mistakes_of_a_prices_file_are_reported_at_their_lines(
     tmp_path: Path, text: str, places: str
 ) -> None:

@@ -20,7 +20,6 @@ from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import summarise
 from orchestrator.report.charts import charts_of
 from orchestrator.report.charts.chart import DARK, DASHES, LIGHT, SYMBOLS, axis
-from orchestrator.report.charts.curves import title_of
 from orchestrator.report.formats.html.html import (
     parts_of,
     script_json,
@@ -166,11 +165,6 @@ def test_forty_arms_have_distinct_styles_with_contrast() -> None:
         for colour in colours:
             darker, lighter = sorted((_luminance(colour), _luminance(paper)))
             assert (lighter + 0.05) / (darker + 0.05) >= 3
-
-
-def test_curves_are_titled_with_their_units() -> None:
-    assert title_of("system/gpu_0_temperature_celsius") == "GPU 0 temperature (°C)"
-    assert title_of("system/trainer_memory_usage_megabytes") == "trainer memory usage (MB)"
 
 
 def _luminance(colour: str) -> float:

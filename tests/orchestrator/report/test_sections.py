@@ -15,7 +15,6 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import EpochRecord, FinishedTrial, Telemetry
 from orchestrator.report.document import Section
 from orchestrator.report.sections.document import document
-from tests.orchestrator.sample_hardware import on_gpu
 from tests.orchestrator.sample_records import (
     GPU,
     PORTABLE,
@@ -30,7 +29,6 @@ ON_GPU = Arm("tensorflow/portable", GPU)
 
 
 def section(title: str, record: SweepRecord | ReportSummary) -> Section:
-    """Return the section whose title begins so."""
     summary = summarise(record) if isinstance(record, SweepRecord) else record
     return next(s for s in document(summary).sections if s.title.startswith(title))
 
@@ -196,14 +194,3 @@ def test_a_requested_baseline_replaces_that_of_the_spec(
     picked = summarise(record, requested).baseline
     assert picked is not None
     assert picked.name == str(baseline)
-
-
-def test_hardware_without_the_baseline_is_not_compared() -> None:
-    other = Arm("tensorflow/cudnn", on_gpu("NVIDIA T4"))
-    arms = (PORTABLE, XLA, ON_GPU, other)
-    trials = [trial(a, b, step_ms=9.0 + place) for b in range(7) for place, a in enumerate(arms)]
-    summary = summarise(sweep(trials, arms), "tensorflow/portable")
-    verdicts = ["baseline", "slower", "baseline", "inconclusive"]
-    assert [arm.verdict for arm in summary.arms] == verdicts
-    assert {crossover.effect.arm for crossover in summary.crossovers} == {XLA}
-    assert section("Speed-up over tensorflow/portable on the same hardware", summary)

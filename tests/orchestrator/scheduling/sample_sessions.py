@@ -83,24 +83,20 @@ class Held:
         )
 
     def state(self) -> SweepState:
-        """Return the state of the journal."""
         state = read(self.journal.path.parent)
         assert state is not None
         return state
 
     def lines(self, record: str) -> list[dict[str, Any]]:
-        """Return the journal's records of a kind."""
         text = self.journal.path.read_text().splitlines()
         return [line for line in map(json.loads, text) if line["record"] == record]
 
     def assign(self) -> Assignment:
-        """Return the next assignment, which must exist."""
         assignment = self.session.assign()
         assert assignment is not None
         return assignment
 
     def assignments(self) -> list[Assignment]:
-        """Return all that the lanes want now."""
         return list(iter(self.session.assign, None))
 
     def killed(self, text: str) -> Held:

@@ -53,7 +53,6 @@ from tests.profiles import draws
 
 
 def timed(laid: Plan) -> Plan:
-    """Return a plan whose arms are timed in slices."""
     arms = (
         replace(planned, arm=replace(planned.arm, hardware=in_slices(planned.arm.hardware)))
         for planned in laid.possible

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -24,6 +26,7 @@ from tests.orchestrator.sample_hardware import on_gpu
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_specs import OWN
 
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("entries.yaml").read_text())
 T4 = "{labels: {ray.io/accelerator-type: T4, market-type: spot}, wait_s: 60}"
 HERE = node("here")
 COME = replace(
@@ -66,20 +69,7 @@ def test_the_wait_ends_with_the_node_or_with_its_time() -> None:
     assert "none came within 60 s (wait_s)" in impossible.reason
 
 
-@pytest.mark.parametrize(
-    ("entry", "resources"),
-    [
-        ("{class: '*H200*', SPOT}", {"CPU": 1.0, "GPU": 1.0}),
-        ("{cpus: 4, SPOT}", {"CPU": 4.0, "GPU": 1.0}),
-        ("{class: cpu, threads: 3, SPOT}", {"CPU": 3.0}),
-        ("{class: cpu, labels: {ray.io/accelerator-type: T4}, wait_s: 900}", {"CPU": 1.0}),
-        ("{labels: {ray.io/accelerator-type: 'in(T4, L4)'}, wait_s: 9}", {"CPU": 1.0, "GPU": 1.0}),
-        ("{labels: {ray.io/accelerator-type: '!T4', zone: eu}, wait_s: 9}", {"CPU": 1.0}),
-        ("{SPOT}", {"CPU": 1.0}),
-        ("{class: 'Own Chip*', SPOT}", {"CPU": 1.0}),
-        ("{class: 'NVIDIA T4 (CPU B, 2 CPUs)', SPOT}", {"CPU": 1.0, "GPU": 1.0}),
-    ],
-)
+@pytest.mark.parametrize(("entry", "resources"), ROWS["requests"])
 def test_an_autoscaler_is_asked_for_the_device_and_the_labels_of_an_entry(
     entry: str, resources: dict[str, float]
 ) -> None:
@@ -90,16 +80,7 @@ def test_an_autoscaler_is_asked_for_the_device_and_the_labels_of_an_entry(
     assert requests([*awaited, *awaited], there) == [(resources, labels)]
 
 
-@pytest.mark.parametrize(
-    ("entry", "asked"),
-    [
-        ("{class: gpu, cpus: 2, LABELS}", {"CPU": 2.0, "GPU": 1.0}),
-        ("{LABELS}", {"CPU": 1.0, "GPU": 1.0}),
-        ("{class: CPU, LABELS}", {"CPU": 1.0}),
-        ("{class: 'CPU B*', threads: 2, LABELS}", {"CPU": 2.0}),
-        ("{class: '*T4*'}", None),
-    ],
-)
+@pytest.mark.parametrize(("entry", "asked"), ROWS["replacements"])
 def test_a_lost_node_is_replaced_by_one_with_its_device(
     entry: str, asked: dict[str, float] | None
 ) -> None:

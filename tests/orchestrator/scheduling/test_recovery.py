@@ -37,7 +37,6 @@ def end(held: Held, assignment: Assignment, outcome: Outcome | None = None) -> N
 
 
 def run_all(held: Held) -> dict[str, int]:
-    """Complete all that can run; return how many trials each node ran."""
     ran: Counter[str] = Counter()
     while assignments := held.assignments():
         for assignment in assignments:

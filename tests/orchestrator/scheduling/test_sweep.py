@@ -186,14 +186,6 @@ def test_a_lost_lease_stops_a_sweep(run: Run) -> None:
     assert result.stopped.reason == str(store.trouble)
 
 
-def test_a_sweep_with_blocks_enough_declares_how_many_it_had(run: Run) -> None:
-    store, space = Store(), {"layers": {"low": 1, "high": 99}}
-    blocks = {"at_most": 9, "interval": 0.1}
-    auto = spec(BASE, implementations=["python/a"], configs=None, space=space, blocks=blocks)
-    run(auto, store, trials=finish(6))
-    assert [opening.blocks for opening in store.openings][-1] == 6
-
-
 def test_a_stopped_arm_is_no_longer_current(run: Run) -> None:
     def fail(recovery: Recovery, **_options: Any) -> None:
         while not recovery.session.blocks.done:

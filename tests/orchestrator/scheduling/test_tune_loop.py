@@ -25,7 +25,6 @@ RUNS = {"progress": JobProgress(1)}
 
 
 def result(*outcomes: Outcome) -> dict[str, Any]:
-    """Return what the actor reports of a trial or a round."""
     texts = [outcome_adapter.dump_json(outcome).decode() for outcome in outcomes]
     return {"outcomes": texts, "done": True}
 
@@ -122,7 +121,6 @@ def test_an_error_of_ours_is_not_tunes_to_handle(held: Held, search: BlockSearch
 
 
 def run(held: Held, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fit: Any) -> None:
-    """Run a session with a loop in the place of Tune's."""
     monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "1")  # it is set, for the process
     tuner = lambda search, folder: SimpleNamespace(fit=lambda: fit(search))  # noqa: E731
     monkeypatch.setattr(tune_loop, "_tuner", tuner)

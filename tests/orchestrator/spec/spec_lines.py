@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,45 +11,10 @@ import pytest
 from orchestrator.spec import Problem, SpecError, SweepSpec, parse
 from tests.orchestrator.sample_specs import spec_text
 
-LINES = """\
-name: quick
-workload: image_rows
-settings:
-  dataset: digits
-  cell: lstm
-  epochs: 2
-search:
-  sampler: tpe
-  configs: 4
-  space:
-    units: {low: 16, high: 128, log: true}
-    layers: {low: 1, high: 2}
-    batch_size: [32, 64]
-  objectives:
-    val_accuracy: maximize
-    step_ms: minimize
-arms:
-  implementations:
-    - tensorflow/portable
-    - tensorflow/cudnn
-  hardware: [cpu, gpu]
-repeats: 2
-
-""".splitlines()
-LISTED = """\
-name: rows
-workload: image_rows
-settings:
-  dataset: digits
-search:
-  configs:
-    - {units: 8, layers: 1, use_bias: true}
-    - {units: 16, layers: 2, use_bias: true}
-    - {units: 8, layers: 2, use_bias: false}
-
-arms:
-  implementations: [tensorflow/portable]
-""".splitlines()
+LINES, LISTED = (
+    Path(__file__).with_name(name).read_text().splitlines()[1:]
+    for name in ("good.yaml", "listed.yaml")
+)
 
 
 def written(lines: dict[int, str], good: Sequence[str] = LINES) -> str:

@@ -4,30 +4,23 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.spec import Problem, SpecError, load, yaml_locations
 from orchestrator.spec.errors import key_text, shown
 from tests.orchestrator.spec.spec_lines import read, refused, written
 
-
-@pytest.mark.parametrize(
-    ("text", "place", "expected", "received"),
-    [
-        ("", "x.yaml:1", "a mapping", "an empty file"),
-        ("just words\n", "x.yaml:1", "a mapping", "'just words'"),
-        ("name: [a\nworkload: b\n", "x.yaml:2:9", "valid YAML", "expected ',' or ']'"),
-        ("name: 'open\n", "x.yaml:2:1", "valid YAML", "found unexpected end of stream"),
-        ("name: a: b\n", "x.yaml:1:8", "valid YAML", "mapping values are not allowed"),
-        ("search:\n\tsampler: tpe\n", "x.yaml:2:1", "spaces", "a tab"),
-        ("name: a\n---\nname: b\n", "x.yaml:2:1", "valid YAML", "found another document"),
-        ("name: a\nseed: \x00\n", "x.yaml:2", "printable text", "U+0000"),
-        ("a: " + "[" * 5000, "x.yaml:1", "at most 32 levels", "more"),
-        ("a: &a [*a]\n", "x.yaml:1", "32 levels deep", "more"),
-        ("#" * 1_000_001, "x.yaml", "at most 1,000,000 characters", "1,000,001 characters"),
-    ],
+ROWS: dict[str, Any] = yaml.safe_load(
+    pathlib.Path(__file__).with_name("yaml_traps.yaml").read_text()
 )
+DEEP = ("a: " + "[" * 5000, "x.yaml:1", "at most 32 levels", "more")
+LONG = ("#" * 1_000_001, "x.yaml", "at most 1,000,000 characters", "1,000,001 characters")
+
+
+@pytest.mark.parametrize(("text", "place", "expected", "received"), [*ROWS["texts"], LONG, DEEP])
 def test_what_is_no_mapping_of_yaml_is_reported_by_line(
     text: str, place: str, expected: str, received: str
 ) -> None:
@@ -46,19 +39,7 @@ def test_an_alias_bomb_is_refused_before_it_grows() -> None:
     assert "aliases" in problem.hint
 
 
-@pytest.mark.parametrize(
-    ("line", "key", "expected", "received"),
-    [
-        ("seed: 1\nseed: 2", "seed", "each key once", "'seed' (text) again (first on line 23)"),
-        ("7: 1", "7", "text as a key", "7"),
-        ("? [a, b]\n: 1", "?", "text as a key", "(a list)"),
-        ("seed: !!python/object:os.system {}", "seed", "a whole number", "(a mapping)"),
-        ("seed: !!python/name:os.system x", "seed", "a plain value", "python/name"),
-        ("seed: !!bool maybe", "seed", "a plain value", "'maybe' tagged !!bool"),
-        (r'baseline: "\ud800"', "baseline", "a plain value", r"\ud800"),
-        ("<<: 3", "<<", "a mapping to merge", "3"),
-    ],
-)
+@pytest.mark.parametrize(("line", "key", "expected", "received"), ROWS["keys"])
 def test_keys_and_tags_that_yaml_allows_and_a_spec_does_not(
     line: str, key: str, expected: str, received: str
 ) -> None:
@@ -127,22 +108,7 @@ def test_overrides_replace_add_and_are_typed_as_yaml() -> None:
     assert spec.arms.implementations == ("tensorflow/portable",)
 
 
-@pytest.mark.parametrize(
-    ("override", "key", "expected", "received", "hint"),
-    [
-        ("settings.epochs=two", "settings.epochs", "a whole number", "'two'", ""),
-        ("settings.epochs", "", "KEY=VALUE", "'settings.epochs'", ""),
-        ("settings..epochs=3", "", "KEY=VALUE", "'settings..epochs=3'", ""),
-        ("search.space.units.hihg=3", "search.space.units.hihg", "high", "'hihg'", "'high'"),
-        ("search.space.units.high=99999", "search.space.units.high", "at most 16384", "99999", ""),
-        ("search.space.batch_size.high=3", "search.space.batch_size.high", "a mapping at", "[32, 64]", "--set search.space.batch_size="),
-        ("repeats=[1", "repeats", "valid YAML", "expected ',' or ']'", ""),
-        ("settings={epochs: 1, epochs: 2}", "settings.epochs", "each key once", "'epochs'", ""),
-        ("arms.implementations=[tensorflow/portable, tensorflow/cudn]", "arms.implementations[1]", "a kernel among", "'cudnn'", ""),
-        ("repeats=!!x 1", "repeats", "a plain value", "!x", ""),
-        ("limits.attempts=\x00", "limits.attempts", "printable text", "U+0000", ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("override", "key", "expected", "received", "hint"), ROWS["overrides"])
 def test_a_wrong_override_is_reported_as_it_was_typed(
     override: str, key: str, expected: str, received: str, hint: str
 ) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a cache folder of the test's own."""
     monkeypatch.setenv("RNNSWEEP_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 

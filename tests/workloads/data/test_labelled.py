@@ -48,7 +48,6 @@ def imdb(path: Path | None = None, **own: Any) -> DataSet:
 
 
 def rows(samples: Samples) -> list[tuple[list[int], int]]:
-    """Return inputs with their classes, sorted."""
     return sorted(zip(samples.inputs.tolist(), samples.targets.tolist(), strict=True))
 
 

@@ -56,12 +56,6 @@ def test_the_cache_key_has_all_that_decides_the_tokens(poem: Path) -> None:
     assert vocabulary(load(poem)) == (UNKNOWN, "not", "or")
 
 
-def test_a_python_without_its_topics_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
-    with pytest.raises(DataError, match=r"expected pydoc_data\.topics.*complete Python"):
-        data_digest("python-docs")
-
-
 def test_shakespeare_is_downloaded_by_keras_or_read_from_a_copy(
     tmp_path: Path, install_keras: Callable[..., None]
 ) -> None:
@@ -97,7 +91,12 @@ def test_a_file_that_is_no_text_is_refused(poem: Path, content: bytes, message: 
         load(poem)
 
 
-def test_a_missing_file_is_explained(tmp_path: Path) -> None:
+def test_a_missing_file_or_part_of_python_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    with pytest.raises(DataError, match=r"expected pydoc_data\.topics.*complete Python"):
+        data_digest("python-docs")
     with pytest.raises(DataError, match=r"absent.*No such file.*settings\.data_path"):
         load(tmp_path / "absent")
     with pytest.raises(DataError, match="Is a directory"):

@@ -1,7 +1,4 @@
-"""Workloads for the tests of evidence, which build a model and report the kernel that ran.
-
-The trial's own implementation is the requested one; `settings["built"]` is the built one.
-"""
+"""Workloads for the tests of evidence, which build a model and report the kernel that ran."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 from __future__ import annotations
@@ -92,8 +89,6 @@ def profiled_on_a_gpu(trial: Context) -> dict[str, float]:
 
 
 class Event:
-    """A substitute for an event of the profiler."""
-
     def __init__(self, name: str, began: int, ended: int, kind: str = "float") -> None:
         self.name, self.start_ns = lambda: name, lambda: began
         self.duration_ns, self.dtypes = lambda: ended - began, lambda: [kind]

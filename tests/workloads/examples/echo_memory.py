@@ -54,7 +54,6 @@ class Network:
         self.last = draw.normal(0, 1 / np.sqrt(units), units)
 
     def outputs(self, bits: Array) -> tuple[list[Array], Array]:
-        """Return the states after every step, and the output."""
         states: list[Array] = [np.zeros((len(bits), len(self.first)))]
         for column in bits.T:
             states.append(np.tanh(np.outer(column, self.first) + states[-1] @ self.recurrent))

@@ -1,7 +1,4 @@
-"""Workloads that misbehave, which a sweep must survive. For tests and benchmarks.
-
-They accept any implementation name, such as `none/noop`. Importing this module is cheap.
-"""
+"""Workloads that misbehave, which a sweep must survive; they accept any implementation name."""
 
 from __future__ import annotations
 
@@ -25,17 +22,7 @@ def noop(trial: Context) -> dict[str, float]:
 
 
 def usable_cpus(trial: Context) -> dict[str, float]:
-    """Report the CPUs that its process may use, and its priority; sleep for `seconds` before."""
-    with trial.phase("train"):
-        time.sleep(float(trial.settings.get("seconds", 0)))
-    usable = os.sched_getaffinity(0)
-    return {
-        **{"val_accuracy": 0.5, "step_ms": 1.0},
-        "usable_cpus": float(len(usable)),
-        "first_cpu": float(min(usable)),
-        "sees_gpus": float(os.environ.get("CUDA_VISIBLE_DEVICES", "") not in ("", "-1")),
-        "niceness": float(os.nice(0)),
-    }
+    return {"val_accuracy": 0.5, "usable_cpus": float(len(os.sched_getaffinity(0)))}
 
 
 def keeps_texts(trial: Context) -> dict[str, float]:
@@ -46,16 +33,10 @@ def keeps_texts(trial: Context) -> dict[str, float]:
 
 
 def raises(trial: Context) -> dict[str, float]:
-    """Raise an exception with a cause."""
     try:
         return {"loss": 1 / int(trial.settings.get("zero", 0))}
     except ZeroDivisionError as error:
         raise RuntimeError("the workload broke") from error
-
-
-def raises_in_phase(trial: Context) -> dict[str, float]:
-    with trial.phase("train"):
-        raise RuntimeError("broke while training")
 
 
 def not_possible(trial: Context) -> dict[str, float]:
@@ -71,17 +52,14 @@ def exits(trial: Context) -> dict[str, float]:
 
 
 def interrupts(trial: Context) -> dict[str, float]:
-    """Raise KeyboardInterrupt, as Ctrl-C does."""
     raise KeyboardInterrupt
 
 
 def leaves(trial: Context) -> dict[str, float]:
-    """End the process with a status, without any handler."""
     os._exit(int(trial.settings.get("status", 3)))
 
 
 def segfaults(trial: Context) -> dict[str, float]:
-    """Crash as a bad C extension does."""
     print("about to read address 0", flush=True)
     ctypes.string_at(0)
     return {}
@@ -112,7 +90,6 @@ def sleeps_deaf(trial: Context) -> dict[str, float]:
 
 
 def nan_epoch(trial: Context) -> dict[str, float]:
-    """Report a loss of NaN in the second epoch."""
     trial.epoch(0, 0.001, loss=1.0)
     trial.epoch(1, 0.001, loss=float("nan"))
     return {"loss": 0.0}
@@ -175,7 +152,6 @@ def other_kernel(trial: Context) -> dict[str, float]:
 
 
 def late_thread(trial: Context) -> dict[str, float]:
-    """Leave a thread that reports after the end of the trial."""
     threading.Timer(0.1, trial.epoch, args=(99, 1.0), kwargs={"loss": 1.0}).start()
     return {"loss": 0.0}
 

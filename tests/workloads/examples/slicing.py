@@ -25,15 +25,12 @@ def steady(trial: Context) -> dict[str, float]:
 
 
 def refuses(trial: Context) -> dict[str, float]:
-    """Refuse the settings before the first slice."""
     if _has_fault(trial):
         raise NotPossible("this needs hardware that nobody has")
     return steady(trial)
 
 
 def raises(trial: Context) -> dict[str, float]:
-    """Raise in a slice."""
-
     def fail() -> None:
         raise RuntimeError("broke in a slice")
 
@@ -42,7 +39,6 @@ def raises(trial: Context) -> dict[str, float]:
 
 
 def hangs(trial: Context) -> dict[str, float]:
-    """Hang in a slice."""
     _slices(trial, lambda: time.sleep(3600))
     return {}
 

@@ -24,19 +24,6 @@ def samples(folder: Path | None = None) -> Samples:
     return Samples(*(np.load(folder / f"{number}.npy", mmap_mode="r") for number in (0, 1)))
 
 
-def test_batches_come_in_order_and_the_last_one_may_be_smaller() -> None:
-    batches = list(feeding.Batches(samples(), 2))
-    assert len(feeding.Batches(samples(), 2)) == len(batches) == 3
-    assert [targets.tolist() for _, targets in batches] == [[0, 1], [2, 3], [4]]
-    assert batches[2][0].tolist() == [[8, 9]]
-
-
-def test_arrays_in_memory_are_put_in_order() -> None:
-    reordered = feeding.reorder(samples(), ORDER)
-    assert feeding.is_in_memory(reordered)
-    assert reordered.targets.tolist() == ORDER.tolist()
-
-
 def test_arrays_mapped_from_a_file_are_gathered_batch_by_batch(tmp_path: Path) -> None:
     mapped = samples(tmp_path)
     assert not feeding.is_in_memory(mapped)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
+from tests.workloads.tasks.test_workloads import SMALL as TEXTS
 from workloads.implementations import BACKENDS
 from workloads.protocol import Environment, Event, KernelProof, PhaseBegan, PhaseEnded
 from workloads.registry import find_workload
@@ -90,18 +91,6 @@ def test_the_start_is_restored_after_a_warm_up(
     assert metrics["before"] == metrics["after"] != metrics["changed"]
 
 
-@full
-@EACH_BACKEND
-@pytest.mark.parametrize(("samples", "validation_samples"), [(64, 32), (65, 33), (20, 40)])
-def test_partial_batches_are_warm_too(
-    trainer_of: Trainer, backend: str, samples: int, validation_samples: int
-) -> None:
-    sizes = {"samples": samples, "validation_samples": validation_samples}
-    events = train(trainer_of, backend, **sizes, epochs=1, bidirectional=True, timed_steps=0)
-    assert "step_ms_median" not in result(events)
-    assert "steps" not in [event.phase for event in events if isinstance(event, PhaseBegan)]
-
-
 @pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=full)])
 def test_a_compilation_inside_the_timed_part_fails_the_trial(
     trainer_of: Trainer, backend: str
@@ -134,7 +123,8 @@ def test_batches_are_equal_from_every_kind_of_feed(trainer_of: Trainer, backend:
 @full
 @EACH_BACKEND
 def test_states_are_reset_before_every_evaluation(trainer_of: Trainer, backend: str) -> None:
-    losses = result(probe(trainer_of, "stateful", f"{backend}/portable"))
+    streams = {"workload": "char_rnn", "batch_size": 4, "sequence_length": 6, "samples": 8}
+    losses = result(probe(trainer_of, "stateful", f"{backend}/portable", **streams))
     assert losses["first"] == losses["again"] != losses["continued"]
     assert not losses["takes_one_sample"]
 
@@ -147,24 +137,12 @@ def test_a_gpu_trial_never_runs_on_the_cpu(trainer_of: Trainer, backend: str) ->
     assert "it sees none" in failed.message
 
 
-TEXT = {
-    "batches": "windows",
-    "sequence_length": 6,
-    "embedding_units": 4,
-    "units": 4,
-    "layers": 1,
-    "dropout": 0.0,
-    "batch_size": 8,
-    "samples": 8,
-}
-
-
 @pytest.mark.parametrize("kernel", ["portable", "portable+unroll"])
 def test_a_step_has_the_operations_of_bare_keras(trainer: Trainer, kernel: str) -> None:
     """Measuring adds nothing to the program."""
-    events = trainer.ask(
-        f"{PROBES}:compared_with_bare_keras", f"tensorflow/{kernel}", settings=TEXT
-    )
+    settings = {**TEXTS["char_rnn"], "batches": "windows"}
+    what = f"{PROBES}:compared_with_bare_keras"
+    events = trainer.ask(what, f"tensorflow/{kernel}", settings=settings)
     counts = result(events)
     assert counts["common"] > 100
     assert (counts["more"], counts["fewer"]) == (0, 0)

@@ -1,7 +1,4 @@
-"""Workloads for the tests of layers and weights, which compare implementations in one trainer.
-
-They run inside a warm trainer and return numbers, or store an artifact, for the test to check.
-"""
+"""Workloads for the tests of layers and weights, which compare implementations in one trainer."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 from __future__ import annotations
@@ -31,8 +28,6 @@ class StatefulSettings(StackSettings):
 
 
 class Case(probes.Case):
-    """A request of a test."""
-
     inputs: int = 3
     units: int = 4
     batch: int = 3
@@ -136,7 +131,6 @@ def dropout(trial: Context) -> dict[str, float]:
 
 def mixed(trial: Context) -> dict[str, float]:
     """Return the difference of a stateful stack from one in float32, for the first two batches."""
-    # The variables must be float32, the outputs must not.
     import keras
 
     case = Case(**trial.settings, stateful=True)

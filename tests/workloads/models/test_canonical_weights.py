@@ -24,7 +24,6 @@ shapes = st.builds(
 
 
 def stack_of(shape: StackShape) -> list[CanonicalLayer]:
-    """Return a stack in which all numbers are different."""
     count = iter(range(10_000))
 
     def numbers(*size: int) -> Any:
@@ -73,16 +72,6 @@ def test_only_a_gru_has_recurrent_biases_that_are_trained(shape: StackShape) -> 
     else:
         assert shape.trained_biases.shape == biases.shape
         assert not biases[~shape.trained_biases].any()
-
-
-def test_the_gates_of_a_gru_are_reordered() -> None:
-    kernel = np.array([[1, 2, 3]])  # z, r, h
-    (layer,) = [CanonicalLayer(kernel, kernel * 10, np.stack([kernel[0] * 100, kernel[0] * 1000]))]
-    torch_layer = to_torch(layer)
-    assert torch_layer.weight_ih.tolist() == [[2], [1], [3]]
-    assert torch_layer.weight_hh.tolist() == [[20], [10], [30]]
-    assert torch_layer.bias_ih.tolist() == [200, 100, 300]
-    assert torch_layer.bias_hh.tolist() == [2000, 1000, 3000]
 
 
 def test_two_biases_are_added_for_a_cell_with_one() -> None:

@@ -3,53 +3,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
+from tests.workloads.probes import plan_training
 from tests.workloads.shared_trainer import Trainer, result
 from workloads.context import Context
-from workloads.frameworks import load_framework
-from workloads.registry import find_workload
-from workloads.tasks import training
 
-IMAGES: dict[str, Any] = {
-    **{"workload": "image_rows", "units": 8, "dropout": 0.4},
-    **{"samples": 70, "validation_samples": 40},  # and so a partial batch
-}
-TEXT: dict[str, Any] = {
-    **{"workload": "char_rnn", "batches": "windows", "units": 8, "embedding_units": 8},
-    **{"sequence_length": 10, "samples": 100, "validation_samples": 40},
-}
-STREAMS = {**TEXT, "batches": "stateful", "batch_size": 8, "samples": 40, "validation_samples": 16}
-REVIEWS: dict[str, Any] = {
-    **{"workload": "sentiment", "dataset": "python-docs", "units": 4},
-    **{"sequence_length": 12, "samples": 40, "validation_samples": 20},
-}
-full = pytest.mark.full
+CASES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("direct_step.yaml").read_text())
 
 
 def compare_steps(trial: Context) -> dict[str, float]:
-    """Train two epochs with both steps from one start; return the differences of logs and weights.
-
-    The setting `workload` names the workload whose model and data are used.
-    """
+    """Train two epochs with both steps from one start; return what differs in logs and weights."""
     from workloads.models.direct_torch_step import DirectStep
     from workloads.models.model import WitnessedModel
-    from workloads.models.run import StartState, TrainingRun
+    from workloads.models.run import StartState
 
-    own = {name: value for name, value in trial.settings.items() if name != "workload"}
-    workload = find_workload(str(trial.settings["workload"]))
-    assert workload.settings_model is not None
-    settings: Any = workload.settings_model(**own)
-    framework = load_framework(trial.implementation.backend)
-    framework.configure(trial.implementation, trial.device)
-    framework.seed(trial.seed)
-    data = getattr(training, f"load_{workload.name}")(settings)
-    model = training.build(settings, trial, data)
-    run = TrainingRun(model, settings, data.train, data.validation)
-    first = data.train.first(run.batch_size)
+    run = plan_training(trial)
+    model, first = run.model, run.train.first(run.batch_size)
     model.train_on_batch(first.inputs, first.targets)  # the model chooses its step
     direct_step, start, runs = model.witness.direct_step, StartState(model), []
     for step in (direct_step, lambda batch: WitnessedModel.train_step(model, batch)):
@@ -72,21 +47,16 @@ def compare_steps(trial: Context) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("kernel", "settings", "is_direct"),
     [
-        pytest.param("portable", IMAGES, True, id="images"),
-        pytest.param("fused", TEXT, True, id="windows"),
-        pytest.param("fused", IMAGES, True, id="fused images", marks=full),
-        pytest.param("portable", TEXT, True, id="portable windows", marks=full),
-        pytest.param("portable", STREAMS, True, id="streams", marks=full),
-        pytest.param("fused", STREAMS, True, id="fused streams", marks=full),
-        pytest.param("portable", REVIEWS, False, id="masks"),
-        pytest.param("portable+bf16", TEXT, False, id="mixed precision", marks=full),
+        *CASES["quick"],
+        *(pytest.param(*case, marks=pytest.mark.full) for case in CASES["full"]),
     ],
 )
 def test_the_direct_step_computes_the_numbers_of_keras_own_step(
-    torch_trainer: Trainer, kernel: str, settings: dict[str, Any], is_direct: bool
+    torch_trainer: Trainer, kernel: str, settings: str, is_direct: bool
 ) -> None:
     probe = f"{__name__}:compare_steps"
-    metrics = result(torch_trainer.ask(probe, f"torch/{kernel}", settings=settings, seed=3))
+    events = torch_trainer.ask(probe, f"torch/{kernel}", settings=CASES[settings], seed=3)
+    metrics = result(events)
     assert metrics["names"] == 4
     assert metrics["moved"] > 0
     assert metrics["logs"] < 1e-6

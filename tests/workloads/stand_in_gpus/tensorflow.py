@@ -14,14 +14,17 @@ from workloads.implementations import Implementation
 
 
 def gpu() -> AbstractContextManager[Any]:
-    """Let Keras detect a GPU."""
     return mock.patch("keras.src.backend.tensorflow.rnn._is_gpu_available", return_value=True)
 
 
 def kernel(model: Any, inputs: Any, implementation: Implementation) -> str:
     """Return the kernel in the graph of the model's training call; run its assertions on masks."""
-    if implementation.jit and not keeps_xla(model):
-        return "without XLA, silently"
+    if implementation.jit:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.compile(loss="mse", jit_compile=True)
+        if not model.jit_compile:
+            return "without XLA, silently"
     call = tf.compat.v1.wrap_function(
         lambda batch: model(batch, training=True), [tf.TensorSpec(inputs.shape)]
     )
@@ -31,11 +34,3 @@ def kernel(model: Any, inputs: Any, implementation: Implementation) -> str:
         return "a failed assertion"
     kinds = {operation.type for operation in operations}
     return CUDNN if "CudnnRNNV3" in kinds and "While" not in kinds else OTHER_KERNEL
-
-
-def keeps_xla(model: Any) -> bool:
-    """Return True if Keras compiles this model with XLA on request."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.compile(loss="mse", jit_compile=True)
-    return bool(model.jit_compile)

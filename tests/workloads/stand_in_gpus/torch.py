@@ -1,7 +1,4 @@
-"""PyTorch: the check for a GPU is patched, and tensors on the CPU report that they are on a GPU.
-
-The fused RNN then runs on the CPU, forward and backward, and its calls are counted.
-"""
+"""PyTorch: the check for a GPU is patched, and tensors on the CPU report that they are on a GPU."""
 
 from __future__ import annotations
 

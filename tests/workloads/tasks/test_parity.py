@@ -81,6 +81,8 @@ def test_weights_move_between_the_fused_and_the_portable_layers(room: Room, cell
         comparisons = room.compare("portable", "fused", "portable", by=by, cell=cell)
         expect_equal(*comparisons)
         assert comparisons[2] == comparisons[0]  # the weights in between have no effect
+    fewer = room.compare("portable", by="torch/fused", cell=cell, validation_samples=24)
+    expect_equal(*fewer)
 
 
 @pytest.mark.parametrize(
@@ -111,23 +113,6 @@ def expect_equal(*comparisons: OutputComparison) -> None:
         assert comparison.difference < FLOAT32
 
 
-def gates_in_another_order(arrays: Arrays) -> None:
-    for name in [name for name in arrays if name.startswith("recurrent_")]:
-        first, second, *others = np.split(arrays[name], 4, axis=-1)
-        arrays[name] = np.concatenate([second, first, *others], axis=-1)
-
-
-def the_recurrent_kernel_transposed(arrays: Arrays) -> None:
-    gates = np.split(arrays["recurrent_0/forward/recurrent_kernel"], 4, axis=-1)
-    arrays["recurrent_0/forward/recurrent_kernel"] = np.concatenate([g.T for g in gates], axis=-1)
-
-
-def the_directions_exchanged(arrays: Arrays) -> None:
-    for name in [name for name in arrays if "/forward/" in name]:
-        other = name.replace("forward", "backward")
-        arrays[name], arrays[other] = arrays[other], arrays[name]
-
-
 def one_bias_lost(arrays: Arrays) -> None:
     arrays["recurrent_1/backward/bias"][:] = 0
 
@@ -136,28 +121,16 @@ def not_a_number(arrays: Arrays) -> None:
     arrays["classes/bias"][0] = np.nan
 
 
-FAULTS = (
-    *(gates_in_another_order, the_recurrent_kernel_transposed, the_directions_exchanged),
-    *(one_bias_lost, not_a_number),
-)
-
-
 @full
 def test_a_wrong_conversion_exceeds_the_tolerance(room: Room) -> None:
     room.save("right", "torch/fused")
-    for fault in FAULTS:
+    for fault in (one_bias_lost, not_a_number):
         room.change("right", fault.__name__, fault)
-    names = [fault.__name__ for fault in FAULTS]
-    right, *wrong, bad = room.compare("right", *names, by="torch/fused")
+    names = ("right", "one_bias_lost", "not_a_number")
+    right, wrong, bad = room.compare(*names, by="torch/fused")
     assert right == OutputComparison(difference=0.0, exact=True)
-    assert min(comparison.difference or 0.0 for comparison in wrong) > 100 * FLOAT32
+    assert (wrong.difference or 0.0) > 100 * FLOAT32
     assert bad == OutputComparison(difference=None, exact=True)
-
-
-@full
-def test_fewer_samples_are_compared_with_the_first_saved_ones(room: Room) -> None:
-    room.save("forty", "torch/fused")
-    expect_equal(*room.compare("forty", by="torch/fused", validation_samples=24))
 
 
 @full

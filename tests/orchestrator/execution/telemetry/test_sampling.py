@@ -33,7 +33,6 @@ REST = "import time; time.sleep(60)"
 
 
 def write(folder: Path, **values: str | int) -> Path:
-    """Write the files of sensors, one value each."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in values.items():
         (folder / name).write_text(f"{value}\n")
@@ -176,7 +175,6 @@ SAMPLER = "orchestrator.execution.telemetry.sampler"
 
 @pytest.fixture
 def pid() -> Iterator[int]:
-    """A process that does nothing."""
     with subprocess.Popen(["sleep", "60"]) as process:
         yield process.pid
         process.kill()
@@ -184,7 +182,6 @@ def pid() -> Iterator[int]:
 
 @pytest.fixture(autouse=True)
 def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows that a test can wait for."""
     monkeypatch.setattr("orchestrator.execution.telemetry.energy.LEAST_S", 0.2)
     monkeypatch.setattr("orchestrator.execution.telemetry.energy.LEAST_WINDOW_S", 0.1)
     for name, value in (("WHOLE_S", 0.1), ("COUNTER_S", 0.05), ("POWER_S", 0.05), ("REST", 1.0)):

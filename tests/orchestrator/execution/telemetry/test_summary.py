@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.core.trial import Telemetry
 from orchestrator.execution.telemetry.energy import energy_of
@@ -41,6 +43,7 @@ WINDOWS = (TimeWindow(10.0, 14.0), TimeWindow(16.0, 20.0), TimeWindow(22.0, 26.0
 """Timed epochs of 4 s, with validation of 2 s between them."""
 
 TRUTH_J = 3 * 4 * 100.0
+CURVES = yaml.safe_load(Path(__file__).with_name("curves.yaml").read_text())
 NOT_COVERED = "the samples do not cover all of the timed epochs"
 
 
@@ -63,7 +66,6 @@ def gpu_samples(
     until_s: float = 30.0,
 ) -> list[Sample]:
     """Return samples of one GPU, whole ones each second, as a sampler takes them."""
-    # `changes` are those of a whole reading. Without a counter power is read instead, more often.
     samples, each_s = [], 5 if has_counter else 10
     for index in range(round(until_s * each_s) + 1):
         at_s = index / each_s
@@ -77,7 +79,6 @@ def gpu_samples(
 
 
 def node_samples(until_s: int = 30, **changes: Any) -> list[Sample]:
-    """Return samples of a node each second, without a GPU."""
     return [Sample(float(at_s), node=node(at_s, **changes)) for at_s in range(until_s + 1)]
 
 
@@ -104,13 +105,11 @@ def recording(
 
 
 def energy(of: Recording) -> tuple[float | None, Telemetry]:
-    """Return the joules of the timed epochs if they are known, and what qualifies them."""
     parts, telemetry = energy_of(of)
     return None if telemetry.energy_absent else sum(parts.values()), telemetry
 
 
 def changed(samples: list[Sample], **changes: Any) -> list[Sample]:
-    """Return samples with changes of their GPU."""
     return [replace(s, gpus=(replace(s.gpus[0], **changes),)) for s in samples]
 
 
@@ -309,29 +308,7 @@ def test_curves_have_mlflows_names_and_truth_between_the_points() -> None:
     samples = [replace(sample, package_j=40.0 * sample.at_s) for sample in gpu_samples()]
     at_s, values_by_name = curves(samples)
     assert at_s == pytest.approx(list(range(1, 31)))
-    assert {name: values[0] for name, values in values_by_name.items()} == pytest.approx(
-        {
-            "system/cpu_utilization_percentage": 62.5,
-            "system/cpu_trainer_percentage": 50.0,
-            "system/cpu_others_percentage": 12.5,
-            "system/cpu_steal_percentage": 5.0,
-            "system/cpu_package_power_watts": 40.0,
-            "system/system_memory_usage_megabytes": 8388.608,
-            "system/system_memory_usage_percentage": 50.0,
-            "system/trainer_memory_usage_megabytes": 1572.864,
-            "system/cpu_temperature_celsius": 50.0,
-            "system/gpu_0_utilization_percentage": 90.0,
-            "system/gpu_0_memory_usage_megabytes": 1048.576,
-            "system/gpu_0_memory_usage_percentage": 25.0,
-            "system/gpu_0_power_usage_watts": 300.0,
-            "system/gpu_0_temperature_celsius": 60.0,
-            "system/gpu_0_sm_clock_megahertz": 1500.0,
-            "system/gpu_0_memory_clock_megahertz": 5000.0,
-            "system/gpu_0_throttled_percentage": 0.0,
-            "system/gpu_0_pcie_receive_megabytes_per_second": 2.097152,
-            "system/gpu_0_pcie_transmit_megabytes_per_second": 1.048576,
-        }
-    )
+    assert {name: values[0] for name, values in values_by_name.items()} == pytest.approx(CURVES)
 
 
 def test_a_long_curve_has_few_points_and_keeps_its_mean() -> None:

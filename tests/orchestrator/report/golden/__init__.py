@@ -41,7 +41,6 @@ DIGITS = DatasetRecord("digits", "0123456789abcdef", "scikit-learn", 1437, 360)
 
 
 def reports() -> Iterator[tuple[str, str]]:
-    """Yield the name and the content of each file."""
     every = everything()
     yield "everything.txt", render(every, "text")
     yield "everything.md", render(every, "markdown")
@@ -132,7 +131,6 @@ def crossing(slower: float = 1.0) -> SweepRecord:
 
 def timed() -> SweepRecord:
     """Return a sweep with two arms in slices, a trained one, and one of an earlier start."""
-    # The two took turns in all blocks but the first.
     trials = [
         trial(
             arm,

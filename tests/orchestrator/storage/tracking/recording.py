@@ -23,7 +23,6 @@ def new_writer(home: Path) -> Writer:
 
 @contextmanager
 def writer(home: Path) -> Iterator[Writer]:
-    """Yield a writer, which releases its lease at the end."""
     opened = new_writer(home)
     yield opened
     if opened._holds_lease:
@@ -51,13 +50,11 @@ def parent(home: Path) -> Any:
 
 
 def children(home: Path) -> list[Any]:
-    """Return the runs of trials, by block."""
     trials = [run for run in runs(home) if "mlflow.parentRunId" in run.data.tags]
     return sorted(trials, key=lambda run: int(run.data.tags["block"]))
 
 
 def table(home: Path) -> Path:
-    """Return the file of the sweep's table."""
     (path,) = home.glob("mlartifacts/**/trials.parquet")
     return path
 

@@ -33,7 +33,6 @@ def recorder(home: Path) -> Recorder:
 
 
 def recorded(home: Path) -> list[tuple[str, str]]:
-    """Return the trial key and the status of every run that is a trial's."""
     return [(run.data.tags["trial_key"], run.info.status) for run in children(home)]
 
 

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+echo "$SLURMD_NODENAME: ray $* (GPU ${CUDA_VISIBLE_DEVICES:-none}, auth $RAY_AUTH_MODE)" >> "$CALLS"
+case "$*" in
+    *--head*)
+        [[ -n ${NO_HEAD:-} ]] && exit 1
+        trap 'echo "$SLURMD_NODENAME: the head ends" >> "$CALLS"; exit' TERM
+        sleep infinity & wait ;;
+    get-auth-token*) mkdir -p ~/.ray && echo secret > ~/.ray/auth_token ;;
+esac

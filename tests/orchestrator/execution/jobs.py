@@ -1,0 +1,29 @@
+"""Jobs of the example workloads."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from orchestrator.execution.job import Job, TrialLimits
+from workloads.protocol import TrialRequest
+
+ROOT = Path(__file__).resolve().parents[3]
+LIMITS = TrialLimits(60, 30)
+
+
+def job_of(
+    name: str,
+    settings: dict[str, Any] | None = None,
+    *,
+    implementation: str = "python/noop",
+    limits: TrialLimits | None = None,
+    fresh: bool = False,
+    cpus: int | None = None,
+    **request: Any,
+) -> Job:
+    """Return a job of a workload of `examples`, by default one of `hostile`."""
+    workload = f"tests.workloads.examples.{name if ':' in name else f'hostile:{name}'}"
+    asked = TrialRequest(workload, implementation, settings or {}, **request)
+    return Job(asked, 1, time.time(), limits or LIMITS, (str(ROOT),), fresh, cpus)

@@ -1,0 +1,96 @@
+"""Every file of sweeps/: its small command is valid, and one block of it runs in tiny sizes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orchestrator.cluster.connection import this_machine
+from orchestrator.core.trial import Block, make_trial
+from orchestrator.scheduling.sampler import Suggester
+from orchestrator.spec import load
+from tests.orchestrator.cli.typed_commands import typed
+from tests.orchestrator.sample_plans import identity
+from tests.orchestrator.scheduling.sample_sessions import Held
+from tests.workloads.shared_trainer import Trainer, result, single_event
+from workloads.protocol import Finish, KernelProof, Slice, encode
+from workloads.registry import find_workload
+
+pytestmark = pytest.mark.full
+
+ROOT = Path(__file__).resolve().parents[2]
+SWEEPS = {path.stem: path for path in sorted((ROOT / "sweeps").glob("*.yaml"))}
+del SWEEPS["prices"]  # a price table, not a sweep
+
+SMALL = {
+    **{"samples": 64, "validation_samples": 32, "epochs": 1, "timed_steps": 2},
+    **{"sequence_length": 6, "sample_characters": 20},
+}
+"""Settings that make trials seconds long, for the workloads that have them."""
+UNITS = "search.configs=[{units: 4}]"
+SQUARE = "search.configs=[{units: 4, features: 4, batch_size: 2}]"
+SIZES = "layers: 2, batch_size: 2, sequence_length: 4"
+TINY: Mapping[str, Sequence[str]] = {
+    "appleyard_lstm": (SQUARE,),
+    "braun_lstm": (f"search.configs=[{{bidirectional: true, {SIZES}}}]", "settings.units=4"),
+    "cells": ("search.space.units=[4]",),
+    "char_rnn_shakespeare": ("settings.samples=50", "settings.validation_samples=25", UNITS),
+    "cpu_backends": ("settings.validation_samples=64", "search.space.units=[4]"),
+    "crossover": ("measure.slice_s=0.02", f"search.configs=[{{units: 4, {SIZES}}}]"),
+    "deepbench_rnn": (SQUARE,),
+    "gru_or_lstm": ("search.configs=1", "search.space={units: [4]}"),
+    "imdb_bilstm": (UNITS,),
+    "mnist_rows": (UNITS,),
+    "next_token_612235": ("settings.samples=256", "settings.validation_samples=128", UNITS),
+    "quickstart": ("search.configs=1", "search.space={units: [4]}"),
+    "timing": ("measure={mode: timing, slice_s: 0.02}", "search.space={units: [4, 5, 6, 7, 8, 9]}"),
+}
+"""Overrides of each sweep, after these."""
+
+
+def tiny_overrides(name: str, small: Sequence[str]) -> list[str]:
+    """Return the overrides of a sweep after those of its small command."""
+    spec = load(SWEEPS[name], small)
+    model = find_workload(spec.workload).settings_model
+    assert model is not None
+    searched = {*spec.search.space, *(key for config in spec.search.listed for key in config)}
+    names = SMALL.keys() & model.model_fields.keys() - searched
+    is_whole = spec.measure.mode == "full"
+    return [*(f"settings.{key}={SMALL[key]}" for key in names if is_whole), *TINY.get(name, ())]
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_every_arm_of_a_file_runs_small(
+    name: str,
+    trainer_for: Callable[[str], Trainer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path / "home"))
+    lines = re.findall(r"^#   rnnsweep run (.*)$", SWEEPS[name].read_text(), re.MULTILINE)
+    words = shlex.split(lines[0] if lines else f"sweeps/{name}.yaml")
+    assert typed(capfd, "plan", *words)[0] == 0
+    small = words[2::2]
+    spec = load(SWEEPS[name], [*small, *tiny_overrides(name, small)])
+    text = yaml.safe_dump(spec.model_dump(mode="json", exclude_unset=True))
+    held = Held(tmp_path / "held", text, this_machine())
+    config = Suggester(held.spec.search, 0).suggest(0)
+    assert config is not None and held.plan.arms
+    for arm in held.plan.arms:
+        trial = make_trial(identity(), Block(0, config), arm, 0)
+        request = replace(held.session.request(trial), data_digest=None)
+        trainer = trainer_for(arm.implementation)
+        for line in (request, *((Slice(), Finish()) if request.measure == "timing" else ())):
+            trainer.send(encode(line))
+        events = trainer.events_of_trial()
+        result(events)
+        proof = single_event(events, KernelProof)
+        assert proof.ran == proof.asked
