@@ -165,6 +165,9 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
     summary = summarise(ended.record, spec.baseline, ended.curves)
     show(render(summary, "text", width=width(), colour=wants_colour()))
     failed = sum(trial.status == "failed" for trial in ended.record.trials)
+    if any(comparison.bias for comparison in summary.comparisons):
+        command = f"{resume} --set repeats={summary.sweep.repeats + 1}"
+        show(f"measured on a busy machine; once it is quiet: {command}\n", err=True)
     if not begun:
         show("All trials were done already; nothing was run.\n", err=True)
     if failed:

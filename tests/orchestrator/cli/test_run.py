@@ -23,7 +23,7 @@ from orchestrator.spec import SweepSpec
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_plans import node, plan
-from tests.orchestrator.sample_records import PORTABLE, XLA, paired, sweep, trial
+from tests.orchestrator.sample_records import PORTABLE, XLA, disturb, paired, sweep, trial
 
 PLAN = plan(classify([node("a", cpu_model="CPU [red]A[/red] :smile:")]), blocks=9, repeats=1)
 RESUME = "Resume with: rnnsweep run mine.yaml"
@@ -117,6 +117,11 @@ def test_the_announcement_and_the_report_with_trials_that_mlflow_refuses(
     code, out, err = ends(RunResult(paired(6), None, {"key": "too long"}))
     assert code == 1 and "tensorflow/portable+xla" in out
     assert "Warning: 1 finished trial is safe in the journal" in err and "too long" in err
+
+
+def test_a_busy_machine_has_a_next_command(ends: Ends) -> None:
+    busy = disturb(paired(6), {XLA: range(6)})
+    assert "quiet: rnnsweep run mine.yaml --set repeats=2\n" in ends(RunResult(busy, None))[2]
 
 
 def test_failed_trials_and_a_stop_have_their_exit_codes(ends: Ends) -> None:
