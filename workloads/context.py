@@ -47,8 +47,8 @@ node, and have another name than rnnsweep's own. The rules:
   `slice_steps` and `timed_s` are reported for you; report no loss and no accuracy. A full trial
   takes no slices. A timing trial takes all slices that are requested: the loop ends by itself.
 * A sweep's pruner (`search.pruner`) reads the objective from `trial.epoch`. Ask it before each
-  epoch: `if trial.should_prune(): break`. Then return the metrics as usual: times per step, of
-  loading and of compiling, and memory are kept, accuracies are not.
+  epoch: `if trial.should_prune(): break`. Then return the metrics of the epochs so far: times per
+  step, of loading and of compiling, and memory are kept, accuracies are not.
 * `trial.artifact("sample.txt", text)` stores a text with the metrics (an artifact in MLflow): up
   to 16 texts, 256 KiB in total.
 * You can print: standard output goes to the trainer's log and never to the protocol.
