@@ -15,6 +15,7 @@ loop. If the interval covers the target, the verdict is inconclusive.
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 import tempfile
@@ -26,7 +27,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from orchestrator.analysis.statistics.estimates import Estimate, geometric_mean
+from orchestrator.analysis.statistics.estimates import Estimate, exponential, t_interval
 from tests.benchmarks import rig
 from tests.benchmarks.contenders.pairs import IMPLEMENTATIONS, Asked, Pair, write_question
 
@@ -80,7 +81,7 @@ def main() -> None:
 def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
     """Return the medians of a pair, and the geometric mean of its ratios with a 95 % interval."""
     # The losses are the lowest and the highest of both sides.
-    ratio = geometric_mean([asked.ratio for asked in answers])
+    ratio = exponential(t_interval([math.log(asked.ratio) for asked in answers]))
     sides = [side.metrics for asked in answers for side in (asked.arm, asked.reference)]
     return {
         "name": pair.implementation,
@@ -89,8 +90,8 @@ def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
         "reference": pair.reference,
         "reference_ms": median(asked.reference.step_ms for asked in answers),
         "ratio": ratio.value if ratio else answers[0].ratio,
-        "low": ratio.low if ratio else None,
-        "high": ratio.high if ratio else None,
+        "low": ratio.low if ratio and ratio.high < math.inf else None,
+        "high": ratio.high if ratio and ratio.high < math.inf else None,
         "at_most": pair.at_most,
         "verdict": _verdict(ratio, pair.at_most),
         **{

@@ -108,18 +108,13 @@ def sign_test(wins: int, losses: int) -> float:
     return min(1.0, 2 * float(bdtr(min(wins, losses), wins + losses, 0.5)))
 
 
-def geometric_mean(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:
-    """Return the geometric mean of positive ratios with the t interval of their logarithms.
+def exponential(logs: Estimate | None) -> Estimate | None:
+    """Return the estimate of a ratio from that of its logarithm; None for None.
 
     The geometric mean is the one average of ratios that does not depend on which side is the
     baseline: Fleming and Wallace, "How not to lie with statistics: the correct way to summarize
-    benchmark results", Communications of the ACM 29(3), 1986. None for fewer than two ratios.
+    benchmark results", Communications of the ACM 29(3), 1986.
     """
-    return exponential(t_interval([math.log(ratio) for ratio in ratios], confidence))
-
-
-def exponential(logs: Estimate | None) -> Estimate | None:
-    """Return the estimate of a ratio from that of its logarithm; None for None."""
     return logs and Estimate(logs.n, *(_exp(log) for log in (logs.value, logs.low, logs.high)))
 
 
