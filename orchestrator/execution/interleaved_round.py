@@ -168,7 +168,8 @@ class InterleavedRound:
             if not self._running() or (turn + 1 in self._looks and self._is_narrow()):
                 return
             if time.monotonic() - signed_s > _SIGN_S:
-                yield JobProgress(turn + 1, most=self._looks[-1], interval=self._widest())
+                interval = self._widest() if turn + 1 >= self._looks[0] else None
+                yield JobProgress(turn + 1, most=self._looks[-1], interval=interval)
                 signed_s = time.monotonic()
 
     def _is_narrow(self) -> bool:
