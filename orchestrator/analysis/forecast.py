@@ -172,10 +172,8 @@ def _amounts(
     observations: Sequence[Observation],
     settings: Mapping[str, Any],
 ) -> tuple[dict[Arm, Amount] | None, float | None]:
-    """Return what the missing trials of each arm take together, and the error of the cost model.
-
-    Both are None if they are unknown: with less than two trials of an arm, or without a model.
-    """
+    """Return what the missing trials of each arm take together, and the error of the cost model."""
+    # Both are None if they are unknown: with less than two trials of an arm, or without a model.
     model: CostModel | None = None
     with contextlib.suppress(NotPredicted):
         model = fit(observations, target)

@@ -45,13 +45,7 @@ from orchestrator.analysis.comparisons.speed import Comparison, compare
 from orchestrator.analysis.comparisons.targets import Target, reach
 from orchestrator.analysis.measures import Measure, by_arm, expenses_of, measures_of
 from orchestrator.analysis.pairing.baseline import Baseline, BaselineError, pick_baseline
-from orchestrator.analysis.pairing.complete_rounds import (
-    BlockGap,
-    ParamRange,
-    Round,
-    match,
-    ranges,
-)
+from orchestrator.analysis.pairing.complete_rounds import BlockGap, ParamRange, Round, match, ranges
 from orchestrator.analysis.pairing.pairs import time_metric
 from orchestrator.analysis.statistics.estimates import Estimate, confidence_for
 from orchestrator.analysis.statistics.regression import Design

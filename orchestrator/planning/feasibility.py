@@ -139,10 +139,8 @@ def _listed_config_reason(
 def _probes(
     fixed: Mapping[str, Any], space: Space, workload: Workload
 ) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield the fixed settings, then these with each value of the space, with a clause for it.
-
-    If the workload needs more values of the space, they come from a whole config.
-    """
+    """Yield the fixed settings, then these with each value of the space, with a clause for it."""
+    # If the workload needs more values of the space, they come from a whole config.
 
     def completed(chosen: Mapping[str, ConfigValue], on: Mapping[str, ConfigValue]) -> Any:
         settings = {**fixed, **chosen}

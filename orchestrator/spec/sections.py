@@ -51,13 +51,7 @@ from pydantic import (
 
 from orchestrator.core import labels
 from orchestrator.core.arms import Usage, Variant
-from orchestrator.core.criteria import (
-    AutoBlocks,
-    DisturbanceLimits,
-    Margins,
-    MeasureMode,
-    Timing,
-)
+from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits, Margins, MeasureMode, Timing
 from orchestrator.spec.errors import nearest, shown
 from orchestrator.spec.fields import (
     Choice,

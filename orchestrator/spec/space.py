@@ -11,14 +11,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from orchestrator.core.names import ANY_IMPLEMENTATION
 from orchestrator.core.trial import Config, ConfigValue, is_number
@@ -333,11 +326,9 @@ class Search(Strict):
 
 
 def _states(space: Space, names: Sequence[str]) -> list[tuple[Config, float]]:
-    """Return the states of the first parameters, and the number of configs in each.
-
-    A state distinguishes the values that conditions ask for. All others of a parameter count as
-    one, without a value.
-    """
+    """Return the states of the first parameters, and the number of configs in each."""
+    # A state distinguishes the values that conditions ask for. All others of a parameter count as
+    # one, without a value.
     states: list[tuple[Config, float]] = [({}, 1)]
     for name in names:
         dimension, after = space[name], list[tuple[Config, float]]()

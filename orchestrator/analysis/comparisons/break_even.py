@@ -144,12 +144,10 @@ def _judged(pair: BreakEven, confidence: float) -> BreakEven:
 
 
 def _ratio_of_means(expenses: Sequence[BlockExpense], confidence: float) -> Estimate:
-    """Return the steps: mean seconds over mean milliseconds, with Fieller's interval.
-
-    Both means are above 0. Source: Fieller, "Some problems in interval estimation",
-    Journal of the Royal Statistical Society B 16(2), 1954: the ratios r for which the mean of
-    x - r y does not differ from 0.
-    """
+    """Return the steps: mean seconds over mean milliseconds, with Fieller's interval."""
+    # Both means are above 0. Source: Fieller, "Some problems in interval estimation",
+    # Journal of the Royal Statistical Society B 16(2), 1954: the ratios r for which the mean of
+    # x - r y does not differ from 0.
     x = np.array([1000 * expense.extra_compile_s for expense in expenses])
     y = np.array([expense.saved_step_ms for expense in expenses])
     n = len(expenses)

@@ -263,11 +263,9 @@ def _labelled(arm: Arm, side: Side) -> Arm:
 def _as_one(
     before: Side, after: Side, arms: _Pairs, *, is_accuracy_comparable: bool
 ) -> tuple[SweepRecord, tuple[Config, ...]]:
-    """Return both sweeps as one, with a block for each config, and the configs.
-
-    Configs include the settings that the other side searches. Of the repeats of a config only the
-    quiet ones are kept, if there are any.
-    """
+    """Return both sweeps as one, with a block for each config, and the configs."""
+    # Configs include the settings that the other side searches. Of the repeats of a config only the
+    # quiet ones are kept, if there are any.
     trials: list[FinishedTrial] = []
     blocks: dict[str, int] = {}
     configs: dict[int, Config] = {}

@@ -112,10 +112,8 @@ def _table(table: Table, width: int) -> RichTable:
 
 
 def _widths(table: Table, width: int) -> list[int]:
-    """Return the widths of the columns: texts fold first, then names of rows and numbers.
-
-    The widths are fixed here because rich crops a table that it cannot shrink.
-    """
+    """Return the widths of the columns: texts fold first, then names of rows and numbers."""
+    # The widths are fixed here because rich crops a table that it cannot shrink.
     columns = range(len(table.headers))
     natural = [max(_width(table, i), cell_len(visible(table.headers[i]))) for i in columns]
     room = width - _GAP * len(natural) - 1

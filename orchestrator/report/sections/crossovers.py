@@ -89,11 +89,9 @@ def break_even_sentence(point: BreakEven, name: ArmNames) -> str:
 
 
 def _sides(crossover: Crossover, crossing: Estimate) -> tuple[str, str]:
-    """Write `from 96 units on (70–130)` and `below 70`; the interval itself is undecided.
-
-    If only whole sizes were tried, these are the first (or last) whole sizes at which the arm is
-    faster: there are no 1.41 layers.
-    """
+    """Write `from 96 units on (70–130)` and `below 70`; the interval itself is undecided."""
+    # If only whole sizes were tried, these are the first (or last) whole sizes at which the arm is
+    # faster: there are no 1.41 layers.
     ends = (crossing.value, crossing.low, crossing.high)
     is_above = crossover.faster == "above"
     if any(float(point.at) % 1 for point in crossover.effect.points):

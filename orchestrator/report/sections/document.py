@@ -5,14 +5,7 @@ from __future__ import annotations
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.prose import bullets
-from orchestrator.report.sections.arms import (
-    arms,
-    learning,
-    matrix,
-    phases,
-    spending,
-    telemetry,
-)
+from orchestrator.report.sections.arms import arms, learning, matrix, phases, spending, telemetry
 from orchestrator.report.sections.best_configs import front, fronts, published
 from orchestrator.report.sections.crossovers import compiling, crossovers
 from orchestrator.report.sections.effects import effects

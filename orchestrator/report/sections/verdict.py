@@ -192,10 +192,8 @@ def _kernel(arm: Arm) -> str:
 
 
 def _best(summary: ReportSummary, name: ArmNames) -> str:
-    """Write the config to choose, else the size of the Pareto front; empty if there is none.
-
-    Energies of unlike scopes are not comparable: each scope has a best config of its own.
-    """
+    """Write the config to choose, else the size of the Pareto front; empty if there is none."""
+    # Energies of unlike scopes are not comparable: each scope has a best config of its own.
     front = summary.front
     return sentence(
         "sections/best.j2",

@@ -149,10 +149,8 @@ def _parent(store: MlflowStore, name: str, generation: int | None) -> tuple[Stor
 
 
 def _expected(manifest: Manifest, blocks: int, trials: Sequence[FinishedTrial]) -> int:
-    """Count all trials of the arms of the last start, and the finished ones of other arms.
-
-    Trials of pruned blocks that never ran do not count.
-    """
+    """Count all trials of the arms of the last start, and the finished ones of other arms."""
+    # Trials of pruned blocks that never ran do not count.
     former = set(manifest.arms) - set(manifest.running)
     done = {(trial.block, trial.arm, trial.repeat) for trial in trials if trial.arm in former}
     spared = count_spared(trials, manifest.running, manifest.repeats)

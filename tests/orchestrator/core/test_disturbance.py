@@ -10,11 +10,7 @@ import yaml
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import DisturbanceLimits
-from orchestrator.core.disturbance import (
-    CanaryBaseline,
-    detect_disturbance,
-    disturbance_text,
-)
+from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance, disturbance_text
 from orchestrator.core.trial import FinishedTrial, Telemetry
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import trial

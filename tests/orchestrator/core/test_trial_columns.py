@@ -8,13 +8,7 @@ import pytest
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial, Telemetry
-from orchestrator.core.trial_columns import (
-    COLUMNS,
-    PARAMS,
-    QUALIFIERS,
-    TAGS,
-    TrialColumn,
-)
+from orchestrator.core.trial_columns import COLUMNS, PARAMS, QUALIFIERS, TAGS, TrialColumn
 from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.query.sql import trial_table
 from orchestrator.storage.tracking.run_content import run_content

@@ -15,15 +15,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import EpochRecord, FinishedTrial, Telemetry
 from orchestrator.report.document import Section
 from orchestrator.report.sections.document import document
-from tests.orchestrator.sample_records import (
-    GPU,
-    PORTABLE,
-    XLA,
-    changed,
-    paired,
-    sweep,
-    trial,
-)
+from tests.orchestrator.sample_records import GPU, PORTABLE, XLA, changed, paired, sweep, trial
 
 ON_GPU = Arm("tensorflow/portable", GPU)
 

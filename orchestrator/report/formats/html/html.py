@@ -134,11 +134,9 @@ def vega() -> str:
 
 
 def _policy(scripts: Iterable[str]) -> str:
-    """Return the policy of the page: no requests, and only these scripts, by their digests.
-
-    Source: W3C, "Content Security Policy Level 3", 2.3.1. Styles have no digests, because Vega
-    writes its own; they cannot request anything.
-    """
+    """Return the policy of the page: no requests, and only these scripts, by their digests."""
+    # Source: W3C, "Content Security Policy Level 3", 2.3.1. Styles have no digests, because Vega
+    # writes its own; they cannot request anything.
     digests = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
