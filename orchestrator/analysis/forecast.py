@@ -281,7 +281,7 @@ def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
         return f"all {counted(ahead.done, 'trial')} are done"
     overhead = f"{duration(ahead.overhead_s)} to start, to load backends and to report"
     if ahead.seconds is None:
-        return f"it may take {overhead}; the trials' own time is known once each arm has run two"
+        return f"it may take {overhead}; the rest is known once each arm has run a few trials"
     bound = "at most " if at_most else ""
     took = f"{duration(ahead.seconds.low)} to {duration(ahead.seconds.high)}"
     lines = [

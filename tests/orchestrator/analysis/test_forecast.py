@@ -224,8 +224,8 @@ def test_known_configs_are_predicted_by_their_sizes(forecast_after: ForecastAfte
 @pytest.mark.parametrize(
     ("blocks", "text"),
     [
-        (0, "known once each arm has run two"),
-        (1, "known once each arm has run two"),
+        (0, "known once each arm has run a few trials"),
+        (1, "known once each arm has run a few trials"),
         (30, "all 60 trials are done"),
     ],
 )
