@@ -41,7 +41,7 @@ from orchestrator.storage.journal import SweepState
 from orchestrator.storage.tracking.run_content import all_settings
 from workloads.implementations import parse_implementation
 
-_START_S, _REPORT_S, _TRAINER_S, _PAUSE_S = 25.0, 12.0, 12.0, 0.2
+_START_S, _REPORT_S, _TRAINER_S, _PAUSE_S = 25.0, 6.0, 12.0, 0.1
 """Seconds before the first trial of a start (Ray, MLflow), after its last one (the report), for a
 trainer that was not measured, and between two trials: two cores of an AMD EPYC, 2026-11-22."""
 
