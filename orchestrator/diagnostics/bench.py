@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 
 from orchestrator import hardware
+from orchestrator.analysis.statistics.bias import largest_bias
 from orchestrator.analysis.statistics.estimates import (
     Estimate,
     Spread,
@@ -28,8 +29,8 @@ from orchestrator.analysis.statistics.estimates import (
     spread,
     t_interval,
 )
-from orchestrator.analysis.statistics.formatting import quartiles, ratio, ratio_interval
-from orchestrator.analysis.statistics.verdicts import Finding, judge
+from orchestrator.analysis.statistics.formatting import quartiles, ratio, speed
+from orchestrator.analysis.statistics.verdicts import Finding, Judgement, judge
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.disturbance import detect_disturbance, disturbance_text
 from orchestrator.core.errors import Refusal
@@ -56,8 +57,9 @@ class BenchArm:
 
     `round_ms` has the geometric mean of a step of each round (ms), `step_ms` their quartiles.
     `speedup` is the baseline's time over this one's, with its 95 % interval; None for the baseline
-    itself and for fewer than two rounds. By `finding`, this one is faster where it is `more`.
-    `kernel` is what ran, as proven. `failure` is why there is no time, or no proof.
+    itself and for fewer than two rounds. By `finding`, this one is faster where it is `more`, and
+    `provisional` if the machine was busy and the interval is beyond the bias of that. `kernel` is
+    what ran, as proven. `failure` is why there is no time, or no proof.
     """
 
     implementation: str
@@ -65,6 +67,7 @@ class BenchArm:
     step_ms: Spread | None
     speedup: Estimate | None = None
     finding: Finding = "inconclusive"
+    provisional: bool = False
     kernel: str | None = None
     failure: str | None = None
 
@@ -130,8 +133,12 @@ class Bench:
             ]
             for own in logs
         ]
-        judged = judge(ratios[1:], math.log1p(self.spec.margins.speed))
-        findings: list[Finding] = ["same", *(judgement.finding for judgement in judged)]
+        arms, causes = self.plan.arms, [cause for one in self.disturbances() for cause in one]
+        biases = (
+            [largest_bias((arm, arms[0]), causes, alike=True) for arm in arms] if causes else ()
+        )
+        margin = math.log1p(self.spec.margins.speed)
+        judged = [Judgement("same"), *judge(ratios[1:], margin, biases=biases[1:])]
         results = []
         for at, arm in enumerate(self.plan.arms):
             round_ms = tuple(math.exp(log) for log in logs[at] if log is not None)
@@ -143,16 +150,17 @@ class Bench:
                     round_ms,
                     spread(round_ms),
                     exponential(t_interval(ratios[at])) if at else None,
-                    findings[at],
+                    judged[at].finding,
+                    judged[at].provisional,
                     kernels[-1] if kernels else None,
                     failures[-1] if failures else None,
                 )
             )
         return results
 
-    def disturbances(self) -> list[str]:
-        """Return what disturbed each of the disturbed rounds."""
-        texts = list[str]()
+    def disturbances(self) -> list[dict[str, float]]:
+        """Return the causes that disturbed each of the disturbed rounds."""
+        found = []
         for trials in self.rounds:
             causes: dict[str, float] = {}
             for trial in trials:
@@ -160,8 +168,8 @@ class Bench:
                     outcome = trial.outcome()
                     observed = outcome.metrics, outcome.telemetry, self.spec.disturbance_limits
                     causes |= detect_disturbance(*observed, expected_canary_ms=None)
-            texts += filter(None, [disturbance_text(causes)])
-        return texts
+            found += [causes] if causes else []
+        return found
 
 
 def make_bench(
@@ -211,12 +219,11 @@ def as_document(bench: Bench) -> Document:
     """Return a sentence for each implementation, the table, and what disturbed the rounds."""
     results = bench.results()
     base = results[0]
-    disturbed = bench.disturbances()
-    notes = []
+    disturbed, notes = bench.disturbances(), []
     if disturbed:
         count = f"{len(disturbed)} of {counted(len(bench.rounds), 'round')}"
-        notes.append(f"Measured on a busy machine: {count} disturbed, the first one as follows.")
-        notes.append(f"{disturbed[0]}.")
+        first = disturbance_text(disturbed[0])
+        notes.append(f"Measured on a busy machine. Disturbed: {count}; in the first, {first}.")
     columns: tuple[Column[BenchArm], ...] = (
         Column("implementation", lambda arm: arm.implementation),
         Column("step", lambda arm: arm.step_ms, "ms", quartiles, numeric=True),
@@ -224,7 +231,8 @@ def as_document(bench: Bench) -> Document:
         Column("rounds", lambda arm: len(arm.round_ms)),
         Column("kernel", lambda arm: arm.kernel),
     )
-    bullets = tuple(sentence for arm in results if (sentence := _sentence(arm, base)))
+    sentences = (_sentence(arm, base, is_busy=bool(disturbed)) for arm in results)
+    bullets = tuple(filter(None, sentences))
     where = bench.plan.arms[0].hardware
     return Document(
         f"{bench.spec.workload} on {where}",
@@ -262,25 +270,15 @@ def _failure(trial: TrialRun) -> str | None:
     return trial.failure.text if trial.failure else None
 
 
-def _sentence(arm: BenchArm, base: BenchArm) -> tuple[str, str] | None:
+def _sentence(arm: BenchArm, base: BenchArm, *, is_busy: bool) -> tuple[str, str] | None:
     """Return the kind and the sentence of one implementation against the baseline."""
     if arm.failure:
         return "failed", f"{arm.implementation} FAILED: {arm.failure}"
     if arm.speedup is None:
         return None
-    names = arm.implementation, base.implementation
-    estimate, kind = arm.speedup, "faster"
-    if arm.finding == "same":
-        text = f"{names[0]} and {names[1]} are equally fast"
-        return "same", f"{text} (95 % CI {ratio_interval(estimate)})"
-    if estimate.value < 1:
-        estimate = Estimate(estimate.n, 1 / estimate.value, 1 / estimate.high, 1 / estimate.low)
-        names, kind = names[::-1], "slower"
-    factor = f"{estimate.value:.3g} × as fast as"
-    text = f"{names[0]} is {factor} {names[1]} (95 % CI {ratio_interval(estimate)})"
+    text = f"{arm.implementation} {speed(arm.speedup, base.implementation)}"
     if arm.finding == "inconclusive":
-        return (
-            "inconclusive",
-            f"{text}: not certain yet; more rounds (--rounds) narrow the interval",
-        )
-    return kind, text
+        cure = "measure again on an idle machine" if is_busy else "add rounds (--rounds)"
+        return "inconclusive", f"{text}, but that is not certain: {cure}"
+    kind = {"more": "faster", "less": "slower"}.get(arm.finding, "same")
+    return kind, f"{text}{', provisionally' if arm.provisional else ''}"

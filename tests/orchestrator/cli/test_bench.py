@@ -29,7 +29,7 @@ def test_rounds_give_a_verdict_that_can_be_exported(run: Run, tmp_path: Path) ->
     spec = tmp_path / "spec.yaml"
     code, out, exported = bench(run, "--save-spec", str(spec))
     assert code == 0
-    assert "none/base is 1.5 × as fast as none/slow" in out
+    assert "none/slow is 1.5" in out
     base, slow = exported["arms"]
     assert (exported["baseline"], exported["rounds"], base["speedup"]) == ("none/base", 6, None)
     assert (slow["finding"], len(slow["round_ms"]), slow["kernel"]) == ("less", 6, "slow")
