@@ -160,7 +160,7 @@ class Bench:
 
     def disturbances(self) -> list[dict[str, float]]:
         """Return the causes that disturbed each of the disturbed rounds."""
-        found = []
+        disturbed = []
         for trials in self.rounds:
             causes: dict[str, float] = {}
             for trial in trials:
@@ -168,8 +168,8 @@ class Bench:
                     outcome = trial.outcome()
                     observed = outcome.metrics, outcome.telemetry, self.spec.disturbance_limits
                     causes |= detect_disturbance(*observed, expected_canary_ms=None)
-            found += [causes] if causes else []
-        return found
+            disturbed += [causes] if causes else []
+        return disturbed
 
 
 def make_bench(

@@ -14,6 +14,7 @@ from tests.orchestrator.cli.typed_commands import Run
 
 ARMS = ("none/base", "none/slow")
 SLICING = "tests.workloads.examples.slicing"
+OTHERS = {"other_processes": 80.0}
 DRAWN = ("--set", "spread=0.02", "--set", "slower={none/slow: 1.5}")
 
 
@@ -25,16 +26,19 @@ def bench(run: Run, *options: str, function: str = "steady") -> tuple[int, str, 
     return code, out, json.loads(Path("bench.json").read_text())
 
 
-def test_rounds_give_a_verdict_that_can_be_exported(run: Run, tmp_path: Path) -> None:
-    spec = tmp_path / "spec.yaml"
-    code, out, exported = bench(run, "--save-spec", str(spec))
+@pytest.mark.parametrize(("causes", "finding"), [([], "less"), ([OTHERS], "inconclusive")])
+def test_rounds_give_a_verdict_that_can_be_exported(
+    run: Run, monkeypatch: pytest.MonkeyPatch, causes: list[dict[str, float]], finding: str
+) -> None:
+    monkeypatch.setattr(Bench, "disturbances", lambda self: causes)
+    code, out, exported = bench(run, "--save-spec", "spec.yaml")
     assert code == 0
-    assert "none/slow is 1.5" in out
+    assert "none/slow is 1.5" in out or causes
     base, slow = exported["arms"]
     assert (exported["baseline"], exported["rounds"], base["speedup"]) == ("none/base", 6, None)
-    assert (slow["finding"], len(slow["round_ms"]), slow["kernel"]) == ("less", 6, "slow")
+    assert (slow["finding"], len(slow["round_ms"]), slow["kernel"]) == (finding, 6, "slow")
     assert slow["speedup"]["value"] == pytest.approx(1 / 1.5, rel=0.02)
-    saved = load(spec)
+    saved = load(Path("spec.yaml"))
     assert saved.arms.implementations == ARMS
     assert saved.settings["slower"] == {"none/slow": 1.5}
 
