@@ -51,6 +51,8 @@ node, and have another name than rnnsweep's own. The rules:
   step, of loading and of compiling, and memory are kept, accuracies are not.
 * `trial.artifact("sample.txt", text)` stores a text with the metrics (an artifact in MLflow): up
   to 16 texts, 256 KiB in total.
+* `trial.checkpoint("model.pt")` keeps a model, a file or a folder, in MLflow if the trial is the
+  best of its arm. Call it after the timed phases.
 * You can print: standard output goes to the trainer's log and never to the protocol.
 * The process is warm: other trials of this backend and device run in it before and after yours.
 """
@@ -58,15 +60,18 @@ node, and have another name than rnnsweep's own. The rules:
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from workloads.failures import NonFinite
 from workloads.implementations import Implementation
 from workloads.protocol import (
+    CHECKPOINT_MIB,
     Artifact,
     Dataset,
     Device,
@@ -107,6 +112,8 @@ class Context:
     """Returns True if the sweep's pruner ended this config; it waits for nothing."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds by phase, summed over the phases that have ended."""
+    model_path: str | None = None
+    """The folder that `checkpoint` copies into; None if nobody needs the model."""
     _artifacts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -199,6 +206,29 @@ class Context:
             raise ValueError(f"artifact: {reason}")
         self._artifacts[name] = text
         self.emit(artifact)
+
+    def checkpoint(self, path: str | Path) -> None:
+        """Keep the model in this file or folder if the trial is its arm's best; copied at once.
+
+        The best one has the best accuracy among the objectives, else the best first objective, else
+        the best accuracy. A second call replaces the first one.
+
+        Raises:
+            ValueError: there is no file, or more than 256 MiB.
+        """
+        source = Path(path)
+        files = [file for file in (source, *source.rglob("*")) if file.is_file()]
+        size_mib = sum(file.stat().st_size for file in files) / 2**20
+        if not files or size_mib > CHECKPOINT_MIB:
+            expected = f"expected a file, or a folder with some, of at most {CHECKPOINT_MIB} MiB"
+            raise ValueError(f"checkpoint: {expected}; {source} has {size_mib:.1f} MiB")
+        if self.model_path is not None:
+            shutil.rmtree(self.model_path, ignore_errors=True)
+            if source.is_dir():
+                shutil.copytree(source, self.model_path)
+            else:
+                Path(self.model_path).mkdir()
+                shutil.copy2(source, self.model_path)
 
     def environment(self, **facts: Fact) -> None:
         """Report versions, devices and settings of the process that may explain a time."""

@@ -40,6 +40,9 @@ FailureKind: TypeAlias = Literal[
     "bad_request",  # the request line was wrong
 ]
 
+CHECKPOINT_MIB = 256
+"""The limit on a model that is kept: it passes through the memory of Ray and of the driver."""
+
 ARTIFACTS, ARTIFACTS_KIB = 16, 256
 """Limits on the number of a trial's texts, and on their total size in UTF-8: they pass through
 the driver's memory and its journal."""
@@ -69,7 +72,8 @@ class TrialRequest(_Message):
 
     `settings` are the sweep's fixed settings and the block's config, merged. `data_digest` is the
     expected digest of the data set; a node with other data refuses the trial. With
-    `measure: timing` the trial is timed in slices on command; a slice takes about `slice_s`.
+    `measure: timing` the trial is timed in slices on command; a slice takes about `slice_s`. The
+    model that the workload keeps is copied to `model_path`, a folder; None if it is not needed.
     """
 
     workload: str
@@ -80,6 +84,7 @@ class TrialRequest(_Message):
     data_digest: str | None = None
     measure: Literal["full", "timing"] = "full"
     slice_s: Seconds = 0.25
+    model_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,9 @@ class RecurrentSettings(StackSettings):
     target_accuracy: float | None = Field(
         None, gt=0, le=1, description="report the training seconds until val_accuracy reaches this"
     )
+    keep: Literal["best"] | None = Field(
+        None, description="best: keep the model of each arm's best trial, as a model in MLflow"
+    )
 
 
 def _expect_data_path(settings: Any, dataset: str, *others: str) -> None:

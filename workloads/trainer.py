@@ -203,7 +203,14 @@ def _run(request: TrialRequest, emit: Emit, claim: BackendClaim, lines: Lines) -
     slicing = Slicing(lines.next_command, request.slice_s) if is_timing else None
     should_prune = bool if is_timing else lines.should_finish  # commands of slices are not for it
     trial = Context(
-        settings, implementation, request.device, request.seed, emit, slicing, should_prune
+        settings,
+        implementation,
+        request.device,
+        request.seed,
+        emit,
+        slicing,
+        should_prune,
+        model_path=request.model_path,
     )
     try:
         returned = entry_function(workload)(trial)

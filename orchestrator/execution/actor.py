@@ -6,7 +6,9 @@ Tune the actor, and with it every warm trainer.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ray import tune
@@ -29,6 +31,7 @@ class TrialActor(tune.Trainable):
         """Take the first job."""
         self._trial_runs: list[TrialRun] = []
         self._trainers = TrainerPool()
+        self._scratch = tempfile.TemporaryDirectory(prefix="rnnsweep-models-")
         self._instruments = telemetry.Instruments()
         self._begin(config)
 
@@ -43,6 +46,7 @@ class TrialActor(tune.Trainable):
             return {"progress": progress, "done": False}
         outcomes = [trial_run.outcome() for trial_run in self._trial_runs]
         return {
+            "models": [self._trial_runs[0].packed_model()],
             "outcomes": [to_json(outcome_adapter, outcome).decode() for outcome in outcomes],
             "done": True,
         }
@@ -55,6 +59,7 @@ class TrialActor(tune.Trainable):
     def cleanup(self) -> None:
         """End the trainers."""
         self._trainers.close()
+        self._scratch.cleanup()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Keep nothing: a stopped sweep resumes from the journal."""
@@ -65,13 +70,13 @@ class TrialActor(tune.Trainable):
     def _begin(self, config: Mapping[str, Any]) -> None:
         if not all(trial_run.ended for trial_run in self._trial_runs):
             self._signs.close()
-            self.cleanup()  # Tune took the job away while its trainers were at work
+            self._trainers.close()  # Tune took the job away while its trainers were at work
         job = job_adapter.validate_json(config["job"])
         if job.timing is not None:
             interleaved = InterleavedRound(job, job.timing, self._trainers, self._instruments)
             self._trial_runs, self._signs = interleaved.trial_runs, interleaved.run()
         else:
-            trial_run = TrialRun(job)
+            trial_run = TrialRun(job, model_path=Path(self._scratch.name) / "model")
             self._trial_runs = [trial_run]
             self._signs = run_trial(trial_run, self._trainers, self._instruments)
 

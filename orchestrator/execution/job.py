@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
+import io
 import platform
+import shutil
+import tarfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from pydantic import TypeAdapter
 
@@ -131,6 +135,7 @@ class TrialRun:
     recording: telemetry.Recording | None = None
     pruned: bool = False
     trainer: Trainer | None = None
+    model_path: Path | None = None
 
     @property
     def ended(self) -> bool:
@@ -143,7 +148,11 @@ class TrialRun:
         self.trainer_trials, self.cpus = trainer.trials, trainer.cpus
         self.setup_s = time.time() - self.started_s
         trainer.trials += 1
-        trainer.request(self.job.request)
+        request = self.job.request
+        if self.model_path is not None:
+            shutil.rmtree(self.model_path, ignore_errors=True)
+            request = replace(request, model_path=str(self.model_path))
+        trainer.request(request)
 
     def prune(self) -> None:
         """Ask the trainer, once, to end the trial after its epoch."""
@@ -193,6 +202,16 @@ class TrialRun:
         elif self.failure is not None and output not in self.failure.output_tail:
             output = f"{self.failure.output_tail.strip()}\n{output}".strip()
             self.failure = replace(self.failure, output_tail=output)
+
+    def packed_model(self) -> bytes:
+        """Return the model that the trial kept, as a tar file, and delete it; empty if none."""
+        packed = io.BytesIO()
+        if self.model_path is None or self.failure is not None or not self.model_path.exists():
+            return b""
+        with contextlib.suppress(OSError), tarfile.open(fileobj=packed, mode="w") as tar:
+            tar.add(self.model_path, arcname=".")
+        shutil.rmtree(self.model_path, ignore_errors=True)
+        return packed.getvalue()
 
     def outcome(self) -> Outcome:
         """Return the outcome, once the trial has ended."""

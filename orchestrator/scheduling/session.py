@@ -18,6 +18,7 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import priced
+from orchestrator.scheduling.best_models import BestModels
 from orchestrator.scheduling.blocks import Assignment, Blocks
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import (
@@ -90,6 +91,7 @@ class Session:
     journal: Journal
     record: Callable[[FinishedTrial], None]
     watcher: Watcher
+    models: BestModels | None = None
     _canary_baseline: CanaryBaseline = field(default_factory=CanaryBaseline)
     _warned: bool = False
     _lost: Counter[str] = field(default_factory=Counter)
@@ -114,16 +116,18 @@ class Session:
         self._show_running()
         return assignment
 
-    def finish(self, assignment: Assignment, *outcomes: Outcome) -> None:
+    def finish(self, assignment: Assignment, *outcomes: Outcome, model: bytes = b"") -> None:
         """Take the outcomes of an assignment's trials, in their order: first into the journal.
 
         Each gets its cost and its disturbances. A round is one record: a killed driver leaves all
-        of it, or nothing.
+        of it, or nothing. The `model` that a trial kept is stored before its record.
         """
         ended = [
             self._completed(FinishedTrial(trial, outcome), outcomes)
             for trial, outcome in zip(assignment.trials, outcomes, strict=True)
         ]
+        for finished in ended:
+            self._keep_model(finished, model)
         self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
         for finished in ended:
             self._canary_baseline.add(finished)
@@ -152,6 +156,14 @@ class Session:
         if self.spec.search.pruner is None or assignment.trial.arm.measure == "timing":
             return False
         return self.blocks.take_epoch(assignment.trial, progress.done - 1, progress.metrics)
+
+    def _keep_model(self, finished: FinishedTrial, model: bytes) -> None:
+        """Keep the model of an arm's best trial; if it cannot be written, only that is lost."""
+        try:
+            if self.models is not None:
+                self.models.add(finished, model)
+        except OSError as error:
+            self.watcher.warn(f"block {finished.block}, {finished.arm}: model not kept: {error}")
 
     def _completed(self, finished: FinishedTrial, together: Sequence[Outcome]) -> FinishedTrial:
         """Return a trial's outcome with the facts that are known only here: cost, disturbance."""

@@ -22,11 +22,12 @@ from orchestrator.cluster.membership import Membership, requested_nodes, withdra
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
-from orchestrator.core.trial import FinishedTrial, SweepIdentity, Telemetry
+from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import arms_read, open_limit
 from orchestrator.planning.plan import Plan, make_plan
+from orchestrator.scheduling.best_models import BestModels
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
 from orchestrator.scheduling.recovery import Recovery
@@ -119,7 +120,7 @@ def run_sweep(
             confirm(start.work.running, start.work.missing)  # before a cloud node is asked for
             start.wait_for_hardware()
         stopped = start.run(view)
-        return _finish(start.recorder, spec, start.identity, stopped)
+        return _finish(start, stopped)
 
 
 def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
@@ -199,6 +200,7 @@ class _Start:
         number = resume.generation(folder, latest, fresh=options.fresh)
         self.identity = resume.identify(spec, number)
         self.journal = cleanup.enter_context(Journal(folder.generation(number)))
+        self.models = folder.generation(number) / "models"
         before = self.journal.state.identity if self.journal.state else self.identity
         self.code_changes = before.code_changes(self.identity)
         self.state = resume.take_over(
@@ -302,7 +304,9 @@ class _Start:
         for event in self.work.history:
             if isinstance(event, FinishedTrial):
                 watcher.trial_restored(event.trial, event.outcome)
-        session = Session(spec, blocks, self.journal, self.recorder.put, watcher)
+        aims = {name: objective.direction for name, objective in spec.search.objectives.items()}
+        models = BestModels(self.models, aims, self.state.finished.values())
+        session = Session(spec, blocks, self.journal, self.recorder.put, watcher, models)
         membership = Membership(self.nodes)
         wait_s = spec.limits.node_wait_s if self.on_cluster else 0.0
         recovery = Recovery(session, membership, wait_s)
@@ -332,15 +336,14 @@ def _extent(opening: SweepOpening) -> object:
     return manifest.arms, manifest.impossible, frozenset(manifest.running), manifest.blocks
 
 
-def _finish(
-    recorder: Recorder, spec: SweepSpec, identity: SweepIdentity, stopped: Stopped | None
-) -> RunResult:
+def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     """Wait until everything is recorded, read it back, and store the report with it."""
     from orchestrator.analysis.arms.over_time import representatives  # noqa: PLC0415
     from orchestrator.report.brief import to_short_markdown  # noqa: PLC0415  (SciPy)
     from orchestrator.report.formats.html import to_html  # noqa: PLC0415
     from orchestrator.report.render import render, summarise  # noqa: PLC0415
 
+    recorder, spec, identity = start.recorder, start.spec, start.identity
     recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S)
     state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"
     limit_s = _STOPPED_READ_S if stopped else None
@@ -359,6 +362,7 @@ def _finish(
         description=to_short_markdown(
             summary, TAG_LIMIT, "the artifacts report.html and report.md"
         ),
+        models=start.models,
         timeout_s=_STOPPED_DRAIN_S if stopped else _CLOSE_S,
     )
     return RunResult(record, stopped, recorder.refused, curves)

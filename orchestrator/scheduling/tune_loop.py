@@ -158,7 +158,9 @@ class BlockSearch(Searcher):
                 self.recovery.doubt(assignment)
             else:
                 outcomes = [outcome_adapter.validate_json(text) for text in result["outcomes"]]
-                self._session.finish(assignment, *outcomes)
+                models = result.get("models", [])
+                self._session.finish(assignment, *outcomes, model=b"".join(models))
+                models.clear()  # Tune keeps the results of all trials
                 # of a round, the outcome without failure shows most of its node
                 best = next((outcome for outcome in outcomes if not outcome.failure), outcomes[0])
                 self.recovery.ended(assignment.lane.node, best)

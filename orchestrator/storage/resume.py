@@ -52,7 +52,9 @@ def generation(folder: SweepFolder, latest_stored: int, *, fresh: bool) -> int:
 
 def identify(spec: SweepSpec, number: int) -> SweepIdentity:
     """Return the identity of generation `number` of a spec's sweep; reads data and own code."""
-    settings = spec.written_settings()
+    settings, workload = spec.written_settings(), registry.find_workload(spec.workload)
+    if workload.is_built_in:
+        settings.pop("keep", None)  # it changes nothing that a trial measures
     code = read_code(spec.workload)
     return SweepIdentity(
         name=spec.name,
@@ -61,7 +63,7 @@ def identify(spec: SweepSpec, number: int) -> SweepIdentity:
         settings=settings,
         search=spec.comparable_search(),
         seed=spec.seed,
-        data_digest=registry.find_workload(spec.workload).data_digest(settings),
+        data_digest=workload.data_digest(settings),
         code=code.digests if code else {},
         code_commit=workload_commit(code.folder, code.digests) if code else None,
     )

@@ -35,6 +35,19 @@ def configure(trial: Context) -> dict[str, float]:
         return {}
 
 
+def kept_accuracy(trial: Context) -> dict[str, float]:
+    """Return the validation accuracy of the model in `path`, and its layers that are not Keras'."""
+    import keras
+
+    data = plan_training(trial).validation
+    model = keras.models.load_model(trial.settings["path"])
+    predicted = model.predict(data.inputs, verbose=0).argmax(-1)
+    return {
+        "val_accuracy": float(np.mean(predicted == data.targets.ravel())),
+        "foreign": sum(not type(part).__module__.startswith("keras") for part in model.layers),
+    }
+
+
 def warm_ups(trial: Context) -> dict[str, float]:
     """Return the losses of two warm passes, and digests of the state before and after them."""
     from workloads.measuring.full_training import run_warm_up_pass

@@ -57,6 +57,7 @@ def measure(
         from workloads.measuring import full_training  # noqa: PLC0415 - imports the framework
         from workloads.measuring.keras_clocks import warm_up  # noqa: PLC0415
         from workloads.measuring.sliced_training import run_slices  # noqa: PLC0415
+        from workloads.models.checkpoint import keep_model, read_checkpoint  # noqa: PLC0415
 
         with trial.phase("load"):
             data = load(settings)
@@ -74,8 +75,13 @@ def measure(
             return metrics
         if after is not None:
             after(run.model, data)
+        is_kept = settings.keep and trial.model_path is not None
+        trained = read_checkpoint(run.model, settings) if is_kept else None
         metrics |= full_training.time_single_steps(run, trial)
-        return metrics | measure_utilization(trial, framework, metrics)
+        metrics |= measure_utilization(trial, framework, metrics)
+        if trained is not None:
+            keep_model(trained, settings, trial, lambda portable: build(settings, portable, data))
+        return metrics
 
     with prepare_framework(trial) as framework:
         return run_trial(framework)

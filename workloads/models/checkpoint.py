@@ -20,12 +20,15 @@ trainer process.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from workloads.context import Context
 from workloads.data.cache import atomic_write
 from workloads.data.samples import read_npz
 from workloads.failures import DataError
@@ -92,6 +95,31 @@ def apply_checkpoint(model: Any, settings: StackSettings, checkpoint: Checkpoint
     write_canonical(model, stack)
     for path, variable in _others(model).items():
         variable.assign(arrays[path])
+
+
+def keep_model(
+    trained: Checkpoint, settings: StackSettings, trial: Context, build: Callable[[Context], Any]
+) -> None:
+    """Keep trained weights as a model of Keras' own layers, which any backend loads.
+
+    `build` returns the model for a trial of another implementation. If it cannot be kept, the text
+    `model_not_kept.txt` of the trial has the reason: the measurements count.
+    """
+    import keras  # noqa: PLC0415 - imports the framework
+
+    options = tuple(option for option in trial.implementation.options if option != "unroll")
+    portable = replace(trial.implementation, kernel="portable", options=options)
+    try:
+        model = build(replace(trial, implementation=portable))
+        apply_checkpoint(model, settings, trained)
+        plain = keras.Sequential.from_config(model.get_config())
+        plain.set_weights(model.get_weights())
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "model.keras"
+            plain.save(file)
+            trial.checkpoint(file)
+    except Exception as error:  # noqa: BLE001 - memory, disk, or a limit
+        trial.artifact("model_not_kept.txt", f"{type(error).__name__}: {error}")
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:

@@ -32,6 +32,7 @@ from mlflow.entities import (  # noqa: E402
     Dataset,
     DatasetInput,
     InputTag,
+    LoggedModelOutput,
     Metric,
     Param,
     RunTag,
@@ -56,6 +57,8 @@ _CONTENT_ERRORS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 _CONTENT_METHODS = ("create_run", "log_batch", "log_inputs")
 _FORBIDDEN = 403
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+MODEL_TAG = "model"
+"""The tag with the address of a run's model (`models:/ID`), as MLflow's loaders take it."""
 _MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 """The kind of experiment for which MLflow's UI shows runs and charts, not traces and prompts."""
 
@@ -194,6 +197,18 @@ class MlflowStore:
         )
         use = InputTag("mlflow.data.context", "training")
         self._client.log_inputs(run_id, [DatasetInput(entity, [use])])
+
+    def log_model(self, run: StoredRun, folder: Path) -> None:
+        """Log a folder as the model of a run; after an error that of the first try is completed."""
+        model_id = run.tags.get(MODEL_TAG, "").removeprefix("models:/")
+        if not model_id:
+            name = f"block-{run.tags['block']}"
+            made = self._client.create_logged_model(run.experiment_id, name, run.run_id)
+            model_id = str(made.model_id)
+            self.log(run.run_id, tags={MODEL_TAG: f"models:/{model_id}"})
+            self._client.log_outputs(run.run_id, [LoggedModelOutput(model_id, 0)])
+        self._client.log_model_artifacts(model_id, str(folder))
+        self._client.finalize_logged_model(model_id, "READY")
 
     def delete_tag(self, run_id: str, key: str) -> None:
         """Remove a tag that the run has."""

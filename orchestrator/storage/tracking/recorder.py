@@ -168,14 +168,16 @@ class Recorder:
         texts: Mapping[str, str],
         *,
         description: str = "",
+        models: Path | None = None,
         timeout_s: float = _CLOSE_LIMIT_S,
     ) -> None:
-        """Record the queued trials, then the reports and the state, and release the lease.
+        """Record the queued trials, then models, reports and the state, and release the lease.
 
         Args:
             state: the state of the sweep.
             texts: the reports, as artifacts by path.
             description: the beginning of the sweep's page in MLflow, in Markdown.
+            models: a folder of packed models by trial key; those that were recorded are deleted.
             timeout_s: the limit of the draining, and of the rest.
 
         Raises:
@@ -184,7 +186,7 @@ class Recorder:
         """
         self.drain(timeout_s)
         try:
-            self._call("close", state, texts, description, timeout_s=timeout_s)
+            self._call("close", state, texts, description, models, timeout_s=timeout_s)
         except TrackingError as error:
             raise NotRecorded(0, str(error)) from error
         with self._change:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
+import tarfile
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -56,6 +58,14 @@ _LATE_SHARE = 0.25
 
 All tables of a sweep together then take about five times as long to write as the last one.
 """
+
+_KERAS_MODEL = {
+    "flavors": {
+        "keras": {"data": "data", "save_exported_model": False},
+        "python_function": {"loader_module": "mlflow.keras"},
+    }
+}
+"""The file `MLmodel` of a model in `data/model.keras` (MLflow 3.17, mlflow/keras/save.py)."""
 
 _log = logging.getLogger(__name__)
 
@@ -168,9 +178,18 @@ class Writer:
             self._store.log(self._parent, tags=self._lease(now_s))
             self._beat_s = now_s
 
-    def close(self, state: EndState, texts: Mapping[str, str], description: str = "") -> None:
+    def close(
+        self,
+        state: EndState,
+        texts: Mapping[str, str],
+        description: str = "",
+        models: Path | None = None,
+    ) -> None:
         """End the session, as `Recorder.close`; a description of "" leaves that of the run."""
         self._update_table()
+        for packed in sorted(models.glob("*.tar")) if models else ():
+            if trial := self._stored.finished.get(packed.stem):
+                self._log_model(trial.run_id, packed)
         for path, text in texts.items():
             self._store.write_text(self._parent, path, text)
         for dataset in reader.datasets(self._stored.finished.values()):
@@ -182,6 +201,18 @@ class Writer:
         self._store.set_status(self._parent, _RUN_STATUS[state], round(time.time() * 1000))
         self._holds_lease = False
         self._store.analyse()
+
+    def _log_model(self, run_id: str, packed: Path) -> None:
+        """Log a model with its run, in MLflow's format if it is one of Keras; delete the file."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            with tarfile.open(packed) as tar:
+                tar.extractall(folder / "data", filter="data")
+            for file in sorted((folder / "data").glob("*.keras"))[:1]:
+                file.replace(file.with_name("model.keras"))
+                (folder / "MLmodel").write_text(json.dumps(_KERAS_MODEL))  # JSON is YAML
+            self._store.log_model(self._store.run(run_id), folder)
+        packed.unlink()
 
     @property
     def _identity(self) -> SweepIdentity:

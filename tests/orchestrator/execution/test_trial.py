@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import platform
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +58,22 @@ def test_a_pruned_trial_ends_after_an_epoch_and_its_trainer_stays_warm(
     assert {"step_ms", "load_s", "peak_rss_mib"} <= set(outcome.metrics)
     assert not {"loss", "accuracy", "train_s"} & set(outcome.metrics)
     assert run(trainers, "noop").trainer_trials == 1
+
+
+def test_a_kept_model_is_that_of_its_trial(trainers: TrainerPool, tmp_path: Path) -> None:
+    def kept(settings: dict[str, Any]) -> tuple[list[tuple[str, int]], str]:
+        trial_run = TrialRun(job_of("keeps_model", settings), model_path=tmp_path / "model")
+        list(run_trial(trial_run, trainers, Instruments()))
+        message = trial_run.failure.message if trial_run.failure else ""
+        if not (packed := trial_run.packed_model()):
+            return [], message
+        with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+            return [(file.name, file.size) for file in tar if file.isfile()], message
+
+    assert kept({"mib": 1}) == ([("./weights", 2**20)], "")
+    assert kept({}) == ([], "")
+    files, message = kept({"mib": 257})
+    assert not files and "at most 256 MiB" in message
 
 
 def test_idle_trainers_end_if_memory_is_short(

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from orchestrator.core.arms import Arm, Usage, Variant
+from orchestrator.core.records import Direction
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
+from orchestrator.scheduling.best_models import BestModels
 from orchestrator.storage.journal import Record, read_running
 from tests.orchestrator.sample_specs import OWN, spec_text
+from tests.orchestrator.sample_sweeps import PORTABLE, XLA, failed, finished
 from tests.orchestrator.scheduling.sample_sessions import Held, on
 
 TRIED = {**OWN, "settings": {"epochs": 2, "units": 1}, "limits": {"attempts": 2}}
@@ -61,6 +64,21 @@ def test_a_file_has_what_runs_and_since_when(held: Held) -> None:
     held.session.finish(first, COMPLETE)
     ((later_s, text),) = read_running(folder, since_s)
     assert str(second) in text and later_s > since_s
+
+
+def test_the_models_of_the_best_trials_stay(tmp_path: Path) -> None:
+    aims: dict[str, Direction] = {"step_ms": "minimize", "val_accuracy": "maximize"}
+    accuracies = [(PORTABLE, 0.8), (XLA, 0.5), (PORTABLE, 0.7), (PORTABLE, 0.9), (PORTABLE, 0.85)]
+    trials = [
+        finished(block, arm, metrics={"val_accuracy": accuracy, "step_ms": 1.0 / (block + 1)})
+        for block, (arm, accuracy) in enumerate(accuracies)
+    ]
+    models = BestModels(tmp_path / "models", aims, [])
+    for trial in (*trials[:4], failed(5)):
+        models.add(trial, b"model")
+    BestModels(tmp_path / "models", aims, trials[:4]).add(trials[4], b"model")  # a restart
+    kept = {path.stem for path in (tmp_path / "models").iterdir()}
+    assert kept == {trials[1].key, trials[3].key}
 
 
 def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(held: Held) -> None:

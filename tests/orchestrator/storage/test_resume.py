@@ -21,7 +21,7 @@ from orchestrator.storage.journal import (
     TrialFinished,
     read,
 )
-from tests.orchestrator.sample_specs import OWN, spec
+from tests.orchestrator.sample_specs import BUILT_IN, OWN, spec
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
 
 
@@ -100,6 +100,13 @@ def test_a_variant_of_an_earlier_name_keeps_its_settings(journal: Journal) -> No
     resume.take_over(journal, None, *identified(depth=2))
     with pytest.raises(resume.Incomparable, match=r'\'deep\'.*{"depth":2}.*{"depth":3}'):
         resume.take_over(journal, None, *identified(depth=3))
+
+
+def test_keeping_models_is_no_part_of_the_identity() -> None:
+    asked = ["settings.keep=best", "settings.epochs=2"]
+    built_in, own = (resume.identify(spec(base, overrides=asked), 1) for base in (BUILT_IN, OWN))
+    assert built_in == resume.identify(spec(overrides=asked[1:]), 1)
+    assert own.settings == {"keep": "best", "epochs": 2}, "a user's own setting of that name"
 
 
 def test_a_lost_journal_has_its_trials_in_the_order_of_their_ends(journal: Journal) -> None:

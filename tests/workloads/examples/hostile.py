@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 from rnnsweep import Context
 from workloads.failures import DataError, NotPossible
@@ -29,6 +31,16 @@ def keeps_texts(trial: Context) -> dict[str, float]:
     """Store texts: `settings: {texts: [[sample.txt, "To be"], …]}`."""
     for name, text in trial.settings["texts"]:
         trial.artifact(name, text)
+    return {"loss": 0.0}
+
+
+def keeps_model(trial: Context) -> dict[str, float]:
+    """Keep a folder with a file of `mib` MiB; nothing without it."""
+    if "mib" in trial.settings:
+        with tempfile.TemporaryDirectory() as folder:
+            with Path(folder, "weights").open("wb") as file:
+                file.truncate(int(trial.settings["mib"]) * _MIB)
+            trial.checkpoint(folder)
     return {"loss": 0.0}
 
 

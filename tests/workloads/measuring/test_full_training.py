@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,6 +51,23 @@ def test_a_trial_is_whole_and_its_seed_decides_its_losses(
     assert metrics["loss"] != result(train(trainer_of, backend, seed=2**64, epochs=1))["loss"]
     remaining = result(probe(trainer_of, "leftovers", f"{backend}/portable"))
     assert (remaining["models"], remaining["graphs"], remaining["frameworks"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "implementation", ["torch/fused", pytest.param("tensorflow/portable+unroll", marks=full)]
+)
+def test_a_kept_model_has_keras_own_layers_and_predicts_as_the_trial_did(
+    trainer_for: Callable[[str], Trainer], implementation: str, tmp_path: Path
+) -> None:
+    kept = {"settings": {**SMALL, "bidirectional": True, "keep": "best"}, "seed": 3}
+    folder, trainer = tmp_path / "model", trainer_for(implementation)
+    events = trainer.ask("image_rows", implementation, **kept, model_path=str(folder))
+    expect_every_phase_and_metric(events)
+    settings = {**SMALL, "path": str(folder / "model.keras")}
+    loaded = trainer.ask(f"{PROBES}:kept_accuracy", implementation, settings=settings)
+    accuracy = pytest.approx(result(events)["val_accuracy"])
+    assert result(loaded)["val_accuracy"] == accuracy
+    assert result(loaded)["foreign"] == 0
 
 
 def expect_every_phase_and_metric(events: list[Event]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
+from mlflow.models import Model as MLmodel
 
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.errors import LeaseHeld, TrackingError
@@ -46,6 +48,33 @@ def test_a_run_that_was_written_half_is_completed(
     assert record(home, finished()) == [finished(1)]
     assert record(home) == [finished(), finished(1)]
     assert [run.info.status for run in children(home)] == ["FINISHED", "FINISHED"]
+
+
+def test_a_model_is_logged_once_as_one_of_keras(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    (tmp_path / "best.keras").write_text("weights")
+    with tarfile.open(models / f"{finished().key}.tar", "w") as tar:
+        tar.add(tmp_path / "best.keras", arcname="./best.keras")
+    with writer(home) as opened:
+        opened.open(opening())
+        opened.record([finished()])
+        monkeypatch.setattr(MlflowClient, "finalize_logged_model", _break)
+        with pytest.raises(TrackingError):
+            opened.close("complete", {}, models=models)
+        monkeypatch.undo()
+        opened.close("complete", {}, models=models)
+    (run,) = children(home)
+    client = MlflowClient(tracking_uri=address(home))
+    (model,) = client.search_logged_models([run.info.experiment_id])
+    assert (model.status, model.source_run_id) == ("READY", run.info.run_id)
+    assert run.data.tags["model"] == model.model_uri
+    stored = Path(model.artifact_location.removeprefix("file://"))
+    assert (stored / "data" / "model.keras").read_text() == "weights"
+    assert MLmodel.load(stored).flavors["keras"]["data"] == "data"
+    assert not list(models.iterdir())
 
 
 def test_a_creation_whose_answer_is_lost_makes_one_run(
