@@ -75,15 +75,6 @@ def after(blocks: int, arms: Sequence[Arm], silent: Arm, until: int) -> Stopping
     return rule
 
 
-def test_every_comparison_counts() -> None:
-    arms = (PORTABLE, XLA, UNROLL)
-    trials = [
-        timed(block, arm, 10.0 if arm != UNROLL else None) for block in range(6) for arm in arms
-    ]
-    widths = StoppingRule(AutoBlocks(), arms, 1).half_widths(trials)
-    assert widths == {(XLA, PORTABLE): 0.0, (UNROLL, PORTABLE): None}
-
-
 ENOUGH, NOTHING = "every speed-up is known to ± 5 %", "there is nothing to compare"
 NEVER = "8 are the most (blocks.at_most); no trial of {} completes"
 
