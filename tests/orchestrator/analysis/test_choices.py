@@ -13,7 +13,7 @@ from orchestrator.analysis.comparisons.ranking import Ranking, rankings
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.statistics.estimates import LEVEL, t_interval
-from orchestrator.core.arms import Arm
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
@@ -22,7 +22,17 @@ from tests.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
 from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
 from tests.orchestrator.report.samples import large
 from tests.orchestrator.sample_hardware import in_slices
-from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, changed, disturb
+from tests.orchestrator.sample_records import (
+    CPU,
+    GPU,
+    PORTABLE,
+    UNROLL,
+    XLA,
+    changed,
+    disturb,
+    sweep,
+    trial,
+)
 from tests.profiles import draws
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS * 2]
@@ -52,6 +62,21 @@ def test_the_fastest_is_first_and_arms_within_the_margin_are_equal() -> None:
     assert ratio is not None and ratio.low < 1.2 < ratio.high
     few = ranking_of(timed_sweep(THREE, blocks=5))
     assert (few.leader, few.sole, few.reason) == (XLA, False, "at least 6 are needed")
+
+
+@pytest.mark.parametrize(("hardware", "is_fresh"), [(CPU, True), (CPU, False), (GPU, True)])
+def test_memory_is_ranked_if_every_trainer_was_fresh(hardware: HardwareUse, is_fresh: bool) -> None:
+    """On a GPU the memory of the host does not count."""
+    used = {replace(PORTABLE, hardware=hardware): 900.0, replace(XLA, hardware=hardware): 600.0}
+    trials = [
+        trial(arm, block, peak_rss_mib=mib + block, trainer_trials=block * (not is_fresh))
+        for block in range(6)
+        for arm, mib in used.items()
+    ]
+    ranked = rankings(match(sweep(trials, (*used,))), None, 0.02)
+    assert [(r.metric, r.leader.implementation, r.sole) for r in ranked] == (
+        [("peak_rss_mib", XLA.implementation, True)] if is_fresh and hardware == CPU else []
+    )
 
 
 def test_equal_arms_seldom_have_a_sole_leader() -> None:
