@@ -7,6 +7,7 @@ Tune the actor, and with it every warm trainer.
 from __future__ import annotations
 
 import tempfile
+import uuid
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ class TrialActor(tune.Trainable):
         """Take the first job."""
         self._trial_runs: list[TrialRun] = []
         self._trainers = TrainerPool()
-        self._scratch = tempfile.TemporaryDirectory(prefix="rnnsweep-models-")
+        # made by a trial that keeps a model only: Ray may kill this process at any time
+        self._model_path = Path(tempfile.gettempdir(), f"rnnsweep-model-{uuid.uuid4().hex}")
         self._instruments = telemetry.Instruments()
         self._begin(config)
 
@@ -59,7 +61,6 @@ class TrialActor(tune.Trainable):
     def cleanup(self) -> None:
         """End the trainers."""
         self._trainers.close()
-        self._scratch.cleanup()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Keep nothing: a stopped sweep resumes from the journal."""
@@ -76,7 +77,7 @@ class TrialActor(tune.Trainable):
             interleaved = InterleavedRound(job, job.timing, self._trainers, self._instruments)
             self._trial_runs, self._signs = interleaved.trial_runs, interleaved.run()
         else:
-            trial_run = TrialRun(job, model_path=Path(self._scratch.name) / "model")
+            trial_run = TrialRun(job, model_path=self._model_path)
             self._trial_runs = [trial_run]
             self._signs = run_trial(trial_run, self._trainers, self._instruments)
 
