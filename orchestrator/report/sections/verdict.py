@@ -44,7 +44,7 @@ _FASTEST = "is the fastest", "takes {} its time"
 
 
 def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
-    """Write the best config, one sentence a comparison, of variants first, rankings, crossovers."""
+    """Write the best config (variants before it), a sentence a comparison, rankings, crossovers."""
     if summary.is_without_success:
         failures = (
             ("failed", f"no trial of {name(row.arm)} succeeded: {row.reason}: {row.message}")
@@ -60,12 +60,14 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
         text = f"different models ({joined(summary.models)}): accuracy decides as well as speed"
         bullets.append(("different models", text))
     bullets += _compared(of_variants, "their variant of the baseline", name, summary)
+    best = [("best", text)] if (text := _best(summary, name)) else []
+    bullets = [*bullets, *best] if summary.models else [*best, *bullets]
     bullets += ranked(summary, name)
     bullets += _compared(others, summary.baseline.name if summary.baseline else "", name, summary)
     if not summary.trials:
         bullets = [("no trials", "no trial has ended yet")]
-    elif not bullets:
-        bullets = [("one arm", "there is no second arm to compare with")]
+    elif bullets == best:
+        bullets = [*best, ("one arm", "there is no second arm to compare with")]
     if len(comparisons) <= NAMED:
         bullets += target_verdicts(summary, name)
     bullets += effect_bullets(summary, name)
@@ -74,8 +76,7 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
         for point in summary.break_evens
         if point.verdict != "inconclusive" and _kernel(point.arm) == _kernel(point.baseline)
     ]
-    best = _best(summary, name)
-    bullets = [*([("best", best)] if best else []), *bullets, *pays_off[:NAMED]]
+    bullets += pays_off[:NAMED]
     figures = [(c.speedup, accuracy_of(c)) for c in comparisons]
     notes = paragraphs(
         "sections/verdict.j2",
