@@ -25,6 +25,8 @@ BROKEN = {
     "list": "orchestrator.cli.main.sweep_home",
     "report mine": "orchestrator.api.read_sweep",
     "best mine": "orchestrator.api.read_sweep",
+    "predict mine": "orchestrator.api.read_sweep",
+    "bench torch/fused": "orchestrator.diagnostics.bench.make_bench",
     "query mine": "orchestrator.api.read_sweep",
     "compare mine other": "orchestrator.api.read_sweep",
     "hardware": "orchestrator.hardware.classify",
