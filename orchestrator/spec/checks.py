@@ -261,7 +261,7 @@ def _measures(spec: SweepSpec) -> Iterator[Finding]:
 
 
 def _pruner(spec: SweepSpec) -> Iterator[Finding]:
-    """Report a pruner without one objective of each epoch, without epochs, or with too few."""
+    """Report a pruner of variants, without one objective of each epoch, or with too few epochs."""
     pruner, path, metrics = spec.search.pruner, ("search", "pruner"), list(spec.search.objectives)
     if pruner is None:
         return
@@ -273,6 +273,9 @@ def _pruner(spec: SweepSpec) -> Iterator[Finding]:
     if workload_checks.is_built_in(spec) and not {*metrics} <= {*registry.EPOCH_METRICS}:
         expected = f"a metric of each epoch ({', '.join(registry.EPOCH_METRICS)}) as objective"
         yield Finding(path, expected, ", ".join(metrics))
+    if spec.arms.variants:
+        hint = "a block ends by one variant's accuracy, so that those where it is good would remain"
+        yield Finding(path, "no pruner in a sweep of variants", pruner.name, hint)
     epochs, first = spec.settings.get("epochs"), pruner.first_epoch
     if isinstance(epochs, int) and epochs <= first:
         hint = f"{pruner.name} may end a block after epoch {first} at the earliest"
