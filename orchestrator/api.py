@@ -73,7 +73,7 @@ def run_sweep(  # noqa: PLR0913
         How the start ended. `record` has all finished trials, and its `state` is `complete` or
         `stopped` (resume by the same call); failed trials have the status `failed`. `stopped` is
         None, or has the `reason`. `refused` maps keys of finished trials that MLflow rejected to
-        the reasons.
+        the reasons. `warnings` name kept models that MLflow has not taken yet.
 
     Raises:
         SpecError: the spec is wrong; nothing was run. All problems are in its message.

@@ -11,9 +11,9 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, ParamSpec
+from typing import IO, TYPE_CHECKING, Any, ParamSpec
 
 import click
 
@@ -21,6 +21,9 @@ from orchestrator import __version__
 from orchestrator.cli.output import discard, show, unwritable
 from orchestrator.core.errors import Refusal
 from workloads.failures import DataError
+
+if TYPE_CHECKING:
+    from orchestrator.core.trial import FinishedTrial
 
 COMPLETE, WITH_FAILURES, REFUSED, STOPPED, INTERNAL_ERROR = 0, 1, 2, 3, 70
 """Exit codes; the last is EX_SOFTWARE of sysexits.h."""
@@ -89,6 +92,12 @@ def with_exit_code(command: Callable[_Parameters, int | None]) -> Callable[_Para
         raise SystemExit(code)
 
     return wrapped
+
+
+def code_of(trials: Iterable[FinishedTrial]) -> int:
+    """Return the exit code of a complete sweep with these trials; a pruned one is no failure."""
+    failed = any(trial.status in ("failed", "wrong_kernel") for trial in trials)
+    return WITH_FAILURES if failed else COMPLETE
 
 
 def internal_error(error: Exception, log: Path | None = None, *, head: str = "Error") -> int:

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from orchestrator.cli.exit_codes import COMPLETE, STOPPED, WITH_FAILURES
+from orchestrator.cli.exit_codes import COMPLETE, STOPPED, code_of
 from orchestrator.cli.output import show
 from orchestrator.core.errors import Refusal
 from orchestrator.core.failures import FailureLimit, describe_failures
@@ -236,7 +236,7 @@ def show_log(home: Path, name: str, *, follow: bool) -> int:
         return COMPLETE
     if state.ended is None or state.ended.state != "complete":
         return STOPPED
-    return WITH_FAILURES if any(t.status != "complete" for t in state.finished.values()) else 0
+    return code_of(state.finished.values())
 
 
 def stop(home: Path, sweep: str) -> None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.exit_codes import (
-    COMPLETE,
     REFUSALS,
     STOPPED,
     WITH_FAILURES,
+    code_of,
     internal_error,
     with_exit_code,
 )
@@ -145,6 +145,7 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
     from orchestrator.report.render import render, summarise
     from workloads.registry import find_workload
 
+    show("".join(f"Warning: {text}\n" for text in ended.warnings), err=True)
     if ended.refused:
         count = len(ended.refused)
         show(
@@ -179,8 +180,7 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
         lines.append(f"{counted(failed, 'trial')} failed. After a fix, re-run with: {retry}")
         lines.append("the output of each is the artifact trainer_output.txt of its MLflow run")
         show("".join(f"{line}\n" for line in lines), err=True)
-    bad = failed + sum(trial.status == "wrong_kernel" for trial in ended.record.trials)
-    return WITH_FAILURES if bad or ended.refused else COMPLETE
+    return WITH_FAILURES if ended.refused else code_of(ended.record.trials)
 
 
 def _next_steps(record: SweepRecord) -> str:

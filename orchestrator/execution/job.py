@@ -208,9 +208,13 @@ class TrialRun:
         packed = io.BytesIO()
         if self.model_path is None or self.failure is not None or not self.model_path.exists():
             return b""
-        with contextlib.suppress(OSError), tarfile.open(fileobj=packed, mode="w") as tar:
-            tar.add(self.model_path, arcname=".")
-        shutil.rmtree(self.model_path, ignore_errors=True)
+        try:
+            with tarfile.open(fileobj=packed, mode="w") as tar:
+                tar.add(self.model_path, arcname=".")
+        except (OSError, tarfile.TarError):  # a part of a model is none
+            return b""
+        finally:
+            shutil.rmtree(self.model_path, ignore_errors=True)
         return packed.getvalue()
 
     def outcome(self) -> Outcome:

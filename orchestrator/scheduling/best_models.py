@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from pathlib import Path
 
 from orchestrator.analysis.arms.best_configs import ACCURACIES, sign_of
 from orchestrator.core.arms import Arm
+from orchestrator.core.errors import Refusal
 from orchestrator.core.records import Direction
 from orchestrator.core.trial import FinishedTrial
 
@@ -16,7 +20,8 @@ class BestModels:
     """A folder with the packed model of each arm's best trial so far, `KEY.tar` by its key.
 
     The better trial has the better accuracy among the `objectives`, else the better first
-    objective, else the better accuracy. A restart learns what is best from the `finished` trials.
+    objective, else the better accuracy. Only trials with a model count, even if the store has it
+    and the file is empty. A restart learns what is best from the `finished` trials.
     """
 
     def __init__(
@@ -29,22 +34,29 @@ class BestModels:
         for trial in finished:
             self.add(trial)
 
-    def add(self, trial: FinishedTrial, model: bytes = b"") -> None:
-        """Note a finished trial; if it is its arm's best, its model replaces the last one.
+    def write(self, trial: FinishedTrial, model: bytes) -> None:
+        """Write the model of a trial if it is its arm's best; `add` the trial once it is recorded.
 
         Raises:
             OSError: the model cannot be written.
         """
-        cost, path = self._cost(trial), self._folder / f"{trial.key}.tar"
-        least, last = self._best.get(trial.arm, (math.inf, path))
-        if cost < least:
-            self._best[trial.arm] = cost, path
-            if last != path:
-                last.unlink(missing_ok=True)
-            if model:
-                self._folder.mkdir(exist_ok=True)
-                path.with_suffix(".part").write_bytes(model)
-                path.with_suffix(".part").replace(path)
+        least, _ = self._best.get(trial.arm, (math.inf, None))
+        if model and self._cost(trial) < least:
+            self._folder.mkdir(exist_ok=True)
+            path = _path(self._folder, trial)
+            path.with_suffix(".part").write_bytes(model)
+            path.with_suffix(".part").replace(path)
+
+    def add(self, trial: FinishedTrial) -> None:
+        """Note a recorded trial; if it has a model, the worse one of its arm's two is deleted."""
+        path = _path(self._folder, trial)
+        if path.exists():
+            rivals = self._best.get(trial.arm, (math.inf, path)), (self._cost(trial), path)
+            best, worse = sorted(rivals, key=itemgetter(0))
+            self._best[trial.arm] = best
+            if worse[1] != best[1]:
+                with contextlib.suppress(OSError):  # the next start tries again
+                    worse[1].unlink()
 
     def _cost(self, trial: FinishedTrial) -> float:
         """Return the number that is lower for a better trial; infinite if it has no model."""
@@ -52,3 +64,36 @@ class BestModels:
             return math.inf
         aims = ((aim, trial.metrics.get(name)) for name, aim in self._aims.items())
         return next((sign_of(aim) * value for aim, value in aims if value is not None), math.inf)
+
+
+def log_models(
+    folder: Path,
+    trials: Iterable[FinishedTrial],
+    log: Callable[[str, Path, float], None],
+    limit_s: float,
+) -> list[str]:
+    """Log the kept models of recorded trials, and empty their files.
+
+    `log` takes a run id, a file and a limit in seconds; all of them take `limit_s` at most.
+
+    Returns:
+        A warning for each model that was not logged.
+    """
+    end_s, warnings = time.monotonic() + limit_s, list[str]()
+    for trial in trials:
+        path = _path(folder, trial)
+        if not path.exists() or not path.stat().st_size:
+            continue
+        try:
+            log(trial.run_id, path, max(0.0, end_s - time.monotonic()))
+            path.write_bytes(b"")
+        except (Refusal, OSError) as error:
+            warnings.append(
+                f"{trial.arm}: its best model is not in MLflow: {error}. "
+                f"The next start tries again with {path}"
+            )
+    return warnings
+
+
+def _path(folder: Path, trial: FinishedTrial) -> Path:
+    return folder / f"{trial.key}.tar"

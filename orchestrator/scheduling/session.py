@@ -130,6 +130,8 @@ class Session:
             self._keep_model(finished, model)
         self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
         for finished in ended:
+            if self.models is not None:
+                self.models.add(finished)
             self._canary_baseline.add(finished)
             self.record(finished)
         before = self.blocks.suggestions.stop_decision
@@ -161,7 +163,7 @@ class Session:
         """Keep the model of an arm's best trial; if it cannot be written, only that is lost."""
         try:
             if self.models is not None:
-                self.models.add(finished, model)
+                self.models.write(finished, model)
         except OSError as error:
             self.watcher.warn(f"block {finished.block}, {finished.arm}: model not kept: {error}")
 

@@ -27,7 +27,7 @@ from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import arms_read, open_limit
 from orchestrator.planning.plan import Plan, make_plan
-from orchestrator.scheduling.best_models import BestModels
+from orchestrator.scheduling.best_models import BestModels, log_models
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
 from orchestrator.scheduling.recovery import Recovery
@@ -52,7 +52,7 @@ from orchestrator.storage.tracking.recorder import Recorder
 from orchestrator.storage.tracking.records import TAG_LIMIT, SweepOpening
 
 _DRAIN_S, _CLOSE_S = 300.0, 60.0
-"""How long a complete sweep waits for its tracking store, and for its report to be stored."""
+"""How long a complete sweep waits for its tracking store, also with models; and with its report."""
 
 _STOPPED_DRAIN_S, _STOPPED_READ_S = 10.0, 30.0
 """How long a stopped sweep waits: the next start records what is missing."""
@@ -80,12 +80,14 @@ class RunResult:
 
     `record` is what the tracking store has now. `refused` are the reasons, by trial key, why the
     store will never take some finished trials. `curves` is the telemetry for a report, by run.
+    `warnings` name the models that the store has not taken; the next start tries again.
     """
 
     record: SweepRecord
     stopped: Stopped | None
     refused: Mapping[str, str] = field(default_factory=dict)
     curves: Mapping[str, Telemetry] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 def run_sweep(
@@ -362,7 +364,8 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
         description=to_short_markdown(
             summary, TAG_LIMIT, "the artifacts report.html and report.md"
         ),
-        models=start.models,
         timeout_s=_STOPPED_DRAIN_S if stopped else _CLOSE_S,
     )
-    return RunResult(record, stopped, recorder.refused, curves)
+    models_s = _STOPPED_DRAIN_S if stopped else _DRAIN_S
+    warnings = log_models(start.models, record.trials, recorder.log_model, models_s)
+    return RunResult(record, stopped, recorder.refused, curves, tuple(warnings))

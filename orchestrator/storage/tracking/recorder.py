@@ -168,16 +168,14 @@ class Recorder:
         texts: Mapping[str, str],
         *,
         description: str = "",
-        models: Path | None = None,
         timeout_s: float = _CLOSE_LIMIT_S,
     ) -> None:
-        """Record the queued trials, then models, reports and the state, and release the lease.
+        """Record the queued trials, then reports and the state, and release the lease.
 
         Args:
             state: the state of the sweep.
             texts: the reports, as artifacts by path.
             description: the beginning of the sweep's page in MLflow, in Markdown.
-            models: a folder of packed models by trial key; those that were recorded are deleted.
             timeout_s: the limit of the draining, and of the rest.
 
         Raises:
@@ -186,11 +184,20 @@ class Recorder:
         """
         self.drain(timeout_s)
         try:
-            self._call("close", state, texts, description, models, timeout_s=timeout_s)
+            self._call("close", state, texts, description, timeout_s=timeout_s)
         except TrackingError as error:
             raise NotRecorded(0, str(error)) from error
         with self._change:
             self._is_open = False
+
+    def log_model(self, run_id: str, packed: Path, timeout_s: float) -> None:
+        """Log a packed model with its trial's run; the lease is not needed.
+
+        Raises:
+            NotRecorded: there is no answer in `timeout_s`.
+            TrackingError: the store does not take it, or the file is damaged.
+        """
+        self._call("log_model", run_id, packed, timeout_s=timeout_s)
 
     def _call(self, method: str, *arguments: Any, timeout_s: float | None = None) -> Any:
         """Have the thread ask the process, and wait for the answer."""

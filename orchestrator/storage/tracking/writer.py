@@ -178,18 +178,9 @@ class Writer:
             self._store.log(self._parent, tags=self._lease(now_s))
             self._beat_s = now_s
 
-    def close(
-        self,
-        state: EndState,
-        texts: Mapping[str, str],
-        description: str = "",
-        models: Path | None = None,
-    ) -> None:
+    def close(self, state: EndState, texts: Mapping[str, str], description: str = "") -> None:
         """End the session, as `Recorder.close`; a description of "" leaves that of the run."""
         self._update_table()
-        for packed in sorted(models.glob("*.tar")) if models else ():
-            if trial := self._stored.finished.get(packed.stem):
-                self._log_model(trial.run_id, packed)
         for path, text in texts.items():
             self._store.write_text(self._parent, path, text)
         for dataset in reader.datasets(self._stored.finished.values()):
@@ -202,8 +193,8 @@ class Writer:
         self._holds_lease = False
         self._store.analyse()
 
-    def _log_model(self, run_id: str, packed: Path) -> None:
-        """Log a model with its run, in MLflow's format if it is one of Keras; delete the file."""
+    def log_model(self, run_id: str, packed: Path) -> None:
+        """Log a model with its run, in MLflow's format if it is one of Keras."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             with tarfile.open(packed) as tar:
@@ -212,7 +203,6 @@ class Writer:
                 file.replace(file.with_name("model.keras"))
                 (folder / "MLmodel").write_text(json.dumps(_KERAS_MODEL))  # JSON is YAML
             self._store.log_model(self._store.run(run_id), folder)
-        packed.unlink()
 
     @property
     def _identity(self) -> SweepIdentity:

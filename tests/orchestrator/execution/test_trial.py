@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
 import pytest
@@ -60,7 +61,9 @@ def test_a_pruned_trial_ends_after_an_epoch_and_its_trainer_stays_warm(
     assert run(trainers, "noop").trainer_trials == 1
 
 
-def test_a_kept_model_is_that_of_its_trial(trainers: TrainerPool, tmp_path: Path) -> None:
+def test_a_kept_model_is_that_of_its_trial_and_whole(
+    trainers: TrainerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def kept(settings: dict[str, Any]) -> tuple[list[tuple[str, int]], str]:
         trial_run = TrialRun(job_of("keeps_model", settings), model_path=tmp_path / "model")
         list(run_trial(trial_run, trainers, Instruments()))
@@ -74,6 +77,8 @@ def test_a_kept_model_is_that_of_its_trial(trainers: TrainerPool, tmp_path: Path
     assert kept({}) == ([], "")
     files, message = kept({"mib": 257})
     assert not files and "at most 256 MiB" in message
+    monkeypatch.setattr(tarfile, "copyfileobj", mock.Mock(side_effect=OSError("shorter than was")))
+    assert kept({"mib": 1}) == ([], "")
 
 
 def test_idle_trainers_end_if_memory_is_short(

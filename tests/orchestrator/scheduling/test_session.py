@@ -6,6 +6,7 @@ import errno
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -43,6 +44,7 @@ def test_the_journal_has_a_trial_before_anybody_else(
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = held.assign(), held.assign()
+    held.session.models = models = mock.Mock()
     held.session.finish(first, COMPLETE)
     assert [finished.trial for finished in held.recorded] == [first.trial]
     assert held.state().finished[first.trial.key].outcome == COMPLETE
@@ -54,6 +56,7 @@ def test_the_journal_has_a_trial_before_anybody_else(
     with pytest.raises(Stopped, match="No space left"):
         held.session.finish(second, COMPLETE)
     assert len(held.recorded) == 1, "the store never has what the journal has not"
+    assert (models.write.call_count, models.add.call_count) == (2, 1)
 
 
 def test_a_file_has_what_runs_and_since_when(held: Held) -> None:
@@ -73,12 +76,27 @@ def test_the_models_of_the_best_trials_stay(tmp_path: Path) -> None:
         finished(block, arm, metrics={"val_accuracy": accuracy, "step_ms": 1.0 / (block + 1)})
         for block, (arm, accuracy) in enumerate(accuracies)
     ]
-    models = BestModels(tmp_path / "models", aims, [])
-    for trial in (*trials[:4], failed(5)):
-        models.add(trial, b"model")
-    BestModels(tmp_path / "models", aims, trials[:4]).add(trials[4], b"model")  # a restart
-    kept = {path.stem for path in (tmp_path / "models").iterdir()}
-    assert kept == {trials[1].key, trials[3].key}
+    folder = tmp_path / "models"
+
+    def kept() -> set[str]:
+        return {path.stem for path in folder.iterdir()}
+
+    early = finished(6, metrics={"val_accuracy": 0.99})  # before models were kept
+    models = BestModels(folder, aims, [early])
+    for trial in (*trials[:3], failed(5)):
+        models.write(trial, b"model")
+        models.add(trial)
+    models.add(finished(7, metrics={"val_accuracy": 0.95}))  # one whose model was lost
+    first, other, _, best, _ = (trial.key for trial in trials)
+    assert kept() == {first, other}
+    (folder / f"{first}.tar").write_bytes(b"")  # the store has it
+    models = BestModels(folder, aims, [early, *trials[:2]])  # a restart
+    models.write(trials[2], b"model")
+    assert kept() == {first, other}
+    models.write(trials[3], b"model")
+    assert kept() == {first, other, best}, "until the better trial is recorded"
+    BestModels(folder, aims, trials[:4]).write(trials[4], b"model")
+    assert kept() == {best, other}
 
 
 def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(held: Held) -> None:

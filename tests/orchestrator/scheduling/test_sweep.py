@@ -31,10 +31,10 @@ from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
-from orchestrator.storage.tracking.errors import LeaseHeld
+from orchestrator.storage.tracking.errors import LeaseHeld, TrackingError
 from orchestrator.storage.tracking.records import Manifest, SweepOpening
 from tests.orchestrator.sample_plans import complete, failed, node
-from tests.orchestrator.sample_records import paired
+from tests.orchestrator.sample_records import changed, paired, sweep
 from tests.orchestrator.sample_specs import OWN, spec
 
 BASE = {**OWN, "name": "sweep", "implementations": ["python/a", "python/b"]}
@@ -74,7 +74,7 @@ class Store:
         self.stored_sweep = stored_sweep
         self.openings: list[Manifest] = []
         self.finished: dict[str, FinishedTrial] = {}
-        self.drain, self.close = mock.Mock(), mock.Mock()
+        self.drain, self.close, self.log_model = mock.Mock(), mock.Mock(), mock.Mock()
         self.read = mock.Mock(return_value=paired(2))
         self.curves = mock.Mock(return_value={})
 
@@ -176,6 +176,30 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
         journal = read(SweepFolder(tmp_path, "sweep").generation(number))
         assert journal is not None and journal.ended is not None
         assert (len(journal.finished), journal.ended.state) == (6, "complete")
+
+
+def test_a_model_that_the_store_does_not_take_is_warned_of(run: Run, tmp_path: Path) -> None:
+    trials = [changed(one, key=key) for key, one in zip("ab", paired(1).trials, strict=True)]
+    store, calls = Store(), mock.Mock()
+    store.read.return_value = sweep(trials)
+    run(spec(BASE), store, trials=finish(6))
+    folder = SweepFolder(tmp_path, "sweep").generation(1) / "models"
+    folder.mkdir()
+    files = [folder / f"{trial.key}.tar" for trial in trials]
+    for file in files:
+        file.write_bytes(b"model")
+    refusal = TrackingError("the store", "no model", "one", "Update it")
+    store.log_model.side_effect = [refusal, None, refusal]
+    calls.attach_mock(store.close, "close")
+    calls.attach_mock(store.log_model, "log_model")
+    for _ in range(2):
+        result = run(spec(BASE), store)
+        (warning,) = result.warnings
+        assert result.stopped is None and str(trials[0].arm) in warning and str(files[0]) in warning
+    names = [name for name, *_ in calls.mock_calls]
+    assert names == ["close", "log_model", "log_model", "close", "log_model"]
+    logged = [call.args[:2] for call in store.log_model.call_args_list]
+    assert logged == [(trials[at].run_id, files[at]) for at in (0, 1, 0)], "each one once"
 
 
 def test_a_lost_lease_stops_a_sweep(run: Run) -> None:

@@ -50,22 +50,23 @@ def test_a_run_that_was_written_half_is_completed(
     assert [run.info.status for run in children(home)] == ["FINISHED", "FINISHED"]
 
 
-def test_a_model_is_logged_once_as_one_of_keras(
+def test_a_model_is_logged_as_one_of_keras(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    models = tmp_path / "models"
-    models.mkdir()
+    packed = tmp_path / "model.tar"
     (tmp_path / "best.keras").write_text("weights")
-    with tarfile.open(models / f"{finished().key}.tar", "w") as tar:
+    with tarfile.open(packed, "w") as tar:
         tar.add(tmp_path / "best.keras", arcname="./best.keras")
     with writer(home) as opened:
         opened.open(opening())
         opened.record([finished()])
+        (run,) = children(home)
         monkeypatch.setattr(MlflowClient, "finalize_logged_model", _break)
         with pytest.raises(TrackingError):
-            opened.close("complete", {}, models=models)
+            opened.log_model(run.info.run_id, packed)
         monkeypatch.undo()
-        opened.close("complete", {}, models=models)
+        opened.close("complete", {})
+        opened.log_model(run.info.run_id, packed)
     (run,) = children(home)
     client = MlflowClient(tracking_uri=address(home))
     (model,) = client.search_logged_models([run.info.experiment_id])
@@ -74,7 +75,6 @@ def test_a_model_is_logged_once_as_one_of_keras(
     stored = Path(model.artifact_location.removeprefix("file://"))
     assert (stored / "data" / "model.keras").read_text() == "weights"
     assert MLmodel.load(stored).flavors["keras"]["data"] == "data"
-    assert not list(models.iterdir())
 
 
 def test_a_creation_whose_answer_is_lost_makes_one_run(
