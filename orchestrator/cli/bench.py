@@ -17,7 +17,7 @@ from orchestrator.cli.exit_codes import (
     interrupted_by,
     with_exit_code,
 )
-from orchestrator.cli.options import setting_option
+from orchestrator.cli.options import in_a_folder, setting_option
 from orchestrator.cli.output import put, show, wants_colour, width
 
 
@@ -36,10 +36,16 @@ from orchestrator.cli.output import put, show, wants_colour, width
     help="Rounds, each with new models; fewer than 6 give no verdict.",
 )
 @click.option(
-    "--export-json", type=click.Path(path_type=Path), help="Also write the results to this file."
+    "--export-json",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=in_a_folder,
+    help="Also write the results to this file.",
 )
 @click.option(
-    "--save-spec", type=click.Path(path_type=Path), help="Also write a spec to start a sweep from."
+    "--save-spec",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=in_a_folder,
+    help="Also write a spec to start a sweep from.",
 )
 @with_exit_code
 def bench(

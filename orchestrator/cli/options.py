@@ -51,6 +51,16 @@ def format_option(*formats: str, help: str) -> Callable[[Command], Command]:
     return click.option("--format", "form", type=click.Choice(formats), help=help)
 
 
+def in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse a path in a folder that does not exist, before any work is done."""
+    if path is not None and not path.parent.is_dir():
+        raise click.BadParameter(
+            f"{path}: expected a place that can be written, received: no folder {path.parent}. "
+            "Make it first (mkdir -p)"
+        )
+    return path
+
+
 def start_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the argument and the options that every start of a sweep has."""
 

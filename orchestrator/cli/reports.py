@@ -17,7 +17,7 @@ import click
 from orchestrator import api
 from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES, with_exit_code
 from orchestrator.cli.jobs import fetch_report
-from orchestrator.cli.options import Command, dashboard_option, format_option
+from orchestrator.cli.options import Command, dashboard_option, format_option, in_a_folder
 from orchestrator.cli.output import put, show, unwritable, wants_colour, width
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
@@ -57,20 +57,10 @@ def output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
         "-o",
         "--output",
         type=click.Path(path_type=Path),
-        callback=_in_a_folder,
+        callback=in_a_folder,
         help="Write to this file.",
     )
     return lambda command: form(output(command))
-
-
-def _in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse a path in a folder that does not exist, before any work is done."""
-    if path is not None and not path.parent.is_dir():
-        raise click.BadParameter(
-            f"{path}: expected a place that can be written, received: no folder {path.parent}. "
-            "Make it first (mkdir -p)"
-        )
-    return path
 
 
 @click.command()
@@ -90,7 +80,7 @@ def _in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Pa
     "--plots",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    callback=_in_a_folder,
+    callback=in_a_folder,
     help="Also draw the report's plots into this folder, as PNG and SVG.",
 )
 @click.option(
