@@ -34,8 +34,8 @@ def choose(
 
     Args:
         record: the sweep.
-        metric: by default the first objective that has no limit, else an accuracy, else the time
-            per step.
+        metric: by default the first objective that has no limit, else an accuracy, unless one has a
+            limit, else the time per step.
         limits: of the means over the repeats of a config.
         arm: an implementation, or `implementation on hardware`; `*` for all arms, also those that
             compute something else or do less work.
@@ -51,7 +51,8 @@ def choose(
     trials = [trial for trial in record.trials if names_arm(arm, trial.arm)]
     measured = {name for t in trials if t.status == "complete" for name in t.metrics}
     limited = [name for name, *_ in limits]
-    usual = [n for n in (*record.objectives, *ACCURACIES) if n in measured and n not in limited]
+    accuracies = () if ACCURACIES.keys() & limited else tuple(ACCURACIES)
+    usual = [n for n in (*record.objectives, *accuracies) if n in measured and n not in limited]
     wanted = metric or next(iter(usual), "step_ms")
     for name in (wanted, *limited):
         if name not in measured:

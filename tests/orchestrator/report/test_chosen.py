@@ -22,9 +22,9 @@ def record() -> SweepRecord:
     """Three arms: the second one is more accurate and slower, the third one less accurate."""
     figures = {PORTABLE: (0.9, 10.0), GRU: (0.95, 20.0), FEW: (0.8, 5.0)}
     trials = [
-        trial(arm, block, val_accuracy=accuracy + block / 1000, step_ms=step_ms + block)
+        trial(arm, block, val_accuracy=correct + block / 1000, step_ms=ms + block, val_loss=-ms)
         for block in range(3)
-        for arm, (accuracy, step_ms) in figures.items()
+        for arm, (correct, ms) in figures.items()
     ]
     energies = [
         trial(PORTABLE, 3 + block, energy_j=1.0, energy_scope=scope)
@@ -64,6 +64,12 @@ def test_what_cannot_be_chosen(
 ) -> None:
     with pytest.raises(Refusal, match=message):
         choose(record, metric, limits)
+
+
+def test_what_is_as_accurate_as_required_is_chosen_by_its_speed(record: SweepRecord) -> None:
+    record = replace(record, objectives={"val_accuracy": "maximize"})
+    chosen = choose(record, None, [("val_accuracy", "≥", 0.85)])
+    assert (chosen["metric"], chosen["arm"]) == ("step_ms", str(PORTABLE))
 
 
 def test_the_spec_is_the_config_on_its_arm(record: SweepRecord) -> None:
