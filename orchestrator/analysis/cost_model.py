@@ -60,11 +60,6 @@ class Observation:
     arm: Arm
     took: Mapping[str, float]
 
-    @property
-    def group(self) -> str:
-        """The params as text: trials with the same params, on any arm, are held out together."""
-        return canonical(self.params)
-
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
@@ -111,7 +106,17 @@ def observe(
 
 def params_of(settings: Mapping[str, Any], config: Config, arm: Arm) -> Config:
     """Return all that a trial's cost may depend on except its arm, with the arm's own settings."""
-    return {**settings, **config, **arm.usage.settings}
+    return {**settings, **config, **arm.settings}
+
+
+def config_groups(observations: Sequence[Observation]) -> list[str]:
+    """Return each one's params as text, without those that an arm has for its own.
+
+    Trials of the same text, on any arm, are held out together.
+    """
+    own = {name for one in observations for name in one.arm.settings}
+    shared = [{n: v for n, v in one.params.items() if n not in own} for one in observations]
+    return list(map(canonical, shared))
 
 
 def trial_seconds(finished: Sequence[FinishedTrial]) -> list[float]:
@@ -231,7 +236,7 @@ def fit(observations: Sequence[Observation], target: str) -> CostModel:
         NotPredicted: there are too few configs to hold any out.
     """
     usable = [one for one in observations if target in one.took]
-    groups = [one.group for one in usable]
+    groups = config_groups(usable)
     count = len(set(groups))
     if count < MIN_CONFIGS:
         raise NotPredicted(
@@ -330,8 +335,14 @@ def expect_params(record: SweepRecord, config: Config) -> None:
     """Expect a value for each parameter that every config of the sweep has and that varied.
 
     Raises:
-        NotPredicted: one is missing, or there is one that no trial had.
+        NotPredicted: one is missing, no trial had it, or the variants set it.
     """
+    variants = {arm.variant for arm in record.arms if arm.variant}
+    if own := sorted({name for variant in variants for name in variant.settings} & config.keys()):
+        raise NotPredicted(
+            f"sweep {record.name!r}: expected no {own[0]!r}, which its variants set; received it. "
+            f"Choose it with --arm: {', '.join(sorted(map(str, variants)))}"
+        )
     configs = [trial.config for trial in record.trials]
     names = dict.fromkeys(name for one in configs for name in one)
     varied = [name for name in names if len({canonical(one.get(name)) for one in configs}) > 1]

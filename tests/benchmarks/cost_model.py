@@ -20,7 +20,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit
 
-from orchestrator.analysis.cost_model import MEMORY, MIN_CONFIGS, TARGETS, Observation, fit, observe
+from orchestrator.analysis.cost_model import (
+    MEMORY,
+    MIN_CONFIGS,
+    TARGETS,
+    Observation,
+    config_groups,
+    fit,
+    observe,
+)
 from orchestrator.storage.home import SweepFolder, sweep_home
 from orchestrator.storage.journal import read
 from tests.benchmarks import rig
@@ -70,7 +78,7 @@ def judge(target: str, splits: Sequence[Split]) -> dict[str, Any]:
 def hide_thirds(observations: Sequence[Observation], target: str, splits: int) -> list[Split]:
     """Return the trials that are shown and those that are hidden, `splits` times."""
     measured = [one for one in observations if target in one.took]
-    groups = [str(one.group) for one in measured]
+    groups = config_groups(measured)
     if len(set(groups)) < _ENOUGH:
         return []
     parts = GroupShuffleSplit(splits, test_size=_HIDDEN, random_state=0).split(groups, None, groups)
@@ -95,7 +103,7 @@ def main() -> None:
         if state is None:
             raise SystemExit(f"no sweep {name!r} in {folder.home}: run it first")
         observations = observe(state.finished.values(), state.identity.settings)
-        configs = len({one.group for one in observations})
+        configs = len(set(config_groups(observations)))
         sweeps.append(f"{name}: {configs} configs, {len(observations)} trials")
         for target in sorted(targets):
             if splits := hide_thirds(observations, target, asked.splits):

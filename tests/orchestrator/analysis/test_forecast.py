@@ -23,7 +23,7 @@ from orchestrator.analysis.cost_model import (
     trial_seconds,
 )
 from orchestrator.analysis.forecast import Forecast, describe_forecast, forecast, makespan
-from orchestrator.core.arms import Arm, Usage
+from orchestrator.core.arms import Arm, Usage, Variant
 from orchestrator.core.text import duration
 from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome, SweepIdentity, make_trial
 from orchestrator.hardware import classify
@@ -32,7 +32,7 @@ from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import BlockSuggested, Journal, SweepOpened, TrialFinished
 from tests.orchestrator.sample_hardware import in_slices, on_cpu
 from tests.orchestrator.sample_plans import node, plan
-from tests.orchestrator.sample_records import paired
+from tests.orchestrator.sample_records import CELLS, paired, sweep, timed
 from tests.orchestrator.sample_specs import spec
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, failed, finished
 
@@ -125,16 +125,26 @@ def test_a_record_predicts_for_its_arms_from_enough_configs() -> None:
     assert reason == f"trial_s of {other}: no trial of {other} was measured"
 
 
+def test_variants_are_arms_of_the_same_configs() -> None:
+    few = sweep(timed(dict.fromkeys(CELLS, 10.0), 4), CELLS, settings={"cell": "lstm"})
+    config = few.trials[0].config
+    reasons = [str(one.reason) for one in predict_from(few, config, "gru", ["step_ms"])]
+    assert ["received 4" in reason for reason in reasons] == [True, True]
+    with pytest.raises(NotPredicted, match=r"no 'cell'.* with --arm: gru, lstm"):
+        predict_from(few, {**config, "cell": "gru"})
+
+
 def lasting(seconds: float, arm: Arm = PORTABLE, block: int = 0, **changes: Any) -> FinishedTrial:
     return finished(block, arm, **{"started_s": 0.0, "ended_s": seconds, **changes})
 
 
 def test_complete_trials_are_observed_with_all_that_their_cost_depends_on() -> None:
     """Times leave out the start-up of trainers, and memory is from first trials alone."""
-    less = Arm(PORTABLE.implementation, on_cpu("CPU", 2, Usage(settings={"epochs": 1})))
+    hardware = on_cpu("CPU", 2, Usage(settings={"epochs": 1}))
+    less = Arm(PORTABLE.implementation, hardware, Variant("gru", {"cell": "gru"}))
     trials = [lasting(3.0, less), failed()]
     (seen,) = observe(trials, {"epochs": 3, "cell": "lstm", "layers_of": [1]})
-    assert seen.params == {**trials[0].trial.config, "epochs": 1, "cell": "lstm"}
+    assert seen.params == {**trials[0].trial.config, "epochs": 1, "cell": "gru"}
     assert seen.took == {"trial_s": 3.0, "step_ms": pytest.approx(8.123456789)}
     peak = {"peak_rss_mib": 400.0}
     first, warm = (lasting(3.0, block=n, metrics=peak, trainer_trials=n) for n in (0, 1))
