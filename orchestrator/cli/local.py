@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -159,7 +159,7 @@ def _describe(folder: SweepFolder) -> str:
         lines.append(
             f"  enough after {state.stop_decision.blocks} blocks: {state.stop_decision.why}"
         )
-    failures = _failures(state, finished)
+    failures = _failures(state)
     details = [*describe_failures(finished), *map(failures.describe, failures.stopped)]
     lines += ["  " + text.replace("\n", "\n  ") for text in details]
     return "\n".join(lines) + "\n"
@@ -171,18 +171,20 @@ def _extent(state: SweepState) -> tuple[list[FinishedTrial], int, int, int]:
     finished = [done for done in state.finished.values() if session.includes(done.trial)]
     blocks = sum(session.has_block(index) for index in state.blocks)
     total = blocks if state.stop_decision else session.blocks - len(session.skipped_blocks)
-    stopped = _failures(state, finished).stopped
+    stopped = _failures(state).stopped
     arms = [arm for arm in session.arms if arm not in stopped]
     trials = total * session.repeats * len(arms) + sum(done.arm in stopped for done in finished)
     trials -= count_spared(finished, arms, session.repeats)
     return finished, blocks, total, trials
 
 
-def _failures(state: SweepState, finished: Iterable[FinishedTrial]) -> FailureLimit:
-    """Return the limit of equal failures of the last session after these outcomes."""
-    limit = FailureLimit(state.sessions[-1].failures, state.identity.code_facts.get("code"))
-    for done in finished:
-        limit.take(done)
+def _failures(state: SweepState) -> FailureLimit:
+    """Return the limit of equal failures of the last session after all outcomes of its plan."""
+    session = state.sessions[-1]
+    limit = FailureLimit(session.failures, state.identity.code_facts.get("code"))
+    for done in state.outcomes(retry_failed=False):
+        if session.includes(done.trial):
+            limit.take(done)
     return limit
 
 

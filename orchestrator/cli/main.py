@@ -34,6 +34,7 @@ from orchestrator.cli.exit_codes import (
 from orchestrator.cli.options import (
     address_option,
     format_option,
+    same_code_option,
     set_option,
     setting_option,
     spec_argument,
@@ -65,9 +66,12 @@ def main() -> None:
 @spec_argument
 @set_option
 @address_option
+@same_code_option
 @_json_option
 @with_exit_code
-def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str | None) -> None:
+def plan(
+    spec: Path, overrides: tuple[str, ...], address: str | None, same_code: bool, form: str | None
+) -> None:
     """Show what a start would run where, what it cannot run and why, and how long it may take.
 
     A spec that `rnnsweep run` would refuse is refused with the same message.
@@ -97,9 +101,9 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
         made = make_plan(checked, classify(nodes), "to come" if address is not None else None)
     home = sweep_home()
     store = tracking_uri(home, os.environ)
-    state = resume.preview(SweepFolder(home, checked.name), checked, store)
+    state = resume.preview(SweepFolder(home, checked.name), checked, store, same_code=same_code)
     work = remaining_work(checked, made, state, retry_failed=False)
-    made = work.running if work.running.possible else work.plan
+    made = work.running
     expected = forecast(made, state, checked.prices, each_config=form == "json")
     lanes = make_lanes(made)
     if form == "json":
@@ -115,8 +119,10 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str 
         if note := describe_opening(checked, made, lanes, expected.trial_s):
             lines.append(note)
         show("".join(f"{line}\n" for line in lines))
-    expect_runnable(checked, made)
-    if form != "json":
+    expect_runnable(checked, work.plan)
+    if form != "json" and work.plan.possible and not made.possible:
+        show("every arm is stopped: nothing is left to run\n")
+    elif form != "json":
         at_most = made.auto is not None or checked.search.pruner is not None
         show(f"{describe_forecast(expected, at_most=at_most)}\n")
 

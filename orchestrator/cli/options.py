@@ -36,6 +36,13 @@ address_option = click.option(
 )
 
 
+same_code_option = click.option(
+    "--same-code",
+    is_flag=True,
+    help="Resume with changed code of your own workload: the change does not matter.",
+)
+
+
 def dashboard_option(*, required: bool = False) -> Callable[[Command], Command]:
     """Return the option `--address URL` of a cluster."""
     return click.option(
@@ -78,11 +85,7 @@ def start_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."),
         click.option("--retry-failed", is_flag=True, help="Re-run failed trials."),
         click.option("--fresh", is_flag=True, help="Start a new generation; keep existing trials."),
-        click.option(
-            "--same-code",
-            is_flag=True,
-            help="Resume with changed code of your own workload: the change does not matter.",
-        ),
+        same_code_option,
         set_option,
         spec_argument,
     ):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FailureRecord, FinishedTrial
 
-_OF_CONFIG = ("non_finite", "not_possible", "out_of_memory", "time_limit")
-"""Failures that depend on the config: the next one may succeed."""
+OF_A_NODE = ("crash", "data", "lost", "not_possible", "out_of_memory", "hung")
+"""Failures that the node may have caused, and not the trial."""
+
+_MAY_PASS = (*OF_A_NODE, "non_finite", "time_limit")
+"""Failures that depend on the node or the config: the next trial may succeed."""
 
 _NAMED = 8
 """The most blocks of equal failures that are named."""
@@ -20,8 +23,8 @@ class FailureLimit:
     """The limit of equal failures in a row, after which an arm is stopped.
 
     Failures are equal if their reasons and the first lines of their messages are. Reasons that
-    depend on the config never stop an arm. What is stopped follows from the outcomes and their
-    order alone, so that each start comes to the same decision.
+    depend on the config or on the node never stop an arm. What is stopped follows from the outcomes
+    and their order alone, so that each start comes to the same decision.
 
     Args:
         most: the number of failures; None for no limit.
@@ -32,22 +35,33 @@ class FailureLimit:
     code: str | None = None
     stopped: dict[Arm, FailureRecord] = field(default_factory=dict)
     _rows: dict[Arm, tuple[str, int]] = field(default_factory=dict)
+    _taken: dict[str, tuple[FinishedTrial, bool]] = field(default_factory=dict)
 
     def take(self, finished: FinishedTrial) -> bool:
-        """Take the next outcome; return whether it stops its arm."""
+        """Take the next outcome, or one that it had; return whether it stops its arm."""
+        before, stops = self._taken.get(finished.key, (None, False))
+        if before is not finished:
+            stops = self._count(finished)
+            self._taken[finished.key] = finished, stops
+        if stops and finished.failure is not None:
+            self.stopped[finished.arm] = finished.failure
+        return stops
+
+    def replay(self) -> FailureLimit:
+        """Return a limit that decides as this one at each outcome that this one took."""
+        return replace(self, stopped={}, _rows=dict(self._rows), _taken=dict(self._taken))
+
+    def _count(self, finished: FinishedTrial) -> bool:
         failure, arm = finished.failure, finished.arm
         if finished.outcome.environment.get("code") != self.code:
             return False
-        if failure is None or failure.reason in _OF_CONFIG:
+        if failure is None or failure.reason in _MAY_PASS:
             self._rows.pop(arm, None)
             return False
         last, count = self._rows.get(arm, ("", 0))
         count = count + 1 if failure.text == last else 1
         self._rows[arm] = failure.text, count
-        if count != self.most or arm in self.stopped:
-            return False
-        self.stopped[arm] = failure
-        return True
+        return count == self.most and arm not in self.stopped
 
     def describe(self, arm: Arm) -> str:
         """Return why a stopped arm is stopped."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from orchestrator.cluster.membership import Membership, NodeRequest, request_nodes
 from orchestrator.core.arms import Arm, HardwareUse
+from orchestrator.core.failures import OF_A_NODE
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
 from orchestrator.hardware import Node, classify
@@ -39,9 +40,6 @@ _DOUBT_S = 60.0
 
 _STRIKES = 3
 """After so many failed trials in a row a node is excluded, if another node has its hardware."""
-
-_OF_A_NODE = ("crash", "data", "lost", "not_possible", "out_of_memory", "hung")
-"""Failures that the node may have caused, and not the trial."""
 
 
 @dataclass(slots=True)
@@ -84,7 +82,7 @@ class Recovery:
     def ended(self, node: Node, outcome: Outcome | None) -> None:
         """Count how a trial ended on a node; None if its worker was lost there."""
         failure = outcome.failure if outcome else None
-        if outcome and (failure is None or failure.reason not in _OF_A_NODE):
+        if outcome and (failure is None or failure.reason not in OF_A_NODE):
             self._strikes[node.id] = 0
             return
         self._strikes[node.id] += 1

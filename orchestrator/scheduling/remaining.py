@@ -37,7 +37,8 @@ class RemainingWork:
 
     `plan` resumes from them. If they decided that no more blocks are needed, `stop_decision` is the
     reason. `history` are the blocks and outcomes that count. `missing` trials have no outcome, or
-    run once more; those of the arms that `failures` has stopped are not run.
+    run once more; those of the arms that `failures` has stopped are not run. To restore `history`,
+    use its `replay`: it has taken outcomes that are not there too.
     """
 
     plan: Plan
@@ -56,26 +57,20 @@ def remaining_work(
     spec: SweepSpec, full_plan: Plan, state: SweepState, *, retry_failed: bool
 ) -> RemainingWork:
     """Return what earlier starts leave of the plan for the present nodes."""
-    failures = failure_limit(spec, state)
-    for event in resume.events(state, retry_failed=retry_failed):
-        if isinstance(event, FinishedTrial):
-            failures.take(event)
+    failures = FailureLimit(spec.limits.failures, state.identity.code_facts.get("code"))
+    for finished in state.outcomes(retry_failed=retry_failed):
+        failures.take(finished)
     running = full_plan.without(failures.stopped)
     retimed = resume.trials_to_retime(state, running, retry_failed=retry_failed)
     history = list(resume.events(state, retry_failed=retry_failed, retimed=retimed))
     plan = full_plan.resumed_from(history)
-    stop_decision = _decide(spec, plan, history, failure_limit(spec, state))
+    stop_decision = _decide(spec, plan, history, failures.replay())
     stop_decision = stop_decision or _last_decision(spec, plan, state)
     if stop_decision is not None:
         plan = plan.with_index_count(begun_index_count(history))
     running = plan.without(failures.stopped)
     missing = running.trials - resume.count_finished(state.identity, running, history)
     return RemainingWork(plan, history, missing, stop_decision, failures)
-
-
-def failure_limit(spec: SweepSpec, state: SweepState) -> FailureLimit:
-    """Return the limit of equal failures of an arm, before any outcome."""
-    return FailureLimit(spec.limits.failures, state.identity.code_facts.get("code"))
 
 
 def first_records(work: RemainingWork, state: SweepState) -> list[Record]:

@@ -216,12 +216,10 @@ class Suggestions:
         self._plan = plan
         self._source = source
         self._objectives = objectives
-        self._speaking = arms_that_speak(objectives.values(), plan.arms)
         self._stopping_rule = stopping_rule
         self._known: set[int] = set()
         self._open_blocks: set[int] = set()
-        speaking = self._speaking
-        self._followable = [arm for arm in speaking if arm.variant == speaking[0].variant]
+        self._read_arms(plan.arms)
         self._followed: dict[int, str] = {}
         self._used_up = False
         self._unseen = 0
@@ -244,6 +242,16 @@ class Suggestions:
             for metric, objective in self._objectives.items()
             if arm in arms_read(objective, self._plan.arms)
         )
+
+    @property
+    def unread(self) -> list[str]:
+        """Return the metrics of the objectives whose arms are all stopped, while others run."""
+        arms = self._running
+        return [m for m, own in self._objectives.items() if arms and not arms_read(own, arms)]
+
+    @property
+    def _running(self) -> list[Arm]:
+        return [arm for arm in self._plan.arms if arm not in self.failures.stopped]
 
     def suggest(self) -> Block | None:
         """Return a new block; None if there is none left, or too many are open."""
@@ -277,10 +285,17 @@ class Suggestions:
             return False
         if rule is not None:
             rule.stop_arm(finished.arm)
-        running = [arm for arm in self._plan.arms if arm not in self.failures.stopped]
-        self._speaking = arms_that_speak(self._objectives.values(), running)
-        self._used_up |= not running
+        self._read_arms(self._running)
+        self._used_up |= not self._running
         return True
+
+    def _read_arms(self, arms: Sequence[Arm]) -> None:
+        """Keep which of the running arms blocks wait for, and which ones the pruner may follow."""
+        objectives = self._objectives.values()
+        speaking = self._speaking = arms_that_speak(objectives, arms)
+        read = {arm for objective in objectives for arm in arms_read(objective, arms)}
+        same_model = [arm for arm in speaking if arm.variant == speaking[0].variant]
+        self._followable = [arm for arm in same_model if arm in read]
 
     def take_epoch(
         self, index: int, arm: Arm, step: int, metrics: Mapping[str, float], key: str = ""

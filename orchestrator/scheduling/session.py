@@ -16,6 +16,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial
+from orchestrator.planning.objectives import LEARNING
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import priced
 from orchestrator.scheduling.best_models import BestModels
@@ -147,10 +148,18 @@ class Session:
         self._show_running()
 
     def _report_stopped(self) -> None:
-        failures = self.blocks.suggestions.failures
-        for arm in failures.stopped.keys() - self._stopped:
+        failures, search = self.blocks.suggestions.failures, self.spec.search
+        new = failures.stopped.keys() - self._stopped
+        for arm in new:
             self._stopped.add(arm)
             self.watcher.arm_stopped(arm, failures.describe(arm))
+        is_learning = search.sampler in LEARNING or search.pruner is not None
+        for metric in self.blocks.suggestions.unread if new and is_learning else ():
+            self.watcher.warn(
+                f"search.objectives: each arm that {metric} reads is stopped (over: "
+                f"{search.objectives[metric].over}). The other arms go on, but the sampler learns "
+                "nothing from their blocks, and prunes none: stop, and resume after a fix"
+            )
 
     def take_progress(self, assignment: Assignment, progress: JobProgress) -> bool:
         """Show a job's progress; return whether its trial is to end, since its block is pruned."""

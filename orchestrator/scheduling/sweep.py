@@ -34,7 +34,6 @@ from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import (
     RemainingWork,
     begun_index_count,
-    failure_limit,
     first_records,
     make_opening,
     remaining_work,
@@ -291,7 +290,7 @@ class _Start:
         from orchestrator.scheduling.tune_loop import run_trials  # noqa: PLC0415  (Ray Tune: seconds)
 
         spec, plan = self.spec, self.work.plan
-        self.failures = failure_limit(spec, self.state)
+        self.failures = self.work.failures.replay()
         groups = make_lanes(plan)
         suggestions = Suggestions(
             plan,

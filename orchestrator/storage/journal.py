@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -146,8 +146,9 @@ class SweepState:
     `blocks` and `finished` are in the order of suggestion and of ending. `order` has both in one
     sequence, by index and by key, from which a sampler is replayed. A trial that ended twice
     (`--retry-failed`) counts once, with its last outcome at its last position, and so does a block
-    that was suggested twice, under two homes. `ended` is None while a session runs, or where it
-    was killed. `stop_decision` is that of the latest session, if it suggested no more blocks.
+    that was suggested twice, under two homes. `all_outcomes` has the replaced
+    ones too. `ended` is None while a session runs, or where it was killed. `stop_decision` is that
+    of the latest session, if it suggested no more blocks.
     """
 
     identity: SweepIdentity
@@ -156,6 +157,7 @@ class SweepState:
     blocks: dict[int, Block] = field(default_factory=dict)
     finished: dict[str, FinishedTrial] = field(default_factory=dict)
     order: dict[int | str, Block | FinishedTrial] = field(default_factory=dict)
+    all_outcomes: list[FinishedTrial] = field(default_factory=list)
     ended: SessionEnded | None = None
     stop_decision: BlocksEnough | None = None
 
@@ -180,10 +182,22 @@ class SweepState:
             case SessionEnded():
                 self.ended = record
 
+    def outcomes(self, *, retry_failed: bool) -> Iterator[FinishedTrial]:
+        """Yield the outcomes that tell which arms are stopped, in the order of ending.
+
+        Of the replaced ones those of trials timed again are among them: failures before and after
+        them are not in a row. Failed trials are left out on request.
+        """
+        for finished in self.all_outcomes:
+            is_latest = self.finished[finished.key] is finished
+            if finished.status != "failed" or (is_latest and not retry_failed):
+                yield finished
+
     def _finish(self, finished: FinishedTrial) -> None:
         self.finished.pop(finished.key, None)
         self.order.pop(finished.key, None)
         self.finished[finished.key] = self.order[finished.key] = finished
+        self.all_outcomes.append(finished)
 
 
 def replay(records: Iterable[Record], state: SweepState | None = None) -> SweepState | None:

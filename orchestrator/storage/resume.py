@@ -214,7 +214,9 @@ def _trials(identity: SweepIdentity, plan: Plan, block: Block) -> Iterator[Trial
     )
 
 
-def preview(folder: SweepFolder, spec: SweepSpec, tracking_uri: str) -> SweepState:
+def preview(
+    folder: SweepFolder, spec: SweepSpec, tracking_uri: str, *, same_code: bool = False
+) -> SweepState:
     """Return the state that a start of the spec would resume; write nothing.
 
     The store is read as well, unless it is in this home and the home has the sweep's journal.
@@ -234,7 +236,7 @@ def preview(folder: SweepFolder, spec: SweepSpec, tracking_uri: str) -> SweepSta
         draft = Draft(read(folder.generation(number)))
         if before is not None and before.identity.generation == number:
             stored += reader.read_sweep(tracking_uri, spec.name, number).trials
-    take_over(draft, before, identify(spec, number), spec)
+    take_over(draft, before, identify(spec, number), spec, same_code=same_code)
     merge_stored(draft, stored)
     assert draft.state is not None
     return draft.state

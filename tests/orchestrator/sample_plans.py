@@ -88,7 +88,7 @@ def complete(accuracy: float = 0.5) -> Outcome:
 
 
 def failed() -> Outcome:
-    return Outcome("failed", 0.0, 1.0, failure=FailureRecord("crash", "gone"))
+    return Outcome("failed", 0.0, 1.0, failure=FailureRecord("error", "odd"))
 
 
 def drain(blocks: Blocks, outcome: Outcome | None = None) -> list[Assignment]:

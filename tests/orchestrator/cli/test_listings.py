@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 
 from orchestrator import hardware
 from orchestrator.cluster import connection
+from orchestrator.core.trial import Block, FailureRecord, FinishedTrial, Outcome, make_trial
 from orchestrator.diagnostics.peaks import Peak, Rate, store_peaks, versions
 from orchestrator.hardware import classify
+from orchestrator.planning.plan import make_plan
+from orchestrator.spec import parse
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import BlockSuggested, Journal, TrialFinished
+from orchestrator.storage.resume import identify, take_over
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.diagnostics.test_hardware_listing import SCHEMA
-from tests.orchestrator.sample_specs import spec_text
+from tests.orchestrator.sample_specs import OWN, spec_text
 
 
 def test_this_machine_is_shown_with_the_peaks_that_are_kept(run: Run, home: Path) -> None:
@@ -50,3 +57,38 @@ def test_a_plan_has_what_would_run_and_what_cannot(run: Run, home: Path) -> None
     assert (plan["format"], plan["version"], plan["trials"]) == ("rnnsweep-plan", 3, 3)
     assert plan["impossible"][0]["implementation"] == "tensorflow/cudnn"
     assert not home.exists()
+
+
+def test_a_plan_has_what_a_start_would_run_without_stopped_arms(run: Run, home: Path) -> None:
+    """The baseline fails in each block, the other arm in two of three."""
+    code = Path("own_code.py")
+    code.write_text("def run(trial):\n    pass\n")
+    arms = ["python/a", "python/b"]
+    text = spec_text(OWN, workload="own_code:run", implementations=arms, baseline=arms[0])
+    Path("mine.yaml").write_text(text)
+    asked = parse(text, source="spec")
+    before = identify(asked, 1)
+    laid = make_plan(asked, classify(connection.this_machine()))
+    failure = FailureRecord("error", "odd")
+    with Journal(SweepFolder(home, "mine").generation(1)) as journal:
+        take_over(journal, None, before, asked)
+        for index in range(3):
+            block = Block(index, {"layers": index + 1})
+            journal.append(BlockSuggested(index, block.config, 0.0))
+            for arm in laid.arms:
+                outcome = Outcome(
+                    "failed", 0.0, 1.0, failure=failure, environment=before.code_facts
+                )
+                if (index, arm.implementation) == (0, "python/b"):
+                    outcome = replace(outcome, status="complete", failure=None)
+                ended = FinishedTrial(make_trial(before, block, arm, 0), outcome)
+                journal.append(TrialFinished(ended))
+    for failures, left in ((3, 1), (2, 0)):
+        words = ["plan", "mine.yaml", "--set", f"limits.failures={failures}"]
+        listing = json.loads(run(*words, "--format", "json")[1])
+        assert (len(listing["arms"]), listing["done"], listing["remaining"]) == (left, 3 * left, 0)
+        status, out, err = run(*words)
+        assert (status, err) == (0, "")
+        assert ("nothing is left to run" in out) == (left == 0)
+    code.write_text("def run(trial):\n    return\n")
+    assert [run("plan", "mine.yaml", *word)[0] for word in ((), ("--same-code",))] == [2, 0]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.core.failures import FailureLimit, describe_failures
+from orchestrator.core.failures import OF_A_NODE, FailureLimit, describe_failures
 from tests.orchestrator.sample_records import PORTABLE, XLA, trial
 
-SAME, OTHER = "error: ValueError: odd, at mine.py:3\n  its calls", "crash: SIGSEGV"
+SAME, OTHER = "error: ValueError: odd, at mine.py:3\n  its calls", "protocol: an odd line"
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ SAME, OTHER = "error: ValueError: odd, at mine.py:3\n  its calls", "crash: SIGSE
     [
         (3, [SAME, SAME, f"{SAME} of another config", SAME], 2),
         (3, [SAME, OTHER, SAME, SAME, None, SAME, SAME, SAME], 7),
-        (3, ["out_of_memory: 9 GiB"] * 4, None),
+        *((3, [f"{reason}: the same"] * 4, None) for reason in OF_A_NODE),
         (2, [SAME, "non_finite: loss is nan", SAME], None),
         (1, [None, OTHER], 1),
         (None, [SAME] * 9, None),

@@ -17,10 +17,9 @@ from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.blocks import Assignment
 from orchestrator.scheduling.recovery import Recovery
-from orchestrator.scheduling.remaining import failure_limit, stopping_rule
+from orchestrator.scheduling.remaining import remaining_work, stopping_rule
 from orchestrator.scheduling.session import Session, Watcher
 from orchestrator.spec import parse
-from orchestrator.storage import resume
 from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read
 from tests.orchestrator.sample_plans import blocks_of, identity, node
 
@@ -53,17 +52,16 @@ class Held:
             self.journal.append(SweepOpened(identity(), {}))
         self.spec = parse(text, source="spec")
         self.plan = make_plan(self.spec, classify(nodes))
-        state = self.state()
+        work = remaining_work(self.spec, self.plan, self.state(), retry_failed=False)
         self.blocks = blocks_of(
             self.plan,
             objectives=self.spec.search.objectives,
             open_limit=open_limit(self.spec, self.plan, make_lanes(self.plan)),
             rule=stopping_rule(self.spec, self.plan),
             baseline=self.spec.baseline,
-            failures=failure_limit(self.spec, state),
+            failures=work.failures.replay(),
         )
-        retimed = resume.trials_to_retime(state, self.plan, retry_failed=False)
-        self.blocks.restore(resume.events(state, retry_failed=False, retimed=retimed))
+        self.blocks.restore(work.history)
         self.recorded: list[FinishedTrial] = []
         self.view = mock.Mock(spec=Watcher)
         self.warnings: list[str] = []

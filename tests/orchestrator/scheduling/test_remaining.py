@@ -88,20 +88,24 @@ def test_why_there_are_blocks_enough_is_reported_by_each_session(tmp_path: Path)
     assert f"enough after {decision.blocks} blocks: every speed-up is known" in text
 
 
+BROKEN = Outcome("failed", 0.0, 1.0, failure=FailureRecord("error", "odd\n  its call"))
+
+
 def test_a_stopped_arm_leaves_nothing_to_run_until_it_is_retried(tmp_path: Path) -> None:
     arms, space = ["python/a", "python/b"], {"layers": [1, 2, 3, 4, 5]}
-    limits = {"failures": 2}
-    text = spec_text(OWN, implementations=arms, configs=5, space=space, limits=limits)
+    limits, read = {"failures": 2}, {"val_accuracy": {"direction": "maximize", "over": arms[1]}}
+    searched = {**OWN, "sampler": "tpe", "objectives": read}
+    text = spec_text(searched, implementations=arms, configs=5, space=space, limits=limits)
     held = Held(SweepFolder(tmp_path, "mine").generation(1), text)
     work = remaining_work(held.spec, held.plan, held.state(), retry_failed=False)
     for record in first_records(work, held.state()):
         held.journal.append(record)
-    broken = Outcome("failed", 0.0, 1.0, failure=FailureRecord("error", "odd\n  its call"))
     while not held.blocks.done:
         assignment = held.assign()
         is_broken = assignment.trial.arm.implementation == "python/b"
-        held.session.finish(assignment, broken if is_broken else on(assignment))
+        held.session.finish(assignment, BROKEN if is_broken else on(assignment))
     (stopped,) = held.view.arm_stopped.call_args_list
+    assert ["val_accuracy" in text for text in held.warnings] == [True], "no other arm is read"
     assert str(stopped.args[0]) in describe_sweeps(tmp_path, "mine")
     assert stopped.args[1] in describe_sweeps(tmp_path, "mine")
     assert (len(held.state().finished), held.lines("session_started")[0]["failures"]) == (7, 2)
@@ -114,6 +118,30 @@ def test_a_stopped_arm_leaves_nothing_to_run_until_it_is_retried(tmp_path: Path)
         work = remaining_work(asked, held.plan, held.state(), retry_failed=retry_failed)
         assert (work.missing, len(work.running.arms)) == (missing, 2 if missing else 1)
     assert held.killed(text).view.arm_stopped.call_args_list == [stopped], "each start reports it"
+
+
+def test_failures_are_not_in_a_row_because_what_was_between_is_timed_again(tmp_path: Path) -> None:
+    """Another arm is added: the complete trials of each round are timed once more."""
+    changes: dict[str, Any] = {"configs": 5, "space": {"layers": [1, 2, 3, 4, 5]}}
+    two = spec_text(THREE, implementations=["python/a", "python/b"], **changes)
+    held = Held(SweepFolder(tmp_path, "mine").generation(1), two)
+    for missing in (10, 12, 0):
+        work = remaining_work(held.spec, held.plan, held.state(), retry_failed=False)
+        assert work.missing == missing
+        for record in first_records(work, held.state()):
+            held.journal.append(record)
+        while not held.blocks.done:
+            assignment = held.assign()
+            outcomes = (
+                BROKEN
+                if trial.block % 2 == 0 and trial.arm.implementation == "python/b"
+                else on(assignment, index, step_ms=5.0)
+                for index, trial in enumerate(assignment.trials)
+            )
+            held.session.finish(assignment, *outcomes)
+        assert not held.view.arm_stopped.called
+        assert "is stopped" not in describe_sweeps(tmp_path, "mine")
+        held = held.killed(spec_text(THREE, **changes))
 
 
 TWO = """

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from orchestrator.core.trial import Config, canonical
-from orchestrator.scheduling.sampler import Suggester
-from orchestrator.spec import Sampler, Search
+from orchestrator.core.arms import Variant
+from orchestrator.core.failures import FailureLimit
+from orchestrator.core.trial import Config, FinishedTrial, canonical, make_trial
+from orchestrator.hardware import classify
+from orchestrator.scheduling.sampler import Suggester, Suggestions
+from orchestrator.spec import Objective, Sampler, Search
+from tests.orchestrator.sample_plans import ConfigLog, failed, identity, node, plan
 
 SPACE = {
     "units": {"low": 16, "high": 128, "log": True},
@@ -103,6 +108,30 @@ def test_a_pruner_ends_bad_blocks_and_a_stopped_search_resumes(sampler: str, pru
         curves.append(follow(first, index, config))
         assert follow(second, index, config) == curves[-1]
     assert min(map(len, curves)) < 10 == len(max(curves)), "the best one is whole"
+
+
+@pytest.mark.parametrize(("over", "follows"), [("mean", True), ("tensorflow/kernel0", False)])
+def test_without_a_stopped_arm_the_pruner_follows_another_one_that_is_read(
+    over: str, follows: bool
+) -> None:
+    """Of the other variant: until then it trained another model than the one that is followed."""
+    laid = plan(classify([node("a")]))
+    first, second = (
+        replace(planned, arm=replace(planned.arm, variant=Variant(name)))
+        for planned, name in zip(laid.possible, "ab", strict=True)
+    )
+    objectives = {"val_accuracy": Objective(direction="maximize", over=over)}
+    suggestions = Suggestions(
+        replace(laid, possible=(first, second)),
+        ConfigLog(),
+        objectives,
+        failures=FailureLimit(1),
+    )
+    block = suggestions.suggest()
+    assert block is not None
+    assert suggestions.observe(FinishedTrial(make_trial(identity(), block, first.arm, 0), failed()))
+    assert suggestions.take_epoch(0, second.arm, 0, {"val_accuracy": 0.1}) == follows
+    assert suggestions.unread == ([] if follows else ["val_accuracy"])
 
 
 def test_a_grid_is_exhaustive_and_its_order_depends_on_the_seed_alone() -> None:
