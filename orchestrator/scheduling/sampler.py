@@ -219,6 +219,7 @@ class Suggestions:
         self._stopping_rule = stopping_rule
         self._known: set[int] = set()
         self._open_blocks: set[int] = set()
+        self._followable: set[Arm] = set()
         self._read_arms(plan.arms)
         self._followed: dict[int, str] = {}
         self._used_up = False
@@ -278,32 +279,34 @@ class Suggestions:
         Returns:
             True if it stops its arm: objectives read the others from now on.
         """
-        rule = self._stopping_rule
+        index, arm, rule = finished.block, finished.arm, self._stopping_rule
+        for epoch in finished.outcome.epochs if index not in self._followed else ():
+            self.take_epoch(index, arm, epoch.index, epoch.metrics, finished.key)
         if rule is not None:
             rule.take(finished)
         if not self.failures.take(finished):
             return False
         if rule is not None:
-            rule.stop_arm(finished.arm)
+            rule.stop_arm(arm)
         self._read_arms(self._running)
         self._used_up |= not self._running
         return True
 
     def _read_arms(self, arms: Sequence[Arm]) -> None:
-        """Keep which of the running arms blocks wait for, and which ones the pruner may follow."""
+        """Keep which of the running arms blocks wait for, and which more the pruner may follow."""
         objectives = self._objectives.values()
         speaking = self._speaking = arms_that_speak(objectives, arms)
         read = {arm for objective in objectives for arm in arms_read(objective, arms)}
         same_model = [arm for arm in speaking if arm.variant == speaking[0].variant]
-        self._followable = [arm for arm in same_model if arm in read]
+        self._followable.update(arm for arm in same_model if arm in read)
 
     def take_epoch(
-        self, index: int, arm: Arm, step: int, metrics: Mapping[str, float], key: str = ""
+        self, index: int, arm: Arm, step: int, metrics: Mapping[str, float], key: str
     ) -> bool:
         """Report an epoch to the pruner; return whether the block ends.
 
         It follows one trial of a block: the first to report an epoch, of the arms that are read and
-        train the same model. Those of an earlier start have no `key`.
+        train the same model. `key` is the trial's.
         """
         values = [metrics[name] for name in self._objectives if name in metrics]
         is_read = bool(values) and self.is_open(index) and arm in self._followable
@@ -317,9 +320,6 @@ class Suggestions:
 
     def report(self, index: int, outcomes: Mapping[Arm, Sequence[Outcome]]) -> None:
         """Report an open block to the source, once the arms that objectives read are complete."""
-        for arm, outcome in [(arm, one) for arm, own in outcomes.items() for one in own]:
-            for epoch in outcome.epochs if index not in self._followed else ():
-                self.take_epoch(index, arm, epoch.index, epoch.metrics)
         is_pruned = any(one.status == "pruned" for own in outcomes.values() for one in own)
         lacking = any(len(outcomes.get(arm, ())) < self._plan.repeats for arm in self._speaking)
         if lacking and not is_pruned:

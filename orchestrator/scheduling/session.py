@@ -157,8 +157,8 @@ class Session:
         for metric in self.blocks.suggestions.unread if new and is_learning else ():
             self.watcher.warn(
                 f"search.objectives: each arm that {metric} reads is stopped (over: "
-                f"{search.objectives[metric].over}). The other arms go on, but the sampler learns "
-                "nothing from their blocks, and prunes none: stop, and resume after a fix"
+                f"{search.objectives[metric].over}). The other arms continue, but the sampler "
+                "learns nothing from their blocks, and prunes none: stop, and resume after a fix"
             )
 
     def take_progress(self, assignment: Assignment, progress: JobProgress) -> bool:

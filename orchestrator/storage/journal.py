@@ -183,7 +183,7 @@ class SweepState:
                 self.ended = record
 
     def outcomes(self, *, retry_failed: bool) -> Iterator[FinishedTrial]:
-        """Yield the outcomes that tell which arms are stopped, in the order of ending.
+        """Yield the outcomes that decide which arms are stopped, in the order of ending.
 
         Of the replaced ones those of trials timed again are among them: failures before and after
         them are not in a row. Failed trials are left out on request.

@@ -83,12 +83,12 @@ def test_a_plan_has_what_a_start_would_run_without_stopped_arms(run: Run, home: 
                     outcome = replace(outcome, status="complete", failure=None)
                 ended = FinishedTrial(make_trial(before, block, arm, 0), outcome)
                 journal.append(TrialFinished(ended))
-    for failures, left in ((3, 1), (2, 0)):
+    for failures, own in ((3, 1), (2, 0)):
         words = ["plan", "mine.yaml", "--set", f"limits.failures={failures}"]
         listing = json.loads(run(*words, "--format", "json")[1])
-        assert (len(listing["arms"]), listing["done"], listing["remaining"]) == (left, 3 * left, 0)
+        assert (len(listing["arms"]), listing["done"], listing["remaining"]) == (own, 3 * own, 0)
         status, out, err = run(*words)
         assert (status, err) == (0, "")
-        assert ("nothing is left to run" in out) == (left == 0)
+        assert ("nothing is left to run" in out) == (own == 0)
     code.write_text("def run(trial):\n    return\n")
     assert [run("plan", "mine.yaml", *word)[0] for word in ((), ("--same-code",))] == [2, 0]

@@ -130,7 +130,7 @@ def test_without_a_stopped_arm_the_pruner_follows_another_one_that_is_read(
     block = suggestions.suggest()
     assert block is not None
     assert suggestions.observe(FinishedTrial(make_trial(identity(), block, first.arm, 0), failed()))
-    assert suggestions.take_epoch(0, second.arm, 0, {"val_accuracy": 0.1}) == follows
+    assert suggestions.take_epoch(0, second.arm, 0, {"val_accuracy": 0.1}, "key") == follows
     assert suggestions.unread == ([] if follows else ["val_accuracy"])
 
 
