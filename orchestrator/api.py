@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from orchestrator.analysis.cost_model import Expectation
     from orchestrator.core.records import SweepRecord
     from orchestrator.core.trial import Config
-    from orchestrator.report.compare import Changes, Side
+    from orchestrator.report.compare.changes import Changes
+    from orchestrator.report.compare.sides import Side
     from orchestrator.scheduling.sweep import RunResult
     from orchestrator.spec import SweepSpec
 
@@ -196,7 +197,7 @@ def query(  # noqa: PLR0913
         >>> trials["step_ms"].tolist()
         [2.5, 2.625]
     """
-    from orchestrator.report.query.sql import ask
+    from orchestrator.report.query import ask
 
     sweeps: dict[str, SweepRecord] = {}
     for side, number in [(sweep, generation), *((other, None) for other in also)]:
@@ -238,7 +239,7 @@ def compare(
         tensorflow/portable same 1.0
         tensorflow/portable+xla slower 0.67
     """
-    from orchestrator.report.compare import compare as compare_sides
+    from orchestrator.report.compare.changes import compare as compare_sides
 
     return compare_sides(_side(before, tracking_uri), _side(after, tracking_uri), margin)
 
@@ -295,12 +296,7 @@ def predict(
 def _checked(
     spec: str | Path | Mapping[str, Any] | SweepSpec, overrides: Mapping[str, Any] | None
 ) -> SweepSpec:
-    """Check a spec in any of its forms.
-
-    Raises:
-        SpecError: it is wrong.
-        TypeError: overrides are given for a spec that was checked already.
-    """
+    """Check a spec in any of its forms."""
     import yaml
 
     from orchestrator.spec import Problem, SpecError, SweepSpec, load, parse
@@ -337,7 +333,7 @@ def _record(
 
 
 def _side(side: str | Path | SweepRecord, tracking_uri: str | None) -> Side:
-    from orchestrator.report.compare import Side, read_report
+    from orchestrator.report.compare.sides import Side, read_report
 
     if isinstance(side, Path) or (isinstance(side, str) and side.lower().endswith(".json")):
         return read_report(Path(side))

@@ -230,11 +230,7 @@ def _half_width(errors: Numbers) -> float:
 
 
 def fit(observations: Sequence[Observation], target: str) -> CostModel:
-    """Fit a model of the target to all observations of it.
-
-    Raises:
-        NotPredicted: there are too few configs to hold any out.
-    """
+    """Fit a model of the target to all observations; NotPredicted if the configs are too few."""
     usable = [one for one in observations if target in one.took]
     groups = config_groups(usable)
     count = len(set(groups))
@@ -313,30 +309,13 @@ def expect(
 def predict_from(
     record: SweepRecord, config: Config, arm: str = "*", targets: Sequence[str] = TARGETS
 ) -> list[Expectation]:
-    """Predict what a trial of the config takes on arms of a sweep; see `orchestrator.api.predict`.
-
-    Raises:
-        NotPredicted: the sweep has no such arm, there is no such target, or the config lacks a
-            parameter that the sweep varied, or has one that is none of its.
-    """
+    """Predict a trial's costs, or raise NotPredicted; see `orchestrator.api.predict`."""
     if unknown := [target for target in targets if target not in TARGETS]:
         raise NotPredicted(f"targets: expected of {', '.join(TARGETS)}; received {unknown[0]!r}")
     arms = [candidate for candidate in record.arms if names_arm(arm, candidate)]
     if not arms:
         choices = "; ".join(map(str, record.arms)) or "none, as none can run"
         raise NotPredicted(f"sweep {record.name!r}: expected an arm of it ({choices}); got {arm!r}")
-    expect_params(record, config)
-    observations = observe(record.trials, record.settings)
-    asked = [(config, candidate) for candidate in arms]
-    return expect(observations, asked, record.settings, targets)
-
-
-def expect_params(record: SweepRecord, config: Config) -> None:
-    """Expect a value for each parameter that every config of the sweep has and that varied.
-
-    Raises:
-        NotPredicted: one is missing, no trial had it, or the variants set it.
-    """
     variants = {arm.variant for arm in record.arms if arm.variant}
     if own := sorted({name for variant in variants for name in variant.settings} & config.keys()):
         raise NotPredicted(
@@ -353,3 +332,6 @@ def expect_params(record: SweepRecord, config: Config) -> None:
     for name in varied:
         if name not in config and all(name in one for one in configs):
             raise NotPredicted(f"{expected}; {name!r} is missing")
+    observations = observe(record.trials, record.settings)
+    asked = [(config, candidate) for candidate in arms]
+    return expect(observations, asked, record.settings, targets)

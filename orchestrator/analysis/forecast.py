@@ -19,16 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import stats
 
-from orchestrator.analysis.cost_model import (
-    CostModel,
-    Expectation,
-    NotPredicted,
-    Observation,
-    expect,
-    fit,
-    observe,
-    trial_seconds,
-)
+from orchestrator.analysis import cost_model
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import Config, FinishedTrial, canonical, pruned_blocks
@@ -81,7 +72,7 @@ class Forecast:
     energy_j: Amount | None = None
     usd: Amount | None = None
     model_error: float | None = None
-    expected: tuple[Expectation, ...] = ()
+    expected: tuple[cost_model.Expectation, ...] = ()
 
 
 def forecast(
@@ -97,10 +88,10 @@ def forecast(
     missing = list(_missing_trials(plan, state, retimed))
     remaining = sum(count for _, _, count in missing)
     medians_s: dict[str, list[float]] = defaultdict(list)
-    for trial, seconds in zip(finished, trial_seconds(finished), strict=True):
+    for trial, seconds in zip(finished, cost_model.trial_seconds(finished), strict=True):
         if plan.includes(trial.trial):
             medians_s[str(trial.arm)].append(seconds)
-    observations = observe(finished, settings)
+    observations = cost_model.observe(finished, settings)
     overhead_s = _overhead_s(plan, missing, finished) if remaining else 0.0
     totals = _totals(plan, missing, observations, settings, prices) if remaining else {}
     if clock := totals.get("seconds"):
@@ -113,7 +104,7 @@ def forecast(
         {arm: statistics.median(taken) for arm, taken in medians_s.items()},
         overhead_s=overhead_s,
         **totals,
-        expected=tuple(expect(observations, list(asked.values()), settings))
+        expected=tuple(cost_model.expect(observations, list(asked.values()), settings))
         if each_config and asked
         else (),
     )
@@ -145,7 +136,7 @@ def _missing_trials(
 def _totals(
     plan: Plan,
     missing: Sequence[MissingTrial],
-    observations: Sequence[Observation],
+    observations: Sequence[cost_model.Observation],
     settings: Mapping[str, Any],
     prices: Sequence[Price],
 ) -> dict[str, Any]:
@@ -169,14 +160,14 @@ def _totals(
 def _amounts(
     target: str,
     missing: Sequence[MissingTrial],
-    observations: Sequence[Observation],
+    observations: Sequence[cost_model.Observation],
     settings: Mapping[str, Any],
 ) -> tuple[dict[Arm, Amount] | None, float | None]:
     """Return what the missing trials of each arm take together, and the error of the cost model."""
     # Both are None if they are unknown: with less than two trials of an arm, or without a model.
-    model: CostModel | None = None
-    with contextlib.suppress(NotPredicted):
-        model = fit(observations, target)
+    model: cost_model.CostModel | None = None
+    with contextlib.suppress(cost_model.NotPredicted):
+        model = cost_model.fit(observations, target)
     amounts, is_used = dict[Arm, Amount](), False
     for arm in dict.fromkeys(arm for _, arm, count in missing if count):
         own = [one.took[target] for one in observations if one.arm == arm and target in one.took]

@@ -16,9 +16,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.pairing.pairs import pair_arms, time_metric
+from orchestrator.analysis.pairing.pairs import pair_arms, pick_baseline, time_metric
 from orchestrator.analysis.statistics.estimates import LEVEL, MIN_BLOCKS, t_interval
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
@@ -54,14 +53,8 @@ class StoppingRule:
     """The complete blocks of a sweep, and the decision that follows from them.
 
     The looks depend on the outcomes and on their order alone, so that a resumed start decides as
-    the one before it did.
-
-    Args:
-        auto: the required precision, and the bounds of the number of blocks.
-        arms: the arms of every block.
-        repeats: rounds of each block.
-        baseline: the spec's choice.
-        accept_provisional: speed-ups count although too few of their rounds were quiet.
+    the one before it did. `auto` is the required precision, and `repeats` the rounds of each block.
+    With `accept_provisional` speed-ups count although too few of their rounds were quiet.
     """
 
     auto: AutoBlocks
@@ -119,11 +112,7 @@ class StoppingRule:
     def half_widths(
         self, trials: Sequence[FinishedTrial]
     ) -> Mapping[tuple[Arm, Arm], float | None]:
-        """Return the half-width of the interval of each pair of the report, as a share.
-
-        None for too few blocks in which both arms are complete, or too few quiet ones: more may
-        come.
-        """
+        """Return each pair's half-width, as a share; None for too few blocks, or quiet ones."""
         record = SweepRecord(
             name="", generation=1, run_id="", workload="", objectives={}, arms=self.arms,
             impossible=(), blocks=0, repeats=1, expected_trials=0, trials=tuple(trials),

@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
-from orchestrator.analysis.arms.arm_summary import (
-    ArmSummary,
-    ExcludedTrials,
-    TrialCounts,
-    Validity,
-    count_trials,
-    excluded_trials,
-    summarise_arm,
-    validity_of,
-)
-from orchestrator.analysis.arms.best_configs import (
-    Choice,
-    Front,
-    PublishedComparison,
-    TradeOff,
-    choose_by_accuracy,
-    pareto_front,
-    published,
-    trade_offs,
-)
-from orchestrator.analysis.arms.over_time import (
-    LearningCurve,
-    PhaseSplit,
-    TelemetryCurves,
-    learning,
-    phases,
-    telemetry_curves,
-)
-from orchestrator.analysis.comparisons.break_even import BreakEven, break_evens
-from orchestrator.analysis.comparisons.crossover import Crossover, crossovers
-from orchestrator.analysis.comparisons.effects import ParamEffect, effects
-from orchestrator.analysis.comparisons.ranking import Ranking, rankings
+from orchestrator.analysis.arms import arm_summary, best_configs
+from orchestrator.analysis.comparisons.effects import Crossover, ParamEffect, crossovers, effects
+from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking, break_evens, rankings
 from orchestrator.analysis.comparisons.speed import Comparison, compare
 from orchestrator.analysis.comparisons.targets import Target, reach
 from orchestrator.analysis.measures import Measure, by_arm, expenses_of, measures_of
-from orchestrator.analysis.pairing.baseline import Baseline, BaselineError, pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import BlockGap, ParamRange, Round, match, ranges
-from orchestrator.analysis.pairing.pairs import time_metric
+from orchestrator.analysis.pairing.pairs import Baseline, BaselineError, pick_baseline, time_metric
 from orchestrator.analysis.statistics.estimates import Estimate, confidence_for
 from orchestrator.analysis.statistics.regression import Design
 from orchestrator.core.arms import Arm
@@ -68,7 +38,7 @@ class SweepHead:
     objectives: Mapping[str, str]
     blocks: int
     repeats: int
-    trials: TrialCounts
+    trials: arm_summary.TrialCounts
     environment: Mapping[str, str]
     settings: Mapping[str, Any]
     datasets: tuple[DatasetRecord, ...]
@@ -94,27 +64,27 @@ class ReportSummary:
     configs: tuple[ParamRange, ...]
     comparisons: tuple[Comparison, ...]
     measures: tuple[Measure, ...]
-    arms: tuple[ArmSummary, ...]
-    front: Front
-    left_out: tuple[ExcludedTrials, ...]
+    arms: tuple[arm_summary.ArmSummary, ...]
+    front: best_configs.Front
+    left_out: tuple[arm_summary.ExcludedTrials, ...]
     impossible: tuple[ImpossibleArm, ...]
     trials: tuple[FinishedTrial, ...]
     expenses: tuple[Measure, ...]
-    fronts: tuple[TradeOff, ...]
+    fronts: tuple[best_configs.TradeOff, ...]
     crossovers: tuple[Crossover, ...]
     effects: tuple[ParamEffect, ...]
     break_evens: tuple[BreakEven, ...]
-    learning: tuple[LearningCurve, ...]
-    phases: tuple[PhaseSplit, ...]
-    curves: tuple[TelemetryCurves, ...]
-    published: tuple[PublishedComparison, ...]
-    validity: Validity
+    learning: tuple[arm_summary.LearningCurve, ...]
+    phases: tuple[arm_summary.PhaseSplit, ...]
+    curves: tuple[arm_summary.TelemetryCurves, ...]
+    published: tuple[best_configs.PublishedComparison, ...]
+    validity: arm_summary.Validity
     rankings: tuple[Ranking, ...]
     targets: tuple[Target, ...]
     complete_rounds: tuple[Round, ...]
     former: tuple[Arm, ...]
     models: tuple[str, ...]
-    choice: Choice | None
+    choice: best_configs.Choice | None
 
     @property
     def is_without_success(self) -> bool:
@@ -143,13 +113,10 @@ def summarise(
 ) -> ReportSummary:
     """Summarise a sweep, complete or not.
 
-    Args:
-        record: the sweep as the store has it.
-        baseline: an arm (`tensorflow/portable on cpu`) or an implementation; one that ran on
-            several hardware classes is the baseline within each. By default that of the spec, or
-            else the sweep's first arm.
-        curves: telemetry by run id, of the trials that `representatives` chose.
-        targets: accuracies to reach, in addition to the spec's own.
+    The baseline is an arm, a variant or an implementation, which is the baseline within each class
+    of hardware; by default that of the spec, or else the first arm. `curves` are the telemetry by
+    run id of the trials that `representatives` chose, `targets` accuracies to reach in addition to
+    the spec's own.
 
     Raises:
         BaselineError: `baseline` is no arm of the sweep that can run.
@@ -182,11 +149,13 @@ def summarise(
     expenses = expenses_of(measures, [trial for counted in used.values() for trial in counted])
     every = (*measures, *expenses)
     arms = tuple(
-        summarise_arm(record, matched, arm, own[arm], every, speedups.get(arm, (None, "")))
+        arm_summary.summarise_arm(
+            record, matched, arm, own[arm], every, speedups.get(arm, (None, ""))
+        )
         for arm in own
     )
     alike = [trial for arm in own if arm.work == work for trial in own[arm]]
-    fronts = trade_offs(alike)
+    fronts = best_configs.trade_offs(alike)
     return ReportSummary(
         sweep=_head(record),
         baseline=over,
@@ -198,8 +167,8 @@ def summarise(
         comparisons=comparisons,
         measures=measures,
         arms=arms,
-        front=pareto_front(record, work),
-        left_out=tuple(row for arm in own for row in excluded_trials(arm, own[arm])),
+        front=best_configs.pareto_front(record, work),
+        left_out=tuple(row for arm in own for row in arm_summary.excluded_trials(arm, own[arm])),
         impossible=record.impossible,
         trials=tuple(trials),
         expenses=expenses,
@@ -207,36 +176,23 @@ def summarise(
         crossovers=crossovers(comparisons, design_of, margin),
         effects=effects(record, matched, design_of, confidence),
         break_evens=break_evens(matched, over, confidence),
-        learning=learning(used, {arm.arm: arm.matched for arm in arms}),
-        phases=phases(own),
-        curves=telemetry_curves(trials, curves),
-        published=published(record, own),
-        validity=validity_of(record, matched),
+        learning=arm_summary.learning(used, {arm.arm: arm.matched for arm in arms}),
+        phases=arm_summary.phases(own),
+        curves=arm_summary.telemetry_curves(trials, curves),
+        published=best_configs.published(record, own),
+        validity=arm_summary.validity_of(record, matched),
         rankings=rankings(timed, metric, margin, 1 - confidence),
         targets=reach(record, matched, over, targets),
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,
         models=tuple(different_models(own)),
-        choice=choose_by_accuracy(fronts, alike, record.criteria.margins.accuracy),
+        choice=best_configs.choose_by_accuracy(fronts, alike, record.criteria.margins.accuracy),
     )
 
 
 def _head(record: SweepRecord) -> SweepHead:
     planned = [trial for trial in record.trials if trial.arm in record.arms]
-    return SweepHead(
-        name=record.name,
-        generation=record.generation,
-        label=record.name if record.generation == 1 else f"{record.name}#{record.generation}",
-        workload=record.workload,
-        state=record.state,
-        run_id=record.run_id,
-        objectives=record.objectives,
-        blocks=record.blocks,
-        repeats=record.repeats,
-        trials=count_trials(planned, record.expected_trials),
-        environment=record.environment,
-        settings=record.settings,
-        datasets=record.datasets,
-        sampler=record.sampler,
-        seed=record.seed,
-    )
+    same: dict[str, Any] = {f.name: getattr(record, f.name, None) for f in fields(SweepHead)}
+    label = record.name if record.generation == 1 else f"{record.name}#{record.generation}"
+    trials = arm_summary.count_trials(planned, record.expected_trials)
+    return SweepHead(**same | {"label": label, "trials": trials})

@@ -1,11 +1,11 @@
-"""Commands on single configs: the `best` one as a spec, and what one is to cost (`predict`)."""
+"""Commands on single configs: the `best` one, what one is to cost (`predict`), and `bench`."""
 
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
 
 import dataclasses
-import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator import api
-from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES, with_exit_code
-from orchestrator.cli.options import Command, format_option, setting_option
-from orchestrator.cli.output import put, show, wants_colour, width
+from orchestrator.cli import exit_codes
+from orchestrator.cli.output import (
+    Command,
+    format_option,
+    in_a_folder,
+    put,
+    setting_option,
+    show,
+    width,
+    write,
+)
 from orchestrator.cli.reports import generation_option, output_options, usual_form
 
 if TYPE_CHECKING:
@@ -45,7 +53,6 @@ def _limit_option(name: str, sign: str, text: str) -> Callable[[Command], Comman
 @click.option("--arm", default="*", help="Choose on this implementation or arm only.")
 @generation_option
 @output_options(_FORMATS)
-@with_exit_code
 def best(sweep: str, generation: int | None, form: Any, output: Path | None, **asked: Any) -> None:
     """Print the best config of a SWEEP on its arm; as YAML it is a spec that `run` takes.
 
@@ -55,19 +62,15 @@ def best(sweep: str, generation: int | None, form: Any, output: Path | None, **a
     """
     from orchestrator.report import chosen
     from orchestrator.report.formats.json_format import plain
-    from orchestrator.report.formats.text import to_text
 
     form = form or usual_form(output, _FORMATS)
     limits = (*asked["min"], *asked["max"])
     record = api.read_sweep(sweep, generation=generation)
     choice = chosen.choose(record, asked["metric"], limits, asked["arm"])
-    text = chosen.to_yaml(choice)
-    if form == "json":
-        text = json.dumps(plain(choice), indent=2, allow_nan=False) + "\n"
-    elif form == "text":
-        colour = output is None and wants_colour()
-        text = to_text(chosen.to_document(choice), width(), colour=colour)
-    put(text.encode(errors="replace"), output)
+    if form == "yaml":
+        put(chosen.to_yaml(choice).encode(errors="replace"), output)
+    else:
+        write(plain(choice) if form == "json" else chosen.to_document(choice), output)
 
 
 @click.command()
@@ -78,7 +81,6 @@ def best(sweep: str, generation: int | None, form: Any, output: Path | None, **a
 )
 @generation_option
 @format_option("text", "json", help="Print text or JSON.")
-@with_exit_code
 def predict(
     sweep: str, overrides: tuple[str, ...], arm: str, generation: int | None, form: str | None
 ) -> int:
@@ -91,7 +93,6 @@ def predict(
     ranges. Exit code 1 if nothing can be predicted.
     """
     from orchestrator.report.document import Column, Document, Section, make_table
-    from orchestrator.report.formats.text import to_text
     from orchestrator.report.wording import config_text
     from orchestrator.spec import yaml_locations
 
@@ -99,8 +100,7 @@ def predict(
     expected = api.predict(sweep, config, arm, generation=generation)
     predicted = [one for one in expected if one.value is not None]
     if form == "json":
-        plain = [{**dataclasses.asdict(one), "arm": str(one.arm)} for one in expected]
-        show(json.dumps(plain, indent=2, allow_nan=False) + "\n")
+        write([{**dataclasses.asdict(one), "arm": str(one.arm)} for one in expected])
     else:
         table = make_table(
             (
@@ -115,5 +115,85 @@ def predict(
         reasons = tuple(dict.fromkeys(one.reason for one in expected if one.reason))
         section = Section("", tables=(table,) if predicted else (), paragraphs=reasons)
         title = f"Expected of {config_text(config)} by {sweep}"
-        show(to_text(Document(title, (section,)), width(), colour=wants_colour()))
-    return COMPLETE if predicted else WITH_FAILURES
+        write(Document(title, (section,)))
+    return exit_codes.COMPLETE if predicted else exit_codes.WITH_FAILURES
+
+
+@click.command()
+@click.argument("implementations", metavar="IMPLEMENTATION...", nargs=-1, required=True)
+@click.option(
+    "--workload", default="char_rnn", show_default=True, help="A built-in one, or MODULE:FUNCTION."
+)
+@setting_option("Use this setting of the workload, such as units=128; may be repeated.")
+@click.option("--hardware", "device", default="cpu", show_default=True, help="cpu, gpu or a GPU.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1, max=1000),
+    default=6,
+    show_default=True,
+    help="Rounds, each with new models; fewer than 6 give no verdict.",
+)
+@click.option(
+    "--export-json",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=in_a_folder,
+    help="Also write the results to this file.",
+)
+@click.option(
+    "--save-spec",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=in_a_folder,
+    help="Also write a spec to start a sweep from.",
+)
+def bench(
+    implementations: tuple[str, ...],
+    workload: str,
+    overrides: tuple[str, ...],
+    device: str,
+    rounds: int,
+    export_json: Path | None,
+    save_spec: Path | None,
+) -> int:
+    """Compare the speed of IMPLEMENTATIONs on this machine; the first one is the baseline.
+
+    \b
+    rnnsweep bench tensorflow/portable torch/fused --workload char_rnn --set units=128
+
+    Their training steps are timed in short slices that take turns, and the kernel that ran is
+    proven. Nothing is recorded. Exit code 1 if one of them failed.
+    """
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    from orchestrator.diagnostics import bench as benches
+    from orchestrator.report.formats.text import to_text
+
+    made = benches.make_bench(implementations, workload, overrides, device)
+    if save_spec is not None:
+        put(benches.as_spec(made).encode(), save_spec)
+    console = Console(stderr=True)
+
+    def drawn() -> Text:
+        head = f"round {len(made.rounds)} of {rounds}\n"
+        return Text.from_ansi(head + to_text(benches.as_document(made), width(), colour=True))
+
+    code = exit_codes.COMPLETE
+    with exit_codes.interrupted_by(signal.SIGTERM):
+        try:
+            if console.is_terminal:
+                with Live(console=console, auto_refresh=False, transient=True) as live:
+                    made.run(rounds, lambda: live.update(drawn(), refresh=True))
+            else:
+                made.run(rounds, lambda: None)
+        except KeyboardInterrupt:
+            made.rounds = [trials for trials in made.rounds if all(one.ended for one in trials)]
+            if not made.rounds:
+                raise
+            show(f"Stopped after {len(made.rounds)} of {rounds} rounds.\n", err=True)
+            code = exit_codes.STOPPED
+    write(benches.as_document(made))
+    if export_json is not None:
+        write(benches.as_json(made), export_json)
+    failed = any(arm.failure for arm in made.results())
+    return code or (exit_codes.WITH_FAILURES if failed else exit_codes.COMPLETE)

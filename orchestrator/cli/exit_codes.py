@@ -57,8 +57,14 @@ class _CommandRefused(click.ClickException):
 class CommandGroup(click.Group):
     """All commands; what click prints by itself (`--help`, `--version`) may meet a full disk."""
 
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command, which then exits with the code that it returns."""
+        if cmd.callback is not None:
+            cmd.callback = _with_exit_code(cmd.callback)
+        super().add_command(cmd, name)
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command; errors of the commands themselves are handled by `with_exit_code`."""
+        """Run a command; errors of the commands themselves are handled by `_with_exit_code`."""
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
@@ -69,7 +75,7 @@ class CommandGroup(click.Group):
             sys.exit(internal_error(error))
 
 
-def with_exit_code(command: Callable[_Parameters, int | None]) -> Callable[_Parameters, None]:
+def _with_exit_code(command: Callable[_Parameters, int | None]) -> Callable[_Parameters, None]:
     """Exit with the code that the command returns, or with that of the error that it raises."""
 
     @functools.wraps(command)
@@ -101,15 +107,9 @@ def code_of(trials: Iterable[FinishedTrial]) -> int:
 
 
 def internal_error(error: Exception, log: Path | None = None, *, head: str = "Error") -> int:
-    """Keep the traceback of a bug in a file and print one line that asks for a bug report.
+    """Keep the traceback of a bug, print one line that asks for a bug report, and return 70.
 
-    Args:
-        error: the unexpected error.
-        log: the file that gets the traceback at its end; by default a new temporary file.
-        head: the beginning of the line.
-
-    Returns:
-        The exit code: 70.
+    The traceback goes to the end of the log; by default to a new temporary file.
     """
     text = " ".join(f"{type(error).__name__}: {error}".split())
     place = _keep_traceback(error, log)

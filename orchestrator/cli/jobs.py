@@ -20,24 +20,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.exit_codes import (
-    COMPLETE,
-    INTERNAL_ERROR,
-    REFUSED,
-    STOPPED,
-    WITH_FAILURES,
-    interrupted_by,
-    with_exit_code,
-)
-from orchestrator.cli.options import (
-    MANY_TRIALS,
-    dashboard_option,
-    expect_confirmation,
-    resume_command,
-    set_words,
-    start_options,
-)
-from orchestrator.cli.output import show
+from orchestrator.cli import exit_codes, output
 from orchestrator.core.errors import Refusal, last_line
 from orchestrator.core.text import duration
 from orchestrator.storage.home import sweep_home
@@ -54,18 +37,18 @@ _CONTENT = "rnnsweep: the report follows"
 """The line of a job's log that is followed by a file."""
 
 _MEANINGS = {
-    COMPLETE: "complete",
-    WITH_FAILURES: "complete, with failed trials",
-    REFUSED: "refused, nothing was run",
-    STOPPED: "stopped, can be resumed",
-    INTERNAL_ERROR: "ended by an internal error",
+    exit_codes.COMPLETE: "complete",
+    exit_codes.WITH_FAILURES: "complete, with failed trials",
+    exit_codes.REFUSED: "refused, nothing was run",
+    exit_codes.STOPPED: "stopped, can be resumed",
+    exit_codes.INTERNAL_ERROR: "ended by an internal error",
 }
 """The meanings of exit codes."""
 
 
 @click.command()
-@start_options
-@dashboard_option(required=True)
+@output.start_options
+@output.dashboard_option(required=True)
 @click.option(
     "--home",
     default=_HOME,
@@ -73,7 +56,6 @@ _MEANINGS = {
     help="Keep the sweep in this folder of the head: an absolute path, or one from ~.",
 )
 @click.option("--detach", is_flag=True, help="Return as soon as the sweep is submitted.")
-@with_exit_code
 def submit(
     spec: Path,
     overrides: tuple[str, ...],
@@ -105,10 +87,10 @@ def submit(
     environ = {**store_for(address, os.environ), "RNNSWEEP_HOME": home}
     # The number of hardware classes is known on the cluster only.
     trials = checked.most_blocks * len(checked.arms.per_hardware) * checked.repeats
-    if trials > MANY_TRIALS and not yes and sys.stdin.isatty():
-        expect_confirmation(f"Run {trials} trials for each class of hardware?", _ask)
+    if trials > output.MANY_TRIALS and not yes and sys.stdin.isatty():
+        output.expect_confirmation(f"Run {trials} trials for each class of hardware?", _ask)
     cluster = Cluster(address)
-    resume = resume_command(
+    resume = output.resume_command(
         "submit",
         spec,
         overrides,
@@ -128,26 +110,26 @@ def submit(
                 f"rnnsweep logs {running.sweep} --follow --address {address}, or end it first with "
                 f"rnnsweep stop {running.sweep} --address {address}"
             )
-        show(f"{checked.name} is running there already, as {running.id}\n", err=True)
+        output.show(f"{checked.name} is running there already, as {running.id}\n", err=True)
         submitted = running
     else:
-        words = [*set_words(overrides), "--resume-command", resume]
+        words = [*output.set_words(overrides), "--resume-command", resume]
         words += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
         with tempfile.TemporaryDirectory(prefix="rnnsweep-submit-") as scratch:
             submitted = cluster.submit(_order(checked, digest, spec, words, Path(scratch), environ))
-        show(
+        output.show(
             f"{submitted.id} was submitted to {cluster.address}; the head keeps the sweep in "
             f"{home}. {describe_store(environ, home)}\n",
             err=True,
         )
     if detach:
-        show(_next_commands(checked.name, address), err=True)
-        return COMPLETE
+        output.show(_next_commands(checked.name, address), err=True)
+        return exit_codes.COMPLETE
     return _follow(cluster, submitted, resume)
 
 
 def _ask(prompt: str) -> str:
-    show(prompt, err=True)
+    output.show(prompt, err=True)
     return sys.stdin.readline()
 
 
@@ -176,8 +158,7 @@ def _order(
 
 @click.command()
 @click.argument("sweep", required=False)
-@dashboard_option()
-@with_exit_code
+@output.dashboard_option()
 def status(sweep: str | None, address: str | None) -> None:
     """Show the progress of one SWEEP or of all.
 
@@ -187,7 +168,7 @@ def status(sweep: str | None, address: str | None) -> None:
     from orchestrator.cluster.jobs import Cluster
 
     if address is None:
-        show(local.describe_sweeps(sweep_home(), sweep))
+        output.show(local.describe_sweeps(sweep_home(), sweep))
         return
     cluster = Cluster(address)
     if sweep is not None:
@@ -195,16 +176,15 @@ def status(sweep: str | None, address: str | None) -> None:
     else:
         latest = list({start.sweep: start for start in cluster.starts()}.values())
     text = "".join(_describe(cluster, start) for start in latest)
-    show(text or f"no sweeps at {cluster.address}\n")
+    output.show(text or f"no sweeps at {cluster.address}\n")
 
 
 @click.command()
 @click.argument("sweep")
-@dashboard_option()
+@output.dashboard_option()
 @click.option(
     "-f", "--follow", is_flag=True, help="Follow the log to its end; exit with the sweep's code."
 )
-@with_exit_code
 def logs(sweep: str, address: str | None, follow: bool) -> int:
     """Print the log of a SWEEP: a line for each trial that ended, and what stopped it."""
     from orchestrator.cli import local
@@ -214,20 +194,19 @@ def logs(sweep: str, address: str | None, follow: bool) -> int:
         try:
             return local.show_log(sweep_home(), sweep, follow=follow)
         except KeyboardInterrupt:
-            show(f"\n{sweep} continues without this terminal\n", err=True)
-            return STOPPED
+            output.show(f"\n{sweep} continues without this terminal\n", err=True)
+            return exit_codes.STOPPED
     cluster = Cluster(address)
     latest = _expect_start(cluster, sweep)
     if follow and latest.is_active:
         return _follow(cluster, latest, None)
-    show(cluster.log(latest.id))
-    return COMPLETE
+    output.show(cluster.log(latest.id))
+    return exit_codes.COMPLETE
 
 
 @click.command()
 @click.argument("sweep")
-@dashboard_option()
-@with_exit_code
+@output.dashboard_option()
 def stop(sweep: str, address: str | None) -> None:
     """Stop a SWEEP; it can be resumed later."""
     from orchestrator.cli import local
@@ -240,18 +219,15 @@ def stop(sweep: str, address: str | None) -> None:
     latest = _expect_start(cluster, sweep)
     if not latest.is_active:
         raise Refusal(f"{sweep} is not running at {address}: {_describe_end(latest)}")
-    show(f"Stopping {latest.id}: finished trials are being recorded\n", err=True)
+    output.show(f"Stopping {latest.id}: finished trials are being recorded\n", err=True)
     ended = cluster.stop(latest.id)
-    show(f"{sweep}: {_describe_end(ended)}. Submit it once more to resume\n", err=True)
+    output.show(f"{sweep}: {_describe_end(ended)}. Submit it once more to resume\n", err=True)
 
 
 def fetch_report(address: str, sweep: str | None, options: Sequence[str]) -> bytes:
     """Return what `rnnsweep report` writes on the head of a cluster, where its store is reached.
 
     Without `sweep`, a name or a label, it is the one that was submitted last.
-
-    Raises:
-        Refusal: the report cannot be made there.
     """
     from orchestrator.cluster import code_bundle
     from orchestrator.cluster.jobs import Cluster
@@ -278,26 +254,28 @@ def _follow(cluster: Cluster, submitted: Submitted, resume: str | None) -> int:
 
     commands = _next_commands(submitted.sweep, cluster.address)
     try:
-        with interrupted_by(signal.SIGTERM):
-            end = cluster.follow(submitted.id, show, lambda text: show(f"{text}\n", err=True))
+        with exit_codes.interrupted_by(signal.SIGTERM):
+            end = cluster.follow(
+                submitted.id, output.show, lambda text: output.show(f"{text}\n", err=True)
+            )
     except KeyboardInterrupt:
-        show(f"\n{submitted.sweep} continues without this terminal.\n{commands}", err=True)
-        return STOPPED
+        output.show(f"\n{submitted.sweep} continues without this terminal.\n{commands}", err=True)
+        return exit_codes.STOPPED
     except OutOfReach as error:
-        show(f"{error}\n{commands}", err=True)
-        return STOPPED
+        output.show(f"{error}\n{commands}", err=True)
+        return exit_codes.STOPPED
     code = _exit_code(end)
     if code != end.exit_code:  # it ended without a message of its own
-        show(f"{submitted.sweep}: {_describe_end(end)}\n", err=True)
-        if resume is not None and code == STOPPED:
-            show(f"Resume with: {resume}\n", err=True)
+        output.show(f"{submitted.sweep}: {_describe_end(end)}\n", err=True)
+        if resume is not None and code == exit_codes.STOPPED:
+            output.show(f"Resume with: {resume}\n", err=True)
     return code
 
 
 def _exit_code(end: Submitted) -> int:
     if end.exit_code in _MEANINGS:
         return end.exit_code
-    return STOPPED if end.began else REFUSED
+    return exit_codes.STOPPED if end.began else exit_codes.REFUSED
 
 
 def _describe_end(latest: Submitted) -> str:
@@ -305,7 +283,7 @@ def _describe_end(latest: Submitted) -> str:
     if latest.exit_code in _MEANINGS:
         return _MEANINGS[latest.exit_code]
     if latest.state == "stopped":
-        return _MEANINGS[STOPPED]
+        return _MEANINGS[exit_codes.STOPPED]
     reason = " ".join(latest.message.split())[-500:] or "for an unknown reason"
     return f"{'killed' if latest.began else 'could not be started'}: {reason}"
 

@@ -35,13 +35,7 @@ class NoSuchSweep(Refusal):
 
 
 def describe_sweeps(home: Path, name: str | None) -> str:
-    """Return a paragraph for each sweep of the home, or for the one of that name.
-
-    Raises:
-        NoSuchSweep: there is none of that name.
-        HomeUnusable: the home is not a folder.
-        JournalError: the journal of the named sweep cannot be read.
-    """
+    """Return a paragraph for each readable sweep of the home, or for the one of that name."""
     if name is not None:
         return _describe(_expect_sweep(home, name))
     texts = list[str]()
@@ -79,11 +73,7 @@ def _expect_sweep(home: Path, name: str) -> SweepFolder:
 
 
 def list_sweeps(home: Path, tracking_uri: str | None = None) -> list[dict[str, Any]]:
-    """Return each generation of the sweeps of a home and a store, the latest first, as JSON data.
-
-    Raises:
-        HomeUnusable: the home is not a folder.
-    """
+    """Return the generations of sweeps of a home and a store, the latest first, as JSON data."""
     rows = dict[str, dict[str, Any]]()
     for folder, number in [(one, n) for one in _folders(home) for n in one.generations()]:
         with _skipped(folder.name):
@@ -141,7 +131,7 @@ def _describe(folder: SweepFolder) -> str:
     if state is None:
         return f"{folder.name}: not started\n"
     if not state.sessions:
-        return f"{state.identity.label}: {_opening(folder)}\n"
+        return f"{state.identity.label}: {_activity(folder, state)}\n"
     session = state.sessions[-1]
     finished, blocks, total, trials = _extent(state)
     outcomes = Counter(done.outcome.status for done in finished)
@@ -204,14 +194,10 @@ def _running(
 _RESUME = "resume with the same run command"
 
 
-def _opening(folder: SweepFolder) -> str:
-    """Describe a sweep that the store has and that has begun no trial."""
-    driver = holder(folder.path)
-    return f"starting ({driver})" if driver is not None else f"stopped before it began; {_RESUME}"
-
-
 def _activity(folder: SweepFolder, state: SweepState) -> str:
     driver = holder(folder.path)
+    if not state.sessions:  # the store has it, and it has begun no trial
+        return f"stopped before it began; {_RESUME}" if driver is None else f"starting ({driver})"
     if driver is not None:
         return f"running ({driver}), for {duration(time.time() - state.sessions[-1].at_s)}"
     if state.ended is None:
@@ -220,11 +206,7 @@ def _activity(folder: SweepFolder, state: SweepState) -> str:
 
 
 def show_log(home: Path, name: str, *, follow: bool) -> int:
-    """Print the log of a sweep; with `follow`, to the end of its driver, and return its exit code.
-
-    Raises:
-        NoSuchSweep, HomeUnusable, JournalError: as in `describe_sweeps`.
-    """
+    """Print the log of a sweep; with `follow`, to the end of its driver; return its exit code."""
     folder, is_running = _expect_sweep(home, name), True
     if not folder.log.exists():
         raise Refusal(f"{folder.log}: no such file; only `rnnsweep run` writes one")
@@ -242,11 +224,7 @@ def show_log(home: Path, name: str, *, follow: bool) -> int:
 
 
 def stop(home: Path, sweep: str) -> None:
-    """Ask the driver of a sweep to stop, as Ctrl-C does in its own terminal, and wait for its end.
-
-    Raises:
-        Refusal: no process runs the sweep, or one on another machine does.
-    """
+    """Ask the driver here to stop a sweep, as Ctrl-C in its terminal does, and wait for its end."""
     folder = SweepFolder(home, sweep).path
     driver = holder(folder)
     if driver is None:

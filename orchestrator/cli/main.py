@@ -9,53 +9,30 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import shlex
 import signal
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestrator import __version__
-from orchestrator.cli import jobs, reports
-from orchestrator.cli.bench import bench
-from orchestrator.cli.best import best, predict
-from orchestrator.cli.exit_codes import (
-    COMPLETE,
-    EXIT_CODES_HELP,
-    WITH_FAILURES,
-    CommandGroup,
-    interrupted_by,
-    with_exit_code,
-)
-from orchestrator.cli.options import (
-    address_option,
-    format_option,
-    same_code_option,
-    set_option,
-    setting_option,
-    spec_argument,
-)
-from orchestrator.cli.output import show, wants_colour, width
+from orchestrator.cli import exit_codes, jobs, output, reports
+from orchestrator.cli.best import bench, best, predict
 from orchestrator.cli.run import run
 from orchestrator.cli.ui import ui
 from orchestrator.core.errors import Refusal
 from orchestrator.core.text import counted
 from orchestrator.storage.home import sweep_home
 
-if TYPE_CHECKING:
-    from orchestrator.report.document import Document
-
-_json_option = format_option("text", "json", help="Print text or JSON.")
+_json_option = output.format_option("text", "json", help="Print text or JSON.")
 
 
 @click.group(
-    cls=CommandGroup,
+    cls=exit_codes.CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=EXIT_CODES_HELP,
+    epilog=exit_codes.EXIT_CODES_HELP,
 )
 @click.version_option(__version__, prog_name="rnnsweep")
 def main() -> None:
@@ -63,12 +40,11 @@ def main() -> None:
 
 
 @main.command()
-@spec_argument
-@set_option
-@address_option
-@same_code_option
+@output.spec_argument
+@output.set_option
+@output.address_option
+@output.same_code_option
 @_json_option
-@with_exit_code
 def plan(
     spec: Path, overrides: tuple[str, ...], address: str | None, same_code: bool, form: str | None
 ) -> None:
@@ -110,7 +86,7 @@ def plan(
         head = {"format": "rnnsweep-plan", "version": 3}
         pruner = checked.search.pruner.name if checked.search.pruner else None
         opening = {"open_blocks": open_limit(checked, made, lanes), "pruner": pruner}
-        _print({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
+        output.write({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
     else:
         lines = [describe_plan(made, checked.name)]
         lines += [f"  {work.failures.describe(arm)}" for arm in work.failures.stopped]
@@ -118,18 +94,17 @@ def plan(
         lines += describe_pruner(checked)
         if note := describe_opening(checked, made, lanes, expected.trial_s):
             lines.append(note)
-        show("".join(f"{line}\n" for line in lines))
+        output.show("".join(f"{line}\n" for line in lines))
     expect_runnable(checked, work.plan)
     if form != "json" and work.plan.possible and not made.possible:
-        show("every arm is stopped: nothing is left to run\n")
+        output.show("every arm is stopped: nothing is left to run\n")
     elif form != "json":
         at_most = made.auto is not None or checked.search.pruner is not None
-        show(f"{describe_forecast(expected, at_most=at_most)}\n")
+        output.show(f"{describe_forecast(expected, at_most=at_most)}\n")
 
 
 @main.command("list")
 @_json_option
-@with_exit_code
 def list_command(form: str | None) -> None:
     """List the sweeps of this machine's home and of its store, the latest first."""
     from orchestrator.cli import local
@@ -141,7 +116,7 @@ def list_command(form: str | None) -> None:
     sweeps = local.list_sweeps(home, store)
     places = {"home": str(home), "store": shown(store)}
     if form == "json":
-        _print({"format": "rnnsweep-list", "version": 1, **places, "sweeps": sweeps})
+        output.write({"format": "rnnsweep-list", "version": 1, **places, "sweeps": sweeps})
         return
     columns = [
         Column(name.replace("_", " "), itemgetter(name), show=_cell, numeric=isinstance(cell, int))
@@ -149,7 +124,7 @@ def list_command(form: str | None) -> None:
     ]
     section = Section("Sweeps", tables=(make_table(columns, sweeps),) if sweeps else ())
     title = f"{counted(len(sweeps), 'sweep')} in the home {home} and the store {shown(store)}"
-    _print(Document(title, (section,)))
+    output.write(Document(title, (section,)))
 
 
 def _cell(value: object) -> str:
@@ -161,13 +136,12 @@ for _command in (run, bench, ui, best, predict, *jobs.COMMANDS, *reports.COMMAND
 
 
 @main.command()
-@address_option
+@output.address_option
 @click.option(
     "--measure", is_flag=True, help="Measure the peak speeds of each class that has none yet."
 )
 @click.option("--fresh", is_flag=True, help="With --measure: measure all classes once more.")
 @_json_option
-@with_exit_code
 def hardware(address: str | None, measure: bool, fresh: bool, form: str | None) -> int:
     """Show the hardware of this machine or of a cluster, by class.
 
@@ -189,20 +163,21 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str | None) 
             nodes = stack.enter_context(connection.connect(address))
         classes = classify(nodes)
         if measure:
-            with interrupted_by(signal.SIGTERM):
+            with exit_codes.interrupted_by(signal.SIGTERM):
                 measured = peaks.measure(classes, sweep_home(), _progress, fresh=fresh)
         else:
             measured = peaks.PeakMeasurements(peaks.stored_peaks(sweep_home(), classes), ())
     listed = hardware_json if form == "json" else hardware_document
-    _print(listed(classes, measured.peaks))
-    return WITH_FAILURES if measured.failures else COMPLETE
+    output.write(listed(classes, measured.peaks))
+    return exit_codes.WITH_FAILURES if measured.failures else exit_codes.COMPLETE
 
 
 @main.command()
 @click.argument("name", required=False)
-@setting_option("Show what runs with this setting of NAME, such as cell=gru; may be repeated.")
+@output.setting_option(
+    "Show what runs with this setting of NAME, such as cell=gru; may be repeated."
+)
 @_json_option
-@with_exit_code
 def workloads(name: str | None, overrides: tuple[str, ...], form: str | None) -> None:
     """List the workloads and their settings, or describe one.
 
@@ -220,12 +195,12 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str | None) ->
     listing = catalogue.full_catalogue(classes)
     if name:
         listing = catalogue.workload_catalogue(name, overrides, classes)
-    _print((catalogue.as_json if form == "json" else catalogue.to_document)(listing))
+    output.write((catalogue.as_json if form == "json" else catalogue.to_document)(listing))
 
 
 @main.command()
 @click.argument("implementations", metavar="[IMPLEMENTATION]...", nargs=-1)
-@setting_option(
+@output.setting_option(
     "Use this setting of image_rows, such as cell=gru; by default all cells; may be repeated."
 )
 @click.option("--samples", type=click.IntRange(min=1), help="Compare on this many images.")
@@ -234,18 +209,15 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str | None) ->
     type=click.FloatRange(min=0, min_open=True),
     help="Allow relative differences up to this; by default what the precisions explain.",
 )
-@click.option(
-    "--save", "into", metavar="DIR", type=click.Path(path_type=Path), help="Save into DIR and stop."
-)
+@click.option("--save", "into", metavar="DIR", type=output.FILE, help="Save into DIR and stop.")
 @click.option(
     "--load",
     "source",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=output.FILE,
     help="Load what --save wrote, here or on another machine, and compare.",
 )
 @_json_option
-@with_exit_code
 def parity(
     implementations: tuple[str, ...],
     overrides: tuple[str, ...],
@@ -268,26 +240,18 @@ def parity(
         raise Refusal("expected --save or --load; received both: run the command twice")
     if samples is not None:
         overrides = (*overrides, f"validation_samples={samples}")
-    with interrupted_by(signal.SIGTERM):  # trainers and temporary files go, as on Ctrl-C
+    with exit_codes.interrupted_by(signal.SIGTERM):  # trainers and temporary files go, as on Ctrl-C
         result = checks.check(
             implementations, overrides, _progress, into=into, source=source, tolerance=tolerance
         )
-    _print((checks.as_json if form == "json" else checks.to_document)(result))
+    output.write((checks.as_json if form == "json" else checks.to_document)(result))
     if result.kept_in:
         command = shlex.join(["rnnsweep", "parity", "--load", str(result.kept_in)])
-        show(f"Compare, here or on another machine that has the folder:\n  {command}\n", err=True)
-    return COMPLETE if result.is_good else WITH_FAILURES
-
-
-def _print(content: Document | dict[str, Any]) -> None:
-    """Print an object as JSON, or a document as text for the terminal."""
-    from orchestrator.report.formats.text import to_text
-
-    if isinstance(content, dict):
-        show(f"{json.dumps(content, indent=2)}\n")
-    else:
-        show(to_text(content, width(), colour=wants_colour()))
+        output.show(
+            f"Compare, here or on another machine that has the folder:\n  {command}\n", err=True
+        )
+    return exit_codes.COMPLETE if result.is_good else exit_codes.WITH_FAILURES
 
 
 def _progress(line: str) -> None:
-    show(f"{line}\n", err=True)
+    output.show(f"{line}\n", err=True)

@@ -1,18 +1,21 @@
-"""Output of commands: stdout, stderr, and a log file for the output of libraries."""
+"""Parts that commands share: arguments, questions and hints; stdout, stderr, a log of libraries."""
 
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
+import json
 import logging
 import os
+import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -21,13 +24,11 @@ from orchestrator.core.errors import Refusal
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from orchestrator.report.document import Document
+
 
 def show(text: str | bytes, *, err: bool = False) -> None:
-    """Print text as it is; a reader that has closed the pipe (`| head`) is no error.
-
-    Raises:
-        Refusal: stdout cannot be written, as on a full disk.
-    """
+    """Print text as it is. A full disk is refused; a closed pipe (`| head`) is no error."""
     try:
         click.echo(text, nl=False, err=err, color=None if err else wants_colour() or None)
     except BrokenPipeError:
@@ -52,11 +53,7 @@ def unwritable(path: Path | str, error: OSError) -> str:
 
 
 def put(content: bytes, output: Path | None) -> None:
-    """Write to a file, or to stdout.
-
-    Raises:
-        Refusal: it cannot be written.
-    """
+    """Write to a file, or to stdout; refuse if it cannot be written."""
     if output is None:
         show(content)
         return
@@ -65,6 +62,20 @@ def put(content: bytes, output: Path | None) -> None:
     except OSError as error:
         raise Refusal(unwritable(output, error)) from error
     click.echo(f"wrote {output}", err=True)
+
+
+def write(content: Document | Any, output: Path | None = None, *, markdown: bool = False) -> None:
+    """Write a document as text (or Markdown), and other data as JSON, to a file or to stdout."""
+    from orchestrator.report.document import Document
+    from orchestrator.report.formats.text import to_markdown, to_text
+
+    if not isinstance(content, Document):
+        text = f"{json.dumps(content, indent=2)}\n"
+    elif markdown:
+        text = to_markdown(content)
+    else:
+        text = to_text(content, width(), colour=output is None and wants_colour())
+    put(text.encode(errors="replace"), output)
 
 
 def width() -> int:
@@ -134,3 +145,120 @@ def quiet(log: Path) -> Iterator[Console]:
             os.dup2(copy, number)
             os.close(copy)
         os.close(descriptor)
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+MANY_TRIALS = 500
+"""Trials beyond which a person at a terminal is asked before a sweep starts."""
+
+FILE = click.Path(path_type=Path)
+"""The type of an argument that is a path."""
+
+spec_argument = click.argument("spec", type=FILE)
+
+
+def setting_option(text: str) -> Callable[[Command], Command]:
+    """Return the option `--set KEY=VALUE` with this help."""
+    return click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help=text)
+
+
+set_option = setting_option(
+    "Override a key of the spec, such as settings.epochs=2; may be repeated."
+)
+
+address_option = click.option(
+    "--address",
+    metavar="ADDR",
+    help="Use the Ray cluster at this address; by default this machine alone.",
+)
+
+
+same_code_option = click.option(
+    "--same-code",
+    is_flag=True,
+    help="Resume with changed code of your own workload: the change does not matter.",
+)
+
+
+def dashboard_option(*, required: bool = False) -> Callable[[Command], Command]:
+    """Return the option `--address URL` of a cluster."""
+    return click.option(
+        "--address",
+        metavar="URL",
+        required=required,
+        help="Use the cluster with this dashboard on its head, such as http://10.0.0.5:8265.",
+    )
+
+
+def format_option(*formats: str, help: str) -> Callable[[Command], Command]:
+    """Return the option `--format`, by the name `form`."""
+    return click.option("--format", "form", type=click.Choice(formats), help=help)
+
+
+def in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse a path in a folder that does not exist, before any work is done."""
+    if path is not None and not path.parent.is_dir():
+        raise click.BadParameter(
+            f"{path}: expected a place that can be written, received: no folder {path.parent}. "
+            "Make it first (mkdir -p)"
+        )
+    return path
+
+
+def start_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the argument and the options that every start of a sweep has."""
+
+    @functools.wraps(command)
+    def start(*, overrides: Sequence[str], accept_provisional: bool, **options: Any) -> int:
+        accepted = ["disturbed.accept_provisional=true"] if accept_provisional else []
+        return command(overrides=(*overrides, *accepted), **options)
+
+    for option in (
+        click.option(
+            "--accept-provisional",
+            is_flag=True,
+            help="With blocks: auto, count speed-ups that were measured on a busy machine.",
+        ),
+        click.option("-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."),
+        click.option("--retry-failed", is_flag=True, help="Re-run failed trials."),
+        click.option("--fresh", is_flag=True, help="Start a new generation; keep existing trials."),
+        same_code_option,
+        set_option,
+        spec_argument,
+    ):
+        start = option(start)
+    return start
+
+
+def set_words(overrides: Sequence[str]) -> list[str]:
+    """Return the overrides as they are typed: `--set KEY=VALUE` for each."""
+    return [word for override in overrides for word in ("--set", override)]
+
+
+def resume_command(
+    command: str,
+    spec: Path,
+    overrides: Sequence[str],
+    *,
+    address: str | None = None,
+    home: str | None = None,
+    retry_failed: bool = False,
+) -> str:
+    """Return the command that resumes a sweep, quoted for a shell."""
+    words = ["rnnsweep", command, str(spec)]
+    words += ["--address", address] if address else []
+    words += set_words(overrides)
+    words += ["--home", home] if home else []
+    words += ["--retry-failed"] if retry_failed else []
+    return shlex.join(words)
+
+
+def expect_confirmation(question: str, ask: Callable[[str], str]) -> None:
+    """Ask by `ask`, which prints a prompt and returns the answer; refuse unless it is yes."""
+    try:
+        answer = ask(f"{question} [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise Refusal("nothing was run: it was not confirmed (--yes runs it without asking)")

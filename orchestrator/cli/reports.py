@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,10 +14,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator import api
-from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES, with_exit_code
+from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES
 from orchestrator.cli.jobs import fetch_report
-from orchestrator.cli.options import Command, dashboard_option, format_option, in_a_folder
-from orchestrator.cli.output import put, show, unwritable, wants_colour, width
+from orchestrator.cli.output import (
+    Command,
+    dashboard_option,
+    format_option,
+    in_a_folder,
+    put,
+    show,
+    unwritable,
+    wants_colour,
+    width,
+    write,
+)
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
 from orchestrator.storage.tracking.address import tracking_uri
@@ -26,7 +35,7 @@ from orchestrator.storage.tracking.address import tracking_uri
 if TYPE_CHECKING:
     from orchestrator.core.records import SweepRecord
     from orchestrator.core.trial import Telemetry
-    from orchestrator.report.compare import ArmChange, Changes, FailOn
+    from orchestrator.report.compare.changes import ArmChange, Changes, FailOn
 
 _REPORT_FORMATS = {
     "text": ".txt",
@@ -87,7 +96,6 @@ def output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
     "--brief", is_flag=True, help="Write the verdict and the speed-ups only (text and markdown)."
 )
 @dashboard_option()
-@with_exit_code
 def report(
     sweep: str | None,
     form: Any,
@@ -164,7 +172,6 @@ def report(
 @click.option("--list", "lists", is_flag=True, help="List the columns instead of the rows.")
 @generation_option
 @output_options(_QUERY_FORMATS)
-@with_exit_code
 def query(
     sweep: str,
     where: str,
@@ -187,8 +194,7 @@ def query(
     single quotes, names with other characters than letters, digits and _ in double quotes. Times
     are in UTC. A query cannot reach files, the network or other data.
     """
-    from orchestrator.report.query.formats import as_bytes
-    from orchestrator.report.query.sql import ask, usual_columns
+    from orchestrator.report.query import as_bytes, ask, usual_columns
 
     chosen = [where, options["columns"], options["sort"], options["limit"]]
     if sql and any(option not in ("", None) for option in chosen):
@@ -239,7 +245,6 @@ def query(
     help="Ignore changes of the time per step, or of the memory, up to this share.",
 )
 @output_options(_COMPARE_FORMATS)
-@with_exit_code
 def compare(
     before: str,
     after: str,
@@ -257,22 +262,16 @@ def compare(
     verdict needs at least 6 of these. Arms that are gone, inconclusive or on other hardware are
     named on stderr where --fail-on is given; they fail with `--fail-on inconclusive` only.
     """
-    from orchestrator.report import compare as comparing
-    from orchestrator.report.formats.markdown import to_markdown
-    from orchestrator.report.formats.text import to_text
+    from orchestrator.report.compare.changes import failing
+    from orchestrator.report.compare.document import as_json, to_document
 
     form = form or usual_form(output, _COMPARE_FORMATS)
     changes = api.compare(before, after, margin=margin)
     changes = replace(changes, accept_provisional=accept_provisional)
-    failed = comparing.failing(changes, fail_on)
-    if form == "json":
-        text = json.dumps(comparing.as_json(changes, failed), indent=2, allow_nan=False) + "\n"
-    else:
-        document = comparing.to_document(changes)
-        colour = output is None and wants_colour()
-        is_text = form == "text"
-        text = to_text(document, width(), colour=colour) if is_text else to_markdown(document)
-    put(text.encode(errors="replace"), output)
+    failed = failing(changes, fail_on)
+    is_json = form == "json"
+    content = as_json(changes, failed) if is_json else to_document(changes)
+    write(content, output, markdown=form == "markdown")
     fails = _print_failures(changes, failed, fail_on)
     return WITH_FAILURES if fails else COMPLETE
 
@@ -303,11 +302,7 @@ def _print_failures(
 
 
 def usual_form(output: Path | None, formats: Mapping[str, str]) -> Any:
-    """Return the format of the file's suffix; the first one if it has none.
-
-    Raises:
-        Refusal: the suffix is none of those.
-    """
+    """Return the format of the file's suffix, the first one if it has none; refuse others."""
     if output is None or not output.suffix:
         return next(iter(formats))
     suffix = {".htm": ".html", ".yml": ".yaml"}.get(output.suffix.lower(), output.suffix.lower())
@@ -335,7 +330,7 @@ def _names(text: str | None) -> list[str]:
 
 def _curves(record: SweepRecord) -> Mapping[str, Telemetry]:
     """Return the telemetry of one trial of each arm, which a report shows over time."""
-    from orchestrator.analysis.arms.over_time import representatives
+    from orchestrator.analysis.arms.arm_summary import representatives
     from orchestrator.storage.tracking.reader import read_curves
 
     return read_curves(tracking_uri(sweep_home(), os.environ), representatives(record))

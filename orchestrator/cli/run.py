@@ -13,22 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.exit_codes import (
-    REFUSALS,
-    STOPPED,
-    WITH_FAILURES,
-    code_of,
-    internal_error,
-    with_exit_code,
-)
-from orchestrator.cli.options import (
-    MANY_TRIALS,
-    address_option,
-    expect_confirmation,
-    resume_command,
-    start_options,
-)
-from orchestrator.cli.output import show, wants_colour, width
+from orchestrator.cli import exit_codes, output
 from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
@@ -43,12 +28,11 @@ _log = logging.getLogger("rnnsweep")
 
 
 @click.command()
-@start_options
-@address_option
+@output.start_options
+@output.address_option
 @click.option(
     "--resume-command", "resume", hidden=True, help="Show this command as the one that resumes."
 )
-@with_exit_code
 def run(
     spec: Path,
     overrides: tuple[str, ...],
@@ -75,7 +59,7 @@ def run(
     folder = SweepFolder(home, checked.name)
     folder.make()
     log = folder.log
-    resume = resume or resume_command(
+    resume = resume or output.resume_command(
         "run", spec, overrides, address=address, retry_failed=flags["retry_failed"]
     )
     begun = False
@@ -90,10 +74,10 @@ def run(
                 console.print(text)
                 _log.info("%s", text)
                 trials = missing + plan.awaited_trials
-                if trials > MANY_TRIALS and not yes and console.is_terminal:
+                if trials > output.MANY_TRIALS and not yes and console.is_terminal:
                     with stop.at_once():
                         ask = functools.partial(console.input, markup=False)
-                        expect_confirmation(f"Run {trials} trials?", ask)
+                        output.expect_confirmation(f"Run {trials} trials?", ask)
 
             def view(plan: Plan) -> PlainLines:
                 nonlocal begun
@@ -107,13 +91,13 @@ def run(
                     _log.info("the sweep is %s", ended.record.state)
         code = _report_end(ended, checked, resume, begun=begun)
         if ended.record.trials:
-            show(f"{view_of(ended.record, store)}\n", err=True)
+            output.show(f"{view_of(ended.record, store)}\n", err=True)
         if any(trial.status != "failed" for trial in ended.record.trials):
-            show(_next_steps(ended.record), err=True)
+            output.show(_next_steps(ended.record), err=True)
         return code
     except Stopped:
-        show(f"Stopped before a trial was started. Resume with: {resume}\n", err=True)
-        return STOPPED
+        output.show(f"Stopped before a trial was started. Resume with: {resume}\n", err=True)
+        return exit_codes.STOPPED
     except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
         return _report_error(error, log, resume if begun else None)
 
@@ -145,10 +129,10 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
     from orchestrator.report.render import render, summarise
     from workloads.registry import find_workload
 
-    show("".join(f"Warning: {text}\n" for text in ended.warnings), err=True)
+    output.show("".join(f"Warning: {text}\n" for text in ended.warnings), err=True)
     if ended.refused:
         count = len(ended.refused)
-        show(
+        output.show(
             f"Warning: {count} finished trial{'s are' if count > 1 else ' is'} safe in the journal "
             "and not in the report, because MLflow does not take "
             f"{'them' if count > 1 else 'it'}: {next(iter(ended.refused.values()))}\n",
@@ -157,20 +141,20 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
     if ended.stopped:
         done = len(ended.record.trials)
         because = f", because {ended.stopped.reason}" if ended.stopped.reason else ""
-        show(
+        output.show(
             f"Stopped{because}: {done} of {ended.record.expected_trials} trials are done and "
             f"recorded. Resume with: {resume}\n",
             err=True,
         )
-        return STOPPED
+        return exit_codes.STOPPED
     summary = summarise(ended.record, spec.baseline, ended.curves)
-    show(render(summary, "text", width=width(), colour=wants_colour()))
+    output.show(render(summary, "text", width=output.width(), colour=output.wants_colour()))
     failed = sum(trial.status == "failed" for trial in ended.record.trials)
     if any(comparison.bias for comparison in summary.comparisons):
         command = f"{resume} --set repeats={summary.sweep.repeats + 1}"
-        show(f"measured on a busy machine; once it is quiet: {command}\n", err=True)
+        output.show(f"measured on a busy machine; once it is quiet: {command}\n", err=True)
     if not begun:
-        show("All trials were done already; nothing was run.\n", err=True)
+        output.show("All trials were done already; nothing was run.\n", err=True)
     if failed:
         retry = resume if "--retry-failed" in resume else f"{resume} --retry-failed"
         is_alone = failed == len(ended.record.trials)
@@ -179,8 +163,10 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
         lines = describe_failures(ended.record.trials) if is_alone else []
         lines.append(f"{counted(failed, 'trial')} failed. After a fix, re-run with: {retry}")
         lines.append("the output of each is the artifact trainer_output.txt of its MLflow run")
-        show("".join(f"{line}\n" for line in lines), err=True)
-    return WITH_FAILURES if ended.refused else code_of(ended.record.trials)
+        output.show("".join(f"{line}\n" for line in lines), err=True)
+    if ended.refused:
+        return exit_codes.WITH_FAILURES
+    return exit_codes.code_of(ended.record.trials)
 
 
 def _next_steps(record: SweepRecord) -> str:
@@ -195,12 +181,12 @@ def _next_steps(record: SweepRecord) -> str:
 
 def _report_error(error: Exception, log: Path, resume: str | None) -> int:
     """Print what ended a start of a sweep and, if a trial was started, how to `resume`."""
-    if isinstance(error, REFUSALS):
+    if isinstance(error, exit_codes.REFUSALS):
         if resume is None:
             raise error
-        show(f"Stopped: {error}\nResume with: {resume}\n", err=True)
-        return STOPPED
-    code = internal_error(error, log)
+        output.show(f"Stopped: {error}\nResume with: {resume}\n", err=True)
+        return exit_codes.STOPPED
+    code = exit_codes.internal_error(error, log)
     if resume is not None:
-        show(f"Finished trials are kept. Resume with: {resume}\n", err=True)
+        output.show(f"Finished trials are kept. Resume with: {resume}\n", err=True)
     return code

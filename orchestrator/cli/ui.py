@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.exit_codes import interrupted_by, with_exit_code
+from orchestrator.cli.exit_codes import interrupted_by
 from orchestrator.cli.output import show
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
@@ -42,7 +42,6 @@ _LATEST = 5
 @click.option(
     "--host", default=HOST, show_default=True, help="Listen on this address of the machine."
 )
-@with_exit_code
 def ui(port: int, host: str) -> int:
     """Serve the MLflow UI, with all sweeps of this machine."""
     home = sweep_home()

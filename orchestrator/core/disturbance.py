@@ -2,7 +2,7 @@
 
 The trial's own step time is never used: it is what arms are compared by, and excluding slow trials
 would make any implementation look faster. A disturbance hits implementations unequally (see
-`analysis.statistics.bias`), so it does not cancel within a block.
+`analysis.statistics.verdicts`), so it does not cancel within a block.
 """
 
 from __future__ import annotations

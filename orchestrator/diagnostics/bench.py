@@ -21,16 +21,9 @@ from typing import Any
 import yaml
 
 from orchestrator import hardware
-from orchestrator.analysis.statistics.bias import largest_bias
-from orchestrator.analysis.statistics.estimates import (
-    Estimate,
-    Spread,
-    exponential,
-    spread,
-    t_interval,
-)
+from orchestrator.analysis.statistics import estimates
 from orchestrator.analysis.statistics.formatting import quartiles, ratio, speed
-from orchestrator.analysis.statistics.verdicts import Finding, Judgement, judge
+from orchestrator.analysis.statistics.verdicts import Finding, Judgement, judge, largest_bias
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.disturbance import detect_disturbance, disturbance_text
 from orchestrator.core.errors import Refusal
@@ -64,8 +57,8 @@ class BenchArm:
 
     implementation: str
     round_ms: tuple[float, ...]
-    step_ms: Spread | None
-    speedup: Estimate | None = None
+    step_ms: estimates.Spread | None
+    speedup: estimates.Estimate | None = None
     finding: Finding = "inconclusive"
     provisional: bool = False
     kernel: str | None = None
@@ -148,8 +141,8 @@ class Bench:
                 BenchArm(
                     arm.implementation,
                     round_ms,
-                    spread(round_ms),
-                    exponential(t_interval(ratios[at])) if at else None,
+                    estimates.spread(round_ms),
+                    estimates.exponential(estimates.t_interval(ratios[at])) if at else None,
                     judged[at].finding,
                     judged[at].provisional,
                     kernels[-1] if kernels else None,
@@ -175,17 +168,10 @@ class Bench:
 def make_bench(
     implementations: Sequence[str], workload: str, overrides: Sequence[str], device: str
 ) -> Bench:
-    """Check a comparison: all of the implementations must be able to run here.
+    """Check a comparison; refuse it unless all of the implementations can run here.
 
-    Args:
-        implementations: the first one is the baseline.
-        workload: a built-in one, or `package.module:function`.
-        overrides: its settings, as `KEY=YAML`.
-        device: an entry of `arms.hardware`: `cpu`, `gpu` or a GPU's name.
-
-    Raises:
-        SpecError: a setting or a name is wrong.
-        Refusal: an implementation cannot run here.
+    The workload is a built-in one, or `package.module:function`. `overrides` are its settings, as
+    `KEY=YAML`. The device is an entry of `arms.hardware`: `cpu`, `gpu` or a GPU's name.
     """
     settings = yaml_locations.read("{}", source="--set", overrides=overrides, example="units=128")
     data = {

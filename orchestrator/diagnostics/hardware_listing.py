@@ -116,20 +116,12 @@ def _section(item: HardwareClass, peaks: Sequence[Peak], described: set[Node]) -
         host = f"{node.profile.hostname} ({node.id[:8]})" if node.id else node.profile.hostname
         facts = _facts(node, item) if node not in described else _gpu_facts(node)
         groups.setdefault(tuple(facts), []).append(host)
-    tables = [_details(hosts, facts) for facts, hosts in groups.items()]
+    tables = [Table(("node", ", ".join(hosts)), facts) for facts, hosts in groups.items()]
     notes = [f"its nodes differ in {difference}" for difference in item.unlike]
     if any(peak.is_disturbed for peak in peaks):
         notes.append(_DISTURBED)
     bullets = tuple(("inconclusive", note) for note in notes)
     return Section(item.name, bullets, (*tables, *([_peaks(peaks)] if peaks else [])))
-
-
-def _details(hosts: Sequence[str], facts: Sequence[Fact]) -> Table:
-    columns: list[Column[Fact]] = [
-        Column("node", lambda fact: fact[0]),
-        Column(", ".join(hosts), lambda fact: fact[1]),
-    ]
-    return make_table(columns, facts)
 
 
 def _facts(node: Node, item: HardwareClass) -> Iterator[Fact]:

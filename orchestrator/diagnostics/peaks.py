@@ -58,18 +58,11 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The measured peaks of a device under one backend, in one precision.
+    """The peaks of a class of hardware (its id) under one backend, in one precision.
 
-    Args:
-        hardware: id of the hardware class.
-        backend: whose matrix product and copy it was.
-        precision: `float32`, `tf32` or `bf16`.
-        flops_per_s: of a matrix product.
-        bytes_per_s: of a copy, read and written bytes counted; None with `tf32`, which is one of
-            products only.
-        versions: of what it may depend on: packages, driver, CUDA, cuDNN.
-        node: where it was measured.
-        at: when, in UTC (`2026-11-21T16:20:00Z`).
+    `flops_per_s` is of a matrix product, `bytes_per_s` of a copy, with read and written bytes; None
+    with `tf32`, which is one of products only. `versions` are of what it may depend on: packages,
+    driver, CUDA, cuDNN. `at` is when it was measured, in UTC (`2026-11-21T16:20:00Z`).
     """
 
     hardware: str
@@ -142,16 +135,11 @@ def measure(
     *,
     fresh: bool = False,
 ) -> PeakMeasurements:
-    """Measure and store the peaks of all classes that are not stored, and return all.
+    """Measure and store the peaks of all classes that are not stored (or `fresh`), and return all.
 
     Nodes of a connected cluster measure at the same time, one per class. A measurement takes as
-    many CPUs and GPUs as a trial, and so waits for trials that run there.
-
-    Args:
-        classes: the hardware classes.
-        home: where they are stored.
-        report: prints a line for each step and for each failure.
-        fresh: measure stored ones again.
+    many CPUs and GPUs as a trial, and so waits for trials that run there. `report` prints a line
+    for each step and for each failure.
     """
     stored = () if fresh else stored_peaks(home, classes)
     plans = [plan for hardware in classes if (plan := _plan(hardware, stored)) is not None]
@@ -184,9 +172,7 @@ def measure_rates(
 ) -> dict[str, BackendRates]:
     """Return the rates of each backend, measured one after another, so that none disturbs another.
 
-    Args:
-        request: what to measure.
-        begin: called with each backend when its turn comes.
+    `begin` is called with each backend when its turn comes.
     """
     environ = dict(os.environ)
     if request.gpu is not None:
@@ -310,11 +296,7 @@ def stored_peaks(home: Path, classes: Iterable[HardwareClass]) -> tuple[Peak, ..
 
 
 def store_peaks(home: Path, peaks: Sequence[Peak]) -> None:
-    """Add peaks to the stored ones, and replace those of the same versions.
-
-    Raises:
-        OSError: the home cannot be written.
-    """
+    """Add peaks to the stored ones, and replace those of the same versions; may be an OSError."""
     all_peaks = {
         (peak.hardware, peak.backend, peak.precision, *sorted(peak.versions.items())): peak
         for peak in (*_read(home / FILE_NAME), *peaks)

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from orchestrator.core.errors import Refusal
 from orchestrator.hardware import HardwareClass
 from orchestrator.report.document import Column, Document, Section, Table, make_table
-from orchestrator.report.formats.markdown import to_markdown
+from orchestrator.report.formats.text import to_markdown
 from orchestrator.spec import yaml_locations
 from workloads import registry
 from workloads.eligibility import Cell, LayerTraits, ineligibility_reason
@@ -30,8 +30,6 @@ DEVICES: Mapping[Device, str] = {"gpu": "an NVIDIA GPU", "cpu": "a CPU"}
 
 PLAIN = [Implementation(backend, kernel) for backend in BACKENDS for kernel in KERNELS]
 """Every backend with every kernel, without options."""
-
-Definition = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +72,7 @@ def full_catalogue(hardware: Sequence[HardwareClass]) -> Catalogue:
 def workload_catalogue(
     name: str, overrides: Sequence[str], hardware: Sequence[HardwareClass]
 ) -> Catalogue:
-    """Return the catalogue of one workload with its defaults and these settings (`KEY=YAML`).
-
-    Raises:
-        Refusal: it is no built-in workload, or does not take the settings.
-        SpecError: an override is not `KEY=VALUE`.
-    """
+    """Return the catalogue of a built-in workload with these settings (`KEY=YAML`), or refuse."""
     try:
         workload = registry.find_workload(name)
     except registry.UnknownWorkload as error:
@@ -142,12 +135,9 @@ def to_document(catalogue: Catalogue) -> Document:
     hint = "What each kernel supports: rnnsweep workloads, without a name"
     if catalogue.is_full:
         hint = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
-    overview: list[Column[Workload]] = [
-        Column("workload", lambda one: one.name),
-        Column("task", lambda one: one.summary),
-    ]
+    tasks = {one.name: one.summary for one in catalogue.workloads}
     sections = [
-        Section("", tables=(make_table(overview, catalogue.workloads),), paragraphs=(hint,)),
+        Section("", tables=(_definitions("workload", tasks, "task"),), paragraphs=(hint,)),
         *map(_workload, catalogue.workloads),
         *(_support_here(catalogue, hardware) for hardware in catalogue.hardware),
         Section("kernels", tables=(_definitions("kernel", KERNELS),)),
@@ -162,11 +152,7 @@ def to_document(catalogue: Catalogue) -> Document:
 
 
 def _definitions(title: str, texts: Mapping[str, str], meaning: str = "meaning") -> Table:
-    columns: list[Column[Definition]] = [
-        Column(title, lambda item: item[0]),
-        Column(meaning, lambda item: item[1]),
-    ]
-    return make_table(columns, texts.items())
+    return Table((title, meaning), tuple(texts.items()))
 
 
 def _workload(workload: Workload) -> Section:

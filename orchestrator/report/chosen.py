@@ -14,8 +14,7 @@ from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
 from orchestrator.report.document import Document, Section, Table
-from orchestrator.report.prose import bullets, sentence
-from orchestrator.report.wording import config_text
+from orchestrator.report.wording import bullets, config_text, sentence
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.errors import nearest
 
@@ -32,13 +31,10 @@ def choose(
 ) -> dict[str, Any]:
     """Return the config × arm with the best mean of a metric, among those within the limits.
 
-    Args:
-        record: the sweep.
-        metric: by default the first objective that has no limit, else an accuracy, unless one has a
-            limit, else the time per step.
-        limits: of the means over the repeats of a config.
-        arm: an implementation, or `implementation on hardware`; `*` for all arms, also those that
-            compute something else or do less work.
+    The metric is by default the first objective without a limit, else an accuracy, unless one has a
+    limit, else the time per step. Limits are of the means over the repeats of a config. `arm` is an
+    implementation or `implementation on hardware`; `*` is any, also one that computes something
+    else or works less.
 
     Returns:
         Plain data: the choice, the means of its measures, and the `spec` of a sweep of it alone,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from orchestrator.analysis.pairing.baseline import pick_baseline
+from orchestrator.analysis.pairing.pairs import pick_baseline
 from orchestrator.cluster import connection
 from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
 from orchestrator.core.errors import Refusal
@@ -339,10 +339,8 @@ def _extent(opening: SweepOpening) -> object:
 
 def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     """Wait until everything is recorded, read it back, and store the report with it."""
-    from orchestrator.analysis.arms.over_time import representatives  # noqa: PLC0415
-    from orchestrator.report.brief import to_short_markdown  # noqa: PLC0415  (SciPy)
-    from orchestrator.report.formats.html import to_html  # noqa: PLC0415
-    from orchestrator.report.render import render, summarise  # noqa: PLC0415
+    from orchestrator.analysis.arms.arm_summary import representatives  # noqa: PLC0415
+    from orchestrator.report.render import render, summarise, to_short_markdown  # noqa: PLC0415
 
     recorder, spec, identity = start.recorder, start.spec, start.identity
     recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S)
@@ -358,7 +356,7 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
             "report.md": render(summary, "markdown"),
             "report.txt": render(summary, "text"),
             "report.json": render(summary, "json"),
-            "report.html": to_html(summary),
+            "report.html": render(summary, "html"),
         },
         description=to_short_markdown(
             summary, TAG_LIMIT, "the artifacts report.html and report.md"

@@ -6,7 +6,7 @@ One sweep of five implementations on three backends, each as whole trainings and
 slices. The other work changes from round to round: none, a busy process pinned to every core or to
 one, a second sweep. A bias is a ratio under other work over the same ratio without. After so many
 minutes it reports what it has; the same command resumes. The largest biases are copied into
-`orchestrator/analysis/statistics/bias.py`, where verdicts read them.
+`orchestrator/analysis/statistics/verdicts.py`, where verdicts read them.
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.formats.html import to_html
-from orchestrator.report.render import summarise
+from orchestrator.report.render import summarise, to_short_markdown
 from orchestrator.storage.tracking.reader import read_sweep
 from orchestrator.storage.tracking.records import TAG_LIMIT
 from tests.commands import Command, wait_for

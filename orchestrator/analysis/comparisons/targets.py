@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.analysis.measures import scopes_of
-from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import (
     CompleteRounds,
     Round,
@@ -34,22 +33,15 @@ from orchestrator.analysis.pairing.complete_rounds import (
     with_diverged,
 )
 from orchestrator.analysis.pairing.pairs import (
+    Baseline,
     Pair,
     PairedTimes,
     geometric,
     pair_times,
     round_values,
 )
-from orchestrator.analysis.statistics.bias import inconclusive_reason
-from orchestrator.analysis.statistics.estimates import (
-    CONFIDENCE,
-    MIN_BLOCKS,
-    Estimate,
-    confidence_for,
-    exponential,
-    sign_test,
-)
-from orchestrator.analysis.statistics.verdicts import Finding, judge
+from orchestrator.analysis.statistics import estimates
+from orchestrator.analysis.statistics.verdicts import Finding, inconclusive_reason, judge
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.records import SweepRecord
@@ -58,7 +50,7 @@ from orchestrator.core.trial import FinishedTrial
 TargetVerdict = Literal["same", "less", "more", "inconclusive"]
 
 _VERDICTS: Mapping[Finding, TargetVerdict] = {"same": "same", "more": "less", "less": "more"}
-_ERROR = 1 - CONFIDENCE
+_ERROR = 1 - estimates.CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +98,8 @@ class TargetComparison:
     arm: Arm
     baseline: Arm
     pairs: tuple[Pair, ...]
-    ratio: Estimate | None
-    corrected: Estimate | None
+    ratio: estimates.Estimate | None
+    corrected: estimates.Estimate | None
     confidence: float | None
     p_value: float | None
     verdict: TargetVerdict
@@ -183,8 +175,9 @@ def _target(
     record: SweepRecord, ended: CompleteRounds, baseline: Baseline | None, goal: Goal
 ) -> Target:
     arms = [arm for arm in record.arms if arm.measure == "full"]
-    trials = {arm: ended.all_trials(arm) or _unmatched(record, arm) for arm in arms}
-    every = (trial for own in trials.values() for trial in own if not diverged(trial))
+    own = [trial for trial in record.trials if trial.status == "complete" or diverged(trial)]
+    trials = {arm: ended.all_trials(arm) or [t for t in own if t.arm == arm] for arm in arms}
+    every = (trial for ended_ones in trials.values() for trial in ended_ones if not diverged(trial))
     if all(goal.seconds(trial) is None for trial in every):
         return Target(goal.accuracy, (), ())
     rows = [_arm(arm, trials[arm], goal) for arm in arms]
@@ -195,12 +188,6 @@ def _target(
     ]
     comparisons = _compare(record.criteria, ended, pairs, goal)
     return Target(goal.accuracy, tuple(row for row in rows if row), comparisons)
-
-
-def _unmatched(record: SweepRecord, arm: Arm) -> list[FinishedTrial]:
-    """Return the trials of an arm without a complete round."""
-    ended = (trial for trial in record.trials if trial.arm == arm)
-    return [trial for trial in ended if trial.status == "complete" or diverged(trial)]
 
 
 def _arm(arm: Arm, trials: Sequence[FinishedTrial], goal: Goal) -> TargetArm | None:
@@ -250,10 +237,7 @@ def _quantile(values: Sequence[float], share: float) -> float | None:
 
 
 def _compare(
-    criteria: ReportCriteria,
-    ended: CompleteRounds,
-    pairs: Sequence[tuple[Arm, Arm]],
-    goal: Goal,
+    criteria: ReportCriteria, ended: CompleteRounds, pairs: Sequence[tuple[Arm, Arm]], goal: Goal
 ) -> tuple[TargetComparison, ...]:
     """Compare the times of these pairs of arms, as one family."""
 
@@ -273,7 +257,7 @@ def _compare(
         )
         counts.append(reached)
         paired.append(pair_times(ended, pair, (next(values), next(values))))
-    confidence = confidence_for(criteria.auto_blocks)
+    confidence = estimates.confidence_for(criteria.auto_blocks)
     log_ratios, biases = [times.log_ratios for times in paired], [times.bias for times in paired]
     judged = judge(log_ratios, math.log1p(criteria.margins.speed), 1 - confidence, biases)
     comparisons = []
@@ -286,7 +270,7 @@ def _compare(
                 base,
                 pairs=times.pairs,
                 ratio=times.ratio(confidence),
-                corrected=exponential(judgement.corrected),
+                corrected=estimates.exponential(judgement.corrected),
                 confidence=judgement.confidence,
                 p_value=judgement.p_value,
                 verdict=verdict,
@@ -319,15 +303,15 @@ def _verdict(
 ) -> tuple[TargetVerdict, str | None]:
     """Return the verdict of the blocks that both reach, unless the others revoke it; its reason."""
     log_ratios = times.log_ratios
-    if len(log_ratios) < MIN_BLOCKS:
-        return "inconclusive", f"at least {MIN_BLOCKS} are needed"
+    if len(log_ratios) < estimates.MIN_BLOCKS:
+        return "inconclusive", f"at least {estimates.MIN_BLOCKS} are needed"
     if finding == "inconclusive":
         return "inconclusive", inconclusive_reason(times.bias)
     sign = 1 if finding == "more" else -1
-    is_lopsided = sign_test(only_arm, only_baseline) <= _ERROR
+    is_lopsided = estimates.sign_test(only_arm, only_baseline) <= _ERROR
     first = only_arm + sum(ratio > 0 for ratio in log_ratios)
     second = only_baseline + sum(ratio < 0 for ratio in log_ratios)
-    leads = sign * (first - second) > 0 and sign_test(first, second) <= _ERROR
+    leads = sign * (first - second) > 0 and estimates.sign_test(first, second) <= _ERROR
     is_behind = finding != "same" and sign * (only_arm - only_baseline) < 0
     if (is_lopsided and finding == "same") or (is_behind and (is_lopsided or not leads)):
         return "inconclusive", "the blocks that only one of them reaches contradict it"

@@ -18,8 +18,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from orchestrator.analysis.statistics.bias import largest_bias
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
+from orchestrator.analysis.statistics.verdicts import largest_bias
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config, FinishedTrial, is_number, pruned_blocks
@@ -150,12 +150,9 @@ class ParamRange:
     blocks: int
 
 
-def _is_complete(trial: FinishedTrial) -> bool:
-    return trial.status == "complete"
-
-
 def match(
-    record: SweepRecord, counts: Callable[[FinishedTrial], bool] = _is_complete
+    record: SweepRecord,
+    counts: Callable[[FinishedTrial], bool] = lambda trial: trial.status == "complete",
 ) -> CompleteRounds:
     """Find the rounds and blocks that are complete on every arm with a complete trial.
 

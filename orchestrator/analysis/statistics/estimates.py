@@ -6,6 +6,7 @@ Pure functions of numbers; the unit is the block, whatever its number was comput
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,9 @@ MIN_BLOCKS = 6
 """With fewer blocks the verdict is `inconclusive`, whatever the interval is."""
 MIN_VALUES = 4
 """With fewer values there is no interval, because their spread is hardly known."""
+
+
+_LARGEST = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +119,7 @@ def exponential(logs: Estimate | None) -> Estimate | None:
     baseline: Fleming and Wallace, "How not to lie with statistics: the correct way to summarize
     benchmark results", Communications of the ACM 29(3), 1986.
     """
-    return logs and Estimate(logs.n, *(_exp(log) for log in (logs.value, logs.low, logs.high)))
-
-
-def _exp(log: float) -> float:
-    """Return e ** log; infinite beyond the largest float (two wild blocks)."""
-    try:
-        return math.exp(log)
-    except OverflowError:
-        return math.inf
+    if logs is None:
+        return None
+    ends = (logs.value, logs.low, logs.high)  # two wild blocks may exceed the largest float
+    return Estimate(logs.n, *(math.exp(end) if end < _LARGEST else math.inf for end in ends))

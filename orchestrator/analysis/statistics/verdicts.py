@@ -15,7 +15,7 @@ For k comparisons over at least `MIN_BLOCKS` blocks each (the others get no verd
 - A verdict follows from the one interval that is shown: within the margin is *same*, otherwise an
   interval that excludes 0 gives the direction.
 - A verdict over blocks on a busy machine is provisional: its interval must be further from 0 than
-  the largest bias (see `bias`).
+  the largest bias (see `LARGEST`).
 
 So at an error of 5 % a family has a wrong "more" or "less" in at most 5 % of sweeps, and a wrong
 "same" in at most 2.5 %. The speed-ups of a report are one family, and so are its accuracies, the
@@ -28,20 +28,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, starmap
 from typing import Literal
 
 from scipy.special import stdtr, stdtrit
 
-from orchestrator.analysis.statistics.estimates import (
-    CONFIDENCE,
-    MIN_BLOCKS,
-    Estimate,
-    standard_error,
-    t_interval,
-)
+from orchestrator.analysis.statistics import estimates
+from orchestrator.core.arms import Arm
+from orchestrator.core.criteria import MeasureMode
 
 Finding = Literal["same", "more", "less", "inconclusive"]
 
@@ -68,7 +64,7 @@ class Judgement:
     """
 
     finding: Finding
-    corrected: Estimate | None = None
+    corrected: estimates.Estimate | None = None
     confidence: float | None = None
     p_value: float | None = None
     blocks_needed: BlocksNeeded | None = None
@@ -78,7 +74,7 @@ class Judgement:
 def judge(
     comparisons: Sequence[Sequence[float]],
     margin: float,
-    error: float = 1 - CONFIDENCE,
+    error: float = 1 - estimates.CONFIDENCE,
     biases: Sequence[float] = (),
 ) -> tuple[Judgement, ...]:
     """Judge the comparisons of one family, each by its blocks' log-ratios or differences.
@@ -87,14 +83,14 @@ def judge(
     share of sweeps in which one of them may wrongly differ. `biases` are the largest of each
     comparison, 0 for quiet blocks.
     """
-    judged = [values for values in comparisons if len(values) >= MIN_BLOCKS]
+    judged = [values for values in comparisons if len(values) >= estimates.MIN_BLOCKS]
     p_values = [_p_values(values, margin) for values in judged]
     steps = (_holm(family, error) for family in zip(*p_values, strict=True))
     judgements = (
         _judgement(values, margin, *own) for values, *own in zip(judged, *steps, strict=True)
     )
     every = (
-        next(judgements) if len(values) >= MIN_BLOCKS else Judgement("inconclusive")
+        next(judgements) if len(values) >= estimates.MIN_BLOCKS else Judgement("inconclusive")
         for values in comparisons
     )
     biases = biases or [0.0] * len(comparisons)
@@ -121,7 +117,7 @@ def blocks_for(deviation: float, half_width: float, error: float) -> int | None:
         quantile = float(stdtrit(blocks - 1, 1 - error / 2))
         return quantile * deviation / math.sqrt(blocks) <= half_width
 
-    blocks = range(MIN_BLOCKS, _MANY_BLOCKS + 1)
+    blocks = range(estimates.MIN_BLOCKS, _MANY_BLOCKS + 1)
     place = bisect_left(blocks, True, key=is_narrow)
     return blocks[place] if place < len(blocks) else None
 
@@ -156,7 +152,7 @@ def _p_values(values: Sequence[float], margin: float) -> tuple[float, float]:
     """Return the p-values of no difference, and of a difference of the margin (doubled)."""
     n = len(values)
     mean = math.fsum(values) / n
-    error = standard_error(values, mean)
+    error = estimates.standard_error(values, mean)
     if error < _ROUNDING:
         return float(abs(mean) <= _ROUNDING), float(abs(mean) > margin + _ROUNDING)
     differs_p, same_p = (2 * stdtr(n - 1, gap / error) for gap in (-abs(mean), abs(mean) - margin))
@@ -167,11 +163,11 @@ def _judgement(
     values: Sequence[float], margin: float, differs: _HolmStep, same: _HolmStep
 ) -> Judgement:
     level = same.level if same.rejected else differs.level
-    corrected = t_interval(values, 1 - level)
+    corrected = estimates.t_interval(values, 1 - level)
     assert corrected is not None  # of MIN_BLOCKS values
     if not same.rejected and _is_within(corrected, margin):
         level = min(level, same.level)
-        corrected = t_interval(values, 1 - level)
+        corrected = estimates.t_interval(values, 1 - level)
         assert corrected is not None
     finding: Finding = "inconclusive"
     if _is_within(corrected, margin):
@@ -184,14 +180,14 @@ def _judgement(
     return Judgement(finding, corrected, 1 - level, differs.adjusted_p, needed)
 
 
-def _is_within(interval: Estimate, margin: float) -> bool:
+def _is_within(interval: estimates.Estimate, margin: float) -> bool:
     return -margin - _ROUNDING <= interval.low and interval.high <= margin + _ROUNDING
 
 
 def _blocks_needed(values: Sequence[float], margin: float, level: float) -> BlocksNeeded | None:
     """Return the blocks for a half-width of the margin, or of half of it, which always decides."""
     n = len(values)
-    deviation = standard_error(values, math.fsum(values) / n) * math.sqrt(n)
+    deviation = estimates.standard_error(values, math.fsum(values) / n) * math.sqrt(n)
     for half_width in (margin, margin / 2):
         needed = blocks_for(deviation, half_width, level)
         if needed is None:
@@ -199,3 +195,48 @@ def _blocks_needed(values: Sequence[float], margin: float, level: float) -> Bloc
         if needed > n:
             return BlocksNeeded(needed - n, half_width)
     return None
+
+
+LARGEST: Mapping[MeasureMode, Mapping[str, float]] = {
+    "full": {"within": 2.7, "between": 3.0, "alone": 3.3, "between torch": 39, "alone torch": 40},
+    "timing": {"within": 3.1, "between": 2.5, "alone": 3.8, "between torch": 44, "alone torch": 68},
+}
+"""The largest factor by which other work was measured to make a ratio wrong, by measuring mode.
+
+Measured by `make benchmark-bias` on 2026-11-22, on two cores of an AMD EPYC without a GPU: five
+implementations, one LSTM of 320 units, with a busy process on one core or on each, and in slices
+also with a second sweep, while tests ran. The figures are the largest upper ends of 95 % intervals
+in `tests/benchmarks/results/bias.txt`, rounded up. PyTorch's threads wait for each other many times
+a step: it took up to 41 times as long, the others up to 2.4.
+
+The arms had the same other work, `within` one backend or `between` two, or one `alone` had it. With
+`torch` one of them is on another backend than TensorFlow and JAX. The figures are also used for
+GPUs, whose steps a CPU starts.
+"""
+
+_UNMEASURED = {"shared_gpu"}
+_WITHOUT_BARRIERS = {"tensorflow", "jax"}
+
+
+def largest_bias(arms: tuple[Arm, Arm], causes: Collection[str], *, alike: bool) -> float:
+    """Return the largest bias of the logarithm of a ratio; infinite if it was not measured.
+
+    The causes are those of `core.disturbance`; `alike` arms ran during the same other work.
+    """
+    if _UNMEASURED.intersection(causes):
+        return math.inf
+    mode: MeasureMode = "timing" if {arm.measure for arm in arms} == {"timing"} else "full"
+    backends = {arm.implementation.partition("/")[0] for arm in arms}
+    kind = ("within" if len(backends) == 1 else "between") if alike else "alone"
+    if kind != "within" and not backends <= _WITHOUT_BARRIERS:
+        kind += " torch"
+    return math.log(LARGEST[mode][kind])
+
+
+def inconclusive_reason(bias: float) -> str:
+    """Return why an interval over enough blocks is inconclusive; `bias` is 0 for quiet ones."""
+    if not bias:
+        return "the interval includes 1 and exceeds the margin"
+    if bias == math.inf:
+        return "on a busy machine, and the effect of a shared GPU was not measured"
+    return f"on a busy machine, where other work alone may cause up to {math.exp(bias):.2g} ×"

@@ -119,11 +119,7 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
         return has_results and all(pair.is_within for pair in self.pairs) and not self.failed
 
     def settings_of(self, cell: Cell) -> ImageRowsSettings:
-        """Return the complete settings of a cell.
-
-        Raises:
-            Refusal: `image_rows` does not take them.
-        """
+        """Return the complete settings of a cell; refuse what `image_rows` does not take."""
         try:
             return ImageRowsSettings.model_validate({**self.settings, "cell": cell})
         except ValidationError as error:
@@ -132,11 +128,7 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
     def find_participants(
         self, implementations: Sequence[Implementation], cells: Sequence[Cell], at_least: int
     ) -> list[Participant]:
-        """Return the implementations that can run some cells here, on each of their devices.
-
-        Raises:
-            Refusal: the settings are wrong, or less than that number can run every cell.
-        """
+        """Return what can run some cells on each device here; refuse fewer than that number."""
         participants, here = list[Participant](), devices()
         for cell, one in itertools.product(cells, implementations):
             traits = self.settings_of(cell).traits()
@@ -252,20 +244,12 @@ def check(
     source: Path | None = None,
     tolerance: float | None = None,
 ) -> ParityCheck:
-    """Save and load weights on this machine, and compare the outputs of all pairs.
+    """Save and load weights on this machine, and compare the outputs of all pairs, or refuse.
 
-    Args:
-        names: implementations; none for all that may run here.
-        overrides: settings of `image_rows`, as `KEY=YAML`.
-        report: prints a line for each finished step, from any thread.
-        into: only save, into this folder, which can be copied to another machine.
-        source: only load, from a folder that was saved here or on another machine.
-        tolerance: replaces those by precision.
-
-    Raises:
-        Refusal: a name is no implementation, the settings are wrong, nothing can be compared here,
-            or a folder cannot be read or made.
-        SpecError: an override is not `KEY=VALUE`.
+    Without names all implementations take part that may run here; `overrides` are settings of
+    `image_rows`. `report` prints a line for each finished step, from any thread. Weights are only
+    saved `into` a folder, or only loaded from a `source`, which may come from another machine. The
+    tolerance replaces those by precision.
     """
     document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
     loaded = None if source is None else _read_list(source / LIST)

@@ -12,12 +12,7 @@ from workloads.eligibility import Cell
 from workloads.implementations import Implementation, Precision, parse_implementation
 from workloads.protocol import Device
 
-TOLERANCES: Mapping[Precision, float] = {
-    "float32": 1e-5,
-    "tf32": 2e-3,
-    "fp16": 5e-3,
-    "bf16": 3e-2,
-}
+TOLERANCES: Mapping[Precision, float] = {"float32": 1e-5, "tf32": 2e-3, "fp16": 5e-3, "bf16": 3e-2}
 """The largest relative differences explained by rounding alone, by the coarser precision.
 
 Observed between two-layer stacks on digits: 4e-7 in float32, 6e-4 in float16 and 5e-3 in bfloat16.

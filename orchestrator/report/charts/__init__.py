@@ -8,8 +8,7 @@ from dataclasses import replace
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts.chart import Chart
 from orchestrator.report.charts.curves import curves
-from orchestrator.report.charts.speedups import matrix, speedups
-from orchestrator.report.charts.trade_offs import phases, trade_off_chart
+from orchestrator.report.charts.speedups import matrix, phases, speedups, trade_off_chart
 from orchestrator.report.wording import arm_names
 
 __all__ = ["Chart", "charts_of"]

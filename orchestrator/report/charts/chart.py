@@ -6,57 +6,34 @@ All texts are data, which Vega draws as they are, without markup.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from orchestrator.analysis.measures import MEASURES
 from orchestrator.report.document import Table, visible
 
-LIGHT = (
-    "#0067b1", "#c8500a", "#00795c", "#a8478f", "#8a6800", "#2585b4", "#4f5661", "#a3213b",
-)  # fmt: skip
-DARK = (
-    "#5ab4f0", "#ff9d5c", "#3dcfa6", "#e29bd0", "#e3c043", "#9fdcf5", "#c3cad4", "#ff8a94",
-)  # fmt: skip
+_LOOK = json.loads((Path(__file__).parent / "look.json").read_text(encoding="utf-8"))
+"""Colours, symbols and dashes, and what else all charts have in common.
+
+They have no `aria`, because the page describes each chart as a whole.
+"""
+LIGHT, DARK = _LOOK["light"], _LOOK["dark"]
 """Colours that distinguish arms on white and on black.
 
 The hues follow Okabe and Ito's palette for colour-blind readers ("Color universal design", 2008),
 darker on white and lighter on black so that each has a contrast of 3 to 1 at least (WCAG 2.2,
 1.4.11). They repeat after 8 arms, symbols after 9 and dashes after 5: 40 arms differ.
 """
-SYMBOLS = (
-    "circle", "square", "diamond", "triangle-up", "triangle-down",
-    "cross", "triangle-left", "triangle-right", "M-1,-1L1,1L0,0L1,-1L-1,1L0,0Z",
-)  # fmt: skip
-DASHES = ([1, 0], [7, 3], [2, 3], [7, 3, 2, 3], [12, 4])
+SYMBOLS, DASHES = _LOOK["symbols"], _LOOK["dashes"]
 
 _COLOURS = [f"var(--style-{i})" for i in range(len(LIGHT))]
-_TOKENS = {
-    "ink": "#1b2026", "quiet": "#525c69", "rule": "#d7dde4", "paper": "#ffffff",
-    "up": "#63c7a6", "down": "#f2a679", **{f"style-{i}": hue for i, hue in enumerate(LIGHT)},
-}  # fmt: skip
-_CONFIG: dict[str, Any] = {
-    "background": "var(--paper)",
-    "font": "Liberation Sans, Helvetica, Arial, sans-serif",
-    "aria": False,  # the page describes each chart as a whole
-    "view": {"stroke": None},
-    "title": {"color": "var(--ink)", "anchor": "start", "fontSize": 15},
-    "axis": {
-        "labelColor": "var(--quiet)", "titleColor": "var(--quiet)", "gridColor": "var(--rule)",
-        "domainColor": "var(--quiet)", "tickColor": "var(--quiet)", "labelFontSize": 12,
-        "titleFontSize": 13, "titleFontWeight": "normal", "tickCount": 6,
-        "labelOverlap": "greedy", "titleLimit": 600,
-    },
-    "axisQuantitative": {"format": ".6~g"},
-    "legend": {
-        "labelColor": "var(--ink)", "labelFontSize": 12, "labelLimit": 380, "orient": "bottom",
-        "columns": 1, "symbolSize": 90, "symbolOpacity": 1, "title": None,
-    },
-}  # fmt: skip
+_TOKENS = {**_LOOK["tokens"], **{f"style-{i}": hue for i, hue in enumerate(LIGHT)}}
 _LONGEST = 60  # characters of a name; the tables of the report have full names
 _WILD = 100.0  # an interval is cut off if it is this many times the range of all values
 _TITLES = {measure.metric: measure.title for measure in MEASURES}
@@ -95,7 +72,7 @@ class Chart:
             "width": width,
             "height": self.height,
             "autosize": {"type": "fit-x", "contains": "padding"},
-            "config": _CONFIG,
+            "config": _LOOK["config"],
         }
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from orchestrator.analysis.arms.over_time import LearningCurve, TelemetryCurves
+from orchestrator.analysis.arms.arm_summary import LearningCurve, TelemetryCurves
 from orchestrator.analysis.comparisons.effects import ParamEffect
 from orchestrator.analysis.statistics.estimates import Spread
 from orchestrator.analysis.statistics.formatting import number, quartiles
@@ -17,7 +17,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.trial import is_number
 from orchestrator.report.charts.chart import Chart, axis, layer, looks, metric_title, slug
 from orchestrator.report.document import Column, make_table, plain
-from orchestrator.report.sections.crossovers import crossover_sentence
+from orchestrator.report.sections.effects import crossover_sentence
 from orchestrator.report.wording import ArmNames, grouped
 
 MOST_POINTS = 400
@@ -172,11 +172,7 @@ def _ends(point: CurvePoint) -> tuple[float, float | None, float | None]:
 
 
 def _learning(
-    metric: str,
-    against: str,
-    shown: list[LearningCurve],
-    name: ArmNames,
-    styles: Mapping[Arm, int],
+    metric: str, against: str, shown: list[LearningCurve], name: ArmNames, styles: Mapping[Arm, int]
 ) -> Chart:
     title = metric_title(metric)
     columns: list[Column[Any]] = [

@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias
 from orchestrator.analysis.comparisons.speed import Comparison, Verdict
 from orchestrator.analysis.comparisons.speed import compare as compare_pairs
 from orchestrator.analysis.measures import MEASURES, finite
-from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, match
+from orchestrator.analysis.pairing.pairs import Baseline
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.core.arms import Arm
@@ -161,11 +161,7 @@ class Changes:
 
 
 def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
-    """Compare two sides; `margin` is the share of time, or of memory, that does not matter.
-
-    Raises:
-        InvalidSide: The sides are of different workloads, or are the same sweep.
-    """
+    """Compare two sides; `margin` is the share of time, or of memory, that does not matter."""
     _expect_two_of_a_kind(before, after)
     differences = _differences(before.record, after.record)
     inputs = {"setting": "settings", "data": "data"}
@@ -292,10 +288,7 @@ def _as_one(
 
 
 def _matched(record: SweepRecord, sides: _Pairs, metric: str | None) -> CompleteRounds:
-    """Match the configs of each pair of arms by itself: a failure of one arm concerns no other.
-
-    A trial counts if its trainer makes the metric comparable; all count if all trainers were fresh.
-    """
+    """Match the configs of each pair of arms by itself: a failure of one arm concerns no other."""
     complete = [trial for trial in record.trials if trial.status == "complete"]
     measure = next((measure for measure in MEASURES if measure.metric == metric), None)
     if measure and any(trial.trainer_trials for trial in complete):
@@ -345,11 +338,7 @@ def _lost(record: SweepRecord, earlier: Arm, later: Arm) -> int:
 
 
 def _differences(before: SweepRecord, after: SweepRecord) -> tuple[Difference, ...]:
-    """List differences of settings, data, versions, hardware, and of the calibration probe's time.
-
-    A param that one side searches and the other fixes is not a difference of settings: only
-    configs of both sides are compared.
-    """
+    """List what differs besides the code, except params that one side searches and one fixes."""
     searched = {n for record in (before, after) for trial in record.trials for n in trial.config}
     one, other = _circumstances(before, searched), _circumstances(after, searched)
     return tuple(

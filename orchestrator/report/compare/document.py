@@ -8,11 +8,10 @@ from typing import Any
 
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import difference, ratio, speed_ratio
-from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes, Difference
-from orchestrator.report.document import Column, Document, Section, make_table
+from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
+from orchestrator.report.document import Column, Document, Section, Table, make_table
 from orchestrator.report.formats.json_format import plain
-from orchestrator.report.prose import bullets, paragraphs
-from orchestrator.report.wording import ArmNames, deciding_interval
+from orchestrator.report.wording import ArmNames, bullets, deciding_interval, paragraphs
 
 FORMAT = "rnnsweep-compare"
 VERSION = 3
@@ -23,11 +22,7 @@ def to_document(changes: Changes) -> Document:
     arms = [arm for change in changes.arms for arm in (change.before, change.after)]
     every = {str(arm.hardware) for arm in (*arms, *changes.only_before, *changes.only_after)}
     name = ArmNames(every.pop() if len(every) == 1 else None)
-    columns: list[Column[Difference]] = [
-        Column("what", lambda item: f"{item.subject}: {item.name}"),
-        Column("before", lambda item: item.before),
-        Column("after", lambda item: item.after),
-    ]
+    rows = tuple((f"{d.subject}: {d.name}", d.before, d.after) for d in changes.differences)
     same = "Settings, data, hardware and recorded versions are the same on both sides."
     sections = [
         Section(
@@ -35,8 +30,8 @@ def to_document(changes: Changes) -> Document:
             bullets("compare/changes.j2", changes=changes, name=name, needs=NEEDS),
             paragraphs=paragraphs("compare/notes.j2", changes=changes),
         ),
-        Section("Other differences", tables=(make_table(columns, changes.differences),))
-        if changes.differences
+        Section("Other differences", tables=(Table(("what", "before", "after"), rows),))
+        if rows
         else Section("Other differences", paragraphs=(same,)),
         *([_figures(changes, name)] if changes.arms else []),
     ]

@@ -34,11 +34,7 @@ class Side:
 
 
 def read_report(path: Path) -> Side:
-    """Read a report that `rnnsweep report SWEEP -o FILE.json` wrote.
-
-    Raises:
-        InvalidSide: The file cannot be read, is no such report, or has another version.
-    """
+    """Read what `rnnsweep report SWEEP -o FILE.json` wrote; InvalidSide for any other file."""
     try:
         content = json.loads(path.read_bytes())
         kind = content.get("format"), content.get("version")

@@ -19,12 +19,8 @@ _PPI = 144
 def draw(summary: ReportSummary, folder: Path) -> tuple[Path, ...]:
     """Draw every chart of the report into the folder, which is created if it is missing.
 
-    The file names are those of the charts (`speedups.png`, `pareto-train-s-nvidia-h200.svg`), the
-    same for the same summary. Files of these names are replaced; other files are kept. The HTML
-    page has the same charts.
-
-    Returns:
-        The files written, a PNG and an SVG for each chart.
+    Return the files, a PNG and an SVG for each chart. Their names are those of the charts, the same
+    for the same summary. Files of these names are replaced; other files are kept.
     """
     import vl_convert  # noqa: PLC0415  (100 ms)
 

@@ -15,19 +15,8 @@ from operator import attrgetter
 from typing import Any
 
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core import trial
 from orchestrator.core.arms import Arm
-from orchestrator.core.trial import (
-    Config,
-    EpochRecord,
-    FailureReason,
-    FinishedTrial,
-    Kernel,
-    Outcome,
-    OutcomeStatus,
-    SliceRecord,
-    Telemetry,
-    Trial,
-)
 
 FORMAT = "rnnsweep-report"
 VERSION = 6
@@ -44,22 +33,22 @@ class TrialEntry:
     run_id: str
     trial_key: str
     block: int
-    config: Config
+    config: trial.Config
     arm: Arm
     repeat: int
     seed: int
-    status: OutcomeStatus
+    status: trial.OutcomeStatus
     metrics: Mapping[str, float]
-    kernel: Kernel | None
-    failure_reason: FailureReason | None
+    kernel: trial.Kernel | None
+    failure_reason: trial.FailureReason | None
     failure_message: str | None
     node: str
     trainer_trials: int
     attempt: int
     started_s: float
     ended_s: float
-    epochs: tuple[EpochRecord, ...]
-    slices: tuple[SliceRecord, ...]
+    epochs: tuple[trial.EpochRecord, ...]
+    slices: tuple[trial.SliceRecord, ...]
     disturbance: Mapping[str, float]
     round_id: str | None
     cost_basis: str | None
@@ -96,12 +85,12 @@ def plain(value: Any) -> Any:
     """Write dataclasses as objects of their fields, mappings sorted, infinite numbers as null."""
     if isinstance(value, str | int | None):
         return value
-    if isinstance(value, FinishedTrial):
+    if isinstance(value, trial.FinishedTrial):
         return {name: plain(field) for name, field in _fields(value).items()}
     if is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, Mapping):
-        return _mapping(value)
+        return {str(key): plain(value[key]) for key in sorted(value, key=str)}
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
@@ -114,11 +103,7 @@ def _names(kind: type) -> tuple[str, ...]:
     return tuple(item.name for item in fields(kind))
 
 
-def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(key): plain(value[key]) for key in sorted(value, key=str)}
-
-
-_PARTS = {"trial": Trial, "outcome": Outcome, "outcome.telemetry": Telemetry}
+_PARTS = {"trial": trial.Trial, "outcome": trial.Outcome, "outcome.telemetry": trial.Telemetry}
 
 _PLACES = {name: f"{part}.{name}" for part, kind in _PARTS.items() for name in _names(kind)} | {
     "run_id": "run_id",
@@ -130,7 +115,7 @@ _GETTERS = {name: attrgetter(_PLACES[name]) for name in _names(TrialEntry)}
 """The place of each field of an entry in a finished trial."""
 
 
-def _fields(finished: FinishedTrial) -> dict[str, Any]:
+def _fields(finished: trial.FinishedTrial) -> dict[str, Any]:
     """Return the fields of a finished trial's entry, a `TrialEntry`."""
     has_failed = finished.failure is not None
     return {

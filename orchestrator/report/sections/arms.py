@@ -1,24 +1,23 @@
-"""The sections on the figures of arms: by hardware, epoch and phase; energy and cost."""
+"""The sections on figures of arms (by hardware, epoch and phase; energy, cost) and of configs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import itemgetter
 from statistics import median
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from orchestrator.analysis.arms.arm_summary import ArmSummary
-from orchestrator.analysis.arms.best_configs import ACCURACIES
-from orchestrator.analysis.arms.over_time import PHASES, LearningCurve, PhaseSplit, TelemetryCurves
-from orchestrator.analysis.measures import FRESH_ONLY, SCOPED, Measure
+from orchestrator.analysis.arms import arm_summary
+from orchestrator.analysis.arms.best_configs import ACCURACIES, ParetoPoint, TradeOff
+from orchestrator.analysis.measures import EXPENSES, FRESH_ONLY, MEASURES, SCOPED, Measure
 from orchestrator.analysis.statistics.estimates import Spread, scaled, spread
 from orchestrator.analysis.statistics.formatting import ABSENT, number, quartiles, speed_ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.report.document import Column, Row, Section, Table, make_table
-from orchestrator.report.prose import paragraphs
-from orchestrator.report.wording import ArmNames, grouped
+from orchestrator.report.wording import ArmNames, config_text, energy_kinds, grouped, paragraphs
 
 _BY_HARDWARE = (
     *("samples_per_s", "sample_us", "epoch_s", "val_accuracy", "val_bits_per_char"),
@@ -50,10 +49,7 @@ _ENERGY = (
     Measure("energy_per_sample_j", "per sample", "mJ", per=1e-3),
     Measure("mean_power_w", "power", "W"),
 )
-_COST = (
-    Measure("cost_usd", "per trial", "USD"),
-    Measure("train_cost_usd", "timed epochs", "USD"),
-)
+_COST = (Measure("cost_usd", "per trial", "USD"), Measure("train_cost_usd", "timed epochs", "USD"))
 
 _Group: TypeAlias = tuple[tuple[Arm, str], list[FinishedTrial]]
 """The trials of one arm with one qualifier, such as the scope of an energy."""
@@ -68,12 +64,12 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
     extras = (m for m in summary.expenses if m.metric == "epoch_s" and m.metric not in own)
     measures = (*summary.measures, *extras)
 
-    def figure(measure: Measure, arm: ArmSummary) -> str:
+    def figure(measure: Measure, arm: arm_summary.ArmSummary) -> str:
         shown = arm.measures.get(measure.metric)
         partial_n = f" n={shown.n}" if shown and shown.n != arm.used else ""
         return _figure(measure, arm) + partial_n
 
-    columns: list[Column[ArmSummary]] = [
+    columns: list[Column[arm_summary.ArmSummary]] = [
         Column("arm", lambda arm: name(arm.arm)),
         Column("trials", lambda arm: arm.used),
         *(Column(m.title, partial(figure, m), numeric=True) for m in measures),
@@ -98,7 +94,7 @@ def matrix(summary: ReportSummary, name: ArmNames) -> Section | None:
     if len(classes) < 2 or not any(row.measures for row in summary.arms):
         return None
 
-    def by_hardware(title: str, write: Callable[[ArmSummary], str]) -> Table:
+    def by_hardware(title: str, write: Callable[[arm_summary.ArmSummary], str]) -> Table:
         rows = [
             (own, *(write(arm) if (arm := arms.get((own, used))) else "" for used in classes))
             for own in dict.fromkeys(row.arm.short_name for row in summary.arms)
@@ -124,11 +120,11 @@ def _numbers(headers: Row, rows: Iterable[Row]) -> Table:
     return Table(headers, tuple(rows), frozenset(range(1, len(headers))), divisible=True)
 
 
-def _speedup(arm: ArmSummary) -> str:
+def _speedup(arm: arm_summary.ArmSummary) -> str:
     return speed_ratio(arm.speedup) if arm.speedup else (arm.verdict or ABSENT)
 
 
-def _figure(measure: Measure, arm: ArmSummary) -> str:
+def _figure(measure: Measure, arm: arm_summary.ArmSummary) -> str:
     """Write median and quartiles, and the scope of an energy."""
     figure = arm.measures.get(measure.metric)
     if figure is None:
@@ -158,7 +154,7 @@ def learning(summary: ReportSummary, name: ArmNames) -> Section | None:
         return None
     epochs = sorted({point.epoch for curve in curves for point in curve.points})
     last = len(epochs) - 1
-    columns: list[Column[LearningCurve]] = [
+    columns: list[Column[arm_summary.LearningCurve]] = [
         Column("arm", lambda curve: name(curve.arm)),
         Column("blocks", lambda curve: curve.points[0].value.n),
     ]
@@ -170,7 +166,7 @@ def learning(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section("Learning", tables=(table,), paragraphs=notes)
 
 
-def _at(epoch: int, curve: LearningCurve) -> str | None:
+def _at(epoch: int, curve: arm_summary.LearningCurve) -> str | None:
     points = [point for point in curve.points if point.epoch == epoch]
     return (
         f"{number(points[0].value.median)} at {_seconds(points[0].seconds)} s" if points else None
@@ -182,12 +178,12 @@ def phases(summary: ReportSummary, name: ArmNames) -> Section | None:
     splits = summary.phases
     if not splits:
         return None
-    columns: list[Column[PhaseSplit]] = [
+    columns: list[Column[arm_summary.PhaseSplit]] = [
         Column("seconds of", lambda split: name(split.arm)),
         Column("trials", lambda split: split.trials),
         *(
             Column(p.removesuffix("_s"), partial(_phase, p), numeric=True, optional=True)
-            for p in PHASES
+            for p in arm_summary.PHASES
         ),
     ]
     has_slices = any("timed_s" in split.seconds for split in splits)
@@ -196,7 +192,7 @@ def phases(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section("Time by phase", tables=(table,), paragraphs=notes)
 
 
-def _phase(phase: str, split: PhaseSplit) -> str | None:
+def _phase(phase: str, split: arm_summary.PhaseSplit) -> str | None:
     return _seconds(split.seconds[phase]) if phase in split.seconds else None
 
 
@@ -209,7 +205,9 @@ def telemetry(summary: ReportSummary, name: ArmNames) -> Section | None:
     trials = summary.curves
     if not any(trial.curves.keys() & {key for key, *_ in _CURVES} for trial in trials):
         return None
-    columns: list[Column[TelemetryCurves]] = [Column("arm", lambda trial: name(trial.arm))]
+    columns: list[Column[arm_summary.TelemetryCurves]] = [
+        Column("arm", lambda trial: name(trial.arm))
+    ]
     for key, title, unit, per in _CURVES:
         columns.append(Column(title, partial(_curve, key, per), unit, numeric=True, optional=True))
     columns.append(Column("run", lambda trial: trial.run_id))
@@ -218,7 +216,7 @@ def telemetry(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section("Telemetry", tables=(table,), paragraphs=notes)
 
 
-def _curve(key: str, per: float, trial: TelemetryCurves) -> str | None:
+def _curve(key: str, per: float, trial: arm_summary.TelemetryCurves) -> str | None:
     values = [value * per for value in trial.curves.get(key, ()) if value is not None]
     return f"{median(values):.0f}, at most {max(values):.0f}" if values else None
 
@@ -273,3 +271,112 @@ def _groups(
     )
     place = {arm.arm: i for i, arm in enumerate(summary.arms)}
     return sorted(groups.items(), key=lambda group: (place[group[0][0]], group[0][1]))
+
+
+FRONT_ROWS = 20
+"""The most points of the front that are printed; the JSON format has all."""
+
+_UNITS = {measure.metric: measure.unit for measure in (*MEASURES, *EXPENSES) if measure.per == 1}
+
+
+def front(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """List the Pareto-best configs, or the best one if there is one objective."""
+    best = summary.front
+    if not best.points:
+        return None
+    shown, kinds = best.points[:FRONT_ROWS], energy_kinds(summary)
+    columns: list[Column[ParetoPoint]] = [
+        Column("arm", lambda point: name(point.arm)),
+        Column("block", lambda point: point.block),
+        *(Column(metric, partial(_value, metric)) for metric in best.objectives),
+    ]
+    if len(kinds) > 1:
+        columns.append(Column("energy of", lambda point: point.scope, numeric=True))
+    columns.append(Column("trials", lambda point: point.repeats))
+    columns.append(Column("config", lambda point: config_text(point.config)))
+    notes = paragraphs(
+        "sections/front.j2",
+        front=best,
+        kinds=kinds if len(kinds) > 1 else [],
+        scoped=[metric for metric in best.objectives if metric in SCOPED],
+        apart=[name(arm) for arm in best.apart],
+        more=len(best.points) - FRONT_ROWS,
+    )
+    title = "Best config" if len(best.objectives) == 1 else "Pareto-best configs"
+    return Section(title, tables=(make_table(columns, shown),), paragraphs=notes)
+
+
+def _value(metric: str, point: ParetoPoint) -> float:
+    return point.values[metric]
+
+
+def fronts(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """List the two ends of each front: the least expensive config, and the most accurate one.
+
+    Of several hardware classes only the fronts over all and those by time are listed.
+    """
+    if not summary.fronts:
+        return None
+    is_one_class = all(front.hardware is not None for front in summary.fronts)
+    time = summary.fronts[0].expense
+    shown = [f for f in summary.fronts if is_one_class or f.hardware is None or f.expense == time]
+    accuracy = shown[0].accuracy
+    columns: list[Column[tuple[TradeOff, ParetoPoint, str]]] = [
+        Column("arm", lambda row: name(row[1].arm)),
+        Column("end of the front", lambda row: row[2]),
+        Column(accuracy, lambda row: row[1].values[row[0].accuracy]),
+        Column("expense", _expense, numeric=True),
+        Column("block", lambda row: row[1].block),
+    ]
+    table = make_table(columns, [row for trade_off in shown for row in _ends(trade_off, name)])
+    notes = paragraphs(
+        "sections/fronts.j2", accuracy=accuracy, has_more=len(shown) < len(summary.fronts)
+    )
+    return Section(f"Pareto fronts of {accuracy}", tables=(table,), paragraphs=notes)
+
+
+def _ends(trade_off: TradeOff, name: ArmNames) -> list[tuple[TradeOff, ParetoPoint, str]]:
+    points = trade_off.front.points
+    best, least = points[0], min(points, key=lambda point: point.values[trade_off.expense])
+    is_only_class = trade_off.hardware is None or name.hardware == str(trade_off.hardware)
+    where = "" if is_only_class else f", {trade_off.hardware}"
+    scope = f" ({trade_off.scope})" if trade_off.scope else ""
+    title = f"least {trade_off.expense}{scope}{where}"
+    size = f"({len(points)} of {trade_off.front.tried})"
+    if least == best:
+        return [(trade_off, least, f"{title}, and the most accurate {size}")]
+    return [
+        (trade_off, least, f"{title} {size}"),
+        (trade_off, best, "the most accurate of this front"),
+    ]
+
+
+def _expense(row: tuple[TradeOff, ParetoPoint, str]) -> str:
+    metric = row[0].expense
+    return f"{number(row[1].values[metric])} {_UNITS.get(metric, '')}".strip()
+
+
+def published(summary: ReportSummary, _: ArmNames) -> Section | None:
+    """List every published row, and under it the nearest measured config of each arm."""
+    matches = summary.published
+    if not matches:
+        return None
+    metrics = list(dict.fromkeys(metric for match in matches for metric in match.row.metrics))
+    rows: list[tuple[Any, ...]] = []
+    for match in matches:
+        row, config = match.row, config_text(match.row.config)
+        values = map(row.metrics.get, metrics)
+        rows.append(("published", row.implementation, row.hardware, *values, config))
+        for own in match.measured:
+            arm, differs = own.arm, "; ".join(own.differs) or "the same"
+            values = map(own.values.get, metrics)
+            rows.append(("here", arm.short_name, str(arm.hardware), *values, differs))
+        if not match.measured:
+            rows.append(("here", "not measured", ABSENT, *(None for _ in metrics), ABSENT))
+    titles = ("", "implementation", "hardware", *metrics, "config")
+    table = make_table([Column(title, itemgetter(i)) for i, title in enumerate(titles)], rows)
+    sources = dict.fromkeys(
+        f"{match.row.source}{f' ({match.row.note})' if match.row.note else ''}" for match in matches
+    )
+    notes = paragraphs("sections/published.j2", sources=sources)
+    return Section("Published results", tables=(table,), paragraphs=notes)

@@ -1,25 +1,26 @@
-"""The section that compares arms with their baselines."""
+"""The sections that compare arms with their baselines: by speed, and by the way to an accuracy."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from math import isclose
+from typing import Any
 
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate
-from orchestrator.analysis.statistics.formatting import (
-    difference_interval,
-    joined,
-    natural,
-    ratio_interval,
-    speed_ratio,
+from orchestrator.analysis.comparisons.targets import (
+    ExpenseToTarget,
+    Target,
+    TargetArm,
+    TargetComparison,
 )
+from orchestrator.analysis.statistics import formatting
+from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Spread
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted
-from orchestrator.report.document import Column, Section, make_table
-from orchestrator.report.prose import paragraphs
-from orchestrator.report.wording import ArmNames, accuracy_text, grouped
+from orchestrator.report.document import Column, Section, Table, make_table
+from orchestrator.report.wording import ArmNames, accuracy_text, grouped, paragraphs, sentence
 
 _DAY_S = 86_400.0
 
@@ -33,15 +34,25 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
     accuracies = [c.accuracy for c in comparisons if c.accuracy]
     speeds: list[Column[Comparison]] = [
         Column("arm", lambda c: name(c.arm)),
-        Column("speed-up (95 %)", lambda c: c.speedup, show=speed_ratio, numeric=True),
-        Column("corrected", lambda c: c.corrected, show=_natural_interval, numeric=True),
+        Column("speed-up (95 %)", lambda c: c.speedup, show=formatting.speed_ratio, numeric=True),
+        Column(
+            "corrected",
+            lambda c: c.corrected,
+            show=lambda e: formatting.ratio_interval(formatting.natural(e)),
+            numeric=True,
+        ),
         Column("blocks", lambda c: len(c.pairs), numeric=True),
         Column("verdict", lambda c: c.label),
     ]
     learned: list[Column[Comparison]] = [
         Column("arm", lambda c: name(c.arm)),
         Column("Δ val_accuracy (95 %)", accuracy_text, numeric=True),
-        Column("corrected", _corrected_accuracy, show=difference_interval, numeric=True),
+        Column(
+            "corrected",
+            lambda c: c.accuracy and c.accuracy.corrected,
+            show=formatting.difference_interval,
+            numeric=True,
+        ),
         Column("accuracy", lambda c: c.accuracy and c.accuracy.verdict),
     ]
     # corrected intervals are shown if they differ from the plain ones
@@ -73,14 +84,6 @@ def _reference(comparison: Comparison, name: ArmNames) -> str | None:
     if base is None:
         return None
     return base.variant_name if comparison.is_of_variants else name(base)
-
-
-def _natural_interval(estimate: Estimate) -> str:
-    return ratio_interval(natural(estimate))
-
-
-def _corrected_accuracy(comparison: Comparison) -> Estimate | None:
-    return comparison.accuracy.corrected if comparison.accuracy else None
 
 
 def _differ(confidences: list[float | None], plain: float) -> bool:
@@ -115,5 +118,99 @@ def block_notes(summary: ReportSummary, name: ArmNames) -> tuple[str, ...]:
 
 def _missing(missing: tuple[tuple[Arm, str], ...], name: ArmNames) -> str:
     reasons = grouped((reason.replace("_", " "), name(arm)) for arm, reason in missing)
-    texts = (f"{joined(arms)} {reason}" for reason, arms in reasons.items())
+    texts = (f"{formatting.joined(arms)} {reason}" for reason, arms in reasons.items())
     return "; ".join(texts) or "no trial complete"
+
+
+_NEVER = "never"
+"""The text of a quartile among the trials that did not reach the target."""
+_KINDS = {"less": "faster", "more": "slower"}
+"""The kind of verdict, which decides the colour, by comparison."""
+
+
+def target_verdicts(summary: ReportSummary, name: ArmNames) -> list[tuple[str, str]]:
+    """Write a kind and a sentence for each comparison of time to a target."""
+    return [
+        (_KINDS.get(comparison.verdict, comparison.verdict), _sentence(target, comparison, name))
+        for target in summary.targets
+        for comparison in target.comparisons
+    ]
+
+
+def attainment(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """List what each arm needs to reach the targets, and compare it with its baseline."""
+    if not summary.targets:
+        return None
+    tables = [_table(target, name) for target in summary.targets if target.arms]
+    title = "To val_accuracy " + formatting.joined(
+        [formatting.number(target.accuracy) for target in summary.targets]
+    )
+    notes = paragraphs(
+        "sections/targets.j2",
+        targets=summary.targets,
+        has_expenses=any(a.energy_j or a.cost_usd for t in summary.targets for a in t.arms),
+    )
+    return Section(title, tables=tuple(tables), paragraphs=notes)
+
+
+def _sentence(target: Target, comparison: TargetComparison, name: ArmNames) -> str:
+    """Write the verdict, with the blocks that are not compared: `(only torch/fused in 2)`."""
+    counts = (
+        (f"only {name(comparison.arm)}", comparison.only_arm),
+        (f"only {name(comparison.baseline)}", comparison.only_baseline),
+        ("neither", comparison.neither),
+    )
+    return sentence(
+        "sections/target.j2",
+        c=comparison,
+        name=name,
+        goal=f"val_accuracy {formatting.number(target.accuracy)}",
+        blocks=comparison.both + _other_blocks(comparison),
+        others=[f"{who} in {blocks}" for who, blocks in counts if blocks],
+    )
+
+
+def _reached(arm: TargetArm) -> str:
+    """Write `20 of 40`, and how many of the others diverged."""
+    text = f"{arm.time_s.reached} of {arm.time_s.trials}"
+    return f"{text}, {arm.diverged} diverged" if arm.diverged else text
+
+
+def _table(target: Target, name: ArmNames) -> Table:
+    comparisons = {comparison.arm: comparison for comparison in target.comparisons}
+    scoped = len({arm.energy_scope for arm in target.arms if arm.energy_j}) > 1
+
+    def compared(value: Callable[[TargetComparison], Any]) -> Callable[[TargetArm], Any]:
+        return lambda row: value(comparisons[row.arm]) if row.arm in comparisons else None
+
+    columns: list[Column[TargetArm]] = [
+        Column(f"to {formatting.number(target.accuracy)}", lambda row: name(row.arm)),
+        Column("reached", _reached, numeric=True),
+        Column("time", lambda row: row.time_s, "s", _cell),
+        Column("energy", lambda row: row.energy_j, "J", _cell, optional=True),
+        Column("cost", lambda row: row.cost_usd, "USD", _cell, optional=True),
+        Column("energy of", lambda row: (scoped and row.energy_scope) or None, optional=True),
+        Column("ratio (95 %)", compared(lambda c: c.ratio), show=formatting.ratio, optional=True),
+        Column(
+            "corrected",
+            compared(lambda c: c.corrected),
+            show=formatting.ratio_interval,
+            optional=True,
+        ),
+        Column("both", compared(lambda c: c.both), optional=True),
+        Column("others", compared(_other_blocks), optional=True),
+        Column("needs", compared(lambda c: c.verdict), optional=True),
+    ]
+    return make_table(columns, target.arms, divisible=True)
+
+
+def _other_blocks(comparison: TargetComparison) -> int:
+    return comparison.only_arm + comparison.only_baseline + comparison.neither
+
+
+def _cell(reached: ExpenseToTarget) -> str:
+    low, median, high = reached.lower_quartile, reached.median, reached.upper_quartile
+    if low is not None and median is not None and high is not None:
+        return formatting.quartiles(Spread(reached.trials, median, low, high))
+    ends = [_NEVER if end is None else f"{end:.3g}" for end in (low, median, high)]
+    return _NEVER if low is None else f"{ends[1]} ({ends[0]}–{ends[2]})"

@@ -13,20 +13,10 @@ from orchestrator.analysis.statistics.formatting import ABSENT, joined, ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted
+from orchestrator.report import wording
 from orchestrator.report.document import Section
-from orchestrator.report.prose import Bullet, paragraphs, sentence
-from orchestrator.report.sections.crossovers import break_even_sentence
-from orchestrator.report.sections.effects import effect_bullets, size_bullets
-from orchestrator.report.sections.targets import target_verdicts
-from orchestrator.report.wording import (
-    ArmNames,
-    accuracy_of,
-    config_text,
-    energy_kinds,
-    grouped,
-    ranges_text,
-    verdict_sentence,
-)
+from orchestrator.report.sections.effects import break_even_sentence, effect_bullets, size_bullets
+from orchestrator.report.sections.speedups import target_verdicts
 
 NAMED = 8
 """The most comparisons, or hardware classes, that get a sentence each; more are counted."""
@@ -43,7 +33,7 @@ _FIRST = {
 _FASTEST = "is the fastest", "takes {} its time"
 
 
-def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
+def verdicts(summary: ReportSummary, name: wording.ArmNames) -> Section:
     """Write the best config (variants before it), a sentence a comparison, rankings, crossovers."""
     if summary.is_without_success:
         failures = (
@@ -54,8 +44,8 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
     comparisons = summary.comparisons
     of_variants = [c for c in comparisons if c.is_of_variants]
     others = [c for c in comparisons if not c.is_of_variants]
-    cause = sentence("sections/busy.j2", summary=summary)
-    bullets: list[Bullet] = [("provisional", cause)] if cause else []
+    cause = wording.sentence("sections/busy.j2", summary=summary)
+    bullets: list[wording.Bullet] = [("provisional", cause)] if cause else []
     if summary.models:
         text = f"different models ({joined(summary.models)}): accuracy decides as well as speed"
         bullets.append(("different models", text))
@@ -77,25 +67,25 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
         if point.verdict != "inconclusive" and _kernel(point.arm) == _kernel(point.baseline)
     ]
     bullets += pays_off[:NAMED]
-    figures = [(c.speedup, accuracy_of(c)) for c in comparisons]
-    notes = paragraphs(
+    figures = [(c.speedup, wording.accuracy_of(c)) for c in comparisons]
+    notes = wording.paragraphs(
         "sections/verdict.j2",
         summary=summary,
-        configs=ranges_text(summary.configs) if any(map(any, figures)) else "",
+        configs=wording.ranges_text(summary.configs) if any(map(any, figures)) else "",
     )
     return Section("Verdict", tuple(bullets), paragraphs=notes)
 
 
 def _compared(
-    comparisons: Sequence[Comparison], baseline: str, name: ArmNames, summary: ReportSummary
-) -> Iterator[Bullet]:
+    comparisons: Sequence[Comparison], baseline: str, name: wording.ArmNames, summary: ReportSummary
+) -> Iterator[wording.Bullet]:
     """Write a sentence for each comparison, or one that counts them, and at which size it wins."""
     if is_crowded := len(comparisons) > NAMED:
-        many = sentence("sections/counted.j2", comparisons=comparisons, baseline=baseline)
+        many = wording.sentence("sections/counted.j2", comparisons=comparisons, baseline=baseline)
         yield "counted", many
     for comparison in comparisons:
         if not is_crowded:
-            yield comparison.verdict, verdict_sentence(comparison, name)
+            yield comparison.verdict, wording.verdict_sentence(comparison, name)
         yield from size_bullets(
             [
                 crossover
@@ -108,7 +98,7 @@ def _compared(
         )
 
 
-def ranked(summary: ReportSummary, name: ArmNames) -> Iterator[Bullet]:
+def ranked(summary: ReportSummary, name: wording.ArmNames) -> Iterator[wording.Bullet]:
     """Write the best implementation on each hardware, the best hardware for each, and overall.
 
     A pair that a comparison with the baseline covers has an interval there, of another family of
@@ -120,7 +110,7 @@ def ranked(summary: ReportSummary, name: ArmNames) -> Iterator[Bullet]:
         for c in summary.comparisons
         if summary.time_metric is not None and c.baseline is not None
     }
-    groups = grouped(
+    groups = wording.grouped(
         ((ranking.among, ranking.within), ranking)
         for ranking in summary.rankings
         if len(ranking.behind) > 1 or _pairs(ranking)[0] not in compared
@@ -137,8 +127,11 @@ def ranked(summary: ReportSummary, name: ArmNames) -> Iterator[Bullet]:
 
 
 def _group(
-    rankings: Sequence[Ranking], name: ArmNames, margin: float | None, compared: Collection[_Pair]
-) -> Iterator[Bullet]:
+    rankings: Sequence[Ranking],
+    name: wording.ArmNames,
+    margin: float | None,
+    compared: Collection[_Pair],
+) -> Iterator[wording.Bullet]:
     """Write the sentences of one group; the first one names all that a sole leader leads in."""
     first = rankings[0]
     also = [r for r in rankings[1:] if r.sole and first.sole and r.leader == first.leader]
@@ -147,7 +140,7 @@ def _group(
         superlative, times = _FIRST.get(ranking.metric, _FASTEST)
         yield (
             "best" if ranking.sole else "inconclusive",
-            sentence(
+            wording.sentence(
                 "sections/ranking.j2",
                 r=ranking,
                 superlative=superlative,
@@ -168,14 +161,14 @@ def _pairs(ranking: Ranking) -> list[_Pair]:
     return [(ranking.metric, frozenset((ranking.leader, b.arm))) for b in ranking.behind]
 
 
-def _choice(ranking: Ranking, name: ArmNames, arm: Arm) -> str:
+def _choice(ranking: Ranking, name: wording.ArmNames, arm: Arm) -> str:
     """Return the part of an arm's name that differs within the group."""
     if ranking.among == "implementations":
         return arm.short_name
     return str(arm.hardware) if ranking.among == "hardware" else name(arm)
 
 
-def _hardware_counted(rankings: Sequence[Ranking]) -> Iterator[Bullet]:
+def _hardware_counted(rankings: Sequence[Ranking]) -> Iterator[wording.Bullet]:
     """Write `NVIDIA H200 is the fastest for 9 of 10 implementations`."""
     for metric in dict.fromkeys(ranking.metric for ranking in rankings):
         own = [r for r in rankings if r.metric == metric and r.among == "hardware"]
@@ -192,16 +185,16 @@ def _kernel(arm: Arm) -> str:
     return arm.implementation.partition("+")[0]
 
 
-def _best(summary: ReportSummary, name: ArmNames) -> str:
+def _best(summary: ReportSummary, name: wording.ArmNames) -> str:
     """Write the config to choose, else the size of the Pareto front; empty if there is none."""
     # Energies of unlike scopes are not comparable: each scope has a best config of its own.
     front = summary.front
-    return sentence(
+    return wording.sentence(
         "sections/best.j2",
         choice=summary.choice,
-        config=config_text,
+        config=wording.config_text,
         front=front,
-        kinds=energy_kinds(summary),
+        kinds=wording.energy_kinds(summary),
         aims=[f"{metric} ({aim})" for metric, aim in front.objectives.items()],
         arms=sorted({name(point.arm) for point in front.points}),
         firsts=sorted({p.scope or ABSENT: p for p in reversed(front.points)}.items()),

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.analysis.comparisons.break_even import BreakEven, break_evens
-from orchestrator.analysis.comparisons.ranking import Ranking, rankings
-from orchestrator.analysis.pairing.baseline import pick_baseline
+from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking, break_evens, rankings
 from orchestrator.analysis.pairing.complete_rounds import match
+from orchestrator.analysis.pairing.pairs import pick_baseline
 from orchestrator.analysis.statistics.estimates import LEVEL, t_interval
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria

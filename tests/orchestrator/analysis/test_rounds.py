@@ -12,9 +12,9 @@ import pytest
 from orchestrator.analysis.arms.arm_summary import TrialCounts
 from orchestrator.analysis.comparisons.ranking import rankings
 from orchestrator.analysis.cost_model import observe
-from orchestrator.analysis.pairing.baseline import BaselineError, pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import BlockGap, match
-from orchestrator.analysis.statistics.bias import LARGEST
+from orchestrator.analysis.pairing.pairs import BaselineError, pick_baseline
+from orchestrator.analysis.statistics.verdicts import LARGEST
 from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.criteria import AutoBlocks

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.analysis.comparisons.accuracy import AccuracyComparison
-from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.analysis.comparisons.speed import AccuracyComparison, Comparison
 from orchestrator.core.arms import Arm, Usage, Variant
 from orchestrator.core.criteria import AutoBlocks, Margins, ReportCriteria
 from orchestrator.core.records import SweepRecord

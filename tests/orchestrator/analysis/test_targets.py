@@ -17,8 +17,8 @@ from orchestrator.analysis.comparisons.targets import (
     expense_to_target,
     reach,
 )
-from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
+from orchestrator.analysis.pairing.pairs import pick_baseline
 from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial

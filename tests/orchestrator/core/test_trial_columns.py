@@ -10,7 +10,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.core.trial_columns import COLUMNS, PARAMS, QUALIFIERS, TAGS, TrialColumn
 from orchestrator.report.formats.csv_rows import HEADER
-from orchestrator.report.query.sql import trial_table
+from orchestrator.report.query import trial_table
 from orchestrator.storage.tracking.run_content import run_content
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import CELLS, PORTABLE, sweep, trial

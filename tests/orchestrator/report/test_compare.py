@@ -17,15 +17,8 @@ import yaml
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial
-from orchestrator.report.compare import (
-    Changes,
-    FailOn,
-    InvalidSide,
-    Side,
-    compare,
-    failing,
-    read_report,
-)
+from orchestrator.report.compare.changes import Changes, FailOn, compare, failing
+from orchestrator.report.compare.sides import InvalidSide, Side, read_report
 from orchestrator.report.formats.json_format import VERSION
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.cli.typed_commands import Run, typed

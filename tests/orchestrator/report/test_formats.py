@@ -22,12 +22,11 @@ from rich.cells import cell_len
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, ImpossibleArm
-from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.document import Document, Section, Table, visible
 from orchestrator.report.formats import json_schema
 from orchestrator.report.formats.csv_rows import HEADER
-from orchestrator.report.formats.markdown import to_markdown
-from orchestrator.report.render import ReportFormat, render, summarise
+from orchestrator.report.formats.text import to_markdown
+from orchestrator.report.render import ReportFormat, render, summarise, to_short_markdown
 from tests.orchestrator.report import samples
 from tests.orchestrator.report.golden import SLICED
 from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, changed, paired, sweep, trial

@@ -20,7 +20,7 @@ from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import summarise
 from orchestrator.report.charts import charts_of
 from orchestrator.report.charts.chart import DARK, DASHES, LIGHT, SYMBOLS, axis
-from orchestrator.report.formats.html.html import (
+from orchestrator.report.formats.html import (
     parts_of,
     script_json,
     to_html,

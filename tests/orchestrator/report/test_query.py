@@ -22,8 +22,7 @@ import yaml
 from orchestrator.api import query
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.query.formats import as_bytes, to_table
-from orchestrator.report.query.sql import QueryError, ask
+from orchestrator.report.query import QueryError, as_bytes, ask, to_table
 from tests.orchestrator.cli.typed_commands import Run, typed
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import PORTABLE, paired, sweep, trial

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from orchestrator.analysis.pairing.baseline import BaselineError
+from orchestrator.analysis.pairing.pairs import BaselineError
 from orchestrator.cluster.membership import NodeRequest
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import FinishedTrial

@@ -10,16 +10,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.analysis.arms.over_time import representatives
+from orchestrator.analysis.arms.arm_summary import representatives
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, Kernel, Telemetry
-from orchestrator.report.brief import to_short_markdown
-from orchestrator.report.compare import Side, as_json, compare, failing, to_document
+from orchestrator.report.compare.changes import compare, failing
+from orchestrator.report.compare.document import as_json, to_document
+from orchestrator.report.compare.sides import Side
 from orchestrator.report.formats.text import to_text
-from orchestrator.report.render import render
+from orchestrator.report.render import render, to_short_markdown
 from tests.orchestrator.report.samples import large
 from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import (

@@ -1,16 +1,22 @@
-"""SQL over the trials of sweeps, one table in a database in memory that can reach nothing else."""
+"""SQL over the trials of sweeps, a table in memory that reaches nothing else, and its formats."""
 
 from __future__ import annotations
 
 import difflib
+import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from io import BytesIO
+from operator import itemgetter
+from typing import Any, Literal, TypeAlias
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+from rich.cells import cell_len
 
 from orchestrator.analysis.measures import MEASURES
 from orchestrator.core.errors import Refusal
@@ -23,7 +29,8 @@ from orchestrator.core.trial_columns import (
     free_name,
     metric_names,
 )
-from orchestrator.report.document import visible
+from orchestrator.report.document import Column, make_table, plain, visible
+from orchestrator.report.formats.csv_rows import safe
 
 _SANDBOX: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,  # no files, no network, no data of the calling program
@@ -65,14 +72,9 @@ def ask(
 ) -> pd.DataFrame:
     """Return the result of a query of sweeps, given by label; see `orchestrator.api.query`.
 
-    With `lists` it is a list of the result's columns: name, type, rows with a value, and range.
-
-    A possible metric that no trial has can be named: all of its values are missing. If no trial has
+    With `lists` it is a list of the result's columns: name, type, rows with a value, and range. A
+    possible metric that no trial has can be named: all of its values are missing. If no trial has
     ended, any column can be named.
-
-    Raises:
-        QueryError: the query is no valid SQL, needs more than the trials, or names an unknown
-            column.
     """
     blank = list[str]()
     while True:
@@ -156,11 +158,7 @@ def usual_columns(record: SweepRecord, names: Sequence[str]) -> list[str]:
 
 
 def _run(query: str, table: pa.Table, sweeps: Mapping[str, SweepRecord]) -> pd.DataFrame:
-    """Run a query on the table `trials`, and on a view for each sweep.
-
-    Raises:
-        duckdb.Error: it is wrong.
-    """
+    """Run a query on the table `trials`, and on a view for each sweep."""
     column = duckdb.ColumnExpression
     with duckdb.connect(config=_SANDBOX) as database, ThreadPoolExecutor(1) as thread:
         database.register("arrow", table)
@@ -183,12 +181,7 @@ def _run(query: str, table: pa.Table, sweeps: Mapping[str, SweepRecord]) -> pd.D
 
 
 def _check_single(query: str) -> None:
-    """Check that a text is one SELECT statement (or PIVOT, which DuckDB counts as several).
-
-    Raises:
-        duckdb.Error: its syntax is wrong.
-        QueryError: it is another statement, several, or none.
-    """
+    """Check that a text is one SELECT statement (or PIVOT, which DuckDB counts as several)."""
     kinds = [statement.type.name for statement in duckdb.extract_statements(query)]
     if kinds not in (["SELECT"], ["MULTI"]):
         raise QueryError(
@@ -255,3 +248,72 @@ def _readable(error: duckdb.Error) -> str:
     number, _, code = line.partition(": ")
     shown = "".join(char if char.isprintable() else " " for char in code)
     return f"{problem}\n  {shown}\n  {carets[len('LINE : ' + number) :]}" if context else problem
+
+
+SheetFormat: TypeAlias = Literal["table", "csv", "json", "parquet"]
+
+FORMAT = "rnnsweep-query"
+VERSION = 2
+
+_KINDS: dict[str, Kind] = {"i": "whole", "f": "number", "O": "text", "b": "truth", "M": "time"}
+
+
+def as_bytes(frame: pd.DataFrame, form: SheetFormat, about: dict[str, Any]) -> bytes:
+    """Write the result in a format; `about`, the query, is only added to JSON."""
+    if form == "parquet":
+        out = BytesIO()
+        frame.to_parquet(out, engine="pyarrow", index=False)
+        return out.getvalue()
+    if form == "table":
+        return to_table(frame).encode()
+    cells = frame.astype(object).map(_plain)
+    if form == "csv":
+        header = list(map(safe, frame.columns))
+        return cells.map(safe).to_csv(index=False, header=header, lineterminator="\n").encode()
+    body = {
+        "format": FORMAT,
+        "version": VERSION,
+        **about,
+        "columns": [{"name": name, "kind": _kind_of(frame, name)} for name in frame],
+        "rows": cells.to_dict("records"),
+    }
+    return (json.dumps(body, indent=1, allow_nan=False) + "\n").encode()
+
+
+def to_table(frame: pd.DataFrame) -> str:
+    """Write aligned columns, one line per row, never folded or cut: for `less -S` and grep.
+
+    Numbers have four significant figures; control characters are shown instead of obeyed.
+    """
+    columns = [
+        Column(
+            name, itemgetter(i), show=_shown, numeric=_kind_of(frame, name) in ("whole", "number")
+        )
+        for i, name in enumerate(frame)
+    ]
+    table = make_table(columns, frame.astype(object).where(frame.notna(), None).to_numpy())
+    padded = []
+    for i, raw in enumerate(zip(table.headers, *table.rows, strict=True)):
+        cells = [visible(cell) for cell in raw]
+        width = max(map(cell_len, cells))
+        gaps = [" " * (width - cell_len(cell)) for cell in cells]
+        right = i in table.numeric
+        padded.append([g + c if right else c + g for g, c in zip(gaps, cells, strict=True)])
+    return "".join(f"{'  '.join(row).rstrip()}\n" for row in zip(*padded, strict=True))
+
+
+def _kind_of(frame: pd.DataFrame, name: str) -> Kind:
+    return _KINDS[frame[name].dtype.kind]
+
+
+def _shown(cell: Any) -> str:
+    return f"{cell:%Y-%m-%d %H:%M:%S}" if isinstance(cell, pd.Timestamp) else plain(cell)
+
+
+def _plain(cell: Any) -> Any:
+    """Return the cell for CSV and JSON: times in ISO 8601, no number that is not finite."""
+    if pd.isna(cell) or (isinstance(cell, float) and math.isinf(cell)):
+        return None
+    if isinstance(cell, pd.Timestamp):
+        return cell.isoformat(timespec="milliseconds")
+    return bool(cell) if isinstance(cell, np.bool_) else cell

@@ -1,1 +1,0 @@
-"""Queries of the trials of sweeps in SQL, by DuckDB."""
