@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -36,6 +36,7 @@ from orchestrator.execution.workload_check import expect_importable
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.report.document import Column, Document, Section, make_table
+from orchestrator.report.formats.json_format import plain
 from orchestrator.spec import SweepSpec, parse, yaml_locations
 from workloads.protocol import TrialRequest
 
@@ -238,7 +239,7 @@ def as_json(bench: Bench) -> dict[str, Any]:
         "baseline": bench.plan.arms[0].implementation,
         "rounds": len(bench.rounds),
         "disturbed": bench.disturbances(),
-        "arms": [asdict(arm) for arm in bench.results()],
+        "arms": plain(bench.results()),
     }
 
 
