@@ -17,8 +17,6 @@ and runs nothing: 0 if its function exists, 3 if it does not or its module fails
 imports a package that is not installed here; the reason is on standard output.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -57,8 +57,6 @@ node, and have another name than rnnsweep's own. The rules:
 * The process is warm: other trials of this backend and device run in it before and after yours.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 import time

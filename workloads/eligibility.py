@@ -7,8 +7,6 @@ silently runs another kernel in some cases; tests compare the rules with Keras. 
 `jax.experimental.rnn`, PyTorch's `torch._VF`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 from collections.abc import Callable, Iterator
@@ -54,11 +52,8 @@ def ineligibility_reason(
     """Return why `implementation` cannot run layers of these traits on that device; None if it can.
 
     The implementation is one that the built-in workloads know. `has_package` returns True if a
-    backend is installed; by default it looks on this machine.
-
-    Returns:
-        The first of all reasons: what the device lacks, then conflicts between the options, then
-        what the kernel lacks for the layers.
+    backend is installed; by default it looks on this machine. The first of all reasons counts: what
+    the device lacks, then conflicts between the options, then what the kernel lacks for the layers.
     """
     how_to_install = BACKENDS.get(implementation.backend)
     if how_to_install and not (has_package or is_installed)(implementation.backend):

@@ -1,9 +1,4 @@
-"""Exceptions for the kinds of failure that the protocol names.
-
-A workload may raise any exception: all others become a `Failure` of kind `error`.
-"""
-
-from __future__ import annotations
+"""Exceptions for the protocol's kinds of failure; all others become the kind `error`."""
 
 from typing import ClassVar
 

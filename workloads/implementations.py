@@ -1,10 +1,4 @@
-"""Implementations that can be compared: the grammar `backend/kernel[+option…]`.
-
-Imports no framework. `workloads.eligibility` decides which implementation may run which layers on
-which device.
-"""
-
-from __future__ import annotations
+"""Implementations that can be compared: the grammar `backend/kernel[+option…]`."""
 
 import difflib
 import re
@@ -97,9 +91,8 @@ class Implementation:
 def parse_implementation(text: str, *, known_only: bool = True) -> Implementation:
     """Read `backend/kernel[+option…]`; a user's own workload may use any name.
 
-    Raises:
-        ImplementationError: the text is not of that form, repeats an option, or (with
-            `known_only`) has an unknown name; the message suggests the nearest one.
+    Raise `ImplementationError` if the text is not of that form, repeats an option, or
+    (`known_only`) has an unknown name; the message suggests the nearest one.
     """
     match = _SHAPE.fullmatch(text)
     if match is None:

@@ -4,8 +4,6 @@ The code is the top-level package of the workload's module, or the module's file
 modules and packages next to it that it imports. Nothing of it is imported here.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.metadata
@@ -40,11 +38,7 @@ class CodeFiles:
 
 
 def read_code(workload: str) -> CodeFiles | None:
-    """Read the code of `package.module:function`.
-
-    Returns:
-        None for one of rnnsweep's own workloads, and for a package that is not found here.
-    """
+    """Read the code of `package.module:function`; None if it is ours, or is not found here."""
     package = workload.partition(":")[0].partition(".")[0]
     if ":" not in workload or package in PACKAGES:
         return None
@@ -96,10 +90,7 @@ def _installed(module: str) -> tuple[str, ...]:
 
 
 def describe_error(error: BaseException, code: CodeFiles | None) -> str:
-    """Return an error in a line, with its place in the code; then its text and its calls there.
-
-    Equal errors have equal first lines.
-    """
+    """Return an error in a line, equal for equal errors; then its text and calls there."""
     first, *more = [line for line in str(error).splitlines() if line.strip()] or [""]
     line = f"{type(error).__name__}: {first.strip()}" if first else type(error).__name__
     names = {str(code.folder / name): name for name in code.digests} if code else {}

@@ -4,8 +4,6 @@ Keras fixes its backend, and CUDA its devices, on import: a trainer process ther
 backend and one device for life.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os
@@ -48,11 +46,7 @@ class BackendClaim:
         self._claimed: tuple[str, Device] | None = None
 
     def take(self, implementation: Implementation, device: Device) -> None:
-        """Set the process up for its first trial; refuse a trial that needs another process.
-
-        Raises:
-            BadRequest: the process already belongs to another backend or device.
-        """
+        """Set the process up for its first trial; `BadRequest` if that was of another kind."""
         claim = (implementation.backend, device)
         if self._claimed is None:
             os.environ.update(environment_for(implementation, device))

@@ -10,8 +10,6 @@ Seconds in events are readings of the system's monotonic clock (`time.monotonic`
 processes of a machine share this clock, so events line up with telemetry from other processes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -268,9 +266,7 @@ def artifact_refusal_reason(artifact: Artifact, stored: Mapping[str, str]) -> st
 def encode(message: TrialRequest | Command | Event) -> str:
     """Return a request, a command or an event as one line, without its newline.
 
-    Raises:
-        ProtocolError: a number is NaN or infinite (JSON has neither), or a value has a type that
-            JSON does not have.
+    Raise `ProtocolError` for NaN, for infinite numbers, and for types that JSON does not have.
     """
     body = {item.name: getattr(message, item.name) for item in dataclasses.fields(message)}
     for tag in ("command", "event"):

@@ -3,8 +3,6 @@
 Imports no framework: the code of a workload is named here and imported in a trainer process only.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping
@@ -59,11 +57,7 @@ class Workload:
         return self.settings_model is not None
 
     def resolve(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings, validated and with defaults; unchanged for a user's own workload.
-
-        Raises:
-            pydantic.ValidationError: a name is unknown, or a value is out of bounds.
-        """
+        """Validate settings and add defaults, or raise pydantic's error; pass a user's own."""
         if self.settings_model is None:
             return dict(settings)
         return self.settings_model.model_validate(dict(settings)).model_dump()
@@ -83,11 +77,7 @@ class Workload:
         return self.settings_model.model_validate(dict(settings)).traits()
 
     def data_digest(self, settings: Mapping[str, Any]) -> str | None:
-        """Return the SHA-256 of the data's source, without loading it; None if it is unknown.
-
-        Raises:
-            DataError: the source is missing on this machine.
-        """
+        """Return the SHA-256 of the data; None if unknown, `DataError` if it is missing here."""
         if not self.data_settings:
             return None
         resolved = self.resolve(settings)
@@ -100,11 +90,7 @@ def built_in_workloads() -> tuple[Workload, ...]:
 
 
 def find_workload(name: str) -> Workload:
-    """Return the built-in workload of that name, or the user's own `package.module:function`.
-
-    Raises:
-        UnknownWorkload: the name is neither; the message suggests the nearest built-in name.
-    """
+    """Return a built-in workload or `package.module:function`, or raise `UnknownWorkload`."""
     built_in = {workload.name: workload for workload in _BUILT_IN}
     if name in built_in:
         return built_in[name]

@@ -5,8 +5,6 @@ Limits come from the control group of the process (its container, job or service
 every process can use it: placement, thread pools and records get the same numbers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

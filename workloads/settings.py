@@ -3,8 +3,6 @@
 Imports no framework: a spec is checked against these models before anything runs.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator

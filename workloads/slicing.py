@@ -1,7 +1,5 @@
 """Slices of one trial: requested one by one, trained, and summarised as metrics."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Generator, Iterator
@@ -33,11 +31,9 @@ class Slicing:
         """Yield the steps of each slice when it is requested.
 
         Without `steps`, trial runs find the number that takes `slice_s`. `train_s` returns the
-        seconds of the phase `train` so far: an iteration's are its slice's, by default.
-
-        Raises:
-            RuntimeError: a second loop, or a slice with no time or with several.
-            ValueError: fewer than 1 step.
+        seconds of the phase `train` so far: an iteration's are its slice's, by default. Raise
+        `RuntimeError` for a second loop, or a slice with no time or with several, `ValueError` for
+        fewer than 1 step.
         """
         if self.is_ready:
             raise RuntimeError("expected one loop over trial.slices in a trial; received a second")
@@ -53,11 +49,7 @@ class Slicing:
         self.is_finished = True
 
     def slice(self, steps: int, seconds: float) -> None:
-        """Report the slice of this iteration: its whole training steps, and their seconds.
-
-        Raises:
-            ValueError: fewer than 1 step, or not a positive finite time.
-        """
+        """Report this iteration's whole steps (1 or more) and seconds, or `ValueError`."""
         if steps < 1 or not (math.isfinite(seconds) and seconds > 0):
             raise ValueError(
                 "trial.slice: expected at least 1 step, and more than 0 seconds for them;"
@@ -98,11 +90,7 @@ class Slicing:
         return math.exp(math.fsum(logs) / len(logs))
 
     def metrics(self) -> dict[str, float]:
-        """Return the metrics of all slices together.
-
-        Raises:
-            RuntimeError: the trial has not run all slices that were requested.
-        """
+        """Return the slices' metrics; `RuntimeError` if the trial has not run all of them."""
         if not self.is_finished:
             progress = "before it had run all requested slices" if self.is_ready else "without any"
             raise RuntimeError(

@@ -156,10 +156,8 @@ def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> 
     """Run the trial of a request line; a trial that is timed in slices also reads commands.
 
     A thread that a workload leaves running must not report in the name of the next trial: its
-    events are reported on standard error.
-
-    Returns:
-        0 if it ended in a result, 1 if it failed, 2 if the line was not a request.
+    events are reported on standard error. Return 0 if it ended in a result, 1 if it failed, 2 if
+    the line was not a request.
     """
     if lines.drop_late_command(line):
         return 0
@@ -257,11 +255,7 @@ def _expect_data(workload: Workload, settings: Mapping[str, Any], expected: str)
 
 
 def entry_function(workload: Workload) -> Callable[[Context], Mapping[str, float]]:
-    """Import the function of a workload.
-
-    Raises:
-        BadRequest: there is no such module or function.
-    """
+    """Import the function of a workload; raise `BadRequest` if there is none."""
     module_name, _, function_name = workload.entry.partition(":")
     try:
         module = importlib.import_module(module_name)

@@ -4,8 +4,6 @@ A cluster's nodes need rnnsweep's dependencies but not rnnsweep itself: Ray copi
 each of them. It holds `orchestrator`, `workloads`, and the code of a user's own workload.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 from pathlib import Path
@@ -20,15 +18,10 @@ _EXCLUDED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*", "node_modules",
 
 
 def pack(into: Path, workload: str | None = None) -> None:
-    """Copy the code that trials need into an empty folder.
+    """Copy the code that trials need into an empty folder; refuse a workload that is not found.
 
-    Args:
-        into: the folder.
-        workload: as in a spec. A user's own one (`package.module:function`) is copied with the
-            modules and packages next to it that it imports.
-
-    Raises:
-        Refusal: a user's own workload is not found, or its packages are more than code.
+    A user's own `workload` (`package.module:function`) is copied with the modules and packages next
+    to it that it imports. Packages of more than code are refused.
     """
     for name in PACKAGES:
         package = importlib.util.find_spec(name)

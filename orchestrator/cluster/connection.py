@@ -1,7 +1,5 @@
 """The Ray cluster of a sweep: join or start it, probe its nodes, leave it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -55,12 +53,9 @@ def connect(
 
     The code bundle is copied to a cluster's nodes, with the code of a user's own `workload`. A
     cluster without a node for trials is refused, unless it `may_be_empty` at first. The process's
-    environment and signal handlers are restored at the end.
-
-    Raises:
-        ClusterError: no cluster answers there, or it cannot run the code.
-        Refusal: the user's own code cannot be bundled.
-        Stopped: SIGTERM came while Ray started.
+    environment and signal handlers are restored at the end. Raise `ClusterError` if no cluster
+    answers there or it cannot run the code, `Refusal` if the user's own code cannot be bundled, and
+    `Stopped` if SIGTERM came while Ray started.
     """
     with restored_process():
         for name, value in _RAY_SETTINGS.items():

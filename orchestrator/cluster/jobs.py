@@ -3,8 +3,6 @@
 Each start of a sweep is a job of its own, `rnnsweep-NAME-N`. At most one of a name runs at a time.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re
@@ -101,14 +99,9 @@ class Submitted:
 
 
 class Cluster:
-    """The job server of a cluster's head.
+    """The job server of a cluster's head; `address` is its dashboard's: `http://10.0.0.5:8265`.
 
-    Args:
-        address: of the head's dashboard, such as `http://10.0.0.5:8265`.
-
-    Raises:
-        SubmissionError: it is no such address, nobody answers there, or this machine's token is
-            not the cluster's.
+    Raise `SubmissionError` for no such address, no answer, or a token that is not the cluster's.
     """
 
     def __init__(self, address: str) -> None:
@@ -164,10 +157,7 @@ class Cluster:
         return str(self._ask(self._client.get_job_logs, id))
 
     def run_like(self, id: str, command: str, folder: Path) -> str:
-        """Run a shell command on the head, in a copy of `folder` and with a start's variables.
-
-        Return its output.
-        """
+        """Run a shell command on the head, with a start's variables; return its output."""
         environment = self._ask(self._client.get_job_info, id).runtime_env or {}
         job = self._ask(
             self._client.submit_job,
@@ -200,10 +190,7 @@ class Cluster:
         """Write a start's log as it grows, and return the start when it has ended.
 
         If the network is lost for some minutes, `warn` is called once, and the log continues
-        without a gap.
-
-        Raises:
-            OutOfReach: the cluster has been out of reach for too long.
+        without a gap. If it is lost for longer, raise `OutOfReach`.
         """
         written, seen_s, warned = 0, time.monotonic(), False
         while True:
@@ -314,11 +301,7 @@ def _first_line(error: Exception) -> str:
 
 
 def store_for(address: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the tracking store that a submitted sweep needs on the cluster.
-
-    Raises:
-        Refusal: the cluster cannot reach the store that is set here.
-    """
+    """Return the variables of the store that a submitted sweep needs, or refuse the store."""
     uri = environ.get(_STORE, "").strip()
     if not uri:
         return {}

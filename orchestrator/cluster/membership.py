@@ -4,14 +4,12 @@ A lost head never answers, so that a call to it may block. The thread that runs 
 therefore make no such call: the nodes are polled in a thread of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from orchestrator.cluster.connection import alive_nodes, as_node, begin_probe, given_cpus, pinned
 from orchestrator.core.errors import last_line
@@ -28,11 +26,7 @@ _PROBES = 3
 
 
 class Membership:
-    """The cluster's nodes with their profiles; new nodes are probed first.
-
-    Args:
-        nodes: those that have been probed already.
-    """
+    """The cluster's nodes with their profiles: `nodes`, and new ones after a probe."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._nodes = {node.id: node for node in nodes}
@@ -47,7 +41,7 @@ class Membership:
         self._ended = threading.Event()
 
     @contextlib.contextmanager
-    def watching(self) -> Iterator[Membership]:
+    def watching(self) -> Iterator[Self]:
         """Poll the cluster until the block ends."""
         thread = threading.Thread(target=self._watch, daemon=True, name="cluster-membership")
         thread.start()

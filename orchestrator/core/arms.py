@@ -26,11 +26,9 @@ ArmIdentity: TypeAlias = tuple[
 class Usage:
     """How a trial uses its hardware, where that differs from the default.
 
-    Args:
-        cpus: CPUs that a GPU trial reserves, instead of its share of the node's CPUs.
-        threads: CPUs that the trainer may keep busy.
-        settings: the arm's own amount of work, by setting.
-        measure: `timing` for trials that are only timed, in slices.
+    A GPU trial reserves `cpus`, instead of its share of the node's CPUs. The trainer may keep
+    `threads` CPUs busy. `settings` are the arm's own amount of work. `timing` trials are only
+    timed, in slices.
     """
 
     cpus: int | None = None
@@ -56,13 +54,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class HardwareRef:
-    """A reference to a hardware class.
+    """A hardware class: `id` is made from facts that the node reports, never from a table of names.
 
-    Args:
-        id: made from facts that the node reports, never from a table of names.
-        device: what its trials run on.
-        name: of the class, to be read: `NVIDIA H200 (AMD EPYC, 16 CPUs)`.
-        gpu: the GPU's own name; None for a CPU class.
+    `name` is to be read: `NVIDIA H200 (AMD EPYC, 16 CPUs)`. `gpu` is the GPU's own name; None for a
+    CPU class.
     """
 
     id: str
@@ -105,10 +100,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """The treatment: an implementation on a hardware class, used in one way.
-
-    In a sweep with variants of the workload it has one of them.
-    """
+    """The treatment: an implementation, perhaps with a variant's settings, on a hardware class."""
 
     implementation: str
     hardware: HardwareUse

@@ -1,7 +1,5 @@
 """The criteria of a sweep, with their defaults: a spec sets them, a run and a report apply them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -34,10 +32,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class AutoBlocks:
-    """Blocks are added until each speed-up's interval has this half-width (a share), or to `most`.
-
-    `least` are always run.
-    """
+    """`least` to `most` blocks, until each speed-up's interval has this half-width (a share)."""
 
     interval: float = 0.01
     least: int = 6

@@ -5,12 +5,11 @@ would make any implementation look faster. A disturbance hits implementations un
 `analysis.statistics.verdicts`), so it does not cancel within a block.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import quantiles
+from typing import Self
 
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import DisturbanceLimits
@@ -60,12 +59,7 @@ def detect_disturbance(
     Figures are percentages; of `slow_canary` the ratio to its expected time, and of `shared_gpu`
     the number of other processes. Causes that were not measured are absent. Other trainers of the
     sweep are no disturbance: they have CPUs of their own, which `others_cpu_pct` leaves out.
-
-    Args:
-        metrics: the metrics of the trial, including those of its telemetry.
-        telemetry: the other measurements.
-        limits: the limits of the spec.
-        expected_canary_ms: the canary time that `CanaryBaseline` expected before this trial.
+    `metrics` include those of telemetry.
     """
     causes: dict[str, float] = {}
     for cause, name in _SHARES.items():
@@ -119,7 +113,7 @@ class CanaryBaseline:
             times.append(canary_ms)
             del times[:-_MAX_CANARIES]
 
-    def learn(self, finished: Sequence[FinishedTrial]) -> CanaryBaseline:
+    def learn(self, finished: Sequence[FinishedTrial]) -> Self:
         """Learn from trials in their order, and return the baseline itself."""
         for trial in finished:
             self.add(trial)

@@ -1,8 +1,4 @@
-"""The base of every error on which a user can act: a message and exit code 2.
-
-Such a message often quotes an error of Ray, MLflow or the operating system, which has many lines,
-or none.
-"""
+"""The base of every error on which a user can act (exit code 2), and texts of others' errors."""
 
 from __future__ import annotations
 
@@ -26,11 +22,9 @@ def wrong_version(place: str, kind: str, expected: int, received: object) -> str
 
 
 def last_line(error: Exception, *, escaped: bool = False) -> str:
-    """Return the last line of another process's error, which has its cause.
+    """Return the last line of another process's error, which has its cause; its class without one.
 
-    Args:
-        error: an error; one without text is named by its class.
-        escaped: its line breaks may be escaped, as in the JSON of a server's answer.
+    `escaped`: its line breaks may be escaped, as in the JSON of a server's answer.
     """
     text = str(error).replace("\\n", "\n") if escaped else str(error)
     lines = [line for line in _lines(text) if any(map(str.isalnum, line))]

@@ -1,7 +1,5 @@
 """Arms that fail in the same way again and again, and are stopped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -20,15 +18,12 @@ _NAMED = 8
 
 @dataclass(slots=True)
 class FailureLimit:
-    """The limit of equal failures in a row, after which an arm is stopped.
+    """The limit of equal failures in a row (`most`), after which an arm is stopped; None for none.
 
     Failures are equal if their reasons and the first lines of their messages are. Reasons that
-    depend on the config or on the node never stop an arm. What is stopped follows from the outcomes
-    and their order alone, so that each start comes to the same decision.
-
-    Args:
-        most: the number of failures; None for no limit.
-        code: the digest of the workload's own code; failures of other code do not count.
+    depend on the config or on the node never stop an arm. Failures of other code than `code`, a
+    digest, do not count. What is stopped follows from the outcomes and their order alone, so that
+    each start comes to the same decision.
     """
 
     most: int | None = None

@@ -4,8 +4,6 @@ A selector has a condition for each key: `value`, `!value`, `in(a, b)` or `!in(a
 node without the key meets the negated conditions only.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

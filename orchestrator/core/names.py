@@ -1,9 +1,4 @@
-"""Selectors of hardware and arms, and the parts of an arm's implementation.
-
-One set of rules for specs, plans, prices, baselines and queries.
-"""
-
-from __future__ import annotations
+"""Selectors of hardware and arms: one set of rules for specs, plans, prices and queries."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -45,10 +40,7 @@ def _ends_with_usage(selector: str) -> bool:
 
 
 def split_arm_text(text: str) -> tuple[str, str | None]:
-    """Return the two parts of `NAME on hardware`; None without hardware.
-
-    NAME is an implementation, a variant, or both: `gru: torch/fused`.
-    """
+    """Return the two parts of `NAME on hardware` (see `names_arm`); None without hardware."""
     name, on, hardware = text.partition(" on ")
     return name.strip(), hardware.strip() if on else None
 

@@ -1,7 +1,5 @@
 """The record of a sweep as read from the tracking store. Plain data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

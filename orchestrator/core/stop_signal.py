@@ -3,8 +3,6 @@
 Only the commands may change the process for good. Everything below them uses `restored_process`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -12,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 STOPPED = 3
 """The exit code of a sweep that was stopped and can be continued."""
@@ -41,9 +39,7 @@ def exit_at_once() -> None:
 class StopSignal:
     """A request by SIGINT or SIGTERM to stop; signals reach the main thread only.
 
-    Args:
-        on_first: called in the signal handler at the first signal, to inform the user.
-        on_second: called in the signal handler at any further signal.
+    Their handler calls `on_first` at the first one, to inform the user, and then `on_second`.
     """
 
     def __init__(
@@ -55,7 +51,7 @@ class StopSignal:
         self._before = {number: signal.getsignal(number) for number in _SIGNALS}
         self._at_once = False
 
-    def __enter__(self) -> StopSignal:
+    def __enter__(self) -> Self:
         self.listen()
         return self
 
@@ -98,10 +94,7 @@ def _handle_by(number: signal.Signals, handler: Any) -> None:
 
 @contextlib.contextmanager
 def restored_process() -> Iterator[None]:
-    """Restore the environment and the signal handlers when the block ends.
-
-    Ray, too, changes both. Handlers are set and restored in the main thread only.
-    """
+    """Restore environment and signal handlers, which Ray changes, at the end of the block."""
     environ = dict(os.environ)
     handlers = {number: signal.getsignal(number) for number in (*_SIGNALS, signal.SIGHUP)}
     try:

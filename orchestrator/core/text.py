@@ -1,7 +1,5 @@
 """Numbers and times as text for people."""
 
-from __future__ import annotations
-
 
 def counted(number: int, noun: str) -> str:
     """Return `1 CPU`, `2 CPUs`."""

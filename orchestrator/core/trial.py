@@ -1,7 +1,4 @@
-"""The vocabulary as plain data: configs, arms, blocks, trials and their outcomes.
-
-Everything here is frozen, knows no vendor, and can be written as JSON and read back.
-"""
+"""The vocabulary as frozen data that JSON can hold: configs, blocks, trials, outcomes."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ A row also has a column for each setting of the config and for each metric. Thei
 the workload; metrics have their units in their names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

@@ -1,7 +1,5 @@
 """The place of our packages, and the git commits of them and of a user's own workload."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterable, Mapping

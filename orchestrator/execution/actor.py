@@ -4,8 +4,6 @@ A failure of any kind is a result with its reason, never an exception: an except
 Tune the actor, and with it every warm trainer.
 """
 
-from __future__ import annotations
-
 import tempfile
 import uuid
 from collections.abc import Generator, Mapping

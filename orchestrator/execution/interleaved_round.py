@@ -1,14 +1,10 @@
 """Interleaved timing: the trials of a round take turns by slices, each in its own trainer.
 
-Two trials one after another differ by what else the machine did; trials that take turns share
-that. While one trainer trains, the others rest. Each turn has another random order. After planned
-numbers of turns the intervals of the ratios are computed. The round ends when these are narrow
-enough: their width decides, never the position of the ratios.
-
-A trial that fails does so alone; the others continue.
+Two trials one after another differ by what else the machine did; trials that take turns share that.
+While one trainer trains, the others rest. Each turn has another random order. After planned numbers
+of turns the intervals of the ratios are computed. The round ends when these are narrow enough:
+their width decides, never their position. A trial that fails does so alone.
 """
-
-from __future__ import annotations
 
 import contextlib
 import math
@@ -89,12 +85,7 @@ class InterleavedTrial:
         self.watchdog.trainer.send(command)
 
     def _until(self, kind: type[E]) -> E:
-        """Take events up to the next one of that kind, and return that.
-
-        Raises:
-            TrialReportedFailure: the trial failed.
-            ProtocolError: it ended in another way.
-        """
+        """Take events up to the next one of that kind, and return that; raise if the trial ends."""
         assert self.watchdog is not None
         for event in self.watchdog.events():
             self.trial_run.take(event)

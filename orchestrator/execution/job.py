@@ -1,7 +1,5 @@
 """One trial as a job for an actor, and its run until it is an outcome."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib.metadata
@@ -162,11 +160,7 @@ class TrialRun:
                 trainer.send(protocol.Finish())
 
     def take(self, event: protocol.Event) -> None:
-        """Note an event of the trainer.
-
-        Raises:
-            ProtocolError: it is an artifact that no trial may keep.
-        """
+        """Note an event; raise `ProtocolError` for an artifact that no trial may keep."""
         match event:
             case protocol.Epoch(index, seconds, validate_s, metrics):
                 self.epochs.append(EpochRecord(index, seconds, validate_s, metrics))

@@ -1,7 +1,5 @@
 """The trainers that an actor keeps warm between trials, and the CPUs that it has claimed."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time
@@ -50,10 +48,7 @@ class CpuClaims:
         """Claim so many CPUs that no other process has; reuse those already held if enough.
 
         Prefer neighbouring numbers from a multiple of `number`, so that trainers of one size never
-        split each other's neighbourhoods.
-
-        Raises:
-            CpusTaken: too few are free, and stay so.
+        split each other's neighbourhoods. Raise `CpusTaken` if too few are free, and stay so.
         """
         if len(self._held) >= number:
             return tuple(sorted(self._held)[:number])
@@ -114,11 +109,7 @@ class TrainerPool:
         """Return the trainer of that key: a warm one, or a fresh one in its place.
 
         On a GPU it and the `rivals` that it takes turns with are the only ones: memory is not
-        shared.
-
-        Raises:
-            CpusTaken: too few CPUs are free for it.
-            OSError: no process can be started.
+        shared. Raise `CpusTaken` if too few CPUs are free, `OSError` if no process can be started.
         """
         cpus = self.claims.take(job.cpus) if job.cpus is not None else None
         held = self.warm.get(key)

@@ -5,8 +5,6 @@ parent-death signal follows the thread) and at the end of its standard input, wh
 first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import queue
@@ -98,21 +96,13 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
         return self._process.poll() is None
 
     def request(self, request: TrialRequest) -> None:
-        """Send one trial, and clear the output of the previous one.
-
-        Raises:
-            TrainerGone: the process has ended.
-        """
+        """Send one trial, and clear the output of the previous one; raise as `send`."""
         os.ftruncate(self._output.fileno(), 0)
         self._output.seek(0)
         self.send(request)
 
     def send(self, command: TrialRequest | Command) -> None:
-        """Send a command to the trial that is being timed in slices.
-
-        Raises:
-            TrainerGone: the process has ended.
-        """
+        """Send a command to the running trial; raise `TrainerGone` if the process has ended."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(encode(command) + "\n")
@@ -123,9 +113,8 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
     def next_event(self, timeout_s: float) -> Event | None:
         """Return the next event, or None if none came in time.
 
-        Raises:
-            TrainerGone: the process has ended, and everything that it wrote has been read.
-            ProtocolError: it wrote a line that is not an event.
+        Raise `TrainerGone` after the end of an ended process's output, `ProtocolError` for no
+        event.
         """
         try:
             event = self._events.get(timeout=timeout_s)
@@ -199,10 +188,7 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
 
 @contextlib.contextmanager
 def confined(cpus: Sequence[int] | None) -> Iterator[None]:
-    """Confine processes that this thread starts in the block to these CPUs; None for no change.
-
-    The thread itself is confined during the block, so that the process is from its first moment.
-    """
+    """Confine this thread, and processes that it starts, to CPUs in the block (None: no change)."""
     if cpus is None:
         yield
         return

@@ -1,7 +1,5 @@
 """A watchdog of a working trainer, for its limits and for whatever ends its process."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Iterator
@@ -62,10 +60,7 @@ class Watchdog:
     def events(self) -> Iterator[Event]:
         """Yield the trainer's events as they come, up to its result or failure.
 
-        Raises:
-            TrialFailed: a limit was exceeded.
-            TrainerGone: the process ended.
-            ProtocolError: it wrote something else than events.
+        Raise `TrialFailed` at an exceeded limit, and the errors of `Trainer.next_event`.
         """
         event = None
         while not isinstance(event, Result | Failure):
@@ -103,10 +98,7 @@ class Watchdog:
 
 
 def failure_of(error: BaseException, oom_kills_before: int | None) -> tuple[FailureReason, str]:
-    """Return reason and message of one of `FAILURES`.
-
-    `oom_kills_before` is the number of `oom_kills` when the trial began.
-    """
+    """Return reason and message of one of `FAILURES`, given `oom_kills` when the trial began."""
     match error:
         case TrialFailed():
             return error.reason, str(error)

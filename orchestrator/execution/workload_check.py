@@ -1,9 +1,4 @@
-"""Check that a user's own workload can be imported, before anything runs for it.
-
-The import happens in a process of its own: a workload imports frameworks, and a driver must not.
-"""
-
-from __future__ import annotations
+"""Import a user's own workload before anything runs for it, in a process of its own."""
 
 import importlib.util
 import subprocess
@@ -28,13 +23,10 @@ class WorkloadUnusable(Refusal):
 
 
 def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
-    """Import the workload of a spec in a child process, unless it is a built-in one.
+    """Import a user's own workload in a child process; raise `WorkloadUnusable` if that fails.
 
     On a cluster only the code must be here, and it travels to the nodes. A package that is missing
     here may be installed there. Code that is not here is refused when it is to travel.
-
-    Raises:
-        WorkloadUnusable: the module or the function does not exist, or the import fails.
     """
     if find_workload(spec.workload).is_built_in or (on_cluster and not read_code(spec.workload)):
         return

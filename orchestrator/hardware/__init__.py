@@ -1,10 +1,4 @@
-"""Hardware of nodes: probe one node, and group equal ones into hardware classes.
-
-A probe reads the operating system and NVML; it imports no framework and never raises because
-a GPU or its driver is missing.
-"""
-
-from __future__ import annotations
+"""Hardware of nodes: probe one node, and group equal ones into hardware classes."""
 
 from orchestrator.hardware.classes import HardwareClass, classify, no_gpu_class_reason
 from orchestrator.hardware.probing import probe, visible_gpus

@@ -1,7 +1,5 @@
 """Hardware classes: equal nodes, or the equal GPUs of equal nodes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

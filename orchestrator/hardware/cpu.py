@@ -1,7 +1,5 @@
 """A node's processors and machine, by `lscpu` where it is installed, and by `/proc` and `/sys`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -96,12 +94,7 @@ def cpu_part(fields: CpuFields) -> str | None:
 
 
 def read_cpu(root: Path, fields: CpuFields) -> Cpu:
-    """Return the processors of the machine.
-
-    Args:
-        root: the folder that holds `proc` and `sys`.
-        fields: what `read_fields` returned for it.
-    """
+    """Return the machine's processors, from its `read_fields`; `root` holds `proc` and `sys`."""
     listed = text_of(root / "proc/cpuinfo") or ""
     processors = re.findall(r"^processor\s*:", listed, re.MULTILINE)
     packages = set(re.findall(r"^physical id\s*:.*", listed, re.MULTILINE))

@@ -4,8 +4,6 @@ Opening NVML, or a GPU, raises `NvmlError`. A reading never raises. It is None w
 not report it, and the reason is in the device's `errors`.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -165,11 +163,7 @@ class NvmlDevice:
 
 
 class Nvml:
-    """NVML, opened. Threads may share it, and several may be open at once.
-
-    Raises:
-        NvmlError: there is none, its driver is not loaded or of another version, ….
-    """
+    """NVML, opened, or an `NvmlError`. Threads may share it, and several may be open at once."""
 
     def __init__(self) -> None:
         _call("nvmlInit")
@@ -180,19 +174,11 @@ class Nvml:
             _call("nvmlShutdown")
 
     def count(self) -> int:
-        """Return the number of GPUs of the node.
-
-        Raises:
-            NvmlError: NVML does not report it.
-        """
+        """Return the number of the node's GPUs; raise `NvmlError` if NVML does not report it."""
         return int(_call("nvmlDeviceGetCount"))
 
     def device(self, index: int) -> NvmlDevice:
-        """Return the GPU of an index, in the order of the bus.
-
-        Raises:
-            NvmlError: there is none, or it fell off the bus.
-        """
+        """Return a GPU by its index on the bus, or raise `NvmlError`: none, or it fell off."""
         return NvmlDevice(_call("nvmlDeviceGetHandleByIndex", index))
 
     def driver(self) -> str | None:

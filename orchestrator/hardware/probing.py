@@ -2,8 +2,6 @@
 because a GPU, its driver or a file is missing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.metadata
 import os
@@ -43,12 +41,10 @@ PACKAGES = (
 
 
 def probe(*, every_gpu: bool = False, root: Path = Path("/")) -> NodeProfile:
-    """Return the profile of the node that this process runs on.
+    """Return the profile of the node that this process runs on; `root` holds its `proc` and `sys`.
 
-    Args:
-        every_gpu: the node's GPUs, not only those that `CUDA_VISIBLE_DEVICES` leaves to this
-            process. For a task of Ray's, to which Ray itself shows no GPU.
-        root: the folder that holds `proc` and `sys`.
+    With `every_gpu` it has all GPUs, not only those that `CUDA_VISIBLE_DEVICES` leaves to this
+    process: Ray shows a task of its own no GPU.
     """
     fields = read_fields(root)
     profile = with_gpus(
@@ -78,9 +74,7 @@ def probe(*, every_gpu: bool = False, root: Path = Path("/")) -> NodeProfile:
 def with_gpus(profile: NodeProfile, root: Path) -> NodeProfile:
     """Return a profile with the GPUs that NVML can name, and a reason for every other one.
 
-    Args:
-        profile: the rest of the node.
-        root: the folder that holds `sys`, where GPUs without a driver are seen.
+    `root` is the folder that holds `sys`, where GPUs without a driver are seen.
     """
     try:
         with contextlib.closing(Nvml()) as nvml:

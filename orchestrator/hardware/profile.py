@@ -1,7 +1,5 @@
 """The hardware of a node as plain data. A value that could not be read is None, never 0."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -80,16 +78,12 @@ class Gpu:
 class NodeProfile:
     """One node. `cpus` are those this process may use: CPU affinity and the cgroup's quota.
 
-    Args:
-        cpu_model: the CPU's name. Where the kernel gives none it comes from `lscpu`.
-        cpu_part: implementer and part of a CPU that the kernel does not name; else None.
-        memory_mib: of the machine; a cgroup may allow less of it (`usable_memory_mib`).
-        gpus: those that answer.
-        driver: NVIDIA's driver; `cuda` is the newest CUDA that it can run.
-        limits: of the cgroup.
-        gpu_faults: a sentence for each GPU that does not answer, or for the whole driver.
-        no_nvml: why there is no NVML to ask; None where it answers, or should.
-        packages: versions of what the measurements depend on, by package.
+    `cpu_model` comes from `lscpu` where the kernel gives none; `cpu_part` has implementer and part
+    of a CPU that the kernel does not name. `memory_mib` is the machine's; the cgroup's `limits` may
+    allow less (`usable_memory_mib`). `gpus` are those that answer; `gpu_faults` has a sentence for
+    each other one, or for the whole driver. `cuda` is the newest CUDA that NVIDIA's `driver` can
+    run. `no_nvml` is why there is no NVML to ask. `packages` are versions of what measurements
+    depend on.
     """
 
     hostname: str

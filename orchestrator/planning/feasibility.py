@@ -1,7 +1,5 @@
 """Reasons why an arm cannot run: absent hardware, or an implementation unfit for the configs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -91,10 +89,7 @@ def unusable_reason(entry: HardwareEntry, hardware: HardwareClass) -> str | None
 def arm_ineligibility_reason(
     spec: SweepSpec, implementation: str, variant: Variant | None, hardware: HardwareClass
 ) -> str | None:
-    """Return why the implementation cannot run some config of the spec there; None if it can.
-
-    The settings of the `variant` replace those of the spec.
-    """
+    """Return why an arm of this variant cannot run some config of the spec there, or None."""
     workload = registry.find_workload(spec.workload)
     if not workload.is_built_in:  # its implementations are names of its own
         return None

@@ -4,8 +4,6 @@ Tune starts pending trials of different shapes in arbitrary order, and the order
 would be lost. So arms that exclude each other on a node share one placement shape, or take turns.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

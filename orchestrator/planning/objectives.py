@@ -6,8 +6,6 @@ blocks to keep its devices at work. If an objective reads slow arms, blocks end 
 only a sweep with all blocks open keeps faster hardware busy to the end.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -59,9 +57,8 @@ def block_value(
 ) -> float | None:
     """Return an objective over one block: repeats are averaged, then arms are aggregated.
 
-    Returns:
-        None if any trial that the objective reads is not complete or lacks the metric: a block
-        in which an arm failed is a failure, never the average of its survivors.
+    A block in which an arm failed is a failure, never the average of its survivors: None if any
+    trial that the objective reads is not complete or lacks the metric.
     """
     per_arm: list[float] = []
     for arm in arms_read(objective, list(outcomes)):
@@ -103,14 +100,8 @@ def idle_shares(
 ) -> dict[str, float]:
     """Return the share of its time, up to its last trial, that each class waits for results.
 
-    Args:
-        spec: the sweep.
-        plan: laid for it.
-        groups: the lanes of the plan.
-        trial_s: seconds of a trial, by the arm's text; each arm of the plan has some.
-
-    Returns:
-        By the names of a group's hardware, joined.
+    Keys are the names of a group's hardware, joined. `trial_s` has the seconds of a trial by the
+    text of its arm, for each arm of the plan.
     """
     limit = open_limit(spec, plan, groups)
     held = plan.blocks if limit is None else min(limit, plan.blocks)

@@ -1,13 +1,11 @@
 """The plan of a sweep: what will run where, what cannot and why, from the spec and the nodes."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from orchestrator.core.arms import Arm, HardwareUse, RequestedArm
 from orchestrator.core.criteria import AutoBlocks, Timing
@@ -94,16 +92,16 @@ class Plan:
         """Return whether a trial is one of the plan's: there may be fewer arms or blocks now."""
         return trial.arm in self.arms and self.has_slot(trial)
 
-    def without(self, arms: Container[Arm]) -> Plan:
+    def without(self, arms: Container[Arm]) -> Self:
         """Return this plan without some of its arms."""
         possible = (planned for planned in self.possible if planned.arm not in arms)
         return replace(self, possible=tuple(possible))
 
-    def with_index_count(self, count: int) -> Plan:
+    def with_index_count(self, count: int) -> Self:
         """Return this plan with a fixed number of blocks, up to this index."""
         return replace(self, blocks=count - len(self.skipped_blocks), auto=None)
 
-    def resumed_from(self, history: Iterable[Block | FinishedTrial]) -> Plan:
+    def resumed_from(self, history: Iterable[Block | FinishedTrial]) -> Self:
         """Return this plan with the blocks of earlier starts.
 
         With the configs of a list or a grid, the blocks that have one of these configs keep their

@@ -7,8 +7,6 @@ a kilowatt-hour covers the measured energy, which is that of the timed epochs al
 Trials of an interleaved round had one slot together, and share its time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -28,13 +26,8 @@ def priced(
 
     There is no cost if no price means the arm's hardware, or if energy has a price and was not
     measured. A metric of that name that the workload reports itself stays. The cost is that of one
-    attempt: the end of an attempt that was lost with its worker is not known.
-
-    Args:
-        outcome: how the trial ended.
-        arm: on which hardware.
-        prices: the spec's.
-        together: the outcomes of all trials that had the slot together, this one's among them.
+    attempt: the end of an attempt that was lost with its worker is not known. `together` are the
+    outcomes of all trials that had the slot together, this one's among them.
     """
     price = price_of(arm.hardware, prices)
     slot_s = max(outcome.ended_s for outcome in together) - min(

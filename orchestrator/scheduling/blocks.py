@@ -5,8 +5,6 @@ supplied with one trial more than it can run, and no more: Tune starts pending t
 order, and a node must never wait for another node's work.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter, deque
@@ -33,10 +31,7 @@ from workloads.protocol import Device
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A trial that was handed out to a lane, with the attempt number.
-
-    `others` are the rest of its round, if the round is timed in slices.
-    """
+    """A trial handed out to a lane, with the attempt number; `others` are the rest of its round."""
 
     trial: Trial
     lane: Lane
@@ -136,13 +131,9 @@ class LaneQueue:
 class Blocks:
     """The blocks of one sweep, from the suggestion to the report to the sampler.
 
-    Args:
-        identity: what the trials' keys and seeds are derived from.
-        plan: the arms that can run, the number of blocks and of repeats.
-        groups: the lanes, from `make_lanes`.
-        suggestions: where new blocks come from, and their results go.
-        open_limit: how many suggested blocks may be without a result; None for no limit.
-        baseline: the spec's choice, which the others of an interleaved round are timed against.
+    `groups` are the lanes, from `make_lanes`. `open_limit` is how many suggested blocks may be
+    without a result; None for no limit. `baseline` is the spec's choice, which the others of an
+    interleaved round are timed against.
     """
 
     def __init__(
@@ -299,10 +290,7 @@ class Blocks:
 
     @property
     def stranded(self) -> dict[HardwareUse, int]:
-        """Return how many trials of begun blocks wait for hardware without a lane.
-
-        If there is no lane at all, blocks that have not begun are counted too.
-        """
+        """Return how many trials wait for hardware without a lane; all of them without any lane."""
         waiting: Counter[HardwareUse] = Counter()
         for units in self._units.values():
             for group, trials in units.items():

@@ -4,8 +4,6 @@ A class that an autoscaler could still start has no node to probe. It is known b
 asked for, and waited for as long as the spec allows. Then the sweep is planned on what has come.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -36,17 +34,9 @@ def wait_for_nodes(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[Node, ...]:
-    """Wait until every entry that the spec waits for has a node, or its time is up.
+    """Wait until the awaited entries have nodes, or their time is up; return the nodes.
 
-    Args:
-        spec: the sweep.
-        nodes: returns the nodes that are there.
-        check: called between looks; an exception from it ends the wait.
-        clock: returns seconds, from any origin.
-        sleep: waits that many seconds.
-
-    Returns:
-        The nodes that are there at the end.
+    `check` is called between looks; an exception from it ends the wait. Times are in seconds.
     """
     began_s = clock()
     while True:
@@ -63,9 +53,7 @@ def requests(
 ) -> list[NodeRequest]:
     """Return what to ask an autoscaler for: a node for each awaited entry that has labels.
 
-    Args:
-        awaited: arms without a node.
-        hardware: the classes that are there, on nodes with other labels.
+    `hardware` are the classes that are there, on nodes with other labels.
     """
     entries = {str(arm.entry): arm.entry for arm in awaited if arm.entry.labels}
     return [
@@ -77,13 +65,7 @@ def requests(
 def replacements(
     spec: SweepSpec, plan: Plan, hardware: Collection[HardwareUse]
 ) -> list[NodeRequest]:
-    """Return what to ask an autoscaler for in place of lost nodes.
-
-    Args:
-        spec: whose entries have the labels to know such nodes by.
-        plan: of this start, with the nodes that were there.
-        hardware: the hardware without any node, as arms name it.
-    """
+    """Return what to ask an autoscaler for in place of the lost nodes of some `hardware`."""
     lost = [planned for planned in plan.possible if planned.arm.hardware in hardware]
     wanted: list[NodeRequest] = []
     for entry in spec.hardware:

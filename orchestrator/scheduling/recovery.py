@@ -2,13 +2,9 @@
 
 A worker is lost before the cause is known. Its trial stays in doubt until its node answers, or is
 known to be gone. In the first case the worker died by itself, which counts as an attempt. In the
-second case the trial was preempted, which does not.
-
-Nodes of the plan's classes are used as they join. Another class needs another start, because its
-arms belong to every block.
+second case the trial was preempted, which does not. Nodes of the plan's classes are used as they
+join. Another class needs another start, because its arms belong to every block.
 """
-
-from __future__ import annotations
 
 import contextlib
 import time
@@ -46,13 +42,9 @@ _STRIKES = 3
 class Recovery:
     """The part of a session that keeps its lanes on the nodes that are there.
 
-    Args:
-        session: whose trials they are.
-        membership: the nodes that are there; at first those of the plan.
-        wait_s: how long the sweep waits, with nothing else to do, for hardware whose last node
-            has left.
-        ask_for: asks an autoscaler for nodes; each request replaces the one before.
-        clock: seconds, from anywhere.
+    `membership` has the plan's nodes at first. With nothing else to do, the sweep waits `wait_s`
+    for hardware whose last node has left. `ask_for` asks an autoscaler for nodes; each request
+    replaces the one before.
     """
 
     session: Session
@@ -98,11 +90,7 @@ class Recovery:
             )
 
     def settle(self) -> None:
-        """Act on what is known by now.
-
-        Raises:
-            Stopped: no hardware came for the remaining trials.
-        """
+        """Act on what is known by now; raise `Stopped` if no hardware came for the last trials."""
         self._follow_nodes()
         self._settle_doubts()
         blocks = self.session.blocks
@@ -115,11 +103,7 @@ class Recovery:
         self._expect_progress(stranded)
 
     def expect_head(self) -> None:
-        """Notice the loss of the cluster's head; to be called continuously.
-
-        Raises:
-            Stopped: it is silent.
-        """
+        """Raise `Stopped` if the cluster's head is silent; to be called continuously."""
         now = self.clock()
         if self._looked is None or now - self._looked > _PAUSE_S:
             self._awake_since = now

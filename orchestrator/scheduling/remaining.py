@@ -1,8 +1,4 @@
-"""The size of a sweep: what earlier starts did, what is missing, what the store shows of it.
-
-With `blocks: auto` the number of blocks follows from the outcomes alone, so that each start comes
-to the same decision.
-"""
+"""The size of a sweep: what earlier starts did, what is missing, what the store shows of it."""
 
 from __future__ import annotations
 

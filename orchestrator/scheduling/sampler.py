@@ -112,10 +112,7 @@ class Suggester:
     def report(
         self, index: int, values: Sequence[float] | None, *, is_pruned: bool = False
     ) -> None:
-        """Report a block's objective values to the sampler, or None for a failed or pruned block.
-
-        From a pruned block the sampler learns what its epochs had reached.
-        """
+        """Report a block's values; None for a failed block, or a pruned one: its epochs count."""
         trial = self._open.pop(index, None)
         if trial is None or not self._search.objectives:
             return
@@ -193,14 +190,9 @@ def _suggest(trial: optuna.Trial, name: str, dimension: Dimension) -> ConfigValu
 class Suggestions:
     """The blocks of a sweep, suggested one after another until no more are needed.
 
-    `open_limit` is how many suggested blocks may be without a result; None for no limit.
-
-    Args:
-        plan: which blocks there may be.
-        source: suggests configs and takes the results of blocks.
-        objectives: by metric; empty where the sampler does not learn.
-        stopping_rule: decides when no more are needed; None for a fixed number of blocks.
-        failures: decides which arms are stopped.
+    `open_limit` is how many suggested blocks may be without a result; None for no limit. Without
+    `objectives` the sampler does not learn; without a `stopping_rule` the number of blocks is
+    fixed. `failures` decides which arms are stopped.
     """
 
     def __init__(
@@ -274,11 +266,7 @@ class Suggestions:
         self._open(block.index)
 
     def observe(self, finished: FinishedTrial) -> bool:
-        """Take a final outcome, which may decide that no more blocks are needed.
-
-        Returns:
-            True if it stops its arm: objectives read the others from now on.
-        """
+        """Take a final outcome; return True if it stops its arm: objectives read the others."""
         index, arm, rule = finished.block, finished.arm, self._stopping_rule
         for epoch in finished.outcome.epochs if index not in self._followed else ():
             self.take_epoch(index, arm, epoch.index, epoch.metrics, finished.key)

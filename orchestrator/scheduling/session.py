@@ -1,7 +1,4 @@
-"""The running part of a start: trials between the blocks, the journal, the store and the view.
-
-Everything that ends a trial passes through here once.
-"""
+"""The running part of a start: everything that ends a trial passes through here once."""
 
 from __future__ import annotations
 
@@ -213,12 +210,7 @@ class Session:
             )
 
     def lose(self, assignment: Assignment, *, preempted: bool = False) -> None:
-        """Retry an attempt that was lost with its worker, within the limits of the spec.
-
-        Args:
-            assignment: the attempt.
-            preempted: the worker went with its node, which is not the trial's doing.
-        """
+        """Retry an attempt lost with its worker, or preempted with its node, within limits."""
         limits = self.spec.limits
         keys = [trial.key for trial in assignment.trials]
         self._lost.update(keys)

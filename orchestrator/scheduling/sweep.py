@@ -1,10 +1,4 @@
-"""One start of a sweep, from its spec to its report.
-
-`run_sweep` plans, asks for confirmation, runs, and stores a report; the details are in the modules
-next to it.
-"""
-
-from __future__ import annotations
+"""One start of a sweep, from its spec to its report: plan, confirm, run, store a report."""
 
 import contextlib
 import importlib.util
@@ -99,14 +93,9 @@ def run_sweep(
 ) -> RunResult:
     """Run a sweep, or its missing trials.
 
-    Args:
-        spec: the sweep.
-        options: where to run it, and whether to begin a new generation.
-        stop: set when the user wants to stop.
-        view: makes the progress view.
-        confirm: called once, with the plan and its number of missing trials, before the start
-            waits for hardware or runs anything; raises to decline. The arms of `plan.awaited` are
-            not in that number.
+    `stop` is set when the user wants to stop, and `view` makes the progress view. `confirm` is
+    called once, with the plan and its number of missing trials without those of `plan.awaited`,
+    before the start waits for hardware or runs anything; it raises to decline.
 
     Raises:
         Refusal, BaselineError: nothing was run, and the message names what to change.
@@ -127,11 +116,8 @@ def run_sweep(
 def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
     """Refuse a spec without an arm, a sampler, an arm for an objective, or the baseline's arm.
 
-    The arms are not checked while some of them are awaited.
-
-    Raises:
-        NothingToRun: with every reason.
-        BaselineError: with the arms to choose from.
+    The arms are not checked while some of them are awaited. `NothingToRun` has every reason,
+    `BaselineError` the arms to choose from.
     """
     if spec.search.sampler == "gp" and importlib.util.find_spec("torch") is None:
         raise NothingToRun(

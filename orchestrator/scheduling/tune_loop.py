@@ -1,7 +1,5 @@
 """Running a session's trials under Ray Tune: blocks become Tune trials, pinned to their nodes."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
@@ -33,19 +31,12 @@ _MANY = 10_000
 def run_trials(
     recovery: Recovery, *, folder: Path, python_path: tuple[str, ...], check: Callable[[], None]
 ) -> None:
-    """Run everything that a session still has to hand out.
+    """Run all that a session still has to hand out; raise `Stopped` if that cannot be done.
 
     Ray's memory monitor can end Tune's loop; what was out then is handed out again, each trial
-    within its limit of attempts.
-
-    Args:
-        recovery: of the session to run; on which nodes it runs.
-        folder: for Tune's own files, of which nothing is needed later.
-        python_path: where users' own workloads are found.
-        check: called about ten times a second; what it raises ends the loop.
-
-    Raises:
-        Stopped: the cluster is lost, or what is left waits for hardware in vain.
+    within its limit of attempts. `folder` is for Tune's own files, of which nothing is needed
+    later. Users' own workloads are found in `python_path`. `check` is called about ten times a
+    second; what it raises ends the loop.
     """
     logging.getLogger("ray.tune.analysis").setLevel(logging.CRITICAL)  # it misses loggers' files
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_MANY)
@@ -74,13 +65,9 @@ def run_trials(
 class BlockSearch(Searcher):
     """A searcher that hands a session's trials to Tune, and takes their results back.
 
-    Tune's own limit on pending trials must lie above what the session hands out at once (one
-    trial more than each lane's slots): the limit is per sweep, and the lanes are unlike.
-
-    Args:
-        recovery: of the session.
-        python_path: where users' own workloads are found.
-        check: called at each step of Tune; what it raises ends the loop.
+    Tune's own limit on pending trials must lie above what the session hands out at once (one trial
+    more than each lane's slots): the limit is per sweep, and the lanes are unlike. `check` is
+    called at each step of Tune; what it raises ends the loop.
     """
 
     def __init__(
@@ -204,11 +191,9 @@ def _through_tune() -> Iterator[None]:
 class _Recall(FIFOScheduler):
     """First in, first out; what waits for a node without a lane, or in a pruned block, is recalled.
 
-    A trial is pinned to its node for good: Tune would wait for the node's return, for ever.
-
-    A trial that is pruned ends itself: stopped by Tune, it would lose its outcome and its trainer.
-
-    The search's check, called ten times a second or so, leaves Tune's loop if it raises. It is no
+    A trial is pinned to its node for good: Tune would wait for the node's return, for ever. A trial
+    that is pruned ends itself: stopped by Tune, it would lose its outcome and its trainer. The
+    search's check, called ten times a second or so, leaves Tune's loop if it raises. It is no
     callback of Tune, which imports MLflow and more to count callbacks: 1.5 s.
     """
 

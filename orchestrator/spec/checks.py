@@ -1,7 +1,5 @@
 """Checks across the keys of a valid spec: conditions, sampler, space, list, arms, blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text

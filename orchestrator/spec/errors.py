@@ -119,10 +119,8 @@ def from_pydantic(
 ) -> list[Finding]:
     """Return every error of a validation as a finding.
 
-    Args:
-        error: the error that pydantic raised.
-        models: path -> the model there, for suggestions; `*` matches any key, and the path of a
-            dimension ends with its kind. A key of another section is suggested with its path.
+    `models` by path are for suggestions: `*` matches any key, and the path of a dimension ends with
+    its kind. A key of another section is suggested with its path.
     """
     sections = {
         name: key_text((*path, name))

@@ -1,7 +1,5 @@
 """Types of the fields of a spec, and the base class of its models."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import (

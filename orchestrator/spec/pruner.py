@@ -4,11 +4,9 @@ pruner: median                                    # or hyperband, or wilcoxon
 pruner: {name: median, n_startup_trials: 4, n_warmup_steps: 2}
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -45,7 +43,7 @@ class PrunerSpec(WordedSection):
     n_startup_steps: Natural = 2
 
     @model_validator(mode="after")
-    def _known_options(self) -> PrunerSpec:
+    def _known_options(self) -> Self:
         valid = _PRUNERS[self.name]
         for key in self.model_fields_set - {"name", *valid}:
             raise refusal(f"an option of {self.name} ({', '.join(valid)})", repr(key), key=key)

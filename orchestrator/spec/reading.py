@@ -4,8 +4,6 @@ There are three rounds: errors of the notation, of single values, and of values 
 together. A later round needs the earlier ones without errors.
 """
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,14 +39,9 @@ _MODELS: Mapping[Path, type[Strict]] = {
 
 
 def load(path: pathlib.Path, overrides: Sequence[str] = ()) -> SweepSpec:
-    """Read and check a spec file.
+    """Read and check a spec file, YAML in UTF-8; raise `SpecError` with all problems.
 
-    Args:
-        path: a YAML file in UTF-8.
-        overrides: `dotted.key=YAML`, set over the values of the file and checked with them.
-
-    Raises:
-        SpecError: the file cannot be read or is wrong; it has all problems.
+    `overrides` (`dotted.key=YAML`) are set over the values of the file and checked with them.
     """
     text = yaml_locations.read_text(path, "a spec file")
     return parse(text, source=str(path), overrides=overrides, folder=path.parent)
@@ -61,12 +54,9 @@ def parse(
     overrides: Sequence[str] = (),
     folder: pathlib.Path | None = None,
 ) -> SweepSpec:
-    """Check a spec that is given as text; `source` names it in messages.
+    """Check a spec that is given as text; raise `SpecError` with all problems.
 
-    Files that it names are looked up in `folder`.
-
-    Raises:
-        SpecError: the text is wrong; it has all problems.
+    `source` names it in messages. Files that it names are looked up in `folder`.
     """
     document = yaml_locations.read(
         text, source=source, overrides=overrides, short_forms=sections.SHORT_FORMS

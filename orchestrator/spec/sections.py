@@ -1,42 +1,14 @@
-"""Sections of a spec below its top level.
-
-    arms:
-      variants:                                     # of the workload; each arm has one of them
-        - {cell: lstm}                              # its settings; named after them: lstm
-        - {name: deep gru, settings: {cell: gru, layers: 2}}
-      hardware:                                     # a text is short for {class: text}
-        - {class: cpu, threads: 4}                  # the whole node is reserved, four CPUs are used
-        - {class: "*H200*", cpus: 8}                # eight CPUs with each GPU, not its share
-        - {class: cpu, settings: {epochs: 1}}       # less work on slow hardware, recorded as such
-        - {class: cpu, measure: timing}             # timed in slices only, while others train
-        - labels: {ray.io/accelerator-type: T4, market-type: "in(spot, on-demand)"}
-          wait_s: 900                               # for nodes that an autoscaler may still start
-    measure: timing                      # or {mode: timing, interval: 0.01, slices: [12, 96]}
-    blocks: auto                         # or {interval: 0.01, at_least: 6, at_most: 60}
-    disturbed: mark                      # or limits: {others_cpu_pct: 15, canary: 1.25}
-    margins: {speed: 0.02, accuracy: 0.005}
-    published:
-      - source: who published it, and where
-        implementation: tensorflow/cudnn      # by the names used here, or in their own words
-        hardware: Tesla P100
-        config: {units: 128}                  # the sizes at which it was measured
-        metrics: {fit_s: 39.82, val_accuracy: 0.985}
-        note: its conditions, if they are known
-    prices:                              # or the name of a file, in the folder of the spec
-      - {hardware: "NVIDIA T4*", usd_per_hour: 0.526, source: …, date: 2026-11-01}
-      - {hardware: "*", usd_per_kwh: 0.31, source: our bill, date: 2026-10-01}
+"""Sections of a spec below its top level, as `docs/spec.md` shows them.
 
 The models here check what people write; `orchestrator.core.criteria` has the plain values and the
 defaults.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -116,7 +88,7 @@ class HardwareEntry(Strict):
         return data
 
     @model_validator(mode="after")
-    def _consistent(self) -> HardwareEntry:
+    def _consistent(self) -> Self:
         if self.selector is None and not self.labels:
             raise refusal("class, labels or both", "neither")
         if self.threads is not None and self.cpus is not None and self.threads > self.cpus:
@@ -138,7 +110,7 @@ class HardwareEntry(Strict):
         work = dict(sorted(self.settings.items()))
         return Usage(self.cpus, self.threads, work, self.measure or "full")
 
-    def measured(self, usual: MeasureMode) -> HardwareEntry:
+    def measured(self, usual: MeasureMode) -> Self:
         """Return the entry with the sweep's measure, unless it has its own."""
         return self if self.measure else self.model_copy(update={"measure": usual})
 
@@ -282,7 +254,7 @@ class MeasureSpec(WordedSection):
     slice_s: Annotated[float, Field(gt=0, le=60)] = _TIMING.slice_s
 
     @model_validator(mode="after")
-    def _rising(self) -> MeasureSpec:
+    def _rising(self) -> Self:
         if self.slices[0] > self.slices[1]:
             expected = "the fewest slices first, then the most"
             raise refusal(expected, shown(list(self.slices)), key="slices")
@@ -300,7 +272,7 @@ class BlocksSpec(WordedSection):
     at_most: Blocks = _BLOCKS.most
 
     @model_validator(mode="after")
-    def _rising(self) -> BlocksSpec:
+    def _rising(self) -> Self:
         if self.at_least > self.at_most:
             expected = f"at least at_least ({self.at_least})"
             raise refusal(expected, str(self.at_most), key="at_most")
@@ -371,7 +343,7 @@ class Price(Strict):
     date: Annotated[str, AfterValidator(_date)]
 
     @model_validator(mode="after")
-    def _expect_price(self) -> Price:
+    def _expect_price(self) -> Self:
         if self.usd_per_hour is None and self.usd_per_kwh is None:
             raise refusal("usd_per_hour, usd_per_kwh, or both", "neither")
         return self

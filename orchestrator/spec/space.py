@@ -1,15 +1,10 @@
-"""The search of a spec: sampler, pruner, objectives, the space or a list of configs, their number.
-
-Plain frozen models; Optuna's objects are built elsewhere.
-"""
-
-from __future__ import annotations
+"""The search of a spec as plain frozen models: sampler, pruner, objectives, space, configs."""
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -70,7 +65,7 @@ class Choices(Strict):
     when: Condition = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _each_once(self) -> Choices:
+    def _each_once(self) -> Self:
         for one, other in itertools.combinations(self.choices, 2):
             if same(one, other):
                 raise refusal("each choice once", f"{shown(one)} twice", key="choices")
@@ -119,7 +114,7 @@ class Range(Strict):
         return {**data, **{key: float(value) for key, value in numbers.items()}}
 
     @model_validator(mode="after")
-    def _consistent(self) -> Range:
+    def _consistent(self) -> Self:
         if self.low > self.high:
             raise refusal(f"low at most high ({self.high})", shown(self.low), key="low")
         if self.log and self.low <= 0:
@@ -300,10 +295,7 @@ class Search(Strict):
     def grid(self) -> list[dict[str, ConfigValue]]:
         """Return every distinct config, the first parameter varying slowest.
 
-        Inactive parameters are absent.
-
-        Raises:
-            ValueError: the space is infinite.
+        Inactive parameters are absent. Raise `ValueError` if the space is infinite.
         """
         configs: list[dict[str, ConfigValue]] = [{}]
         for name, dimension in self.space.items():

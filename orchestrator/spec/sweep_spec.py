@@ -1,7 +1,5 @@
 """The frozen model of a spec. `load` and `parse` check more than its types (`checks.py`)."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """Checks that a workload accepts the settings and space of a spec, and has its metrics."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any

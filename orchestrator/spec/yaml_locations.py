@@ -89,11 +89,7 @@ class YamlDocument:
 
 
 def read_text(path: pathlib.Path, kind: str) -> str:
-    """Return the text of a file; `kind` describes it in messages (`a spec file`).
-
-    Raises:
-        SpecError: it cannot be read, or is not text in UTF-8.
-    """
+    """Return a UTF-8 file's text, or raise `SpecError`; `kind` names it there (`a spec file`)."""
     try:
         with path.open("rb") as file:
             raw = file.read(4 * MAX_CHARACTERS + 1)
@@ -126,11 +122,8 @@ def read(
     """Read one YAML document and set the overrides (`dotted.key=YAML`, as the example) in it.
 
     An override inside of a short form (`measure.interval=0.02` over `measure: timing`) keeps the
-    meaning of the word.
-
-    Raises:
-        SpecError: the text is not one YAML mapping of text to plain values, or an override is no
-            `KEY=VALUE`. It has the first error.
+    meaning of the word. Raise `SpecError` with the first error if the text is not one YAML mapping
+    of text to plain values, or an override is no `KEY=VALUE`.
     """
     if len(text) > MAX_CHARACTERS:
         size = f"{len(text):,} characters"

@@ -1,7 +1,5 @@
 """The sweep home, and the folder of each sweep in it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
@@ -45,11 +43,7 @@ class SweepFolder:
         return self.path / "run.log"
 
     def make(self) -> None:
-        """Make the folder, if need be.
-
-        Raises:
-            HomeUnusable: it cannot be made or written.
-        """
+        """Make the folder, if need be; raise `HomeUnusable` if it cannot be made or written."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -59,11 +53,7 @@ class SweepFolder:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the lock of all generations of a name while the context lasts.
-
-        Raises:
-            Locked: another process holds it.
-        """
+        """Hold the lock of all generations of a name, or raise `Locked` if another process does."""
         descriptor = lock.take(self.path)
         try:
             yield

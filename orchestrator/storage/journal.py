@@ -4,8 +4,6 @@ The next start reads it. A record that `Journal.append` returned from survives S
 cut. A last line torn by either is cut off.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -13,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -216,10 +214,7 @@ class JournalError(Refusal, RuntimeError):
 
 
 class Draft:
-    """Records that are written nowhere, for a plan of what a start would do.
-
-    `state` follows every record; it is None until the sweep is opened.
-    """
+    """Records that are written nowhere, for a plan; `state` is None until one opens the sweep."""
 
     def __init__(self, state: SweepState | None) -> None:
         self.state = state
@@ -235,9 +230,7 @@ class Journal(Draft):
     def __init__(self, folder: Path) -> None:
         """Become the writer of the journal in `folder`, which is made if need be.
 
-        Raises:
-            Locked: another process holds it.
-            JournalError: a line in the middle is damaged, or another version of rnnsweep wrote it.
+        Raise `Locked` if there is one, `JournalError` for a damaged line or another version's.
         """
         self.path = folder / FILE_NAME
         self._guard = threading.Lock()
@@ -255,11 +248,7 @@ class Journal(Draft):
             raise
 
     def append(self, record: Record) -> None:
-        """Write one record. It is on disk when this returns.
-
-        Raises:
-            OSError: the line could not be written whole (disk full); it is removed.
-        """
+        """Write one record to disk; remove it and raise `OSError` if the disk is full."""
         line = to_json(_LINE, record) + b"\n"
         with self._guard:
             try:
@@ -290,7 +279,7 @@ class Journal(Draft):
             os.close(self._lock)
             self._lock = -1
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -300,10 +289,7 @@ class Journal(Draft):
 def read(folder: Path) -> SweepState | None:
     """Return the state in `folder`'s journal without becoming its writer; None if there is none.
 
-    A last line that is still being written is left out.
-
-    Raises:
-        JournalError: as for `Journal`.
+    A last line that is still being written is left out. Raise `JournalError` as `Journal` does.
     """
     path = folder / FILE_NAME
     try:

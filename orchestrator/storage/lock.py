@@ -1,13 +1,12 @@
 """A lock on a folder, which the kernel releases at the end of the process, and its owner."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import psutil
 from pydantic import TypeAdapter, ValidationError
@@ -20,14 +19,10 @@ _TRIES, _PAUSE_S = 5, 0.02
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A driver process, distinct from all others of all times.
+    """A driver process, distinct from all others of all times: process ids are used again.
 
-    Args:
-        host: the machine's name, for people.
-        pid: the process.
-        started_s: when it started: process ids are used again.
-        machine: one boot and one process namespace, since two containers (or two machines) of
-            one name must not judge each other's processes by their ids.
+    `host` is for people. `machine` is one boot and one process namespace, since two containers (or
+    two machines) of one name must not judge each other's processes by their ids.
     """
 
     host: str
@@ -36,7 +31,7 @@ class Owner:
     machine: str
 
     @classmethod
-    def here(cls, pid: int | None = None) -> Owner:
+    def here(cls, pid: int | None = None) -> Self:
         """Return this process (or `pid`) as an owner."""
         process = psutil.Process(pid)
         started_s = round(process.create_time(), 1)
@@ -75,11 +70,7 @@ class Locked(Refusal):
 
 
 def take(folder: Path) -> int:
-    """Take the lock of a folder, which is made if need be, until the descriptor is closed.
-
-    Raises:
-        Locked: another process holds it.
-    """
+    """Take the lock of a folder, made if need be, until the descriptor is closed; else `Locked`."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / FILE_NAME, os.O_RDWR | os.O_CREAT, 0o644)
     for last_try in (*[False] * _TRIES, True):  # `holder` takes it for a moment

@@ -4,8 +4,6 @@ The journal on the driver's machine is written first and read first. The trackin
 outcomes too, so that either is rebuilt from the other.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 
@@ -80,10 +78,7 @@ def take_over(
     """Open the sweep in the journal, unless it is there; `merge_stored` adds the store's trials.
 
     With `same_code`, changed code of a user's own workload counts as the same. The journal has the
-    new code once a session starts.
-
-    Raises:
-        Incomparable: the existing trials are those of another spec, or of other code.
+    new code once a session starts. Trials of another spec or code are `Incomparable`.
     """
     if journal.state is not None:
         is_same = same_code or _has_only_failed(journal.state)
@@ -103,10 +98,8 @@ def merge_stored(journal: Draft, stored: Iterable[FinishedTrial]) -> None:
     """Add the trials to the journal that only the store has: those that ended under another home.
 
     Of two outcomes of one trial the later one counts. A block without outcomes in this journal
-    takes the store's config: it was suggested under another home too, and run there.
-
-    Raises:
-        Incomparable: trials of one block were run with different configs.
+    takes the store's config: it was suggested under another home too, and run there. A block that
+    was run with several configs is `Incomparable`.
     """
     state = journal.state
     assert state is not None  # take_over has written the first record
@@ -144,10 +137,7 @@ def unrecorded_trials(state: SweepState, stored: Iterable[FinishedTrial]) -> lis
 def events(
     state: SweepState, *, retry_failed: bool, retimed: Container[str] = ()
 ) -> Iterator[Block | FinishedTrial]:
-    """Yield the suggested blocks and the finished trials in order.
-
-    Failed trials are left out on request, and so are those to time again (`retimed`, by key).
-    """
+    """Yield blocks and finished trials in order; not `retimed` keys, nor failed ones on request."""
     for event in state.order.values():
         if isinstance(event, FinishedTrial):
             is_retried = retry_failed and event.status == "failed"
@@ -159,16 +149,11 @@ def events(
 def trials_to_retime(state: SweepState, plan: Plan, *, retry_failed: bool) -> set[str]:
     """Return the keys of the complete trials of incomplete interleaved rounds.
 
-    Arms on one hardware class are interleaved on one node. If one of them has no outcome yet, or
-    an outcome from another round on that node, all of them are timed again: slices from different
+    Arms on one hardware class are interleaved on one node. If one of them has no outcome yet, or an
+    outcome from another round on that node, all of them are timed again: slices from different
     times are not comparable. That happens where the plan had fewer arms before, or where the store
     has only a part of a lost journal. Arms that the labels of a spec keep on different nodes are
-    never interleaved.
-
-    Args:
-        state: the state of the sweep.
-        plan: the arms and blocks of this start.
-        retry_failed: count failed trials as missing.
+    never interleaved. With `retry_failed`, failed trials count as missing.
     """
     resumed = plan.resumed_from([*state.blocks.values(), *state.finished.values()])
     pruned = pruned_blocks(state.finished.values())
@@ -219,11 +204,8 @@ def preview(
 ) -> SweepState:
     """Return the state that a start of the spec would resume; write nothing.
 
-    The store is read as well, unless it is in this home and the home has the sweep's journal.
-
-    Raises:
-        Incomparable: the existing trials are those of another spec, or of other code.
-        TrackingError: the store cannot be used.
+    The store is read as well, unless it is in this home and the home has the sweep's journal. Raise
+    `Incomparable` as `take_over` does, and `TrackingError` if the store cannot be used.
     """
     number, before, stored = max(folder.latest(), 1), None, list[FinishedTrial]()
     draft, file = Draft(read(folder.generation(number))), sqlite_path(tracking_uri)

@@ -4,8 +4,6 @@ The cache is a convenience: if it cannot be written, trials continue without it,
 removed at any time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -4,8 +4,6 @@ The tokens of reviews have Keras' numbers for IMDb: 0 is padding, 1 begins a rev
 outside the vocabulary, and words follow by frequency from 3.
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import re
@@ -37,10 +35,8 @@ _MIN_WORDS = 6
 def load_image_rows(settings: ImageRowsSettings) -> DataSet:
     """Load, scale and split the images of these settings.
 
-    Inputs have the shape (samples, rows, columns), targets (samples,).
-
-    Raises:
-        DataError: the data is missing, cannot be downloaded, or lacks an expected array.
+    Inputs have the shape (samples, rows, columns), targets (samples,). Raise `DataError` if the
+    data is missing, cannot be downloaded, or lacks an expected array.
     """
     path = settings.data_path
     digest = data_digest(settings.dataset, path)
@@ -56,11 +52,8 @@ def load_sentiment(settings: SentimentSettings) -> DataSet:
 
     Inputs are tokens below the vocabulary's size, of shape (reviews, sequence_length). The end of a
     longer review remains. A file is an .npz with x_train, y_train, x_test, y_test: rows of numbered
-    tokens, with zeros as padding on any side.
-
-    Raises:
-        DataError: the data is missing, cannot be downloaded, has an unexpected layout, or has
-            other classes than bad (0) and good (1).
+    tokens, with zeros as padding on any side. Raise `DataError` if the data is missing, cannot be
+    downloaded, has an unexpected layout, or other classes than bad (0) and good (1).
     """
     digest, path = data_digest(settings.dataset, settings.data_path), settings.data_path
     if settings.dataset == "python-docs":

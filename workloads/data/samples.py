@@ -93,11 +93,7 @@ def load_by_keras(dataset: str, load: Callable[[Any], LoadedType], offline: str)
 
 
 def read_npz(path: str | Path, content: str = "arrays") -> dict[str, NDArray[Any]]:
-    """Read all arrays of an `.npz` file; nothing in it is ever unpickled.
-
-    Raises:
-        DataError: the file is missing or damaged, or not an `.npz` file of plain arrays.
-    """
+    """Read all arrays of an `.npz` file, never pickles; raise `DataError` if it cannot be read."""
     place = f"{path}: expected {content} in an .npz file"
     try:
         archive = np.load(path, allow_pickle=False)

@@ -1,9 +1,4 @@
-"""Samples cut from a token stream: windows of it, or streams for stateful training.
-
-The last share of a stream is kept for validation, and is never trained on.
-"""
-
-from __future__ import annotations
+"""Samples cut from a token stream, its last share for validation: windows, or streams."""
 
 import math
 
@@ -36,12 +31,10 @@ def cut_windows(
     distances, the largest whole distance that gives the requested number of samples. Without a
     number, every token of a part is predicted once.
 
-    The arrays are read-only views of `tokens` and take no memory of their own; 612,235 windows
-    of 64 tokens would be 150 MiB. With `each_step` every step of a window has a target, the token
+    The arrays are read-only views of `tokens` and take no memory of their own; 612,235 windows of
+    64 tokens would be 150 MiB. With `each_step` every step of a window has a target, the token
     after it, of shape (samples, sequence_length); else the window has one, of shape (samples,).
-
-    Raises:
-        DataError: the stream is too short for a window, or for the requested number.
+    Raise `DataError` if the stream is too short for a window, or for the requested number.
     """
 
     def cut(part: Tokens, count: int | None, setting: str) -> Samples:
@@ -82,9 +75,7 @@ def cut_streams(
     is sample i · batch_size + b, contains step i of stream b. Row b of the next batch continues it.
     The rest that does not fill a batch is dropped: all batches are full. Inputs and targets have
     the shape (batches · batch_size, sequence_length); the target of a step is the token after it.
-
-    Raises:
-        DataError: a part is too short for one batch.
+    Raise `DataError` if a part is too short for one batch.
     """
 
     def cut(stream: Tokens, part: str) -> Samples:

@@ -1,9 +1,4 @@
-"""Sources of the data sets, and the digests of the sources, without loading the data.
-
-Standard library only: the orchestrator reads digests before any trial runs.
-"""
-
-from __future__ import annotations
+"""Sources of the data sets and their digests, without their data: standard library only."""
 
 import hashlib
 import importlib.util
@@ -41,10 +36,8 @@ def data_digest(dataset: str, data_path: str | None = None) -> str:
 
     A download has the digest that Keras checks, so that planning a sweep needs no download. The
     digest of `python-docs` depends on the version of Python, that of `zipf` is the digest of its
-    parameters. A copy of `shakespeare` must be the same file.
-
-    Raises:
-        DataError: the file is missing or unreadable, or not the text of that name.
+    parameters. A copy of `shakespeare` must be the same file. Raise `DataError` if a file is
+    missing or unreadable, or not the text of that name.
     """
     if data_path is not None:
         digest = _file_digest(Path(data_path))

@@ -1,9 +1,4 @@
-"""Texts as tokens: Python's documentation, Shakespeare, any UTF-8 file, or a synthetic corpus.
-
-The most frequent characters or words have a number of their own.
-"""
-
-from __future__ import annotations
+"""Texts as tokens: Python's documentation, Shakespeare, any UTF-8 file, a synthetic corpus."""
 
 import contextlib
 import hashlib
@@ -61,11 +56,8 @@ def load_char_rnn(settings: CharRnnSettings) -> DataSet:
 def load_text(settings: TextSettings, cut: Cut, kind: TokenKind, length: int) -> DataSet:
     """Load the samples of a corpus; the tokens of a text are kept in the cache.
 
-    `zipf` always has words, `length` of them; a text has its own length. `cut` makes
-    training and validation samples of the tokens.
-
-    Raises:
-        DataError: as `read_text`, or the text is too short.
+    `zipf` always has words, `length` of them; a text has its own length. `cut` makes training and
+    validation samples of the tokens. Raise `DataError` as `read_text`, or for too short a text.
     """
     name, path = settings.dataset, settings.data_path
     if name == "zipf":
@@ -80,11 +72,7 @@ def load_text(settings: TextSettings, cut: Cut, kind: TokenKind, length: int) ->
 
 
 def read_text(name: CorpusName, data_path: str | None = None) -> bytes:
-    """Read a text; `shakespeare` without a path is downloaded once, and cached.
-
-    Raises:
-        DataError: the text is missing, cannot be downloaded, or is not the text of that name.
-    """
+    """Read a text, or raise `DataError`; `shakespeare` without a path is downloaded and cached."""
     if data_path is not None:
         data_digest(name, data_path)  # refuses an unreadable file, or one that is not of that name
         return Path(data_path).read_bytes()

@@ -125,14 +125,9 @@ def make_proof(
 ) -> Proof:
     """Identify the kernel that explains the counts, and describe them.
 
-    Args:
-        subject: what was inspected.
-        counts: the counted operations.
-        stack: the recurrent layers of the model.
-        eager: Python ran the operations one by one, so that a loop appears as its products.
-        tf32: products of float32 are rounded to TF32 on this device.
-        options: options of the kernel that the counts do not show.
-        remark: the end of the evidence.
+    `subject` was inspected. `eager`: Python ran the operations one by one, so that a loop appears
+    as its products. `tf32`: products of float32 are rounded to TF32 on this device. The counts do
+    not show `options`. `remark` ends the evidence.
     """
     kernel, *kernel_options = identify_kernel(counts, stack, eager=eager, tf32=tf32)
     if kernel not in ("mixed", "unknown"):
@@ -150,8 +145,7 @@ def identify_kernel(
 ) -> tuple[str, ...]:
     """Return the kernel and its options that explain the counts; see `make_proof`.
 
-    Returns:
-        For instance ("portable", "bf16", "unroll"); ("mixed",) and ("unknown",) have no options.
+    For instance ("portable", "bf16", "unroll"); ("mixed",) and ("unknown",) have no options.
     """
     min_products = stack.passes * stack.steps
     step_types = {kind for kind, number in counts.products.items() if number >= min_products}

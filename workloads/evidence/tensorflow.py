@@ -93,11 +93,7 @@ def _prove_eager_step(step: Callable[[], Any], stack: Stack) -> Proof:
 
 
 class _TracedGraph:
-    """A graph and the functions that it reaches; a function counts once, for any number of calls.
-
-    A loop's body therefore counts the matrix products of one step; an unrolled loop counts those
-    of all steps.
-    """
+    """A graph and the functions that it reaches, each counted once: a loop's body is one step."""
 
     def __init__(self, definition: Any) -> None:
         self._functions = {item.signature.name: item for item in definition.library.function}

@@ -1,7 +1,5 @@
 """Data for `fit`: the arrays that a user would pass, or batches."""
 
-from __future__ import annotations
-
 import math
 import mmap
 from collections.abc import Iterator

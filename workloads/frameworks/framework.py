@@ -4,8 +4,6 @@ Each of the modules `workloads.frameworks.{tensorflow,jax,torch}` has a `FRAMEWO
 process has one for life (`workloads.process`). Imports Keras.
 """
 
-from __future__ import annotations
-
 import gc
 import platform
 import sys
@@ -61,11 +59,7 @@ class Framework(ABC):
         set_dtype_policy(implementation)
 
     def expect_device(self, device: Device) -> None:
-        """Refuse a GPU trial if no GPU is visible: it would silently run on the CPU.
-
-        Raises:
-            NotPossible: the framework sees no GPU.
-        """
+        """Raise `NotPossible` for a GPU trial without a GPU: it would silently run on the CPU."""
         if device == "gpu" and not self.has_gpu():
             raise NotPossible(
                 f"device gpu: expected a GPU that {self.name} can use; it sees none"
@@ -92,9 +86,7 @@ class Framework(ABC):
     def synchronise(self, values: Any = None) -> None:
         """Wait until the device has finished its work.
 
-        Args:
-            values: arrays that must be complete. JAX cannot wait for a device, only for arrays: it
-                waits for these, or for all live arrays. The others wait for the device.
+        JAX cannot wait for a device, only for arrays: for `values`, or for all live arrays.
         """
 
     @abstractmethod

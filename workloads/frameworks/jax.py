@@ -1,7 +1,5 @@
 """JAX as the framework of this process. See `workloads.frameworks.framework.Framework`."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.metadata
 import os

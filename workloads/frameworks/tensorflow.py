@@ -1,7 +1,5 @@
 """TensorFlow as the framework of this process. See `workloads.frameworks.framework.Framework`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -127,10 +125,7 @@ def _host_batches(samples: Samples, batch_size: int) -> tf.data.Dataset:
 
 
 def _with_count(dataset: tf.data.Dataset, samples: Samples, batch_size: int) -> tf.data.Dataset:
-    """Set the number of batches of a data set.
-
-    Data sets of generators and devices do not know it, and `assert_cardinality` has no GPU kernel.
-    Keras reads this attribute; without it, it would run into the end of every epoch.
-    """
+    """Set the number of batches, which Keras reads, of a data set that does not know it."""
+    # `assert_cardinality` has no GPU kernel. Without this Keras runs into the end of every epoch.
     dataset.cardinality = len(feeding.Batches(samples, batch_size))
     return dataset

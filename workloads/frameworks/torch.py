@@ -1,7 +1,5 @@
 """PyTorch as the framework of this process. See `workloads.frameworks.framework.Framework`."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -6,8 +6,6 @@ synchronised at both edges. The loop is Keras' own `fit`, with one callback per 
 batch. A compilation in the timed part fails the trial.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from itertools import count
@@ -44,11 +42,8 @@ def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
     """Train, evaluate and predict with timing; return the metrics of the trial.
 
     A pruned trial is neither evaluated nor asked for predictions. Peak memory is read here, before
-    evidence and roofline use memory of their own.
-
-    Raises:
-        NonFinite: a loss or metric is NaN or infinite at the end of an epoch.
-        CompiledWhileTimed: the warm-up missed something that was then traced or compiled.
+    evidence and roofline use memory of their own. Raise `NonFinite` if a loss or metric is NaN or
+    infinite after an epoch, `CompiledWhileTimed` if the warm-up missed something.
     """
     framework = run.model.witness.framework
     clock = EpochClock(trial, run)
@@ -67,9 +62,7 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
     """Time single steps on full batches, each synchronised; return the metrics of `step_metrics`.
 
     This comes last, because it continues the training. It has no metrics without `timed_steps`.
-
-    Raises:
-        CompiledWhileTimed: something was traced or compiled.
+    Raise `CompiledWhileTimed` if something was traced or compiled.
     """
     if not run.settings.timed_steps:
         return {}

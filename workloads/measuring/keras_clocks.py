@@ -1,12 +1,10 @@
 """Clocks for Keras' own `fit`, and the metrics that follow from their times."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import keras
 
@@ -84,7 +82,7 @@ class StepClock:
         self._synchronise = model.witness.framework.synchronise
         self._steps, self._window_steps, self._began_s = 0, 1, 0.0
 
-    def __enter__(self) -> StepClock:
+    def __enter__(self) -> Self:
         self._model.train_function = self._run_timed
         return self
 
@@ -129,11 +127,7 @@ def warm_up(run: TrainingRun, work: Callable[[TrainingRun], object]) -> float:
 
 @contextmanager
 def expect_nothing_compiled(model: WitnessedModel) -> Iterator[None]:
-    """Fail the trial if something is traced or compiled inside the block.
-
-    Raises:
-        CompiledWhileTimed: at the end of the block, with the counts.
-    """
+    """Raise `CompiledWhileTimed`, with the counts, if something is compiled inside the block."""
     witness = model.witness
     tracings, compilations = witness.tracings.copy(), witness.framework.compilation_count()
     yield

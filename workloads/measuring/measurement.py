@@ -41,16 +41,12 @@ def measure(
     A trial that is timed in slices trains on full batches only. It has no validation, no loss and
     no accuracy, and `after` is not called; nor is it for a pruned trial.
 
-    Args:
-        trial: the trial.
-        settings: the workload's validated settings.
-        load: returns the data. The second axis of the inputs counts the steps of a sequence.
-        build: returns the model for the data, made by `workloads.models.built_in.compile_model`.
-        after: called with the trained model and its data after the timing; may store artifacts.
+    `load` returns the data; the second axis of the inputs counts the steps of a sequence. `build`
+    returns the model for it, made by `workloads.models.built_in.compile_model`. `after` gets the
+    trained model and its data after the timing, and may store artifacts.
 
-    Raises:
-        NotPossible: the device is missing, or Keras refuses the kernel.
-        DataError: there is no full batch for a stateful model.
+    Raise `NotPossible` if the device is missing, or Keras refuses the kernel; `DataError` if there
+    is no full batch for a stateful model.
     """
 
     def run_trial(framework: Framework) -> dict[str, float]:  # frees the model at its end
@@ -92,9 +88,7 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
     """Import, configure, seed and report the framework of a trial; release its memory at the end.
 
     Variables of the block itself are not released: keep the model inside a function that it calls.
-
-    Raises:
-        NotPossible: the device is missing, or Keras refuses the kernel inside the block.
+    Raise `NotPossible` if the device is missing, or Keras refuses the kernel inside the block.
     """
     with nullcontext() if "keras" in sys.modules else trial.phase("import"):
         framework = load_framework(trial.implementation.backend)

@@ -1,24 +1,9 @@
 """A device's measured roofline: the rates of a matrix product and of a memory copy. Imports Keras.
 
-A trial reports its model FLOPs as a share of the product's rate in its own precision.
-`rnnsweep hardware --measure` asks for both rates (`workloads.tasks.peak_rates`).
-
-Method. Square matrices have sides of 256, 512, … 16,384, until one product takes 20 ms. Arrays
-have 64 MiB, 128 MiB, … 2 GiB (on a CPU at most a sixteenth of its memory), until one copy takes
-20 ms: launch and wait are negligible at that duration. Every size is timed seven times,
-synchronised at both edges. The first round is left out, because it may compile. A size is large
-enough if its fastest round takes 20 ms. Its rate is that of its median round, reported with the
-slowest and the fastest. The product's rate is that of the best size. The copy's rate is that of
-the largest size, since smaller arrays may fit into a cache.
-
-A product of side n is 2 n³ FLOPs. Its numbers are random: a GPU that multiplies equal numbers
-draws less power and clocks higher. A copy counts the bytes read and the bytes written. On a GPU it
-is the backend's own copy with the sign changed, so that it cannot return the same buffer. On a CPU
-it is NumPy's copy, by one thread per usable CPU, into existing memory: a backend's copy requests
-new memory for every result.
+A trial reports its model FLOPs as a share of the product's rate in its own precision. `rnnsweep
+hardware --measure` asks for both rates (`workloads.tasks.peak_rates`). The method is in
+`docs/measuring.md`.
 """
-
-from __future__ import annotations
 
 import functools
 import math

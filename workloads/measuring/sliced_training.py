@@ -9,8 +9,6 @@ time of a step therefore does not depend on the slice's length.
 All batches are full, windows are synchronised at both edges, and nothing compiles in them.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -27,9 +25,7 @@ from workloads.slicing import SliceSize, choose_slice_size
 def run_slices(run: TrainingRun, trial: Context) -> dict[str, float]:
     """Run the requested slices from the same start as a full trial; return the metrics.
 
-    Raises:
-        NonFinite: the loss or a metric is NaN or infinite at the end of a pass.
-        CompiledWhileTimed: something was traced or compiled in a slice.
+    Raise `NonFinite` and `CompiledWhileTimed` as a full training does, for a pass or a slice.
     """
     framework, start = run.model.witness.framework, StartState(run.model)
     size = choose_slice_size(run.steps, _step_s(run, trial.slice_s), trial.slice_s)

@@ -1,9 +1,4 @@
-"""The models of the built-in workloads, compiled for the implementation of a trial.
-
-Runs inside a trainer process: imports Keras.
-"""
-
-from __future__ import annotations
+"""The models of the built-in workloads, compiled for a trial's implementation. Imports Keras."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -55,11 +50,7 @@ def compile_model(
 
 
 def image_model(settings: ImageRowsSettings, trial: Context, data: DataSet) -> WitnessedModel:
-    """Build the model of `image_rows`.
-
-    The last layer computes in float32 at any precision, as Keras' guide to mixed precision
-    recommends.
-    """
+    """Build the model of `image_rows`; its last layer computes in float32 at any precision."""
     seed = trial.seed + 3 * settings.layers  # the recurrent layers use those before it
     last_dropout = settings.dropout / 2 if settings.layers > 1 else settings.dropout
     layers = [

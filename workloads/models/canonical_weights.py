@@ -1,31 +1,9 @@
 """One layout for the weights of every recurrent layer, and exact conversions to other layouts.
 
-The canonical layout is that of Keras' own layers. With `i` inputs, `u` units and `g` gates, a
-layer in one direction has
-
-    kernel            (i, g·u)
-    recurrent_kernel  (u, g·u)
-    bias              (g·u), for a GRU (2, 3·u): input biases, then recurrent ones
-
-| cell               | g | gates, in this order                     | bias          |
-| ------------------ | - | ---------------------------------------- | ------------- |
-| lstm               | 4 | input, forget, candidate, output         | one per gate  |
-| gru                | 3 | update (z), reset (r), candidate         | two per gate¹ |
-| rnn_tanh, rnn_relu | 1 | –                                        | one           |
-
-¹ `reset_after=True`: the reset gate is applied after the recurrent product, as in cuDNN.
-
-A stack is a list in the order layer 0 forward, layer 0 backward, layer 1 forward, … (cuDNN's
-pseudo-layers). PyTorch has every matrix transposed, gates stacked, a GRU's in the order r, z, n,
-with two bias vectors per layer. cuDNN's opaque buffer contains the same matrices one after another
-and then the same bias vectors (documented in `jax/experimental/rnn.py`; Keras builds the same
-buffer for TensorFlow). A cell with one canonical bias has it as its input bias. Its recurrent bias
-is zero and stays zero: two trained biases would move their sum twice as far in every step.
-
-NumPy only: no framework is imported, and nothing is cast or rounded.
+The canonical layout is that of Keras' own layers (`docs/weights.md`). A stack is a list in the
+order layer 0 forward, layer 0 backward, layer 1 forward, … (cuDNN's pseudo-layers). NumPy only: no
+framework is imported, and nothing is cast or rounded.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass

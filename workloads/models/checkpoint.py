@@ -1,17 +1,4 @@
-"""A model's weights in a file that every implementation can read and write.
-
-The file is NumPy's `.npz` without pickles. Its arrays are float32 and named
-
-| name                                   | content                                               |
-| -------------------------------------- | ----------------------------------------------------- |
-| `recurrent_N/forward/kernel`           | weights of recurrent layer N, from 0, in the layout   |
-| `recurrent_N/forward/recurrent_kernel` | of `canonical_weights`, for every kernel              |
-| `recurrent_N/forward/bias`             | absent for a layer without bias                       |
-| `recurrent_N/backward/…`               | the same, for a bidirectional stack                   |
-| `LAYER/VARIABLE`                       | those of the other layers, such as `dense/kernel`     |
-
-and `about` is a JSON object: `format` ("rnnsweep-weights"), `version` (1), `cell`. Optimizers,
-metrics, seeds and the states of stateful layers are not stored.
+"""A model's weights in a file that every implementation can read and write (`docs/weights.md`).
 
 Reading and writing the file needs NumPy only. `read_checkpoint` and `apply_checkpoint` run inside a
 trainer process.
@@ -55,10 +42,7 @@ class Checkpoint:
 
 
 def read_checkpoint(model: Any, settings: StackSettings) -> Checkpoint:
-    """Return a copy of a built sequential model's current weights.
-
-    PyTorch's arrays are views of the variables, which training changes.
-    """
+    """Return a copy of a built model's weights: PyTorch's arrays would change in training."""
     from workloads.models.layers import read_canonical  # noqa: PLC0415 - imports the framework
 
     arrays = {path: variable.numpy() for path, variable in _others(model).items()}
@@ -70,11 +54,7 @@ def read_checkpoint(model: Any, settings: StackSettings) -> Checkpoint:
 
 
 def apply_checkpoint(model: Any, settings: StackSettings, checkpoint: Checkpoint) -> None:
-    """Set a model's weights, on any implementation of the same sizes.
-
-    Raises:
-        ValueError: the weights do not fit the model, which is then unchanged.
-    """
+    """Set a model's weights on any implementation; `ValueError` if they do not fit: none is set."""
     from workloads.models.layers import write_canonical  # noqa: PLC0415 - imports the framework
 
     if checkpoint.cell != settings.cell:
@@ -130,11 +110,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read the file.
-
-    Raises:
-        DataError: the file is missing, incomplete, of another version, or not a checkpoint.
-    """
+    """Read the file; raise `DataError` if it is missing, incomplete or no such checkpoint."""
     arrays = read_npz(path, "weights")
     try:
         about = json.loads(str(arrays.pop("about")))

@@ -5,8 +5,6 @@ every step, and takes about 2 ms even for a small model. `DirectModel` omits it.
 the loss, the optimizer and the resulting numbers are Keras' own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
@@ -33,10 +31,7 @@ class DirectModel(WitnessedModel):
         return [NoThreadCallback()] if isinstance(self.witness.direct_step, DirectStep) else []
 
     def train_step(self, data: Any) -> Any:
-        """Run one step on `(inputs, targets)`.
-
-        The first step is Keras' own, which makes the variables of the metrics.
-        """
+        """Run one step on `(inputs, targets)`; the first is Keras' own, for metrics' variables."""
         step = self.witness.direct_step
         if step is None:
             logs = super().train_step(data)

@@ -7,8 +7,6 @@ layers `layer/role`. The numbers therefore depend neither on the implementation,
 building, nor on other layers. The distributions are Keras' defaults.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 
@@ -56,10 +54,8 @@ def draw_layer(path: str, like: CanonicalLayer, seed: int) -> CanonicalLayer:
 def draw_variable(path: str, shape: tuple[int, ...], seed: int) -> Weights:
     """Return the initial value of the variable at `path` of a layer that is not recurrent.
 
-    Kernels are Glorot uniform, biases zero, embeddings uniform within ±0.05.
-
-    Raises:
-        ValueError: there is no rule here for the role of the variable.
+    Kernels are Glorot uniform, biases zero, embeddings uniform within ±0.05. Raise `ValueError` for
+    the path of another role.
     """
     role = path.rpartition("/")[2]
     draw = _generator(path, seed)

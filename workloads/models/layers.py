@@ -1,7 +1,5 @@
 """Recurrent layers for every cell and kernel. Runs inside a trainer process: imports Keras."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -24,13 +22,9 @@ def recurrent_stack(
     """Return the recurrent layers of a model, with the dropout between them.
 
     Keras' own layers are named recurrent_0, … and the dropouts dropout_0, …. The fused kernel is
-    one layer named recurrent. There is no dropout after the last layer.
-
-    Args:
-        settings: cell, sizes and other settings of the stack.
-        implementation: its kernel decides on the kind of layers.
-        return_sequences: the last layer, too, returns the outputs of all steps.
-        seed: first seed of the dropout masks. The next 3 · layers seeds are used.
+    one layer named recurrent. There is no dropout after the last layer. With `return_sequences` the
+    last layer, too, returns the outputs of all steps. `seed` is the first of 3 · layers seeds of
+    the dropout masks.
     """
     if implementation.kernel == "fused":
         tf32 = implementation.precision == "tf32"

@@ -1,9 +1,4 @@
-"""The measured model: Keras' own, with a record of every tracing of its steps.
-
-Runs inside a trainer process: imports Keras.
-"""
-
-from __future__ import annotations
+"""The measured model: Keras' own, with a record of every tracing of its steps."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -1,9 +1,4 @@
-"""A model's forward pass, and its forward and backward pass, in the best form of each backend.
-
-There is no optimizer, no metric and no data pipeline: a pass is the recurrent layers alone.
-"""
-
-from __future__ import annotations
+"""A model's passes, forward and both ways, without optimizer, metric and data pipeline."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A model with the data and the settings of its training, as `fit` takes them. Imports Keras."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

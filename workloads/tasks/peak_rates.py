@@ -1,7 +1,5 @@
 """A workload that measures a device's peak rates, for `rnnsweep hardware --measure`."""
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ThreadPoolExecutor
 

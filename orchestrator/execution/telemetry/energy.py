@@ -1,7 +1,5 @@
 """The energy of a trial's timed epochs with method and scope, or the reason for its absence."""
 
-from __future__ import annotations
-
 from orchestrator.core.trial import Telemetry
 from orchestrator.execution.telemetry.readings import Recording, growth
 

@@ -1,7 +1,5 @@
 """The GPUs of a trial, read through NVML. A reading never raises; it holds what can be read."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -57,10 +55,8 @@ class _VisibleGpu:
         return self.device.number("pcie_rx_mib_s"), self.device.number("pcie_tx_mib_s")
 
     def _count_others(self, family: Collection[int], trainers: int) -> int | None:
-        """Return how many processes other than the trainers' compute on the GPU.
-
-        Inside a container NVML's process ids mean nothing. Then `trainers` of them are subtracted.
-        """
+        """Return how many processes of others use the GPU."""
+        # Inside a container NVML's process ids mean nothing: `trainers` of them are subtracted.
         pids = self.device.compute_pids()
         if pids is None:
             return None
@@ -69,10 +65,7 @@ class _VisibleGpu:
 
 
 class GpuGauge:
-    """A reader of the GPUs that a trainer sees, kept between trials: opening NVML takes long.
-
-    `reason` is why none can be read.
-    """
+    """A reader of the GPUs that a trainer sees; `reason` is why none can be read."""
 
     def __init__(self) -> None:
         self._nvml: Nvml | None = None
@@ -108,11 +101,9 @@ class GpuGauge:
         return [dict(gpu.device.errors) for gpu in self._gpus]
 
     def read(self, *, family: Collection[int] | None, trainers: int = 1) -> tuple[GpuReading, ...]:
-        """Return a reading of each GPU.
+        """Return a reading of each GPU; without `family`, of energy and power alone (cheap).
 
-        Args:
-            family: the trainers' processes; None for energy and power alone, which cost little.
-            trainers: how many of them are the trial's and its rivals'.
+        `family` are the trainers' processes, of which `trainers` are the trial's and its rivals'.
         """
         readings = tuple(gpu.quick() for gpu in self._gpus)  # all at the same moment
         if family is None:

@@ -1,7 +1,5 @@
 """The node of a trainer: CPU time by user, memory, temperature, and other trainers there."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time
@@ -73,11 +71,7 @@ class NodeGauge:
     """A reader of the node of one trainer, which separates its CPU time from that of others."""
 
     def __init__(self, pid: int, neighbours: Neighbours, rivals: Collection[int] = ()) -> None:
-        """Find the trainer, and those that are timed in turns with it: only one is busy at a time.
-
-        Raises:
-            psutil.Error: there is no such process any more.
-        """
+        """Find the trainer and its rivals, of which one is busy; `psutil.Error` if it has ended."""
         self._trainer = psutil.Process(pid)
         self._trainers = [self._trainer]
         for rival in rivals:

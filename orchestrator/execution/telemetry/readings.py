@@ -1,14 +1,10 @@
-"""Readings of a node and its GPUs as plain data, up to the bounded recording of a whole trial.
-
-Absent values are None, never 0.
-"""
-
-from __future__ import annotations
+"""Readings of a node and its GPUs, up to a whole trial's; absent values are None, never 0."""
 
 import bisect
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from orchestrator.hardware.nvml import THROTTLING, NvmlError
 from workloads.protocol import Device
@@ -138,11 +134,8 @@ class Recording:
     package_reason: str | None = None
     cost_pct: float | None = None
 
-    def of(self, device: Device, windows: Sequence[TimeWindow]) -> Recording:
-        """Return the part of one trial among several that took turns.
-
-        A CPU's trial has no GPU in it, as if it had run alone.
-        """
+    def of(self, device: Device, windows: Sequence[TimeWindow]) -> Self:
+        """Return the part of one trial among several; a CPU's trial has no GPU in it."""
         if device == "gpu":
             return replace(self, windows=windows)
         samples = [replace(sample, gpus=()) for sample in self.samples]

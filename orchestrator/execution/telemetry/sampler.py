@@ -4,8 +4,6 @@ It takes under 1 % of a core by construction: after each sample it rests for at 
 times the CPU time that the sample took.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time
@@ -56,10 +54,7 @@ _SUSPENSION_S = 0.5
 
 @dataclass(slots=True)
 class Instruments:
-    """Instruments that are kept from trial to trial: opening NVML or listing processes takes long.
-
-    One sampler uses them at a time.
-    """
+    """Instruments of one sampler at a time, kept between trials: opening NVML takes long."""
 
     gpus: GpuGauge = field(default_factory=GpuGauge)
     neighbours: Neighbours = field(default_factory=Neighbours)
@@ -80,14 +75,11 @@ class Sampler:
         instruments: Instruments,
         rivals: Collection[int] = (),
     ) -> None:
-        """Prepare to sample a trainer.
+        """Prepare to sample the trainer `pid`.
 
-        Args:
-            device: the trial's device; a trial on the CPU has no GPU.
-            pid: the trainer's process.
-            instruments: from the previous trial, whose sampler must have been stopped.
-            rivals: the processes of other trainers that are timed in turns with this one. They
-                are no disturbance, since each rests in the others' slices.
+        The sampler that had the `instruments` before must have been stopped. `rivals` are the
+        processes of trainers that are timed in turns with this one. They are no disturbance, since
+        each rests in the others' slices.
         """
         self._device, self._pid, self._rivals = device, pid, tuple(rivals)
         self._instruments, self._rapl = instruments, instruments.rapl

@@ -1,9 +1,4 @@
-"""Sensors of a node's CPUs, where Linux reports them, and values that are read now and then.
-
-Most virtual machines report neither clocks nor energy.
-"""
-
-from __future__ import annotations
+"""Sensors of a node's CPUs, where Linux reports them, and values that are read now and then."""
 
 import contextlib
 import time
@@ -57,10 +52,7 @@ class CpuClocks:
             self._guaranteed[folder] = base_khz or (nominal_mhz and nominal_mhz * 1000)
 
     def share(self) -> float | None:
-        """Return the fastest CPU's clock as a share of its guaranteed one.
-
-        The others do not count, since idle CPUs are slow anyway.
-        """
+        """Return the fastest CPU's clock as a share of its guaranteed one: idle CPUs are slow."""
         shares = []
         for folder, khz in self._guaranteed.items():
             now_khz = _number(folder / "cpufreq/scaling_cur_freq")

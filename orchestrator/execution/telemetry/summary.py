@@ -6,8 +6,6 @@ like MLflow's own system metrics where these exist. Their GPUs are numbered from
 so that the UI overlays runs on different GPUs of a node.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -71,10 +69,7 @@ def record(
 ) -> tuple[dict[str, float], Telemetry]:
     """Return the metrics and the telemetry of an outcome, and never raise.
 
-    Args:
-        recording: all samples of the trial.
-        started_s: when the trial began, in seconds since the epoch.
-        reported: the workload's own metrics. An energy that it reports itself wins.
+    `started_s` is in seconds since the epoch. An energy that the workload `reported` itself wins.
     """
     try:
         metrics, telemetry = summarise(recording)

@@ -4,8 +4,6 @@ MLflow is imported and written to in a process of its own. Neither takes time fr
 loop, and nothing that MLflow prints reaches the driver's terminal.
 """
 
-from __future__ import annotations
-
 import logging
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The address of a tracking store, and MLflow's environment variables. Imports no MLflow."""
 
-from __future__ import annotations
-
 import re
 import urllib.parse
 from collections.abc import Mapping, MutableMapping

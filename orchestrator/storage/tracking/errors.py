@@ -1,7 +1,5 @@
 """Errors between a sweep and its tracking store. Picklable: they cross processes."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Sequence
 from pathlib import Path

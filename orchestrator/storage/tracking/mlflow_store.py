@@ -4,8 +4,6 @@ Importing it takes MLflow's three seconds, so only a process that is about to us
 Every error of MLflow is raised as a `TrackingError`.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import os
@@ -86,11 +84,7 @@ class MlflowStore:
     """A connection to a tracking store."""
 
     def __init__(self, uri: str, *, create: bool = False) -> None:
-        """Connect; with `create`, a missing SQLite file is made.
-
-        Raises:
-            TrackingError: the store cannot be reached or is not one.
-        """
+        """Connect, or raise `TrackingError`; with `create`, a missing SQLite file is made."""
         self.uri = uri
         self.shown = address.shown(uri)
         with _translated(self.shown), _creation_lock(uri, create=create):

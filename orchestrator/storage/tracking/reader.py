@@ -2,13 +2,10 @@
 
 Most trials are read from the parent run's table. The tag `table` of a run is the number of the
 first table that has it as it is now, so that a reader finds the runs that are later than the table.
-A run that somebody deleted in MLflow is left out. Without a readable table all runs are read.
-
-Every function raises a `TrackingError` where the store cannot be reached or used, and a
-`WrongVersion` where another version of rnnsweep wrote it.
+A run that somebody deleted in MLflow is left out. Without a readable table all runs are read. Every
+function raises a `TrackingError` where the store cannot be reached or used, and a `WrongVersion`
+where another version of rnnsweep wrote it.
 """
-
-from __future__ import annotations
 
 import difflib
 import logging
@@ -56,11 +53,8 @@ _log = logging.getLogger(__name__)
 def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> SweepRecord:
     """Return a sweep and its finished trials; without `generation`, the latest.
 
-    `name` may be a label too (`quickstart#2`). A sweep whose driver died reads as stopped.
-
-    Raises:
-        SweepNotFound: the store has none of that name and generation.
-        WrongVersion: another version of rnnsweep wrote it.
+    `name` may be a label too (`quickstart#2`). A sweep whose driver died reads as stopped. Raise
+    `SweepNotFound` if the store has none of that name and generation.
     """
     store = MlflowStore(tracking_uri)
     name, generation = _split(name, generation)
@@ -193,10 +187,7 @@ def _state(store: MlflowStore, parent: StoredRun) -> SweepState:
 def _with_shared_parts(
     trials: Iterable[FinishedTrial], known_arms: Iterable[Arm]
 ) -> list[FinishedTrial]:
-    """Return the trials with one object for equal arms and environments.
-
-    An arm is the key of many groups, and lookups then compare identities. Environments take memory.
-    """
+    """Return the trials with one object for equal arms and environments: fast and small."""
     arms = {arm: arm for arm in known_arms}
     environments: dict[str, Environment] = {}
     shared: list[FinishedTrial] = []

@@ -5,8 +5,6 @@ starts another process when one dies. The thread lives as long as the process, b
 kernel's parent-death signal follows the thread that spawned the child. No MLflow on this side.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess
@@ -20,7 +18,7 @@ from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
@@ -47,10 +45,7 @@ class RecorderDied(TrackingError):
 
 
 class Recorder:
-    """The recorder of one sweep, on the driver's side. A context manager; thread-safe.
-
-    What asks the store raises a `TrackingError` where it cannot be reached or used.
-    """
+    """The recorder of one sweep, on the driver's side; thread-safe. Raises `TrackingError`."""
 
     def __init__(self, tracking_uri: str, home: Path, log_path: Path) -> None:
         self._process = RecorderProcess(tracking_uri, home, log_path)
@@ -68,7 +63,7 @@ class Recorder:
         self._beat_s = 0.0
         self._thread = threading.Thread(target=self._run, daemon=True, name="recorder")
 
-    def __enter__(self) -> Recorder:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -85,10 +80,7 @@ class Recorder:
 
     @property
     def trouble(self) -> Exception | None:
-        """The error that keeps trials from being recorded at present; None if there is none.
-
-        A `LeaseHeld` is final: another driver has taken the sweep over.
-        """
+        """The error that keeps trials from being recorded now, or None; a `LeaseHeld` is final."""
         return self._trouble
 
     @property
@@ -98,10 +90,7 @@ class Recorder:
             return dict(self._refused)
 
     def find(self, name: str, *, fresh: bool = False) -> tuple[int, Manifest | None]:
-        """Return a sweep's highest generation in the store, 0 if it is new, and its manifest.
-
-        With `fresh` there is no manifest, and a generation of any version is counted.
-        """
+        """Return a sweep's highest generation in the store and its manifest, as `reader.find`."""
         return self._call("find", name, fresh)
 
     def read(
@@ -109,9 +98,7 @@ class Recorder:
     ) -> SweepRecord:
         """Return the sweep as a report needs it, with all that was recorded.
 
-        Raises:
-            SweepNotFound: the store has none of that name and generation.
-            NotRecorded: it did not answer in `timeout_s`.
+        Raise `SweepNotFound` if there is none, `NotRecorded` if the answer takes over `timeout_s`.
         """
         return self._call("read", name, generation, timeout_s=timeout_s)
 
@@ -125,11 +112,7 @@ class Recorder:
             return {}
 
     def open(self, opening: SweepOpening) -> list[FinishedTrial]:
-        """Take the sweep's lease and return the trials that the store has. Waits for the store.
-
-        Raises:
-            LeaseHeld: another driver records into it.
-        """
+        """Take the sweep's lease, or raise `LeaseHeld`; return the trials that the store has."""
         finished: list[FinishedTrial] = self._call("open", opening)
         with self._change:
             self._is_open = True
@@ -146,9 +129,7 @@ class Recorder:
     def drain(self, timeout_s: float) -> None:
         """Wait until MLflow has every queued trial, except those that it refuses (`refused`).
 
-        Raises:
-            NotRecorded: some are still queued after `timeout_s`.
-            LeaseHeld: another driver has taken the sweep over.
+        Raise `NotRecorded` if that takes over `timeout_s`, `LeaseHeld` if the sweep was taken over.
         """
         with self._change:
             self._draining, self._retry_s = True, 0.0
@@ -172,11 +153,8 @@ class Recorder:
     ) -> None:
         """Record the queued trials, then reports and the state, and release the lease.
 
-        Args:
-            state: the state of the sweep.
-            texts: the reports, as artifacts by path.
-            description: the beginning of the sweep's page in MLflow, in Markdown.
-            timeout_s: the limit of the draining, and of the rest.
+        `texts` are the reports, as artifacts by path. `description` begins the sweep's page in
+        MLflow, in Markdown. `timeout_s` limits the draining, and the rest.
 
         Raises:
             NotRecorded: the store could not be written; the next start does it.

@@ -1,9 +1,4 @@
-"""The versioned JSON that is read back from a store: manifests, leases and records of trials.
-
-Pure: nothing here uses MLflow.
-"""
-
-from __future__ import annotations
+"""The versioned JSON of a store: manifests, leases and records of trials. No MLflow."""
 
 import json
 from collections.abc import Mapping
@@ -61,10 +56,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class SweepOpening:
-    """All that the store gets of a sweep before its trials.
-
-    `spec_yaml` is the spec as written, `plan` the plan of trials as JSON: both are for people.
-    """
+    """All that the store gets before the trials; `spec_yaml` and `plan` are for people."""
 
     manifest: Manifest
     spec_yaml: str
@@ -109,9 +101,7 @@ class Form(Generic[T]):
     def load(self, text: str, place: str) -> T:
         """Return the content of a text; `place` is its address, for messages.
 
-        Raises:
-            WrongVersion: another version of rnnsweep wrote it.
-            Damaged: it is no such text.
+        Raise `WrongVersion` for another version's text, `Damaged` for no such text.
         """
         try:
             stored = self._adapter.validate_json(text)

@@ -6,8 +6,6 @@ changes nothing. Params, tags, metrics and curves are for people. A trial is rea
 `record`: MLflow's params are text, and its metrics cannot be deleted when a trial runs again.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ Reading 10,000 runs takes MLflow half a minute, and this file a second. Its colu
 and values of `mlflow.search_runs`, for whoever loads it; the column `record` is for reading back.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -39,9 +37,7 @@ def write_table(path: Path, number: int, trials: Iterable[FinishedTrial]) -> Non
 def read_table(path: Path, place: str = TABLE_FILE) -> tuple[int, list[FinishedTrial]]:
     """Return the number and the trials of a table, which is read a group of rows at a time.
 
-    Raises:
-        WrongVersion: another version of rnnsweep wrote it.
-        Damaged: it cannot be read. The runs have everything that it has.
+    Raise `WrongVersion` for another version's, and `Damaged`; the runs have everything that it has.
     """
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415

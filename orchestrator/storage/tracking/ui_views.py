@@ -6,8 +6,6 @@ those of MLflow 3.17 (mlflow/server/js/src/experiment-tracking: ExperimentPageUI
 ExperimentPageSearchFacetsState, runs-charts.types). Another UI shows its default view.
 """
 
-from __future__ import annotations
-
 import base64
 import zlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The writer in the recorder process: one parent run per sweep, one run per trial, exactly once."""
 
-from __future__ import annotations
-
 import functools
 import json
 import logging
@@ -115,12 +113,8 @@ class Writer:
     def open(self, opening: SweepOpening) -> list[FinishedTrial]:
         """Find or make the sweep's runs, take the lease, and return the trials in the store.
 
-        A SQLite store that does not exist is made.
-
-        Raises:
-            LeaseHeld: a live driver records into this sweep.
-            WrongVersion: another version of rnnsweep wrote what the store has of it.
-            TrackingError: the store cannot be reached or used.
+        A SQLite store that does not exist is made. Raise `LeaseHeld` if a live driver records into
+        this sweep, and the errors of `reader`.
         """
         self._opening = opening
         name = self._identity.name
@@ -145,12 +139,9 @@ class Writer:
     def record(self, batch: Sequence[FinishedTrial]) -> dict[str, str]:
         """Write trials that have ended; what the store has already is not written again.
 
-        Returns:
-            The reasons why the store will never take some of them, by trial key; usually none.
-
-        Raises:
-            TrackingError: the store failed; the same batch can be given again.
-            LeaseHeld: the lease was lost (this process was suspended for longer than it lasts).
+        Return why the store will never take some of them, by trial key; usually none. After a
+        `TrackingError` the same batch can be given again. The lease is lost (`LeaseHeld`) if this
+        process was suspended for longer than it lasts.
         """
         refused: dict[str, str] = {}
         if self._stored.needs_table:
@@ -167,11 +158,7 @@ class Writer:
         return refused
 
     def beat(self) -> None:
-        """Renew the lease, if it is time.
-
-        Raises:
-            LeaseHeld: another driver has it.
-        """
+        """Renew the lease, if it is time; raise `LeaseHeld` if another driver has it."""
         now_s = time.time()
         if not self._beat_s <= now_s < self._beat_s + BEAT_S:
             self._refuse_other(self._store.run(self._parent), now_s)

@@ -1,7 +1,5 @@
 """The Keras layer of the kernel `fused`. Imports Keras."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
@@ -25,12 +23,10 @@ class FusedStack(keras.layers.Layer):
     layers repeat the last output. The mask is passed on, so layers that use it see no difference.
     Masks must pad on the right.
 
-    Args:
-        settings: cell, units, layers, bidirectional, dropout (between the layers, in training
-            only) and stateful (a batch starts from the final states of the previous one).
-        return_sequences: return the outputs of all steps, not only of the last one.
-        seed: seed of the dropout, if the library takes one.
-        tf32: allow TF32 on JAX, where it is an argument; on other backends it is a global switch.
+    `settings` are cell, units, layers, bidirectional, dropout (between the layers, in training
+    only) and stateful (a batch starts from the final states of the previous one).
+    `return_sequences`: return the outputs of all steps. `seed` is that of the dropout, if the
+    library takes one. `tf32` allows TF32 on JAX; on other backends it is a global switch.
     """
 
     def __init__(
@@ -44,11 +40,7 @@ class FusedStack(keras.layers.Layer):
         self.states: list[Any] = []
 
     def build(self, sequences_shape: tuple[int | None, ...]) -> None:
-        """Create the buffer, and the states of a stateful stack.
-
-        Raises:
-            ValueError: the number of features is unknown, or the batch size of a stateful stack.
-        """
+        """Create buffer and states; `ValueError` for unknown features or (stateful) batches."""
         settings, (batch, _, inputs) = self.settings, sequences_shape
         if inputs is None or (settings.stateful and batch is None):
             raise ValueError(
@@ -76,13 +68,9 @@ class FusedStack(keras.layers.Layer):
     def call(self, sequences: Any, mask: Any = None, training: bool = False) -> Any:
         """Return outputs (batch, steps, directions·units), or (batch, directions·units).
 
-        Args:
-            sequences: shape (batch, steps, features).
-            mask: shape (batch, steps), True for every step that is not padding.
-            training: apply dropout.
-
-        Raises:
-            ValueError: a mask for a stateful stack.
+        `sequences` have the shape (batch, steps, features). `mask`, of shape (batch, steps), is
+        True for every step that is not padding; a stateful stack takes none (`ValueError`).
+        `training` applies dropout.
         """
         if self.settings.stateful and mask is not None:
             raise ValueError(

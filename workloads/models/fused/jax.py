@@ -25,9 +25,8 @@ def run_stack(
 ) -> tuple[Any, tuple[Any, ...]]:
     """Return outputs and final states.
 
-    Raises:
-        ValueError: a cell other than lstm, or dropout in training: JAX's call would draw the same
-            mask at each step.
+    Raise `ValueError` for a cell other than lstm, and for dropout in training: JAX's call would
+    draw the same mask at each step.
     """
     shape = layer.stack_shape
     if shape.cell != "lstm" or (training and layer.dropout):

@@ -28,11 +28,7 @@ def run_stack(
     *,
     training: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return outputs and final states.
-
-    Raises:
-        ValueError: the mask pads on the left, or covers a whole sequence.
-    """
+    """Return outputs and final states; `ValueError` if the mask pads left, or covers a sequence."""
     if lengths is not None and not is_right_padded:
         raise ValueError(LEFT_PADDED)
     shape = layer.stack_shape
