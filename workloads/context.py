@@ -1,4 +1,4 @@
-"""The contract of a workload, built in or your own.
+"""The contract of a workload, built in or your own: `docs/own_workloads.md` has all of it.
 
 A workload is a function that takes a `Context` and returns the trial's metrics:
 
@@ -8,53 +8,16 @@ A workload is a function that takes a `Context` and returns the trial's metrics:
         with trial.phase("load"):
             model = build(trial.settings["units"], seed=trial.seed)
         trial.kernel(asked="plain", ran="plain", evidence="there is only one")
+        if trial.measure == "timing":
+            for steps in trial.slices():
+                with trial.phase("train"):   # synchronised at both edges
+                    model.train(steps)
+            return {}
         for index in range(trial.settings["epochs"]):
             with trial.phase("train") as window:
                 loss = model.train_epoch()
             trial.epoch(index, window.seconds, loss=loss)
         return {"loss": loss, "samples_per_s": model.samples / trial.seconds["train"]}
-
-A spec names it as `workload: package.module:function`; the package must be importable on every
-node, and have another name than rnnsweep's own. The rules:
-
-* `trial.settings` are the sweep's settings and the block's config, merged. A built-in workload
-  gets them validated and complete. Your own workload gets them as the spec has them.
-* All arms of a block get the same settings and the same `trial.seed`. Draw the initial weights
-  and the batch order from it, so that the arms differ in their implementation only.
-* `trial.implementation` is what the arm asks for. Report what really ran with `trial.kernel`.
-  If `ran` differs from `asked`, the trial is kept, marked, and excluded from comparisons.
-* The seconds of each phase become a metric (`load` -> `load_s`; phases that are entered several
-  times add up), unless the returned mapping has that name. `peak_rss_mib` is added likewise.
-  Names end with their unit: `_s`, `_ms`, `_mib`, `_w`, `_j`.
-* On a device that works asynchronously, synchronise before a phase ends.
-* `train` is the phase of the timed epochs. Energy, clocks and the CPU share of other processes are
-  measured in its windows only. Energy needs 10 s of them; windows shorter than 1 s are enough if
-  there is almost nothing between them. Keep validation out of them.
-* A metric that is NaN or infinite fails the trial, immediately in `trial.epoch`. Raise
-  `workloads.failures.NotPossible` or `DataError` for those reasons. Any other exception is
-  reported as a failure of this trial, and the process takes the next one.
-* A trial whose `trial.measure` is `timing` is timed in slices, which alternate with the slices of
-  other trials. Warm up as for a full trial (compile every program, train for one slice). Then
-  train only when a slice is requested:
-
-        for steps in trial.slices():
-            with trial.phase("train"):   # synchronised at both edges
-                train(steps)
-
-  The first few iterations are trial runs: they find how many steps take `trial.slice_s` seconds.
-  `trial.slices(steps)` skips them. If a slice did other steps than those, or took another time
-  than its phase `train`, report it by `trial.slice(steps, seconds)`. `step_ms`, `slices`,
-  `slice_steps` and `timed_s` are reported for you; report no loss and no accuracy. A full trial
-  takes no slices. A timing trial takes all slices that are requested: the loop ends by itself.
-* A sweep's pruner (`search.pruner`) reads the objective from `trial.epoch`. Ask it before each
-  epoch: `if trial.should_prune(): break`. Then return the metrics of the epochs so far: times per
-  step, of loading and of compiling, and memory are kept, accuracies are not.
-* `trial.artifact("sample.txt", text)` stores a text with the metrics (an artifact in MLflow): up
-  to 16 texts, 256 KiB in total.
-* `trial.checkpoint("model.pt")` keeps a model, a file or a folder, in MLflow if the trial is the
-  best of its arm. Call it after the timed phases.
-* You can print: standard output goes to the trainer's log and never to the protocol.
-* The process is warm: other trials of this backend and device run in it before and after yours.
 """
 
 import math
