@@ -5,6 +5,8 @@ starts another process when one dies. The thread lives as long as the process, b
 kernel's parent-death signal follows the thread that spawned the child. No MLflow on this side.
 """
 
+from __future__ import annotations  # `Connection` has no parameters at runtime
+
 import logging
 import os
 import subprocess
