@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FailureRecord, FinishedTrial
@@ -42,7 +43,7 @@ class FailureLimit:
             self.stopped[finished.arm] = finished.failure
         return stops
 
-    def replay(self) -> FailureLimit:
+    def replay(self) -> Self:
         """Return a limit that decides as this one at each outcome that this one took."""
         return replace(self, stopped={}, _rows=dict(self._rows), _taken=dict(self._taken))
 
