@@ -11,7 +11,7 @@ from pathlib import Path
 
 from orchestrator.analysis.arms.best_configs import ACCURACIES, sign_of
 from orchestrator.core.arms import Arm
-from orchestrator.core.errors import Refusal
+from orchestrator.core.errors import Refusal, one_line
 from orchestrator.core.records import Direction
 from orchestrator.core.trial import FinishedTrial
 
@@ -89,7 +89,7 @@ def log_models(
             path.write_bytes(b"")
         except (Refusal, OSError) as error:
             warnings.append(
-                f"{trial.arm}: its best model is not in MLflow: {error}. "
+                f"{trial.arm}: its best model is not in MLflow: {one_line(error)}. "
                 f"The next start tries again with {path}"
             )
     return warnings

@@ -188,13 +188,14 @@ def test_a_model_that_the_store_does_not_take_is_warned_of(run: Run, tmp_path: P
     files = [folder / f"{trial.key}.tar" for trial in trials]
     for file in files:
         file.write_bytes(b"model")
-    refusal = TrackingError("the store", "no model", "one", "Update it")
+    refusal = TrackingError("the store", "no model", "one", "Update\nit")
     store.log_model.side_effect = [refusal, None, refusal]
     calls.attach_mock(store.close, "close")
     calls.attach_mock(store.log_model, "log_model")
     for _ in range(2):
         result = run(spec(BASE), store)
         (warning,) = result.warnings
+        assert "Update it" in warning
         assert result.stopped is None and str(trials[0].arm) in warning and str(files[0]) in warning
     names = [name for name, *_ in calls.mock_calls]
     assert names == ["close", "log_model", "log_model", "close", "log_model"]
