@@ -3,8 +3,6 @@
 Nothing of ours is imported before it is known that it can be: a node may lack our dependencies.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import sys

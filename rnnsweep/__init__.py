@@ -8,8 +8,6 @@
 Importing this package is quick; `Context` is imported when it is first used.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 try:

@@ -7,8 +7,6 @@ residuals give the interval (split conformal prediction). If the ridge does not 
 configs better than each arm's median, the median is used.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ of its arm's trials so far, as samplers draw the configs to come from the same s
 takes time before and after its trials, between them, and for each trainer process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math

@@ -1,7 +1,5 @@
 """The measures of a report: metrics, their units, derived ones, and trials that count."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -10,8 +10,6 @@ the truth in over 95 % of sweeps, where 95 % covered it in 92.7 % at the worst
 (`tests/benchmarks/results/coverage.txt`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

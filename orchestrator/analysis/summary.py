@@ -1,7 +1,5 @@
 """The summary of a sweep: everything that a report shows, as plain data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache

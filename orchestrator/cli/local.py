@@ -1,7 +1,5 @@
 """Sweeps of this machine: their progress, read from their journals, their log and their end."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import os

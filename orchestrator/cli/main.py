@@ -5,8 +5,6 @@ Heavy imports wait until a command needs them, so that `--help` answers at once.
 
 # ruff: noqa: PLC0415
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

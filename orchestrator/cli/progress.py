@@ -1,7 +1,5 @@
 """Progress of a running sweep: a live view on a terminal, plain lines in logs and pipes."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import Counter

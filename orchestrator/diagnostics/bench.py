@@ -6,8 +6,6 @@ round: verdicts use the spread between rounds, as those of a report use the spre
 Nothing is recorded.
 """
 
-from __future__ import annotations
-
 import datetime
 import math
 import time

@@ -1,7 +1,5 @@
 """Hardware classes as a document and as one versioned object (`hardware.schema.json`)."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence

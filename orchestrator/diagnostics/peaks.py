@@ -9,8 +9,6 @@ A trial's own `peak_flops_per_s` is not read from here. The trainer of the trial
 same method, so that it has the same process, clocks and neighbours as the times it is compared to.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import os

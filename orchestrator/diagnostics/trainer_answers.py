@@ -1,7 +1,5 @@
 """One request to a trainer process, and everything that it reports until it has answered."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 `make docs` writes the part that is the same on every machine to `docs/workloads.md`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import typing
 from collections.abc import Iterator, Mapping, Sequence

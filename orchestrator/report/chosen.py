@@ -1,7 +1,5 @@
 """The best config within limits: as text, as JSON, and as a spec that can be run."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Every printer makes a `Document`, which `to_text` and `to_markdown` in `formats` write.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

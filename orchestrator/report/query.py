@@ -1,7 +1,5 @@
 """SQL over the trials of sweeps, a table in memory that reaches nothing else, and its formats."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import math

@@ -1,7 +1,5 @@
 """Rendering of a summary as text, Markdown, JSON, CSV or an HTML page, whole or in brief."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Literal, TypeAlias

@@ -1,7 +1,5 @@
 """The models of the best trials, on the driver's machine until the tracking store has them."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time

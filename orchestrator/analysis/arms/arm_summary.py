@@ -1,7 +1,5 @@
 """One arm by itself: its outcomes, measures and evidence, and its figures over time."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

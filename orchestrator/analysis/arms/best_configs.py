@@ -5,8 +5,6 @@ completed and have all the metrics. Energies of unlike scopes are not comparable
 only within their scope.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -13,8 +13,6 @@ difference only if its simultaneous band (Scheffé) excludes 1 somewhere. So if 
 wrong region occurs in at most 5 % of sweeps, however many arms and params there are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

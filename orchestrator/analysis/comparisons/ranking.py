@@ -7,8 +7,6 @@ in at most 5 % of groups.
 A break-even is the number of steps after which a longer compilation pays off.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

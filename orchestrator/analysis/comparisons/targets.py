@@ -17,8 +17,6 @@ from the other blocks, by sign tests at 5 %, uncorrected because they can only r
 - `same` is revoked if one side alone reaches the accuracy in significantly more blocks.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

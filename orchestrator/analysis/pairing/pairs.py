@@ -1,7 +1,5 @@
 """The arm that each arm is compared with, and their times and accuracies, paired by block."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

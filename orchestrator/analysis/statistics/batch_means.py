@@ -13,8 +13,6 @@ Correlation over more turns than a batch has narrows the interval too much
 spread between blocks, which includes whatever lasts for a whole round.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

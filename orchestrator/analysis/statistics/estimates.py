@@ -3,8 +3,6 @@
 Pure functions of numbers; the unit is the block, whatever its number was computed from.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ param with at least four numbers has a line, of sizes and rates in their logarit
 values a line cannot be checked: such a param has a level for each value, and so has any other one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -24,8 +24,6 @@ holds for blocks that scatter evenly around their mean; see `tests/benchmarks/re
 for others.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence

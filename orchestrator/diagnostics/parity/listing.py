@@ -1,7 +1,5 @@
 """The result of a parity check as a document and as one versioned object."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any

@@ -1,7 +1,5 @@
 """The check itself: all participants train and save, then all load the weights of all."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """The charts of a report, for the HTML page and for image files."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

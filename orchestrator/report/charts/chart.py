@@ -4,8 +4,6 @@ Colours are tokens (`var(--ink)`): CSS variables on the page, the light theme's 
 All texts are data, which Vega draws as they are, without markup.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

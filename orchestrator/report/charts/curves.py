@@ -1,7 +1,5 @@
 """The charts of curves: speed-ups by size, learning, and telemetry over time."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The charts of speed-ups by arm and by hardware, of trade-offs with accuracy, and of phases."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ ran at different times. Other changes in between (temperature, other work, a dri
 affect every ratio. That is why the default margin is wider than within a sweep.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Changes between two sweeps as a document, and as one JSON object."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """One side of a comparison: a sweep from the store, or a saved report in JSON."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The trials of a summary as tidy CSV: one row per trial, for spreadsheets and data frames."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re

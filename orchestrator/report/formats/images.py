@@ -1,7 +1,5 @@
 """The report's charts as files, PNG and SVG, drawn by vl-convert without a browser."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import escape

@@ -4,8 +4,6 @@
 Removing a property, or changing its meaning, changes the version.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Run as a program, this module prints the schema. The file `report.schema.json` i
 it, too; a test compares the two.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import make_dataclass

@@ -1,7 +1,5 @@
 """A document as plain text for a terminal, by rich, and as GitHub-flavoured Markdown."""
 
-from __future__ import annotations
-
 import re
 from io import StringIO
 from itertools import count

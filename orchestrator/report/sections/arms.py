@@ -1,7 +1,5 @@
 """The sections on figures of arms (by hardware, epoch and phase; energy, cost) and of configs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import itemgetter

@@ -3,8 +3,6 @@
 Here are also those by which a reader judges it: the sweep, excluded trials, evidence of kernels.
 """
 
-from __future__ import annotations
-
 from orchestrator.analysis.arms.arm_summary import ArmSummary, ExcludedTrials
 from orchestrator.analysis.statistics.estimates import spread
 from orchestrator.analysis.statistics.formatting import ABSENT, quartiles

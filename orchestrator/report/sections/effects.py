@@ -1,7 +1,5 @@
 """The sections on effects of params, on crossovers, and on when compiling pays off."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The sections that compare arms with their baselines: by speed, and by the way to an accuracy."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from math import isclose

@@ -1,7 +1,5 @@
 """The first section of a report: its answers, and what is inconclusive."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
