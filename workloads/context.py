@@ -1,23 +1,7 @@
 """The contract of a workload, built in or your own: `docs/own_workloads.md` has all of it.
 
-A workload is a function that takes a `Context` and returns the trial's metrics:
-
-    from rnnsweep import Context
-
-    def run(trial: Context) -> dict[str, float]:
-        with trial.phase("load"):
-            model = build(trial.settings["units"], seed=trial.seed)
-        trial.kernel(asked="plain", ran="plain", evidence="there is only one")
-        if trial.measure == "timing":
-            for steps in trial.slices():
-                with trial.phase("train"):   # synchronised at both edges
-                    model.train(steps)
-            return {}
-        for index in range(trial.settings["epochs"]):
-            with trial.phase("train") as window:
-                loss = model.train_epoch()
-            trial.epoch(index, window.seconds, loss=loss)
-        return {"loss": loss, "samples_per_s": model.samples / trial.seconds["train"]}
+A workload is a function that takes a `Context` and returns the trial's metrics. To be timed in
+slices, it loops `for steps in trial.slices():` and trains these steps in the phase `train`.
 """
 
 import math
@@ -157,10 +141,8 @@ class Context:
     def artifact(self, name: str, text: str) -> None:
         """Store a text with the trial's metrics, as a file of that name (no folders).
 
-        A second text of the same name replaces the first one.
-
-        Raises:
-            ValueError: not a plain file name, or the trial's texts are too many or too large.
+        A second text of the same name replaces the first one. Raise `ValueError` if it is no plain
+        file name, or the trial's texts are too many or too large.
         """
         artifact = Artifact(name, text)
         if reason := artifact_refusal_reason(artifact, self._artifacts):
@@ -172,10 +154,8 @@ class Context:
         """Keep the model in this file or folder if the trial is its arm's best; copied at once.
 
         The best one has the best accuracy among the objectives, else the best first objective, else
-        the best accuracy. A second call replaces the first one.
-
-        Raises:
-            ValueError: there is no file, or more than 256 MiB.
+        the best accuracy. A second call replaces the first one. Raise `ValueError` if there is no
+        file, or more than 256 MiB.
         """
         source = Path(path)
         files = [file for file in (source, *source.rglob("*")) if file.is_file()]

@@ -114,10 +114,7 @@ def summarise(
     The baseline is an arm, a variant or an implementation, which is the baseline within each class
     of hardware; by default that of the spec, or else the first arm. `curves` are the telemetry by
     run id of the trials that `representatives` chose, `targets` accuracies to reach in addition to
-    the spec's own.
-
-    Raises:
-        BaselineError: `baseline` is no arm of the sweep that can run.
+    the spec's own. Raise `BaselineError` if `baseline` is no arm of the sweep that can run.
     """
     asked = baseline if baseline is not None else record.criteria.baseline
     try:

@@ -34,13 +34,10 @@ def choose(
     implementation or `implementation on hardware`; `*` is any, also one that computes something
     else or works less.
 
-    Returns:
-        Plain data: the choice, the means of its measures, and the `spec` of a sweep of it alone,
-        with every setting explicit. Within a version, properties may be added.
-
-    Raises:
-        Refusal: no complete trial has such a metric, no config is within the limits, or energies
-            are not comparable.
+    The result is plain data: the choice, the means of its measures, and the `spec` of a sweep of it
+    alone, with every setting explicit. Within a version, properties may be added. Raise `Refusal`
+    if no complete trial has such a metric, no config is within the limits, or energies are not
+    comparable.
     """
     trials = [trial for trial in record.trials if names_arm(arm, trial.arm)]
     measured = {name for t in trials if t.status == "complete" for name in t.metrics}

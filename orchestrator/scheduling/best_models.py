@@ -70,12 +70,9 @@ def log_models(
     log: Callable[[str, Path, float], None],
     limit_s: float,
 ) -> list[str]:
-    """Log the kept models of recorded trials, and empty their files.
+    """Log the kept models of recorded trials, empty their files, and return warnings for the rest.
 
     `log` takes a run id, a file and a limit in seconds; all of them take `limit_s` at most.
-
-    Returns:
-        A warning for each model that was not logged.
     """
     end_s, warnings = time.monotonic() + limit_s, list[str]()
     for trial in trials:

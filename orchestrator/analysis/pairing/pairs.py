@@ -210,10 +210,7 @@ def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
 
     `asked` is an arm, an implementation or a variant. If it fits arms on several hardware classes,
     each class has its own baseline; of several arms of one class, the first counts. None if no arm
-    of the sweep can run.
-
-    Raises:
-        BaselineError: `asked` names no arm that can run.
+    of the sweep can run. Raise `BaselineError` if `asked` names no arm that can run.
     """
     if asked is None and not record.arms:
         return None

@@ -156,11 +156,7 @@ class Recorder:
         """Record the queued trials, then reports and the state, and release the lease.
 
         `texts` are the reports, as artifacts by path. `description` begins the sweep's page in
-        MLflow, in Markdown. `timeout_s` limits the draining, and the rest.
-
-        Raises:
-            NotRecorded: the store could not be written; the next start does it.
-            LeaseHeld: another driver has taken the sweep over.
+        MLflow, in Markdown. `timeout_s` limits the draining, and the rest. Raise as `drain` does.
         """
         self.drain(timeout_s)
         try:
@@ -171,12 +167,7 @@ class Recorder:
             self._is_open = False
 
     def log_model(self, run_id: str, packed: Path, timeout_s: float) -> None:
-        """Log a packed model with its trial's run; the lease is not needed.
-
-        Raises:
-            NotRecorded: there is no answer in `timeout_s`.
-            TrackingError: the store does not take it, or the file is damaged.
-        """
+        """Log a packed model with its trial's run, without the lease, or raise `TrackingError`."""
         self._call("log_model", run_id, packed, timeout_s=timeout_s)
 
     def _call(self, method: str, *arguments: Any, timeout_s: float | None = None) -> Any:
@@ -306,9 +297,8 @@ class RecorderProcess:
     def ask(self, method: str, *arguments: Any) -> Any:
         """Return the answer to a method of `Writer`, or a function of `reader` on its store.
 
-        Raises:
-            RecorderDied: there is no answer; the next call starts a new process.
-            TrackingError, LeaseHeld, SweepNotFound: the process answered with this error.
+        Raise the error that the process answered with, or `RecorderDied`; the next call starts
+        another.
         """
         try:
             if self._opening is not None and not (self._running and self._has_opened):
