@@ -120,11 +120,7 @@ class Context:
     def epoch(
         self, index: int, seconds: float, validate_s: float | None = None, **metrics: float
     ) -> None:
-        """Report a timed epoch: seconds of training only, then of its validation.
-
-        Raises:
-            NonFinite: a metric is NaN or infinite.
-        """
+        """Report a timed epoch: seconds of training, of validation; `NonFinite` for NaN."""
         expect_finite(metrics, f"epoch {index}")
         self.emit(Epoch(index, seconds, validate_s, metrics))
 

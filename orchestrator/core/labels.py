@@ -1,7 +1,6 @@
 """Ray's label selectors, read as Ray reads them: the nodes that a spec's `labels` match.
 
-A selector has a condition for each key: `value`, `!value`, `in(a, b)` or `!in(a, b)`. As in Ray, a
-node without the key meets the negated conditions only.
+A condition of a key is `value`, `!value`, `in(a, b)` or `!in(a, b)`; no key meets negated ones.
 """
 
 import re

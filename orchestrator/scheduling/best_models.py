@@ -33,11 +33,7 @@ class BestModels:
             self.add(trial)
 
     def write(self, trial: FinishedTrial, model: bytes) -> None:
-        """Write the model of a trial if it is its arm's best; `add` the trial once it is recorded.
-
-        Raises:
-            OSError: the model cannot be written.
-        """
+        """Write a trial's model if it is its arm's best, or raise `OSError`; `add` it later."""
         least, _ = self._best.get(trial.arm, (math.inf, None))
         if model and self._cost(trial) < least:
             self._folder.mkdir(exist_ok=True)

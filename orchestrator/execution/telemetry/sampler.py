@@ -77,9 +77,7 @@ class Sampler:
     ) -> None:
         """Prepare to sample the trainer `pid`.
 
-        The sampler that had the `instruments` before must have been stopped. `rivals` are the
-        processes of trainers that are timed in turns with this one. They are no disturbance, since
-        each rests in the others' slices.
+        `rivals` are trainers that take turns with it: each rests in the others' slices.
         """
         self._device, self._pid, self._rivals = device, pid, tuple(rivals)
         self._instruments, self._rapl = instruments, instruments.rapl

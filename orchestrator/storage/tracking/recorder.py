@@ -167,7 +167,7 @@ class Recorder:
             self._is_open = False
 
     def log_model(self, run_id: str, packed: Path, timeout_s: float) -> None:
-        """Log a packed model with its trial's run, without the lease, or raise `TrackingError`."""
+        """Log a packed model with its run; raise `NotRecorded`, or the store's `TrackingError`."""
         self._call("log_model", run_id, packed, timeout_s=timeout_s)
 
     def _call(self, method: str, *arguments: Any, timeout_s: float | None = None) -> Any:
