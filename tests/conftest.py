@@ -1,7 +1,5 @@
 """Settings for all tests: sharing the machine, and folders that tests may write."""
 
-from __future__ import annotations
-
 import os
 import signal
 import tempfile

@@ -1,7 +1,5 @@
 """Skip a test whose programs or packages are missing, or fail it in CI."""
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 import pytest

@@ -4,8 +4,6 @@ The rules are few and mechanical; the reasons for them are in docs/glossary.md. 
 files with `python -m tests.language FILE...`, or on everything that git tracks without arguments.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

@@ -1,7 +1,5 @@
 """How much the random tests do: enough to find a mistake here, more where nobody waits."""
 
-from __future__ import annotations
-
 import os
 
 IN_CI = os.environ.get("RNNSWEEP_TEST_ALL") == "1"

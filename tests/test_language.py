@@ -1,7 +1,5 @@
 """The project's language: no banned word, no public class name with two meanings."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 

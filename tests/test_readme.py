@@ -1,7 +1,5 @@
 """The README's commands, files and spec exist. CI runs the commands themselves."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

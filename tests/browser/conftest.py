@@ -1,7 +1,5 @@
 """A headless Chromium, and pages in it whose messages and requests are recorded."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """MLflow's own UI on a sweep's store, opened by the link that `rnnsweep ui` prints."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 

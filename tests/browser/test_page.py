@@ -1,7 +1,5 @@
 """The HTML report in a real browser: it draws, sends no request and executes no text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Use of the HTML report: by keyboard, with a screen reader, in dark mode, on paper."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Readers of the files of `infra/`, and a check of shell scripts."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

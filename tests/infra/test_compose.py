@@ -1,7 +1,5 @@
 """The compose file: valid, consistent, and refused without its secrets."""
 
-from __future__ import annotations
-
 import json
 import re
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """All files of `infra/`: no secrets, READMEs that name them, commands that exist."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

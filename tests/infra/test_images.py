@@ -1,7 +1,5 @@
 """The Dockerfiles: copied files exist, versions come from the lock, no secret is included."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import zipfile

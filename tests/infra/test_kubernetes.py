@@ -1,7 +1,5 @@
 """The manifests: valid, consistent, and a job that the cluster can run."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The files of Ray's cluster launcher as Ray reads them, and the nodes that it starts."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import re

@@ -2,8 +2,6 @@
 as a GPU.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

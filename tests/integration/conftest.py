@@ -1,7 +1,5 @@
 """Homes for sweeps: real Ray, real MLflow on SQLite, real trainer processes."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A workload whose arms behave as their kernel is named, such as `python/waits`."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

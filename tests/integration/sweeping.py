@@ -1,7 +1,5 @@
 """Run `rnnsweep` as a user does: commands in processes, a home, its journals and its store."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

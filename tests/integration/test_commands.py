@@ -1,7 +1,5 @@
 """Commands that run no trial: quick, light, and with results on stdout only."""
 
-from __future__ import annotations
-
 import shlex
 import signal
 import time

@@ -1,7 +1,5 @@
 """A sweep that is killed at any moment, or loses its records, has every trial exactly once."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal

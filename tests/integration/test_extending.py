@@ -1,7 +1,5 @@
 """A second run under the same name: it extends the sweep, or starts a generation."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

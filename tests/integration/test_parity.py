@@ -1,7 +1,5 @@
 """`rnnsweep parity` with real trainers: on one machine, and through a folder."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

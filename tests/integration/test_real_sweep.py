@@ -1,7 +1,5 @@
 """A small real sweep (digits, TensorFlow, TPE): report, MLflow store and second start."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Interleaved rounds: killed at any moment, stopped by precision."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

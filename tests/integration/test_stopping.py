@@ -1,7 +1,5 @@
 """Ctrl-C, SIGTERM, a lost head and lost workers: no process remains, and a sweep resumes."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -9,8 +9,6 @@ returns the variables with which a child process (pynvml loads `libnvidia-ml.so.
 `SimulatedNvml(…).in_this_process(monkeypatch, tmp_path)` shows it to the present process.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import functools

@@ -1,7 +1,5 @@
 """A pool of real trainers, for tests of whoever keeps them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Hardware as arms use it, named as a probe of real nodes names it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from orchestrator.core.arms import HardwareUse, Usage

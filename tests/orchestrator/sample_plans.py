@@ -1,7 +1,5 @@
 """Sample plans on invented nodes, and their blocks, for tests of the order of assignments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from orchestrator.analysis.stopping import StoppingRule

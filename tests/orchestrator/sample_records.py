@@ -1,7 +1,5 @@
 """Sample sweep records for the tests of reports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, cast

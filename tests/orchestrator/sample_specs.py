@@ -5,8 +5,6 @@ spec_text(OWN, measure="timing")                # of a user's own workload; as t
 spec(sampler=None, overrides=["repeats=2"])     # without a key; with --set
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

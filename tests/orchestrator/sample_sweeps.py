@@ -1,7 +1,5 @@
 """Sample sweeps to record: an identity, an opening, finished trials, and ready-made stores."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import shutil

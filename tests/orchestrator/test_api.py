@@ -1,7 +1,5 @@
 """The Python interface: its documented examples, its arguments, and how light it is to import."""
 
-from __future__ import annotations
-
 import doctest
 import json
 import os

@@ -1,7 +1,5 @@
 """Shared trainer processes: importing a framework takes seconds, and happens once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

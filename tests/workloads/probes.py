@@ -1,8 +1,6 @@
 """Workloads for the tests, which inspect a model in the shared, warm trainer."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
-from __future__ import annotations
-
 import dataclasses
 import gc
 import hashlib

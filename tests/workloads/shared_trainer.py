@@ -1,7 +1,5 @@
 """A real, warm trainer process that tests share."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Limits of containers, jobs and services, and the CPUs that follow from them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Implementations by name, and the rules of eligibility alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args

@@ -7,8 +7,6 @@ traced and not run, so that hundreds of cases take seconds.
 """
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import itertools

@@ -1,7 +1,5 @@
 """The code of a user's own workload, read without importing it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every file of sweeps/: its small command is valid, and one block of it runs in tiny sizes."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,6 @@
 """Requests, commands and failures: in this process, and as far as pipes and signals matter in one
 of their own."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -1,7 +1,5 @@
 """Sweeps with known truth: step times that follow a law of the size, and trainings to a target."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType

@@ -4,8 +4,6 @@ The tests compare the rates with the promised ones; `tests.benchmarks.coverage` 
 draws are seeded, so that the rates depend on the code alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

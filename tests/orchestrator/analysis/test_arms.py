@@ -1,7 +1,5 @@
 """Test the figures of single arms, the excluded trials, and the Pareto front."""
 
-from __future__ import annotations
-
 import math
 import operator
 

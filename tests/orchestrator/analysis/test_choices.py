@@ -1,7 +1,5 @@
 """Test rankings and break-evens of compiling, on sweeps whose truth is known."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Test crossovers on sweeps with a known crossing, and on sweeps without one."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from math import ceil, inf, log2, prod

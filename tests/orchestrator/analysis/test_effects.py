@@ -1,7 +1,5 @@
 """Test the effects of params on time and accuracy against statsmodels, and which ones there are."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from math import log2

@@ -1,7 +1,5 @@
 """Test predictions for configs that were not measured, and for the rest of a sweep."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Sequence

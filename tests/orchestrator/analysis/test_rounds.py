@@ -1,7 +1,5 @@
 """Test which rounds are compared (complete, of one config, quiet, interleaved), and with what."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

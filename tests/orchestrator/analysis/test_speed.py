@@ -1,7 +1,5 @@
 """Test comparisons with the baseline: ratios of times, accuracies, verdicts, variants."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Test intervals, verdicts and their rates against SciPy, statsmodels and draws of known truth."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

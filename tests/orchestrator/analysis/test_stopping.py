@@ -1,7 +1,5 @@
 """Test the stopping rule: it depends on widths alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

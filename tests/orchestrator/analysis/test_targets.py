@@ -1,7 +1,5 @@
 """Test time, energy and cost to reach an accuracy, and trainings that diverge."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

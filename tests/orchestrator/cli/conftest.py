@@ -1,7 +1,5 @@
 """A working directory, a home that does not exist yet, and commands that are typed there."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`rnnsweep bench`, with real trainers of a workload that draws its times."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

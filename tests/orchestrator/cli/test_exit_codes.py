@@ -1,7 +1,5 @@
 """Exit codes of commands, reports of bugs, and signals."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

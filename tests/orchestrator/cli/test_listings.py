@@ -1,7 +1,5 @@
 """`rnnsweep plan`, `hardware` and `workloads`, as they are typed: they run nothing."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Progress of a running sweep, live and as plain lines."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Wrong command lines and specs: exit code 2, a message that names the place, nothing is run."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

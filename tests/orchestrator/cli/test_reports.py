@@ -1,7 +1,5 @@
 """`rnnsweep report`: formats by a file's name, plots, and places that cannot be written."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """How `rnnsweep run` ends: exit codes, and messages by stream."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """How far sweeps are, read from journals; and `rnnsweep stop` on the machine they run on."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

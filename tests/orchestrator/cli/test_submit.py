@@ -1,7 +1,5 @@
 """`rnnsweep submit` and what goes with it, with a double of Ray's job server at its boundary."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Commands as they are typed, in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A double of Ray's job server, at its HTTP boundary: it keeps requests, and jobs end as set."""
 
-from __future__ import annotations
-
 import io
 import json
 import threading

@@ -1,7 +1,5 @@
 """The code bundle: enough to run a trial on a node, and no more."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A Ray cluster and its nodes, with a double of Ray at its boundary."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Nodes that join and leave, polled from a double of Ray, and requests to an autoscaler."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from types import SimpleNamespace

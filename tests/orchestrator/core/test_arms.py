@@ -1,7 +1,5 @@
 """Identity of arms: fields, never texts."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Causes of disturbance: detected from the node, never from a trial's own times."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Arms that fail in the same way again and again."""
 
-from __future__ import annotations
-
 import pytest
 
 from orchestrator.core.failures import OF_A_NODE, FailureLimit, describe_failures

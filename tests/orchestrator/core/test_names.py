@@ -1,7 +1,5 @@
 """Selectors of hardware, the arms that a text matches, and Ray's label selectors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The running process and its code: restored state, quoted errors, the commit."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The columns of a trial are the same wherever its row is written."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

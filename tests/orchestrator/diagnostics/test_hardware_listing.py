@@ -1,7 +1,5 @@
 """Hardware as a document of 60 columns and more, and as JSON that its schema allows."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The parity check around its trainers: participants, results and refusals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

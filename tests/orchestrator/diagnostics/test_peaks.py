@@ -1,7 +1,5 @@
 """Measured peaks, their nodes and their storage; with doubles of trainers, and with real ones."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

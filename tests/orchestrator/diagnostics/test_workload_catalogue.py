@@ -1,7 +1,5 @@
 """The catalogue of settings, metrics and implementations."""
 
-from __future__ import annotations
-
 import itertools
 import typing
 from dataclasses import fields

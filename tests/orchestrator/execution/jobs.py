@@ -1,7 +1,5 @@
 """Jobs of the example workloads."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Trials that take turns in slices, in real trainer processes, and all their failures."""
 
-from __future__ import annotations
-
 import os
 import signal
 import statistics

@@ -1,7 +1,5 @@
 """One trial in a real trainer process, all its failures, and its telemetry, without Ray."""
 
-from __future__ import annotations
-
 import io
 import os
 import platform

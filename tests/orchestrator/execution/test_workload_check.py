@@ -1,7 +1,5 @@
 """A user's own workload is imported in another process before anything runs for it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

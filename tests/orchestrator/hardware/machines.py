@@ -1,7 +1,5 @@
 """Other machines than this one, by their `lscpu`, `/proc` and `/sys` in `machines.yaml`."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

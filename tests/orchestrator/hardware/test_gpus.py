@@ -1,7 +1,5 @@
 """GPUs as NVML reports them, or refuses to: one call in turn, by a stand-in for its library."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections import Counter

@@ -1,7 +1,5 @@
 """Probes of machines by what their `lscpu`, `/proc` and `/sys` hold, and the classes of nodes."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import platform

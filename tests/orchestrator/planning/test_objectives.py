@@ -1,7 +1,5 @@
 """How many blocks are open at once, and what fast hardware waits for because of that."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A spec laid over hardware: what can run, what cannot and why, and the lanes of its nodes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

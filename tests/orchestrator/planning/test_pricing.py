@@ -1,7 +1,5 @@
 """Prices as a spec gives them, and what a trial then cost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sweeps as large, as rich or as hostile as reports must bear: real shapes, drawn times."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace

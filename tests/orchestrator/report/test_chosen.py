@@ -1,7 +1,5 @@
 """The best config within limits, and its spec."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Two sweeps side by side: what changed beyond noise, what else differs, and exit codes."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """The formats of a report: width, escaping, and the versioned object with its schema."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

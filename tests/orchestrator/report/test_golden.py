@@ -1,7 +1,5 @@
 """Whole reports are those that were approved."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The HTML page without a browser, and its charts, which are image files too."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

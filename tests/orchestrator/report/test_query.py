@@ -1,7 +1,5 @@
 """Queries: the trials in SQL, the sandbox, errors, formats and the command."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

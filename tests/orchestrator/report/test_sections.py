@@ -1,7 +1,5 @@
 """Sections of a report, on sweeps with figures computed by hand; golden reports have the prose."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which lane gets which trial of a block, and when; rounds, lost trials, restored starts."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

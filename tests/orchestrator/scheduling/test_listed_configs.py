@@ -1,7 +1,5 @@
 """A sweep of a list or a grid that is stopped, and resumes with the same configs or with others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

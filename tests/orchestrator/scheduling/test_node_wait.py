@@ -1,7 +1,5 @@
 """Waiting for nodes that an autoscaler may start, with a counted clock."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

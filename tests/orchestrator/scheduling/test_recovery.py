@@ -1,7 +1,5 @@
 """Workers and nodes that are lost, nodes that come. No Ray: a double lists the nodes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

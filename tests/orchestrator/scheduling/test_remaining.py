@@ -1,7 +1,5 @@
 """The work that earlier starts leave, and the records of it in journal and store."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import replace
 from pathlib import Path

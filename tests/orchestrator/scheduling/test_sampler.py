@@ -1,7 +1,5 @@
 """Optuna's samplers, asked block by block: no config twice, and a stopped sweep resumes."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import replace
 from typing import Any

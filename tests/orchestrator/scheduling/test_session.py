@@ -1,7 +1,5 @@
 """Trials and rounds between blocks, journal, store and sampler."""
 
-from __future__ import annotations
-
 import errno
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A start of a sweep through its phases, with doubles of Ray and of the store."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path

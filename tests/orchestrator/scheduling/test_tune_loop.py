@@ -1,7 +1,5 @@
 """Trials out to Tune, outcomes back, and errors of ours that Tune must not swallow."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Good specs whose lines tests replace, and the problems of the result."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

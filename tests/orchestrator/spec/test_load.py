@@ -1,7 +1,5 @@
 """Specs as a user writes them: what is read, and which errors are reported together."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Malformed specs, one row of malformed.yaml each: its one problem is reported at its line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Search spaces: what a parameter can take, how many configs there are, and what a grid holds."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

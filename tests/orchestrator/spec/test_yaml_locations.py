@@ -1,8 +1,6 @@
 """How a spec's text is read: files, YAML's traps, and `--set`."""
 # ruff: noqa: E501  tables are read by their columns
 
-from __future__ import annotations
-
 import pathlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The journal: what was acknowledged is there, whatever happened since."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

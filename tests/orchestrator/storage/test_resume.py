@@ -1,7 +1,5 @@
 """The state that earlier starts left, here and in a store that other homes write to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The data sets of the built-in workloads never change: digests of their arrays."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Images and reviews: from files, from Keras' loaders, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Windows and streams that are cut from a stream whose tokens are their own positions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Workloads for the tests of evidence, which build a model and report the kernel that ran."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
-from __future__ import annotations
-
 from typing import Any
 from unittest import mock
 

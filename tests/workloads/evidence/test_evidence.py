@@ -1,7 +1,5 @@
 """Evidence of the kernel that ran: from real steps on a CPU, and from programs for a GPU."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Feeds for `fit`; the tests of training cover their use by the backends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The measurement loop, which is equal on every backend."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Trials that are timed in slices, and peak rates, in real trainers on every backend."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The timed windows and the roofline, on a stand-in for Keras whose steps take known times."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import time

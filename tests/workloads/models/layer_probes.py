@@ -1,8 +1,6 @@
 """Workloads for the tests of layers and weights, which compare implementations in one trainer."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
-from __future__ import annotations
-
 import hashlib
 import json
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """Weights in a file: named as documented, exact, and refused if they are incomplete."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,6 @@
 """PyTorch's direct train step computes the same as Keras' own."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

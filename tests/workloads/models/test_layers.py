@@ -1,7 +1,5 @@
 """Layers of every kernel: equal numbers, states, dropout, and the arguments of the libraries."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ The jaxlib for CPUs lacks cuDNN's answer to how much memory a call needs, and th
 sizes into bytes: both are replaced.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """TensorFlow: the check for a GPU is patched, and the graph is traced but not run."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import AbstractContextManager
 from typing import Any

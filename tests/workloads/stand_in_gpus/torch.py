@@ -1,7 +1,5 @@
 """PyTorch: the check for a GPU is patched, and tensors on the CPU report that they are on a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Saving in one implementation and loading in another, in real trainers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The built-in workloads in real trainers: their metrics, their data, and that they learn."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading the node and the GPUs of a trial: a real process, simulated GPUs, files of sensors."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess

@@ -3,8 +3,6 @@
 They are of a GPU whose power is known at every moment: 100 W in timed epochs, 300 W anywhere else.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

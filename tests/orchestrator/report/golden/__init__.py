@@ -3,8 +3,6 @@
 `python -m tests.orchestrator.report.golden` writes them again after an intended change.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

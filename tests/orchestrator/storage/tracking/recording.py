@@ -1,7 +1,5 @@
 """Recording into real SQLite stores, and MLflow's own view of what is in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The addresses of stores, the errors of stores that cannot be used, and views in MLflow's UI."""
 
-from __future__ import annotations
-
 import base64
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """Sweeps read back from a store: from the table of trials, and from the runs that it lacks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

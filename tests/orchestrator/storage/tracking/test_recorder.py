@@ -1,7 +1,5 @@
 """The recorder: a process of its own, every trial exactly once, whatever dies or fails between."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

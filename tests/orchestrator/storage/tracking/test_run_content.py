@@ -1,7 +1,5 @@
 """The content of a trial's run in MLflow, from which the trial is read back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each trial has one run, whatever breaks; one driver at a time records into a sweep."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 import time
