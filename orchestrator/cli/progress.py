@@ -15,7 +15,7 @@ from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import Outcome, Trial, config_text
 from orchestrator.execution.job import JobProgress
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.blocks import Assignment, at_work
+from orchestrator.scheduling.lane_queue import Assignment, at_work
 from orchestrator.scheduling.session import Watcher
 
 _log = logging.getLogger("rnnsweep")

@@ -21,7 +21,7 @@ from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import LaneGroup, make_lanes
 from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import PlannedArm, make_plan
-from orchestrator.scheduling.blocks import Assignment
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.node_wait import replacements
 from orchestrator.scheduling.session import Session
 

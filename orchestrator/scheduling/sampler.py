@@ -283,18 +283,17 @@ class Suggestions:
     def _read_arms(self, arms: Sequence[Arm]) -> None:
         """Keep which of the running arms blocks wait for, and which more the pruner may follow."""
         objectives = self._objectives.values()
-        speaking = self._speaking = arms_that_speak(objectives, arms)
+        self._speaking = arms_that_speak(objectives, arms)
         read = {arm for objective in objectives for arm in arms_read(objective, arms)}
-        same_model = [arm for arm in speaking if arm.variant == speaking[0].variant]
-        self._followable.update(arm for arm in same_model if arm in read)
+        self._followable |= read.intersection(self._speaking)
 
     def take_epoch(
         self, index: int, arm: Arm, step: int, metrics: Mapping[str, float], key: str
     ) -> bool:
         """Report an epoch to the pruner; return whether the block ends.
 
-        It follows one trial of a block: the first to report an epoch, of the arms that are read and
-        train the same model. `key` is the trial's.
+        It follows one trial of a block: the first to report an epoch, of the arms that are read.
+        Its `key` is absent in the epochs of an earlier start.
         """
         values = [metrics[name] for name in self._objectives if name in metrics]
         is_read = bool(values) and self.is_open(index) and arm in self._followable

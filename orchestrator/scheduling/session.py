@@ -17,7 +17,8 @@ from orchestrator.planning.objectives import LEARNING
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import priced
 from orchestrator.scheduling.best_models import BestModels
-from orchestrator.scheduling.blocks import Assignment, Blocks
+from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import (
     BlocksEnough,

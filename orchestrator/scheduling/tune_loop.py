@@ -19,7 +19,7 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import outcome_adapter
 from orchestrator.execution.actor import TrialActor
 from orchestrator.execution.job import Job, Rival, TrialLimits, job_adapter
-from orchestrator.scheduling.blocks import Assignment, at_work
+from orchestrator.scheduling.lane_queue import Assignment, at_work
 from orchestrator.scheduling.recovery import Recovery
 
 _LOOK_S = 0.5

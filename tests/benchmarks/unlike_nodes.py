@@ -35,7 +35,8 @@ from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.blocks import Assignment, Blocks
+from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.sampler import Suggester, Suggestions
 from orchestrator.spec import parse
 from tests.benchmarks import rig

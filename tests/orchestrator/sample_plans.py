@@ -9,7 +9,8 @@ from orchestrator.core.trial import Config, FailureRecord, Outcome, SweepIdentit
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm
-from orchestrator.scheduling.blocks import Assignment, Blocks
+from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.sampler import Suggester, Suggestions
 from orchestrator.spec import Objective
 

@@ -15,7 +15,7 @@ from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.blocks import Assignment
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import remaining_work, stopping_rule
 from orchestrator.scheduling.session import Session, Watcher

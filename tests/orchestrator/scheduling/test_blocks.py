@@ -26,7 +26,8 @@ from orchestrator.core.trial import (
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import lanes_of, make_lanes
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.blocks import Assignment, Blocks
+from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.spec import Objective
 from orchestrator.storage import resume
 from orchestrator.storage.journal import (

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.hardware import Node
-from orchestrator.scheduling.blocks import Assignment
+from orchestrator.scheduling.lane_queue import Assignment
 from tests.orchestrator.sample_plans import complete, node
 from tests.orchestrator.sample_specs import OWN, spec_text
 from tests.orchestrator.scheduling.sample_sessions import Held

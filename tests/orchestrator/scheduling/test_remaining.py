@@ -12,7 +12,7 @@ from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.trial import Block, FailureRecord, FinishedTrial, Outcome, make_trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
-from orchestrator.scheduling.blocks import Assignment
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for
 from orchestrator.scheduling.remaining import (
     RemainingWork,

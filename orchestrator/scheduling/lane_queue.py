@@ -1,0 +1,108 @@
+"""Lanes at work: the trials that wait for a lane, and those that are handed out to it."""
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from orchestrator.core.trial import Trial, config_text
+from orchestrator.planning.lanes import Lane, LaneGroup
+from workloads.protocol import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A trial handed out to a lane, with the attempt number; `others` are the rest of its round."""
+
+    trial: Trial
+    lane: Lane
+    attempt: int = 1
+    others: tuple[Trial, ...] = ()
+
+    def __str__(self) -> str:
+        arms = f"{len(self.trials)} arms in turns" if self.others else str(self.trial.arm)
+        return f"block {self.trial.block}  {arms}  {config_text(self.trial.config)}"
+
+    @property
+    def device(self) -> Device:
+        """Return the device of its node that it runs on."""
+        return self.trial.arm.device
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Return all trials that run, the first one first."""
+        return (self.trial, *self.others)
+
+
+def at_work(assignments: Iterable[Assignment]) -> list[Assignment]:
+    """Return those that can be running: on each lane the oldest, up to its slots."""
+    running, taken = list[Assignment](), Counter[str]()
+    for assignment in assignments:
+        taken[assignment.lane.node.id] += 1
+        if taken[assignment.lane.node.id] <= assignment.lane.room(assignment.device):
+            running.append(assignment)
+    return running
+
+
+@dataclass(slots=True)
+class LaneQueue:
+    """The trials of a lane: those that wait, and how many are out.
+
+    `groups` are those that the lane belongs to. `turn` is the device at work, if the devices of
+    the lane's node take turns.
+    """
+
+    groups: tuple[LaneGroup, ...]
+    lane: Lane
+    waiting: deque[Trial] = field(default_factory=deque)
+    out: int = 0
+    turn: Device = "gpu"
+
+    @property
+    def spare(self) -> int:
+        """Return how many more trials can run at once; one beyond that may wait."""
+        return self.lane.room(self.turn if self.lane.takes_turns else "gpu") - self.out
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether the lane needs another block's trials, to have a next one.
+
+        A lane whose devices take turns collects as many blocks as it has slots before the CPU runs.
+        """
+        if not self.lane.takes_turns:
+            return not self.waiting
+        if not self.waiting and not self.out:
+            self.turn = "gpu"
+        gathered = len({trial.block for trial in self.waiting})
+        return self.turn == "gpu" and self._in_turn() is None and gathered < self.lane.slots
+
+    def pick(self) -> Trial | None:
+        """Take the next trial: the first that waits for the device whose turn it is.
+
+        The turn passes when no trial of that device waits or is out.
+        """
+        trial = self._in_turn()
+        if trial is None and self.waiting and not self.out:
+            self.turn = "cpu" if self.turn == "gpu" else "gpu"
+            trial = self._in_turn()
+        if trial is not None:
+            self.waiting.remove(trial)
+        return trial
+
+    def take_round(self, trial: Trial) -> list[Trial]:
+        """Take the trials that are timed in turns with a picked one: the rest of its round here."""
+        others = [other for other in self.waiting if self._takes_turns_with(trial, other)]
+        for other in others:
+            self.waiting.remove(other)
+        return others
+
+    def _takes_turns_with(self, trial: Trial, other: Trial) -> bool:
+        """Return whether two trials are of one round timed in slices, on the device in turn."""
+        return (
+            (trial.block, trial.repeat) == (other.block, other.repeat)
+            and trial.arm.measure == other.arm.measure == "timing"
+            and (not self.lane.takes_turns or trial.arm.device == other.arm.device)
+        )
+
+    def _in_turn(self) -> Trial | None:
+        any_device = not self.lane.takes_turns
+        return next((t for t in self.waiting if any_device or t.arm.device == self.turn), None)
