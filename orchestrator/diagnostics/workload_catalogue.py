@@ -3,9 +3,8 @@
 `make docs` writes the part that is the same on every machine to `docs/workloads.md`.
 """
 
-import dataclasses
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,24 +41,9 @@ class Catalogue:
     settings: Mapping[str, Any] = field(default_factory=dict)
     is_full: bool = True
 
-    def reasons(self, one: Implementation, hardware: HardwareClass) -> dict[str, str | None]:
-        """Return by workload why an implementation cannot run there; None if it can."""
-        return {
-            workload.name: ineligibility_reason(
-                one, workload.traits(self.settings), hardware.device
-            )
-            for workload in self.workloads
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Support of a change of the defaults by an implementation; `reason` is None if it has it."""
-
-    change: str
-    implementation: Implementation
-    device: Device
-    reason: str | None
+    def reason(self, one: Implementation, task: Workload, hardware: HardwareClass) -> str | None:
+        """Return why an implementation cannot run a workload there; None if it can."""
+        return ineligibility_reason(one, task.traits(self.settings), hardware.device)
 
 
 def full_catalogue(hardware: Sequence[HardwareClass]) -> Catalogue:
@@ -89,43 +73,43 @@ def workload_catalogue(
     return Catalogue((workload,), tuple(hardware), document.data, is_full=False)
 
 
+_CHANGES: Mapping[str, Mapping[str, Any]] = {
+    "one lstm layer": {},
+    **{f"cell {cell}": {"cell": cell} for cell in typing.get_args(Cell)[1:]},
+    "activation relu": {"activation": "relu"},
+    "recurrent_activation relu": {"recurrent_activation": "relu"},
+    "recurrent_dropout": {"recurrent_dropout": 0.2},
+    "use_bias false": {"use_bias": False},
+    "layers 2": {"layers": 2},
+    "layers 2 with dropout": {"layers": 2, "dropout": 0.2},
+    "bidirectional": {"bidirectional": True},
+    "padding right, masked": {"mask": "right"},
+    "padding left, masked": {"mask": "left"},
+    "stateful": {"stateful": True},
+}
+
+
 def changes() -> Iterator[tuple[str, LayerTraits, tuple[str, ...]]]:
     """Yield names of changes with the layers and the options: none, each trait, each option."""
-    usual = LayerTraits()
-    yield "one lstm layer", usual, ()
-    traits: dict[str, dict[str, Any]] = {
-        f"cell {cell}": {"cell": cell} for cell in typing.get_args(Cell) if cell != usual.cell
-    }
-    traits |= {
-        "activation relu": {"activation": "relu"},
-        "recurrent_activation relu": {"recurrent_activation": "relu"},
-        "recurrent_dropout": {"recurrent_dropout": 0.2},
-        "use_bias false": {"use_bias": False},
-        "layers 2": {"layers": 2},
-        "layers 2 with dropout": {"layers": 2, "dropout": 0.2},
-        "bidirectional": {"bidirectional": True},
-        "padding right, masked": {"mask": "right"},
-        "padding left, masked": {"mask": "left"},
-        "stateful": {"stateful": True},
-    }
-    for name, changed in traits.items():
-        yield name, replace(usual, **changed), ()
-    for option in OPTIONS:
-        yield f"+{option}", usual, (option,)
+    yield from ((name, LayerTraits(**changed), ()) for name, changed in _CHANGES.items())
+    yield from ((f"+{option}", LayerTraits(), (option,)) for option in OPTIONS)
 
 
-def needs() -> Iterator[Need]:
-    """Yield every change on every implementation that runs on a device, installed or not."""
+def needs() -> Iterator[dict[str, str | None]]:
+    """Yield every change on every implementation that runs on a device, installed or not.
+
+    `reason` is None if the implementation supports the change.
+    """
+
+    def reason(one: Implementation, traits: LayerTraits, device: Device) -> str | None:
+        return ineligibility_reason(one, traits, device, has_package=lambda _: True)
+
     for device in DEVICES:
-        runners = [one for one in PLAIN if _reason(one, LayerTraits(), device) is None]
+        runners = [one for one in PLAIN if reason(one, LayerTraits(), device) is None]
         for name, traits, options in changes():
             for one in runners:
-                reason = _reason(replace(one, options=options), traits, device)
-                yield Need(name, one, device, reason)
-
-
-def _reason(implementation: Implementation, traits: LayerTraits, device: Device) -> str | None:
-    return ineligibility_reason(implementation, traits, device, has_package=lambda _: True)
+                why = reason(replace(one, options=options), traits, device)
+                yield {"change": name, "implementation": str(one), "device": device, "reason": why}
 
 
 def to_document(catalogue: Catalogue) -> Document:
@@ -133,24 +117,24 @@ def to_document(catalogue: Catalogue) -> Document:
     hint = "What each kernel supports: rnnsweep workloads, without a name"
     if catalogue.is_full:
         hint = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
-    tasks = {one.name: one.summary for one in catalogue.workloads}
+    tasks = [(one.name, one.summary) for one in catalogue.workloads]
+    options = [(f"+{name}", text) for name, text in OPTIONS.items()]
     sections = [
-        Section("", tables=(_definitions("workload", tasks, "task"),), paragraphs=(hint,)),
+        Section("", tables=(Table(("workload", "task"), tuple(tasks)),), paragraphs=(hint,)),
         *map(_workload, catalogue.workloads),
         *(_support_here(catalogue, hardware) for hardware in catalogue.hardware),
-        Section("kernels", tables=(_definitions("kernel", KERNELS),)),
-        Section(
-            "options",
-            tables=(_definitions("option", {f"+{name}": text for name, text in OPTIONS.items()}),),
-        ),
+        _definitions("kernels", "kernel", KERNELS.items()),
+        _definitions("options", "option", options),
     ]
     if catalogue.is_full:
         sections.append(_support_everywhere())
     return Document("Workloads", tuple(sections))
 
 
-def _definitions(title: str, texts: Mapping[str, str], meaning: str = "meaning") -> Table:
-    return Table((title, meaning), tuple(texts.items()))
+def _definitions(
+    title: str, kind: str, texts: Iterable[tuple[str, str]], meaning: str = "meaning"
+) -> Section:
+    return Section(title, tables=(Table((kind, meaning), tuple(texts)),))
 
 
 def _workload(workload: Workload) -> Section:
@@ -189,55 +173,50 @@ def _meaning(setting: FieldInfo) -> str:
 
 def _support_here(catalogue: Catalogue, hardware: HardwareClass) -> Section:
     settings = ", ".join(f"{name} {value}" for name, value in catalogue.settings.items())
-    verdicts = {str(plain): _verdict(catalogue, plain, hardware) for plain in PLAIN}
+    verdicts = ((str(plain), _verdict(catalogue, plain, hardware)) for plain in PLAIN)
     title = f"on {hardware.name}, with {settings or 'default settings'}"
-    return Section(title, tables=(_definitions("implementation", verdicts, "support"),))
+    return _definitions(title, "implementation", verdicts, "support")
 
 
 def _verdict(catalogue: Catalogue, plain: Implementation, hardware: HardwareClass) -> str:
-    """Return `runs, also +xla`, a reason, or both if workloads differ."""
-    by_reason: dict[str | None, list[str]] = {}
-    for name, reason in catalogue.reasons(plain, hardware).items():
-        by_reason.setdefault(reason, []).append(name)
-    able = by_reason.pop(None, [])
-    parts = [
-        f"not {', '.join(names)}: {reason}" if able or len(by_reason) > 1 else str(reason)
-        for reason, names in by_reason.items()
-    ]
-    if able:
-        also = []
-        for option in OPTIONS:
-            reasons = catalogue.reasons(replace(plain, options=(option,)), hardware)
-            if all(reasons[name] is None for name in able):
-                also.append(f"+{option}")
-        runs = f"runs {', '.join(able)}" if by_reason else "runs"
-        parts.insert(0, f"{runs}, also {' '.join(also)}" if also else runs)
-    return "; ".join(parts)
+    """Return `runs, also +xla`, or a reason; with the names of the workloads if they differ."""
+    texts: dict[str, list[str]] = {}
+    for task in catalogue.workloads:
+        options = (
+            f"+{option}"
+            for option in OPTIONS
+            if catalogue.reason(replace(plain, options=(option,)), task, hardware) is None
+        )
+        reason = catalogue.reason(plain, task, hardware)
+        texts.setdefault(reason or " ".join(["runs, also", *options]), []).append(task.name)
+    if len(texts) == 1:
+        return next(iter(texts))
+    return "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
 
 
 def _support_everywhere() -> Section:
     """Return one table per device, and the reasons below them."""
-    cells = {(need.device, need.implementation, need.change): need.reason for need in needs()}
-    reasons = dict.fromkeys(filter(None, cells.values()))
+    cells = {(need["device"], need["implementation"], need["change"]): need for need in needs()}
+    reasons = dict.fromkeys(why for need in cells.values() if (why := need["reason"]))
     numbers = {reason: str(number) for number, reason in enumerate(reasons, 1)}
 
-    def column(device: Device, runner: Implementation) -> Column[str]:
+    def column(device: Device, runner: str) -> Column[str]:
         def cell(change: str) -> str:
-            reason = cells[device, runner, change]
+            reason = cells[device, runner, change]["reason"]
             return f"no {numbers[reason]}" if reason else "yes"
 
-        return Column(str(runner), cell, numeric=True)
+        return Column(runner, cell, numeric=True)
 
     tables = []
     for device, name in DEVICES.items():
-        runners = dict.fromkeys(runner for place, runner, _ in cells if place == device)
+        runners = dict.fromkeys(str(runner) for place, runner, _ in cells if place == device)
         columns: list[Column[str]] = [Column(f"on {name}", str)]
         columns += [column(device, runner) for runner in runners]
         tables.append(make_table(columns, [change for change, *_ in changes()], divisible=True))
-    by_number = {number: reason for reason, number in numbers.items()}
+    reason_rows = tuple((number, reason) for reason, number in numbers.items())
     return Section(
         "support by each kernel, one change at a time",
-        tables=(*tables, _definitions("no", by_number, "reason")),
+        tables=(*tables, Table(("no", "reason"), reason_rows)),
     )
 
 
@@ -249,10 +228,7 @@ def as_json(catalogue: Catalogue) -> dict[str, Any]:
         "hardware": [hardware.name for hardware in catalogue.hardware],
         "asked": dict(catalogue.settings),
         "workloads": [_workload_json(workload, catalogue) for workload in catalogue.workloads],
-        "needs": [
-            dataclasses.asdict(need) | {"implementation": str(need.implementation)}
-            for need in needs()
-        ],
+        "needs": list(needs()),
         "backends": dict(BACKENDS),
         "kernels": dict(KERNELS),
         "options": dict(OPTIONS),
@@ -280,7 +256,7 @@ def _workload_json(workload: Workload, catalogue: Catalogue) -> dict[str, Any]:
             {
                 "implementation": str(implementation),
                 "hardware": hardware.name,
-                "reason": catalogue.reasons(implementation, hardware)[workload.name],
+                "reason": catalogue.reason(implementation, workload, hardware),
             }
             for plain in PLAIN
             for implementation in (plain, *(replace(plain, options=(o,)) for o in OPTIONS))

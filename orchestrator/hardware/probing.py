@@ -39,6 +39,9 @@ PACKAGES = (
 )
 """What a time may depend on and comes as a package; our own code comes with the driver."""
 
+NO_DRIVER = "no NVIDIA driver is installed (NVML's library is not there)"
+"""Why a node without GPUs has no NVML."""
+
 
 def probe(*, every_gpu: bool = False, root: Path = Path("/")) -> NodeProfile:
     """Return the profile of the node that this process runs on; `root` holds its `proc` and `sys`.
@@ -159,7 +162,7 @@ def _without_driver(root: Path) -> str:
         is_display = (text_of(device / "class") or "").startswith("0x03")  # of VGA, 3D, …
         on_bus += is_display and text_of(device / "vendor") == "0x10de"  # NVIDIA
     if not on_bus:
-        return "no NVIDIA driver is installed (NVML's library is not there)"
+        return NO_DRIVER
     verb = "is" if on_bus == 1 else "are"
     return (
         f"{counted(on_bus, 'NVIDIA GPU')} {verb} on the PCI bus, but NVML's library is not there:"

@@ -7,17 +7,16 @@ from typing import Any
 from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.core.text import counted
 from orchestrator.diagnostics.parity.parity_check import ParityCheck, machine
-from orchestrator.diagnostics.parity.participants import Excluded, ParityPair, Participant
+from orchestrator.diagnostics.parity.participants import Excluded, ParityPair
 from orchestrator.report.document import Column, Document, Section, Table, make_table
 from workloads.settings import ImageRowsSettings
 
 FORMAT, VERSION = "rnnsweep-parity", 1
-_MOST_LISTED = 5
-"""The most failing pairs that are listed as sentences; the tables have them all."""
 _LEGEND = (
-    "A figure is the largest difference between the outputs of the two implementations on the "
-    "same validation images, as a share of the largest output. Weights are also read back "
-    "after loading. ≠ marks those that differ from the saved ones in any bit."
+    "A difference is the largest one between the outputs of the two implementations on the same "
+    "validation images, as a share of the largest output. Weights are also read back after "
+    "loading. ≠ marks those that differ from the saved ones in any bit. Of pairs that agree, each "
+    "loading implementation has its worst one; JSON has all."
 )
 
 
@@ -35,13 +34,11 @@ def to_document(check: ParityCheck) -> Document:
     where = f"Machine: {machine()}."
     if check.loaded:
         where += f" Weights and outputs were saved on {check.loaded.machine}."
-    cells = dict.fromkeys(pair.saved.cell for pair in check.pairs)
     return Document(
         f"Portability of weights: image_rows on {check.data} ({settings})",
         (
             Section("", bullets=(*_conclusions(check), *_excluded(check))),
-            *(Section(cell, tables=(_table(check, cell),)) for cell in cells),
-            Section("", paragraphs=(_LEGEND, where)),
+            Section("Pairs", (), (_table(check),) if check.pairs else (), (_LEGEND, where)),
         ),
     )
 
@@ -89,28 +86,15 @@ def _saved(check: ParityCheck) -> Iterator[tuple[str, str]]:
 
 
 def _conclusions(check: ParityCheck) -> Iterator[tuple[str, str]]:
-    bad = sorted(
-        (pair for pair in check.pairs if not pair.is_within), key=attrgetter("excess"), reverse=True
-    )
+    bad = sum(not pair.is_within for pair in check.pairs)
     if not check.across:
         all_failed = check.failed and not check.pairs
         reason = "all failed" if all_failed else "each cell has only one implementation"
         yield "slower", f"nothing was compared: {reason}"
     elif bad:
-        yield "slower", f"{counted(len(bad), 'pair')} of {len(check.pairs)} ✗:"
-        yield from (("slower", _sentence(pair)) for pair in bad[:_MOST_LISTED])
-        if len(bad) > _MOST_LISTED:
-            yield "slower", f"and {len(bad) - _MOST_LISTED} more, marked ✗ below"
+        yield "slower", f"{counted(bad, 'pair')} of {len(check.pairs)} ✗"
     else:
-        largest = _sentence(max(check.across, key=attrgetter("excess")))
-        yield "faster", f"all {counted(len(check.pairs), 'pair')} ✓; the largest: {largest}"
-
-
-def _sentence(pair: ParityPair) -> str:
-    differ = "not finite" if pair.difference is None else f"differ by {_figure(pair.difference)}"
-    pair_text = f"{pair.saved.cell}, saved by {pair.saved.label}, loaded by {pair.loaded.label}"
-    text = f"{pair_text}: outputs {differ} (tolerance {_figure(pair.tolerance)})"
-    return text if pair.exact else f"{text}, and the weights do not read back as they were saved"
+        yield "faster", f"all {counted(len(check.pairs), 'pair')} ✓"
 
 
 def _excluded(check: ParityCheck) -> Iterator[tuple[str, str]]:
@@ -129,30 +113,22 @@ def _excluded(check: ParityCheck) -> Iterator[tuple[str, str]]:
         yield "inconclusive", f"cannot run here: {names}{where}: {reason}"
 
 
-def _table(check: ParityCheck, cell: str) -> Table:
-    """Return a table: rows saved, columns loaded. Participants are numbered to save width."""
-    pairs = {(pair.saved, pair.loaded): pair for pair in check.pairs if pair.saved.cell == cell}
-    rows = list(dict.fromkeys(saved for saved, _ in pairs))
-    loaded = list(dict.fromkeys(by for _, by in pairs))
-    numbers = {one: f"[{i}]" for i, one in enumerate(dict.fromkeys([*loaded, *rows]), 1)}
-
-    def column(by: Participant) -> Column[Participant]:
-        title = numbers[by] if by in rows else f"{numbers[by]} {by.label}"
-        return Column(title, lambda saved: pairs.get((saved, by)), show=_cell, numeric=True)
-
-    def name(saved: Participant) -> str:
-        return f"{numbers[saved]} {saved.label}"
-
-    first = Column("saved by (row), loaded by (column)", name)
-    return make_table([first, *map(column, loaded)], rows, divisible=True)
+def _table(check: ParityCheck) -> Table:
+    """Return the pairs that fail, and the worst one of each implementation that loaded weights."""
+    worst = {pair.loaded: pair for pair in sorted(check.pairs, key=attrgetter("excess"))}
+    columns: list[Column[ParityPair]] = [
+        Column("cell", lambda pair: pair.saved.cell),
+        Column("saved by", lambda pair: pair.saved.label),
+        Column("loaded by", lambda pair: pair.loaded.label),
+        Column("difference", _difference, numeric=True),
+        Column("tolerance", lambda pair: f"{pair.tolerance:.1e}", numeric=True),
+        Column("", lambda pair: "✓" if pair.is_within else "✗"),
+    ]
+    shown = (one for one in check.pairs if not one.is_within or one is worst[one.loaded])
+    return make_table(columns, shown)
 
 
-def _cell(pair: ParityPair) -> str:
-    mark = "✓" if pair.is_within else "✗"
-    return f"{_figure(pair.difference)}{'' if pair.exact else ' ≠'} {mark}"
-
-
-def _figure(value: float | None) -> str:
-    if value is None:
+def _difference(pair: ParityPair) -> str:
+    if pair.difference is None:
         return "nan"
-    return f"{value:.1e}" if value else "0"
+    return f"{pair.difference:.1e}{'' if pair.exact else ' ≠'}"
