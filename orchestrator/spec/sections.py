@@ -1,4 +1,4 @@
-"""Sections of a spec below its top level, as `docs/spec.md` shows them.
+"""Sections of a spec below its top level; `schema_overlay.yaml` describes their keys.
 
 The models here check what people write; `orchestrator.core.criteria` has the plain values and the
 defaults.
@@ -60,12 +60,8 @@ Condition: TypeAlias = Annotated[str, BeforeValidator(_condition)]
 class HardwareEntry(Strict):
     """Hardware classes, the nodes of them to use, and how a trial uses these.
 
-    `class` is `cpu`, `gpu`, a class's or a GPU's name, or a pattern; without it, it is the GPUs of
-    the nodes with these `labels`, and the CPU of those that have none. `cpus` go with a GPU;
-    `threads` are CPUs that the trainer may use of those reserved. `settings` replace the sweep's
-    own if they are an amount of work; `measure` replaces the sweep's. These four make another arm
-    (`AMD EPYC, 16 CPUs [4 threads]`). `wait_s` is how long a start of the sweep waits for a first
-    node of this kind.
+    Without `class` it is the GPUs of the nodes with these `labels`, and the CPU of those that have
+    none. `cpus`, `threads`, `settings` and `measure` make another arm: `AMD EPYC [4 threads]`.
     """
 
     model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
@@ -189,12 +185,7 @@ class Arms(Strict):
 
 
 class Limits(Strict):
-    """Limits of a trial: seconds in all, seconds without progress, memory, attempts.
-
-    After `failures` equal failures in a row an arm is stopped; null: never. An attempt that is lost
-    with its node counts as a preemption. `node_wait_s` is how long a sweep with nothing else to do
-    waits for hardware whose last node has left.
-    """
+    """Limits of trials, of failures, and of waiting for hardware."""
 
     trial_s: Positive = 86_400.0
     idle_s: Positive = 300.0
@@ -237,11 +228,7 @@ class WordedSection(Strict):
 
 
 class MeasureSpec(WordedSection):
-    """The `measure` section: the default measure of arms, and how they are timed.
-
-    `interval` is the half-width, as a share, that ends the slices of a round; `slices` are the
-    fewest and the most of each arm; `slice_s` is the intended length of one.
-    """
+    """The `measure` section: the default measure of arms, and how they are timed in slices."""
 
     words: ClassVar[Words] = {"full": {"mode": "full"}, "timing": {"mode": "timing"}}
 
@@ -262,7 +249,7 @@ class MeasureSpec(WordedSection):
 
 
 class BlocksSpec(WordedSection):
-    """The `blocks` section: add blocks until each speed-up's interval has this half-width."""
+    """The `blocks` section: add blocks until each speed-up is precise."""
 
     words: ClassVar[Words] = {"auto": {}}
     hints: ClassVar[Hints] = {int: "a number of blocks is search.configs"}
@@ -280,10 +267,7 @@ class BlocksSpec(WordedSection):
 
 
 class DisturbedSpec(WordedSection):
-    """The `disturbed` section: the limits beyond which a trial is marked as disturbed.
-
-    With `accept_provisional`, speed-ups measured on a busy machine count for `blocks: auto`.
-    """
+    """The `disturbed` section: the limits beyond which a trial is marked as disturbed."""
 
     words: ClassVar[Words] = {"mark": {}}
     hints: ClassVar[Hints] = {
@@ -328,12 +312,7 @@ def _date(text: str) -> str:
 
 
 class Price(Strict):
-    """The price of one kind of hardware, with its source and date.
-
-    `usd_per_hour` is the price of the machine: of all of it for a CPU arm, and for a GPU arm
-    divided by the machine's `gpus`, of which a trial has one. `usd_per_kwh` is the price of the
-    energy that was measured. Both add up.
-    """
+    """The price of one kind of hardware, with its source and date; both prices add up."""
 
     hardware: Text
     usd_per_hour: Positive | None = None

@@ -219,10 +219,7 @@ def _over(text: str) -> str:
 class Objective(Strict):
     """An objective of the sampler, and the trials of a block that decide its value.
 
-    `over` is `mean`, `min` or `max` over the block's trials, or names the arms whose trials alone
-    count, by their mean: `NAME` or `NAME on hardware` (a class or pattern), or `cpu` or `gpu` for
-    `* on cpu`. NAME is an implementation, a variant, both (`gru: torch/fused`), or `*`. The sampler
-    gets the value once these have ended.
+    The sampler gets the value once these have ended. Arms that `over` names count by their mean.
     """
 
     direction: Literal["maximize", "minimize"]

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parents[2]
 SWEEPS = {path.stem: path for path in sorted((ROOT / "sweeps").glob("*.yaml"))}
-del SWEEPS["prices"]  # a price table, not a sweep
+del SWEEPS["prices"], SWEEPS["own_workload"]  # no sweep; not of a built-in workload
 
 SMALL = {
     **{"samples": 64, "validation_samples": 32, "epochs": 1, "timed_steps": 2},
@@ -39,6 +39,7 @@ TINY: Mapping[str, Sequence[str]] = {
     "braun_lstm": (f"search.configs=[{{bidirectional: true, {SIZES}}}]", "settings.units=4"),
     "cells": ("search.space.units=[4]",),
     "char_rnn_shakespeare": ("settings.samples=50", "settings.validation_samples=25", UNITS),
+    "cluster": ("search.configs=1", "search.space={units: [4]}"),
     "cpu_backends": ("settings.validation_samples=64", "search.space.units=[4]"),
     "crossover": ("measure.slice_s=0.02", f"search.configs=[{{units: 4, {SIZES}}}]"),
     "deepbench_rnn": (SQUARE,),

@@ -1,18 +1,24 @@
 """Good specs whose lines tests replace, and the problems of the result."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
-from orchestrator.spec import Problem, SpecError, SweepSpec, parse
+from orchestrator.spec import Problem, SpecError, SweepSpec, parse, yaml_locations
+from orchestrator.spec.json_schema import SCHEMA_FILE
+from orchestrator.spec.sections import SHORT_FORMS
 from tests.orchestrator.sample_specs import spec_text
 
 LINES, LISTED = (
     Path(__file__).with_name(name).read_text().splitlines()[1:]
     for name in ("good.yaml", "listed.yaml")
 )
+
+VALIDATOR = jsonschema.Draft7Validator(json.loads(SCHEMA_FILE.read_text()))
 
 
 def written(lines: dict[int, str], good: Sequence[str] = LINES) -> str:
@@ -28,7 +34,11 @@ def precise(**changes: Any) -> str:
 
 
 def read(text: str, *overrides: str) -> SweepSpec:
-    return parse(text, source="x.yaml", overrides=overrides)
+    """Return a good spec, which the JSON Schema has to accept as well."""
+    spec = parse(text, source="x.yaml", overrides=overrides)
+    data = yaml_locations.read(text, source="x", overrides=overrides, short_forms=SHORT_FORMS).data
+    VALIDATOR.validate(data)
+    return spec
 
 
 def refused(text: str, *overrides: str) -> list[Problem]:

@@ -1,0 +1,111 @@
+"""The JSON Schema of a spec, with which editors complete and check it.
+
+It is made from the models of this package and of the built-in workloads, and `schema_overlay.yaml`
+adds descriptions and short forms. Run as a program, this module prints it. The file
+`spec.schema.json` has it, too; a test compares the two.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from orchestrator.spec.sweep_spec import SweepSpec
+from orchestrator.spec.workload_checks import COST_METRICS, TELEMETRY_OBJECTIVES
+from workloads.implementations import BACKENDS, KERNELS, OPTIONS
+from workloads.registry import Workload, built_in_workloads
+
+SCHEMA_FILE = Path(__file__).with_name("spec.schema.json")
+
+_OVERLAY = Path(__file__).with_name("schema_overlay.yaml")
+_ABOUT = "A spec of rnnsweep, or a file of prices. Written by rnnsweep; do not edit it."
+_IMPLEMENTATION = rf"^({'|'.join(BACKENDS)})/({'|'.join(KERNELS)})(\+({'|'.join(OPTIONS)}))*$"
+
+Json = dict[str, Any]
+
+
+def schema() -> Json:
+    """Return the schema, of draft 7, which editors know best.
+
+    The keys of a spec are at the top, its sections in `$defs`, the settings of the built-in
+    workloads among them. Every property of a section has a description of one line.
+    """
+    top: Json = _plain(SweepSpec.model_json_schema())
+    definitions: Json = top.pop("$defs")
+    for name, additions in yaml.safe_load(_OVERLAY.read_text(encoding="utf-8")).items():
+        section: Json = top if name == SweepSpec.__name__ else definitions[name]
+        for key, addition in additions.items():
+            if key == "short form":
+                about = section.pop("description")
+                definitions[name] = {"description": about, "anyOf": [addition, section]}
+            elif isinstance(addition, str):
+                section["properties"][key]["description"] = addition
+            else:
+                section["properties"][key] = addition
+    rules = [_rule(workload, definitions) for workload in built_in_workloads()]
+    required = top.pop("required")
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": "urn:rnnsweep:spec",
+        **top,
+        "title": "rnnsweep",
+        "description": _ABOUT,
+        "if": {"required": ["prices"], "maxProperties": 1},
+        "else": {"required": required},
+        "allOf": rules,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def _plain(part: Any) -> Any:
+    """Drop titles and defaults of whole sections; write arrays and keys as draft 7 does."""
+    if isinstance(part, list):
+        return [_plain(entry) for entry in part]
+    if not isinstance(part, dict):
+        return part
+    names = {"prefixItems": "items", **({"minLength": "minItems"} if "items" in part else {})}
+    return {
+        names.get(key, key): _plain(value)
+        for key, value in part.items()
+        if not isinstance(value, {"title": str, "default": dict}.get(key, ()))
+    } | ({"additionalProperties": False} if "patternProperties" in part else {})
+
+
+def _rule(workload: Workload, definitions: Json) -> Json:
+    """Return the rule for the settings, parameters, metrics and arms of a built-in workload."""
+    model = workload.settings_model
+    assert model is not None  # the built-in ones have settings
+    settings = definitions[model.__name__] = _plain(model.model_json_schema())
+    parameters = {
+        name: {"description": setting.get("description", name)}
+        for name, setting in settings["properties"].items()
+        if name not in workload.data_settings
+    }
+    metrics: Json = {name: {} for name in (*workload.metrics, *TELEMETRY_OBJECTIVES, *COST_METRICS)}
+    plain = [f"{backend}/{kernel}" for backend in BACKENDS for kernel in KERNELS]
+    names = {"anyOf": [{"enum": plain}, {"type": "string", "pattern": _IMPLEMENTATION}]}
+    search = {
+        name: {"properties": keys, "additionalProperties": False}
+        for name, keys in {"space": parameters, "objectives": metrics}.items()
+    }
+    return {
+        "if": {"properties": {"workload": {"const": workload.name}}, "required": ["workload"]},
+        "then": {
+            "properties": {
+                "settings": {"$ref": f"#/$defs/{model.__name__}"},
+                "search": {"properties": search},
+                "arms": {"properties": {"implementations": {"items": names}}},
+            }
+        },
+    }
+
+
+def text() -> str:
+    """Return the text of the file."""
+    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())

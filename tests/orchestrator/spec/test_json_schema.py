@@ -1,0 +1,45 @@
+"""The JSON Schema of a spec. That it accepts what is valid, `spec_lines.read` checks as well."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.spec import json_schema, yaml_locations
+from orchestrator.spec.pruner import PrunerSpec
+from orchestrator.spec.sections import BlocksSpec, DisturbedSpec, MeasureSpec
+from tests.orchestrator.spec.spec_lines import VALIDATOR, written
+from tests.orchestrator.spec.test_malformed import ROWS
+from workloads.registry import built_in_workloads
+
+SWEEPS = sorted((Path(__file__).parents[3] / "sweeps").glob("*.yaml"))
+
+
+def test_the_file_is_up_to_date_and_describes_every_key() -> None:
+    renew = "renew it: python -m orchestrator.spec.json_schema > orchestrator/spec/spec.schema.json"
+    assert json_schema.SCHEMA_FILE.read_text() == json_schema.text(), renew
+    schema = json_schema.schema()
+    VALIDATOR.check_schema(schema)
+    sections: list[Any] = [schema, *schema["$defs"].values()]
+    sections += [form for one in sections for form in one.get("anyOf", ())]
+    keys = [item for one in sections for item in one.get("properties", {}).items()]
+    assert len(keys) > 150
+    assert not [name for name, key in keys if key and "description" not in key]
+    for section in (PrunerSpec, MeasureSpec, BlocksSpec, DisturbedSpec):
+        assert schema["$defs"][section.__name__]["anyOf"][0]["enum"] == list(section.words)
+    names = [workload.name for workload in built_in_workloads()]
+    assert schema["properties"]["workload"]["anyOf"][0]["enum"] == names
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.name)
+def test_every_sweep_file_names_the_schema_and_is_accepted(path: Path) -> None:
+    first, *_ = path.read_text().splitlines()
+    relative = first.removeprefix("# yaml-language-server: $schema=")
+    assert (path.parent / relative).resolve() == json_schema.SCHEMA_FILE
+    VALIDATOR.validate(yaml_locations.read(path.read_text(), source="x").data)
+
+
+@pytest.mark.parametrize("override", ROWS["keys"])
+def test_typical_errors_are_refused(override: str) -> None:
+    data = yaml_locations.read(written({}), source="x", overrides=[override]).data
+    assert not VALIDATOR.is_valid(data)
