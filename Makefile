@@ -14,7 +14,7 @@ help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
 demo: $(VENV)/.run ## install into .venv, run sweeps/quickstart.yaml, print its report
-	$(BIN)/rnnsweep run sweeps/quickstart.yaml
+	$(BIN)/rnnsweep demo
 
 test: $(VENV)/.dev ## install the test tools; check formatting, lint, types and imports; run the tests (6 minutes)
 	@$(MAKE) --jobs 2 lint test-quick

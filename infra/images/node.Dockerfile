@@ -29,6 +29,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY orchestrator orchestrator
 COPY workloads workloads
 COPY rnnsweep ./rnnsweep/
+COPY sweeps ./sweeps/
 RUN pip install --no-deps . && install -d -o ray -g ray /home/ray/rnnsweep-data
 USER ray
 WORKDIR /home/ray
@@ -44,6 +45,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY orchestrator orchestrator
 COPY workloads workloads
 COPY rnnsweep ./rnnsweep/
+COPY sweeps ./sweeps/
 RUN pip install --no-deps . && install -d -o ray -g ray /home/ray/rnnsweep-data
 USER ray
 WORKDIR /home/ray

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import signal
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from orchestrator.cli.output import (
     put,
     setting_option,
     show,
+    sweep_argument,
     width,
     write,
 )
@@ -46,7 +48,7 @@ def _limit_option(name: str, sign: str, text: str) -> Callable[[Command], Comman
 
 
 @click.command()
-@click.argument("sweep")
+@sweep_argument("sweep")
 @click.option("--metric", help="Choose by this; by default by the first objective without a limit.")
 @_limit_option("--min", "≥", "Require at least this mean of a metric; may be repeated.")
 @_limit_option("--max", "≤", "Require at most this mean of a metric; may be repeated.")
@@ -54,12 +56,7 @@ def _limit_option(name: str, sign: str, text: str) -> Callable[[Command], Comman
 @generation_option
 @output_options(_FORMATS)
 def best(sweep: str, generation: int | None, form: Any, output: Path | None, **asked: Any) -> None:
-    """Print the best config of a SWEEP on its arm; as YAML it is a spec that `run` takes.
-
-    \b
-    rnnsweep best quickstart --min val_accuracy=0.85 --metric step_ms -o best.yaml
-    rnnsweep run best.yaml
-    """
+    """Print the best config of a SWEEP, or write it as a spec."""
     from orchestrator.report import chosen
     from orchestrator.report.formats.json_format import plain
 
@@ -74,7 +71,7 @@ def best(sweep: str, generation: int | None, form: Any, output: Path | None, **a
 
 
 @click.command()
-@click.argument("sweep")
+@sweep_argument("sweep")
 @setting_option("The value of a parameter that the sweep varied, such as units=96; repeat for all.")
 @click.option(
     "--arm", default="*", metavar="ARM", help="Predict for this implementation or arm only."
@@ -84,14 +81,7 @@ def best(sweep: str, generation: int | None, form: Any, output: Path | None, **a
 def predict(
     sweep: str, overrides: tuple[str, ...], arm: str, generation: int | None, form: str | None
 ) -> int:
-    """Predict time, memory and energy of a config that SWEEP did not measure.
-
-    \b
-    rnnsweep predict quickstart --set units=96 --set layers=1
-
-    90 % of such trials are expected in the intervals. Nothing is predicted outside of the measured
-    ranges. Exit code 1 if nothing can be predicted.
-    """
+    """Predict time, memory and energy of a config not yet measured."""
     from orchestrator.report.document import Column, Document, Section, make_table
     from orchestrator.report.wording import config_text
     from orchestrator.spec import yaml_locations
@@ -102,16 +92,12 @@ def predict(
     if form == "json":
         write([{**dataclasses.asdict(one), "arm": str(one.arm)} for one in expected])
     else:
-        table = make_table(
-            (
-                Column("arm", lambda one: str(one.arm)),
-                Column("cost", lambda one: one.target),
-                Column("expected", lambda one: one.value),
-                Column("low", lambda one: one.low),
-                Column("high", lambda one: one.high),
-            ),
-            predicted,
-        )
+        titles = {"arm": "arm", "target": "cost", "value": "expected", "low": "low", "high": "high"}
+        columns = [
+            Column(title, attrgetter(name), numeric=title not in ("arm", "cost"))
+            for name, title in titles.items()
+        ]
+        table = make_table(columns, predicted)
         reasons = tuple(dict.fromkeys(one.reason for one in expected if one.reason))
         section = Section("", tables=(table,) if predicted else (), paragraphs=reasons)
         title = f"Expected of {config_text(config)} by {sweep}"
@@ -154,14 +140,7 @@ def bench(
     export_json: Path | None,
     save_spec: Path | None,
 ) -> int:
-    """Compare the speed of IMPLEMENTATIONs on this machine; the first one is the baseline.
-
-    \b
-    rnnsweep bench tensorflow/portable torch/fused --workload char_rnn --set units=128
-
-    Their training steps are timed in short slices that take turns, and the kernel that ran is
-    proven. Nothing is recorded. Exit code 1 if one of them failed.
-    """
+    """Compare the speed of IMPLEMENTATIONs on this machine."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

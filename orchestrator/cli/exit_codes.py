@@ -10,10 +10,11 @@ import os
 import signal
 import sys
 import tempfile
+import tomllib
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ParamSpec
+from typing import IO, TYPE_CHECKING, Any, ClassVar, ParamSpec
 
 import click
 
@@ -31,15 +32,8 @@ COMPLETE, WITH_FAILURES, REFUSED, STOPPED, INTERNAL_ERROR = 0, 1, 2, 3, 70
 REFUSALS = (Refusal, DataError)
 """The errors that a user can act on."""
 
-EXIT_CODES_HELP = """\
-\b
-Exit codes:
-   0  complete
-   1  complete, but a trial or a check failed (--fail-on, parity, --measure)
-   2  refused: the spec or the command line is wrong; nothing was run
-   3  stopped; resume with the same command
-  70  internal error: a bug in rnnsweep
-"""
+_HELP = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
+EXIT_CODES_HELP = _HELP.pop("exit_codes")
 
 _Parameters = ParamSpec("_Parameters")
 
@@ -57,11 +51,25 @@ class _CommandRefused(click.ClickException):
 class CommandGroup(click.Group):
     """All commands; what click prints by itself (`--help`, `--version`) may meet a full disk."""
 
+    groups: ClassVar[Mapping[str, Mapping[str, Mapping[str, Any]]]] = _HELP
+    """The title of each group, and its commands, each with `examples` and perhaps `notes`."""
+
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a command, which then exits with the code that it returns."""
+        """Add a command, which then exits with the code that it returns, and has its examples."""
         if cmd.callback is not None:
             cmd.callback = _with_exit_code(cmd.callback)
+        (about,) = (group[n] for group in self.groups.values() for n in group if n == cmd.name)
+        examples = "".join(f"\n  {line}" for line in about["examples"])
+        cmd.epilog = f"\b\nExamples:{examples}\n\n{about.get('notes', '')}"
         super().add_command(cmd, name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by group."""
+        for title, names in self.groups.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(limit=100)) for name in names]
+                )
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command; errors of the commands themselves are handled by `_with_exit_code`."""

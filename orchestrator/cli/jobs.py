@@ -66,14 +66,7 @@ def submit(
     detach: bool,
     **flags: bool,
 ) -> int:
-    """Run or resume a sweep on a cluster; follow its output.
-
-    The sweep runs on the head of the cluster. Ctrl-C, or the end of this machine, leaves it
-    running. Its code is uploaded, together with your own workload. MLFLOW_TRACKING_URI and the
-    credentials of MLflow are passed on where they are set, and appear in Ray's logs there. To keep
-    them out of the logs, put them into ~/.mlflow/credentials on the head. The exit code is that of
-    the sweep.
-    """
+    """Run or resume a sweep on a cluster; follow its output."""
     from orchestrator.cluster.jobs import Cluster, describe_store, store_for
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.spec import load
@@ -157,13 +150,10 @@ def _order(
 
 
 @click.command()
-@click.argument("sweep", required=False)
+@output.sweep_argument("sweep", required=False)
 @output.dashboard_option()
 def status(sweep: str | None, address: str | None) -> None:
-    """Show the progress of one SWEEP or of all.
-
-    Without --address these are the sweeps that run, or have run, on this machine.
-    """
+    """Show the progress of one SWEEP or of all."""
     from orchestrator.cli import local
     from orchestrator.cluster.jobs import Cluster
 
@@ -180,13 +170,13 @@ def status(sweep: str | None, address: str | None) -> None:
 
 
 @click.command()
-@click.argument("sweep")
+@output.sweep_argument("sweep")
 @output.dashboard_option()
 @click.option(
     "-f", "--follow", is_flag=True, help="Follow the log to its end; exit with the sweep's code."
 )
 def logs(sweep: str, address: str | None, follow: bool) -> int:
-    """Print the log of a SWEEP: a line for each trial that ended, and what stopped it."""
+    """Print the log of a SWEEP, a line for each trial that ended."""
     from orchestrator.cli import local
     from orchestrator.cluster.jobs import Cluster
 
@@ -205,7 +195,7 @@ def logs(sweep: str, address: str | None, follow: bool) -> int:
 
 
 @click.command()
-@click.argument("sweep")
+@output.sweep_argument("sweep")
 @output.dashboard_option()
 def stop(sweep: str, address: str | None) -> None:
     """Stop a SWEEP; it can be resumed later."""

@@ -12,11 +12,12 @@ import shlex
 import signal
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import click
 
 from orchestrator import __version__
-from orchestrator.cli import exit_codes, jobs, output, reports
+from orchestrator.cli import exit_codes, first_steps, jobs, output, reports
 from orchestrator.cli.best import bench, best, predict
 from orchestrator.cli.run import run
 from orchestrator.cli.ui import ui
@@ -46,10 +47,7 @@ def main() -> None:
 def plan(
     spec: Path, overrides: tuple[str, ...], address: str | None, same_code: bool, form: str | None
 ) -> None:
-    """Show what a start would run where, what it cannot run and why, and how long it may take.
-
-    A spec that `rnnsweep run` would refuse is refused with the same message.
-    """
+    """Show what would run where, what cannot run, and how long it takes."""
     from orchestrator.analysis.forecast import describe_forecast, forecast
     from orchestrator.cluster import connection
     from orchestrator.execution.workload_check import expect_importable
@@ -104,7 +102,7 @@ def plan(
 @main.command("list")
 @_json_option
 def list_command(form: str | None) -> None:
-    """List the sweeps of this machine's home and of its store, the latest first."""
+    """List the sweeps of this machine and of its store, latest first."""
     from orchestrator.cli import local
     from orchestrator.report.document import Column, Document, Section, make_table
     from orchestrator.storage.tracking.address import shown, tracking_uri
@@ -129,7 +127,8 @@ def _cell(value: object) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value)
 
 
-for _command in (run, bench, ui, best, predict, *jobs.COMMANDS, *reports.COMMANDS):
+_OTHERS = (*first_steps.COMMANDS, *jobs.COMMANDS, *reports.COMMANDS)
+for _command in (run, bench, ui, best, predict, *_OTHERS):
     main.add_command(_command)
 
 
@@ -141,13 +140,7 @@ for _command in (run, bench, ui, best, predict, *jobs.COMMANDS, *reports.COMMAND
 @click.option("--fresh", is_flag=True, help="With --measure: measure all classes once more.")
 @_json_option
 def hardware(address: str | None, measure: bool, fresh: bool, form: str | None) -> int:
-    """Show the hardware of this machine or of a cluster, by class.
-
-    A class is a set of equal nodes, or of equal GPUs. With --measure the peak speeds of one node
-    of each class are measured: a matrix product and a copy by each installed backend, in float32,
-    bfloat16 and, on a GPU, TF32. That takes about a minute. The results are kept until a backend
-    has another version. Exit code 1 if a class could not be measured.
-    """
+    """Show the hardware of this machine or of a cluster, by class."""
     from orchestrator.cluster import connection
     from orchestrator.diagnostics import peaks
     from orchestrator.diagnostics.hardware_listing import hardware_document, hardware_json
@@ -162,7 +155,7 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str | None) 
         classes = classify(nodes)
         if measure:
             with exit_codes.interrupted_by(signal.SIGTERM):
-                measured = peaks.measure(classes, sweep_home(), _progress, fresh=fresh)
+                measured = peaks.measure(classes, sweep_home(), output.show_progress, fresh=fresh)
         else:
             measured = peaks.PeakMeasurements(peaks.stored_peaks(sweep_home(), classes), ())
     listed = hardware_json if form == "json" else hardware_document
@@ -177,10 +170,7 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str | None) 
 )
 @_json_option
 def workloads(name: str | None, overrides: tuple[str, ...], form: str | None) -> None:
-    """List the workloads and their settings, or describe one.
-
-    The list includes the implementations, their options and where each can run.
-    """
+    """List the workloads and their settings, or describe one."""
     from orchestrator.cluster import connection
     from orchestrator.diagnostics import workload_catalogue as catalogue
     from orchestrator.hardware import classify
@@ -220,28 +210,18 @@ def parity(
     implementations: tuple[str, ...],
     overrides: tuple[str, ...],
     samples: int | None,
-    tolerance: float | None,
-    into: Path | None,
-    source: Path | None,
     form: str | None,
+    **options: Any,
 ) -> int:
-    """Check that implementations agree on the same weights.
-
-    Each implementation that can run on this machine's CPU and GPU (or those given) trains for a
-    few steps, and saves its weights and its outputs on validation data. Then each loads the weights
-    of all others, and the largest relative differences of the outputs are printed. Exit code 1 if
-    a difference exceeds its tolerance. Use --save here and --load there to compare two machines.
-    """
+    """Check that implementations agree on the same weights."""
     from orchestrator.diagnostics import parity as checks
 
-    if into is not None and source is not None:
+    if options["into"] is not None and options["source"] is not None:
         raise Refusal("expected --save or --load; received both: run the command twice")
     if samples is not None:
         overrides = (*overrides, f"validation_samples={samples}")
     with exit_codes.interrupted_by(signal.SIGTERM):  # trainers and temporary files go, as on Ctrl-C
-        result = checks.check(
-            implementations, overrides, _progress, into=into, source=source, tolerance=tolerance
-        )
+        result = checks.check(implementations, overrides, output.show_progress, **options)
     output.write((checks.as_json if form == "json" else checks.to_document)(result))
     if result.kept_in:
         command = shlex.join(["rnnsweep", "parity", "--load", str(result.kept_in)])
@@ -249,7 +229,3 @@ def parity(
             f"Compare, here or on another machine that has the folder:\n  {command}\n", err=True
         )
     return exit_codes.COMPLETE if result.is_good else exit_codes.WITH_FAILURES
-
-
-def _progress(line: str) -> None:
-    output.show(f"{line}\n", err=True)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orchestrator.core.errors import Refusal
+from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,6 +38,11 @@ def show(text: str | bytes, *, err: bool = False) -> None:
         discard(2 if err else 1)  # the rest of the buffer is lost as well
         if not err:
             raise Refusal(unwritable("stdout", error)) from error
+
+
+def show_progress(line: str) -> None:
+    """Print a line on stderr."""
+    show(f"{line}\n", err=True)
 
 
 def discard(descriptor: int) -> None:
@@ -158,6 +164,15 @@ FILE = click.Path(path_type=Path)
 spec_argument = click.argument("spec", type=FILE)
 
 
+def _sweep_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    names = (one.name for one in sweep_home().glob("sweeps/*/"))
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+sweep_argument = functools.partial(click.argument, shell_complete=_sweep_names)
+"""As `click.argument`, for the name of a sweep, which a shell completes."""
+
+
 def setting_option(text: str) -> Callable[[Command], Command]:
     """Return the option `--set KEY=VALUE` with this help."""
     return click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help=text)
@@ -238,7 +253,7 @@ def set_words(overrides: Sequence[str]) -> list[str]:
 
 def resume_command(
     command: str,
-    spec: Path,
+    spec: Path | None,
     overrides: Sequence[str],
     *,
     address: str | None = None,
@@ -246,7 +261,7 @@ def resume_command(
     retry_failed: bool = False,
 ) -> str:
     """Return the command that resumes a sweep, quoted for a shell."""
-    words = ["rnnsweep", command, str(spec)]
+    words = ["rnnsweep", command, *([str(spec)] if spec else [])]
     words += ["--address", address] if address else []
     words += set_words(overrides)
     words += ["--home", home] if home else []

@@ -23,6 +23,7 @@ from orchestrator.cli.output import (
     in_a_folder,
     put,
     show,
+    sweep_argument,
     unwritable,
     wants_colour,
     width,
@@ -73,7 +74,7 @@ def output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
 
 
 @click.command()
-@click.argument("sweep", required=False)
+@sweep_argument("sweep", required=False)
 @output_options(_REPORT_FORMATS)
 @click.option("--baseline", metavar="ARM", help="Compare with this implementation, variant or arm.")
 @click.option(
@@ -106,11 +107,7 @@ def report(
     address: str | None,
     **compared: Any,
 ) -> None:
-    """Report on a SWEEP from its tracking store; without a name, on the latest one.
-
-    `html` is one self-contained page, which a browser opens without a network. With --address the
-    report is made on the head of the cluster and fetched, for stores that only it can reach.
-    """
+    """Report on a SWEEP; without a name, on the latest one."""
     form = form or usual_form(output, _REPORT_FORMATS)
     _expect_no_terminal(form, output, sweep or "report")
     if brief and form not in ("text", "markdown"):
@@ -154,7 +151,7 @@ def report(
 
 
 @click.command()
-@click.argument("sweep")
+@sweep_argument("sweep")
 @click.argument("where", required=False, default="")
 @click.option(
     "--sql", metavar="SELECT…", default="", help="Print the result of this statement instead."
@@ -181,19 +178,7 @@ def query(
     output: Path | None,
     **options: Any,
 ) -> None:
-    """Print the trials of SWEEP, those that match WHERE, or the result of an SQL statement.
-
-    \b
-    rnnsweep query quickstart "hardware LIKE '%H200%' AND val_accuracy > 0.97" \\
-        --columns arm,units,step_ms,val_accuracy --sort step_ms
-    rnnsweep query quickstart --sql "SELECT hardware, implementation, median(step_ms)
-        FROM trials GROUP BY ALL"
-
-    Conditions and statements are DuckDB's SQL. The table `trials` has the trials of SWEEP and of
-    the sweeps of --also; a view by the name of each sweep has those of the sweep. Texts are in
-    single quotes, names with other characters than letters, digits and _ in double quotes. Times
-    are in UTC. A query cannot reach files, the network or other data.
-    """
+    """Print the trials of SWEEP that match WHERE, or the result of SQL."""
     from orchestrator.report.query import as_bytes, ask, usual_columns
 
     chosen = [where, options["columns"], options["sort"], options["limit"]]
@@ -222,8 +207,8 @@ def query(
 
 
 @click.command()
-@click.argument("before", metavar="A")
-@click.argument("after", metavar="B")
+@sweep_argument("before", metavar="A")
+@sweep_argument("after", metavar="B")
 @click.option(
     "--fail-on",
     type=click.Choice(["slower", "faster", "worse", "larger", "changed", "inconclusive"]),
@@ -255,13 +240,7 @@ def compare(
     *,
     accept_provisional: bool,
 ) -> int:
-    """Report what changed beyond noise from A to B.
-
-    A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports kept as JSON files
-    (`baseline.json`). Arms are compared by their names, over the configs that both sides have. A
-    verdict needs at least 6 of these. Arms that are gone, inconclusive or on other hardware are
-    named on stderr where --fail-on is given; they fail with `--fail-on inconclusive` only.
-    """
+    """Report what changed beyond noise from A to B."""
     from orchestrator.report.compare.changes import failing
     from orchestrator.report.compare.document import as_json, to_document
 

@@ -1,4 +1,4 @@
-"""A workload that measures a device's peak rates, for `rnnsweep hardware --measure`."""
+"""Workloads that ask a backend for its devices (`doctor`), and their peak rates (`hardware`)."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +13,12 @@ from workloads.measuring.roofline import (
     measure_product_rate,
 )
 from workloads.resources import read_limits, usable_cpus
+
+
+def report_devices(trial: Context) -> dict[str, float]:
+    """Report versions and devices of the backend, and measure nothing."""
+    with prepare_framework(trial):
+        return {}
 
 
 def measure(trial: Context) -> dict[str, float]:

@@ -31,6 +31,9 @@ BROKEN = {
     "workloads": "orchestrator.hardware.classify",
     "parity": "orchestrator.diagnostics.parity.check",
     "ui": "orchestrator.cli.ui.sweep_home",
+    "init": "orchestrator.cli.first_steps.sweeps_folder",
+    "demo": "orchestrator.cli.first_steps.sweeps_folder",
+    "doctor": "orchestrator.diagnostics.doctor.check_machine",
 }
 
 

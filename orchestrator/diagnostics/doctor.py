@@ -1,0 +1,195 @@
+"""Checks before a sweep: what is installed, what answers, what a spec needs, and the cures."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from orchestrator.cluster import connection
+from orchestrator.cluster.jobs import Cluster
+from orchestrator.core.errors import Refusal
+from orchestrator.core.text import counted
+from orchestrator.diagnostics.hardware_listing import gpu_notes
+from orchestrator.diagnostics.trainer_answers import ask
+from orchestrator.execution.trainer_process import Trainer
+from orchestrator.execution.workload_check import expect_importable
+from orchestrator.hardware import HardwareClass, classify
+from orchestrator.hardware.probing import NO_DRIVER
+from orchestrator.planning.feasibility import absence_reason, matching_classes
+from orchestrator.planning.plan import make_plan
+from orchestrator.spec import SweepSpec
+from orchestrator.storage.tracking.address import shown, tracking_uri
+from orchestrator.storage.tracking.errors import StoreMissing
+from workloads.eligibility import is_installed
+from workloads.failures import DataError
+from workloads.implementations import BACKENDS, Implementation, parse_implementation
+from workloads.protocol import TrialRequest
+from workloads.registry import find_workload
+
+_DEVICES = "workloads.tasks.peak_rates:report_devices"
+_FREE_GIB = 2.0
+"""Less free disk is a warning: journals, the store, models and data sets need some."""
+
+Report = Callable[[str], object]
+Status: TypeAlias = Literal["ok", "warning", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was checked; `cure` is a command, empty where `text` has the next step.
+
+    A sweep cannot do without it if it `is_needed`: by every sweep, or by the spec.
+    """
+
+    name: str
+    status: Status
+    text: str
+    cure: str = ""
+    is_needed: bool = False
+
+
+def check_machine(
+    home: Path, spec: SweepSpec | None, address: str | None, report: Report
+) -> Iterator[Check]:
+    """Yield the checks of this machine, or of the cluster at `address`, quick ones first.
+
+    With a spec, its backends, arms and data are checked. `report` is called with a line before each
+    check that takes seconds.
+    """
+    yield from _packages()
+    yield from _home(home)
+    nodes = connection.this_machine()
+    for note in gpu_notes(nodes):
+        yield Check("GPU", "ok" if note.endswith(NO_DRIVER) else "warning", note)
+    if gpus := nodes[0].profile.gpus:
+        yield Check("GPU", "ok", ", ".join(gpu.name for gpu in gpus))
+    report("asking MLflow …")
+    yield _needed("MLflow", lambda: _store(home))
+    if address is None:  # else trials run on other machines
+        yield from _backends(spec, classify(nodes), report)
+    report(f"connecting to {address} …" if address else "starting Ray …")
+    is_dashboard = "://" in (address or "")
+
+    def join() -> str:
+        nonlocal nodes
+        if address is not None and is_dashboard:
+            return f"{address} has had {counted(len(Cluster(address).starts()), 'start')} of sweeps"
+        with connection.connect(address, may_be_empty=True) as nodes:
+            return f"{address or 'it starts here, and'} has {counted(len(nodes), 'node')}"
+
+    yield _needed("Ray", join)
+    if spec is not None and is_dashboard:
+        text = "a dashboard does not show the hardware; give Ray's address, such as HEAD:6379"
+        yield Check(spec.name, "warning", text)
+    elif spec is not None:
+        yield from _sweep(spec, classify(nodes), on_cluster=address is not None)
+
+
+def _needed(name: str, ask_for: Callable[[], str]) -> Check:
+    try:
+        return Check(name, "ok", ask_for(), is_needed=True)
+    except (Refusal, DataError) as error:
+        return Check(name, "missing", str(error), is_needed=True)
+
+
+def _packages() -> Iterator[Check]:
+    """Compare packages with what the installed rnnsweep requires; pip checked Python's version."""
+    present = (one for one in metadata.distributions() if one.name)
+    versions = {canonicalize_name(one.name): one.version for one in present}
+    if "rnnsweep" not in versions:  # a copy of the code on a node
+        yield Check("packages", "warning", "rnnsweep is not installed itself", "pip install .")
+        return
+    for one in map(Requirement, metadata.requires("rnnsweep") or ()):
+        if one.marker is not None and not one.marker.evaluate({"extra": ""}):
+            continue
+        version = versions.get(canonicalize_name(one.name))
+        if version is None or not one.specifier.contains(version, prereleases=True):
+            text = f"{version or 'not installed'}, expected {one.specifier or 'any version'}"
+            cure = f"pip install '{one.name}{one.specifier}'"
+            yield Check(one.name, "warning" if version else "missing", text, cure, not version)
+    yield Check("Python", "ok", f"{platform.python_version()} in {sys.prefix}")
+
+
+def _home(home: Path) -> Iterator[Check]:
+    cure = "export RNNSWEEP_HOME=FOLDER"
+    place = next(path for path in (home, *home.parents) if path.exists())
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+        yield Check("home", "ok", str(home))
+    else:
+        yield Check("home", "missing", f"{place} is no folder to write to", cure, is_needed=True)
+    free_gib = shutil.disk_usage(place).free / 2**30
+    disk = Check("disk", "ok", f"{free_gib:,.1f} GiB free in {place}")
+    yield disk if free_gib > _FREE_GIB else replace(disk, status="warning", cure=cure)
+
+
+def _store(home: Path) -> str:
+    from orchestrator.storage.tracking.reader import list_sweeps  # noqa: PLC0415  (MLflow: seconds)
+
+    uri = tracking_uri(home, os.environ)
+    try:
+        return f"{shown(uri)} has {counted(len(list_sweeps(uri)), 'sweep')}"
+    except StoreMissing:
+        return f"the first sweep creates {shown(uri)}"
+
+
+def _backends(
+    spec: SweepSpec | None, classes: Sequence[HardwareClass], report: Report
+) -> Iterator[Check]:
+    """Start each installed backend, of the spec or of all, and report the devices that it sees."""
+    names = set(BACKENDS)
+    if spec is not None:
+        parsed = (parse_implementation(t, known_only=False) for t in spec.arms.implementations)
+        names = {implementation.backend for implementation in parsed}
+        classes = [one for entry in spec.hardware for one in matching_classes(entry, classes)]
+    has_gpu, is_needed = any(item.device == "gpu" for item in classes), spec is not None
+    for backend in filter(names.__contains__, BACKENDS):
+        if not is_installed(backend):
+            yield Check(backend, "missing", "not installed", BACKENDS[backend], is_needed)
+            continue
+        report(f"starting {backend} …")
+        request = TrialRequest(_DEVICES, f"{backend}/portable", device="gpu" if has_gpu else "cpu")
+        with Trainer(Implementation(backend, "portable"), request.device) as trainer:
+            answer = ask(trainer, request)
+        if answer.reason is not None:
+            status: Status = "missing" if is_needed else "warning"
+            yield Check(backend, status, answer.reason, is_needed=is_needed)
+        else:
+            text = "{} with Keras {keras} sees {devices}"
+            yield Check(backend, "ok", text.format(answer.facts[backend], **answer.facts))
+
+
+def _sweep(
+    spec: SweepSpec, classes: Sequence[HardwareClass], *, on_cluster: bool
+) -> Iterator[Check]:
+    """Check the workload, the data, and that every hardware and implementation has an arm."""
+
+    def load() -> str:
+        expect_importable(spec, on_cluster=on_cluster)
+        if not on_cluster:
+            find_workload(spec.workload).data_digest(spec.settings)
+        return f"{spec.workload}, with its data"
+
+    yield _needed("workload", load)
+    plan = make_plan(spec, classes, "to come" if on_cluster else None)
+    names = [arm.implementation for arm in plan.arms]
+    names += [awaited.arm.implementation for awaited in plan.awaited]
+    for entry in spec.hardware:
+        present = ", ".join(one.name for one in matching_classes(entry, classes))
+        if present or (on_cluster and entry.wait_s):
+            yield Check(str(entry), "ok", present or "no node yet, and a sweep waits for one")
+        else:
+            yield Check(str(entry), "missing", absence_reason(entry, classes), is_needed=True)
+    for name in spec.arms.implementations:
+        if count := names.count(name):
+            yield Check(name, "ok", f"can run in {counted(count, 'arm')}")
+        else:
+            reasons = (one.reason for one in plan.impossible if one.arm.implementation == name)
+            yield Check(name, "missing", "; ".join(dict.fromkeys(reasons)), is_needed=True)

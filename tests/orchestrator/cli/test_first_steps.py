@@ -1,0 +1,133 @@
+"""`rnnsweep init`, `demo` and `doctor`, the examples of every `--help`, and completion."""
+
+import importlib
+import json
+import shlex
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.shell_completion import BashComplete
+
+from orchestrator.cli.exit_codes import CommandGroup
+from orchestrator.cli.first_steps import TEMPLATES
+from orchestrator.cli.main import main
+from orchestrator.cluster import connection
+from orchestrator.core.errors import Refusal
+from orchestrator.diagnostics import doctor
+from orchestrator.diagnostics.trainer_answers import Answer
+from tests.orchestrator.cli.typed_commands import Run
+from tests.orchestrator.sample_specs import spec_text
+from tests.orchestrator.spec.spec_lines import VALIDATOR
+from workloads.context import Context
+from workloads.implementations import parse_implementation
+from workloads.protocol import KernelProof
+
+NOBODY = "http://127.0.0.1:9"
+GROUPS = CommandGroup.groups.values()
+LACKING = yaml.safe_load(Path(__file__).with_name("doctor.yaml").read_text())
+EXAMPLES = [line for group in GROUPS for about in group.values() for line in about["examples"]]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_template_can_be_planned_where_it_was_written(
+    run: Run, home: Path, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = run("init", "new folder", "--template", template)
+    name = f"{template.replace('-', '_')}.yaml"
+    assert code == 0 and "cd 'new folder'" in out.splitlines() and f"plan {name}" in out
+    monkeypatch.chdir("new folder")
+    text = Path(name).read_text()
+    schema = text.splitlines()[0].removeprefix("# yaml-language-server: $schema=")
+    assert json.loads(Path(schema).read_text()) == VALIDATOR.schema
+    assert run("plan", name)[0] == 0 and not home.exists()
+    code, _, err = run("init", "--template", template)
+    assert code == 2 and name in err and Path(name).read_text() == text
+
+
+def test_the_own_workload_of_the_template_learns(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run("init", "--template", "own-workload")
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = {"units": 32, "learning_rate": 0.02, "epochs": 5, "samples": 1024}
+    settings["sequence_length"] = 12
+    implementation = parse_implementation("numpy/float32", known_only=False)
+    events: list[Any] = []
+    trial = Context(settings, implementation, "cpu", 1, events.append)
+    metrics = importlib.import_module("own_workload").run(trial)
+    assert metrics["accuracy"] > 0.8 and metrics["step_ms"] > 0
+    assert [one.ran for one in events if isinstance(one, KernelProof)] == ["float32"]
+
+
+def test_the_demo_runs_the_quickstart(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(spec: Any, *_: Any, **__: Any) -> None:
+        raise Refusal(f"{spec.name} with {spec.search.configs} configs")
+
+    monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", refuse)
+    code, _, err = run("demo", "--set", "search.configs=2")
+    assert code == 2 and "quickstart with 2 configs" in err
+
+
+@pytest.fixture
+def machine(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with TensorFlow alone, where Ray and backends start at once."""
+    facts = {"tensorflow": "2.21.0", "keras": "3.15.1", "devices": "CPU"}
+    for name in ("TIMEOUT", "MAX_RETRIES"):
+        monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", "1")
+    monkeypatch.setattr(doctor, "Trainer", lambda *_: open(__file__))  # noqa: SIM115, PTH123
+    monkeypatch.setattr(doctor, "ask", lambda *_: Answer(facts=facts))
+    monkeypatch.setattr(connection, "_join", lambda *_, **__: connection.this_machine())
+    for module in ("orchestrator.diagnostics.doctor", "workloads.eligibility"):
+        monkeypatch.setattr(f"{module}.is_installed", "tensorflow".__eq__)
+
+
+@pytest.mark.parametrize(("changes", "variable", "missing"), LACKING)
+@pytest.mark.usefixtures("machine")
+def test_the_doctor_names_what_a_spec_lacks(
+    run: Run, monkeypatch: pytest.MonkeyPatch, changes: Any, variable: str, missing: list[str]
+) -> None:
+    Path("mine.yaml").write_text(spec_text(**changes))
+    monkeypatch.setenv(*variable.split("=", 1))
+    code, out, _ = run("doctor", "--for", "mine.yaml", "--format", "json")
+    body = json.loads(out)
+    lacking = {one["name"]: one["cure"] for one in body["checks"] if one["status"] == "missing"}
+    assert list(lacking) == missing
+    assert (code, body["is_ready"]) == ((1, False) if missing else (0, True))
+    assert lacking.get("torch", "") in ("", "pip install 'rnnsweep[torch]'")
+
+
+@pytest.mark.usefixtures("machine")
+def test_without_a_spec_other_backends_are_optional(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Namespace(free=2**30))
+    code, out, _ = run("doctor")
+    lines = [line.split() for line in out.splitlines() if line[:1].isalpha()]
+    words = {name: status for status, name, *_ in lines}
+    assert code == 0
+    assert (words["jax"], words["tensorflow"], words["disk"]) == ("missing", "ok", "warning")
+    code, out, _ = run("doctor", "--address", NOBODY)
+    assert code == 1 and NOBODY in out
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_examples_of_help_can_be_typed(example: str) -> None:
+    _, name, *words = shlex.split(example)
+    command = main.commands[name]
+    command.make_context(name, words)
+    assert len(command.get_short_help_str(limit=100)) <= 68, "one line of a terminal"
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "expected"),
+    [([], "que", ["query"]), (["report"], "mi", ["mine"]), (["report"], "--ta", ["--target"])],
+)
+def test_a_shell_completes(
+    home: Path, words: list[str], incomplete: str, expected: list[str]
+) -> None:
+    (home / "sweeps" / "mine").mkdir(parents=True)
+    shell = BashComplete(main, {}, "rnnsweep", "_RNNSWEEP_COMPLETE")
+    assert [item.value for item in shell.get_completions(words, incomplete)] == expected
