@@ -59,8 +59,8 @@ gpu: $(VENV)/.dev ## run every check of this machine's GPU, into rnnsweep-data/g
 benchmark-steps: $(VENV)/.dev ## measure milliseconds per step of each implementation, compared with plain Keras and PyTorch
 	$(BIN)/python -m tests.benchmarks.steps --steps 80 --output $(RESULTS)
 
-benchmark-unlike-nodes: $(VENV)/.dev ## measure idle hardware and makespan on different nodes; NOTE=… is recorded
-	$(BIN)/python -m tests.benchmarks.unlike_nodes --output $(RESULTS) $(if $(NOTE),--note "$(NOTE)")
+benchmark-unlike-nodes: $(VENV)/.dev ## simulate idle hardware and makespan on different nodes
+	$(BIN)/python -m tests.benchmarks.unlike_nodes --output $(RESULTS)
 
 benchmark-trust: $(VENV)/.backends ## check the error rates of comparisons: 40 minutes of real sweeps on an idle machine
 	$(BIN)/python -m tests.benchmarks.trust

@@ -1,19 +1,12 @@
 """How much other work on the machine changes the ratio of two arms' times: its bias.
 
-    python -m tests.benchmarks.bias [--minutes 11.5] [--output FOLDER]
-
-One sweep of five implementations on three backends, each as whole trainings and in interleaved
-slices. The other work changes from round to round: none, a busy process pinned to every core or to
-one, a second sweep. A bias is a ratio under other work over the same ratio without. After so many
-minutes it reports what it has; the same command resumes. The largest biases are copied into
-`orchestrator/analysis/statistics/verdicts.py`, where verdicts read them.
+One sweep of five implementations on three backends, as whole trainings and in interleaved slices.
+After so many minutes it reports what it has; the same command resumes. The largest biases are
+copied into `orchestrator/analysis/statistics/verdicts.py`, where verdicts read them.
 """
-
-from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import math
 import os
 import signal
@@ -36,6 +29,7 @@ from orchestrator.storage.home import SweepFolder, sweep_home
 from orchestrator.storage.journal import FILE_NAME
 from tests.benchmarks import rig
 from tests.benchmarks.trusting import real
+from tests.orchestrator.sample_specs import spec_text
 
 QUIET, SECOND = "quiet", "second sweep"
 CYCLE = (QUIET, "every core", "one core")
@@ -47,25 +41,22 @@ ARMS = (
     real.FUSED,
 )
 CONFIGS = ({"units": 320, "epochs": 2}, {"units": 64, "epochs": 12})
+SMALL = {key: value for key, value in real.SMALL.items() if key != "epochs"}
 _POLL_S = 0.1  # a trial takes longer until its model is built and it waits at the gate
 
 
-def sweep(
-    name: str, arms: Sequence[str], configs: Sequence[dict[str, int]], **settings: Any
-) -> dict[str, Any]:
-    """Return the spec of a sweep of whole trainings."""
-    usual = {key: value for key, value in real.SMALL.items() if key != "epochs"}
-    return {
-        "name": name,
-        "workload": "tests.benchmarks.trusting.workload:run",
-        "settings": {**usual, **settings},
-        "search": {"configs": list(configs), "objectives": {"step_ms": "minimize"}},
-        "arms": {"implementations": list(arms), "hardware": ["cpu"]},
-    }
+def sweep(name: str, arms: Sequence[str], configs: Sequence[dict[str, int]], **changes: Any) -> str:
+    return spec_text(
+        {"hardware": ["cpu"], "settings": SMALL, **changes},
+        name=name,
+        workload="tests.benchmarks.trusting.workload:run",
+        configs=list(configs),
+        objectives={"step_ms": "minimize"},
+        implementations=list(arms),
+    )
 
 
 def ended(home: Path, name: str) -> int:
-    """Return how many trials of a sweep have ended."""
     path = SweepFolder(home, name).generation(1) / FILE_NAME
     return path.read_bytes().count(b'"outcome":') if path.exists() else 0
 
@@ -104,11 +95,7 @@ def other_work(home: Path, minutes: float, show: Callable[[str], None]) -> Itera
 
 
 def start(work: str, home: Path) -> list[subprocess.Popen[bytes]]:
-    """Start other work, and return once it is busy.
-
-    Raises:
-        OSError: the second sweep did not start.
-    """
+    """Start other work, and return once it is busy; OSError if the second sweep does not start."""
     if work != SECOND:
         cpus = sorted(os.sched_getaffinity(0))
         processes = real.burn({QUIET: [], "one core": cpus[:1]}.get(work, cpus))
@@ -117,7 +104,7 @@ def start(work: str, home: Path) -> list[subprocess.Popen[bytes]]:
     own = home / f"second-{time.time():.0f}"
     own.mkdir()
     spec = sweep("second", (real.FUSED,), [{"units": 256, "epochs": n} for n in (1, 100_000)])
-    (own / "second.yaml").write_text(json.dumps(spec), encoding="utf-8")
+    (own / "second.yaml").write_text(spec, encoding="utf-8")
     command = [sys.executable, "-m", "orchestrator", "run", str(own / "second.yaml")]
     environment = {**os.environ, "RNNSWEEP_HOME": str(own)}
     process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
@@ -130,19 +117,14 @@ def start(work: str, home: Path) -> list[subprocess.Popen[bytes]]:
 
 
 def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End other work."""
     for process in processes:
         process.terminate()
         process.wait()
 
 
 def biases(trials: Sequence[FinishedTrial]) -> list[dict[str, Any]]:
-    """Return the bias of each pair of arms by each other work, the largest first.
-
-    `bias` is a factor of at least 1, and `at_most` the upper end of its 95 % interval, by the
-    deviation of rounds that all pairs of one mode have in common. Other work during one arm alone
-    has the bias of that arm's own time.
-    """
+    """Return the bias of each pair of arms by each other work, the largest first."""
+    # `at_most` is the upper end of the 95 % interval, by the common deviation of one mode's rounds.
     logs: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
     for trial in trials:
         if trial.status == "complete":
@@ -181,24 +163,23 @@ def _half_width(groups: Sequence[Sequence[float]]) -> float:
 
 
 def main() -> None:
-    """Run the sweep with other work, then print and write the biases."""
     parser = rig.arguments(__doc__)
     parser.add_argument("--minutes", type=float, default=11.5, help="stop after so long")
     asked, home = parser.parse_args(), sweep_home()
     home.mkdir(parents=True, exist_ok=True)
     environment = rig.environment("ray", "keras", "tensorflow", "jax", "torch")
-    spec = sweep("bias", ARMS, CONFIGS, timed_steps=0, gate=str(home / "gate"))
-    spec["arms"]["hardware"].append({"class": "cpu", "measure": "timing"})
-    spec |= {"measure": {"slices": [8, 8]}, "repeats": len(ROUNDS[0])}
+    changes: dict[str, Any] = {"measure": {"slices": [8, 8]}, "repeats": len(ROUNDS[0])}
+    changes["hardware"] = ["cpu", {"class": "cpu", "measure": "timing"}]
+    changes["settings"] = {**SMALL, "timed_steps": 0, "gate": str(home / "gate")}
+    spec = sweep("bias", ARMS, CONFIGS, **changes)
     with quiet(home / "bias.log") as console, other_work(home, asked.minutes, console.print):
-        trials = rig.run(json.dumps(spec), home)[0].record.trials
+        trials = rig.run(spec, home)[0].record.trials
     report(trials, environment, asked.output)
 
 
 def report(
     trials: Sequence[FinishedTrial], environment: dict[str, str], output: Path | None
 ) -> None:
-    """Print the largest biases of each kind, and write all."""
     rows, marks = biases(trials), defaultdict[str, list[bool]](list)
     for trial in trials:
         marks[ROUNDS[trial.block][trial.repeat]].append(bool(trial.disturbance))

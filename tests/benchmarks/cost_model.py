@@ -1,16 +1,10 @@
 """Errors of the cost model on new configs of real sweeps.
 
-    python -m tests.benchmarks.cost_model [--output FOLDER] [--sweep NAME]
-
 Runs cost_model_time.yaml and cost_model_memory.yaml of this folder in RNNSWEEP_HOME, or resumes
-them, so that a second start only judges. That takes some twelve minutes on an idle machine. With
-`--sweep` it uses the trials of an existing sweep. Then, many times over, a third of the configs is
-hidden with all of their trials, and the model is fitted to the others. Its predictions and 90 %
-intervals are compared with the measurements that it was not shown, and so is each arm's median.
-`tests/orchestrator/analysis/test_forecast.py` compares them with simulated trials of known truth.
+them. Then, many times over, a third of the configs is hidden with all of their trials, and the
+model is fitted to the others. Its predictions and 90 % intervals are compared with the measurements
+that it was not shown, and so is each arm's median.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -36,7 +30,6 @@ from tests.benchmarks import rig
 Split: TypeAlias = tuple[list[Observation], list[Observation]]
 
 SWEEPS = {"cost-model-time": tuple(set(TARGETS) - set(MEMORY)), "cost-model-memory": MEMORY}
-"""The targets that each of the two sweeps judges."""
 
 _HIDDEN = 1 / 3
 _ENOUGH = math.ceil(MIN_CONFIGS / (1 - _HIDDEN))
@@ -44,11 +37,7 @@ _COLUMNS = {
     **{"trials": "d", "refused": "d", "median": ".1%", "ninetieth": ".1%"},
     **{"coverage": ".1%", "medians": ".1%", "ridge": "d"},
 }
-"""Of one target's errors on hidden configs, as shares of the measured values.
-
-`refused` counts hidden trials outside of the measured ranges, `ridge` the splits in which the ridge
-was better than the medians; `medians` is the median error of each arm's median.
-"""
+"""Errors on hidden configs; `medians` is that of each arm's median, `ridge` a number of splits."""
 
 
 def judge(target: str, splits: Sequence[Split]) -> dict[str, Any]:
@@ -76,7 +65,6 @@ def judge(target: str, splits: Sequence[Split]) -> dict[str, Any]:
 
 
 def hide_thirds(observations: Sequence[Observation], target: str, splits: int) -> list[Split]:
-    """Return the trials that are shown and those that are hidden, `splits` times."""
     measured = [one for one in observations if target in one.took]
     groups = config_groups(measured)
     if len(set(groups)) < _ENOUGH:

@@ -1,17 +1,9 @@
 """How often intervals cover the truth, on simulated data: the figures of the docstrings.
 
-    python -m tests.benchmarks.coverage [--draws 10000] [--output FOLDER]
-
-* rounds: two arms take turns in slices until their ratio's interval is as narrow as wanted, or all
-  turns are taken, where turns resemble those before them.
-* reports: an arm's interval over blocks of unlike scatter.
-* sweeps: `blocks: auto`, which stops at the first look whose interval is narrow, with intervals of
-  its level and of 95 %, by the deviation of a block in units of the half-width to reach.
-
-The simulations are those of the tests (`tests/orchestrator/analysis/random_draws.py`).
+Rounds take turns in slices until their ratio's interval is narrow; reports have blocks of unlike
+scatter; sweeps with `blocks: auto` stop at the first look whose interval is narrow. The simulations
+are those of the tests (`tests/orchestrator/analysis/random_draws.py`).
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 

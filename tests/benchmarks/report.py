@@ -1,19 +1,12 @@
 """Time and memory of a report of 10,000 trials, compared with a plain search for the same runs.
 
-    python -m tests.benchmarks.report [--trials 10000] [--rounds 3] [--store FOLDER]
-                                      [--output FOLDER]
-
-The recorder itself writes the store, in some minutes; with --store it is kept and used again. Its
-trials are made up by a law and a seeded noise, and are as large as those of quickstart.yaml (34
-metrics, 5 epochs, telemetry with curves). Then `rnnsweep report`, as text and as a page,
-`mlflow.search_runs` of the same runs, and a mere import of MLflow with a client run in turns, each
-as a process of its own.
+The recorder itself writes the store, in some minutes; its trials are as large as those of
+quickstart.yaml. Then `rnnsweep report`, as text and as a page, `mlflow.search_runs` of the same
+runs, and a mere import of MLflow with a client run in turns, each as a process of its own.
 
 Targets on two cores: text within 5 s, a page within 15 s, both within 1 GiB. The exit code is 1 if
 one is missed.
 """
-
-from __future__ import annotations
 
 import itertools
 import math
@@ -112,7 +105,6 @@ def _run(command: list[str], environ: Mapping[str, str]) -> dict[str, float]:
 
 
 def _record(home: Path, blocks: int) -> int:
-    """Complete the sweep in the store of `home`; return the number of its trials."""
     trials = list(_finished(blocks))
     sweep = opening(arms=_ARMS, impossible=(), blocks=blocks, repeats=_REPEATS)
     with Recorder(address.tracking_uri(home, {}), home, home / "recorder.log") as recorder:

@@ -1,7 +1,5 @@
 """The arguments, the environment, the sweeps and the result of a benchmark."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -25,11 +23,7 @@ from orchestrator.storage.tracking.address import tracking_uri
 
 
 def environment(*packages: str) -> dict[str, str]:
-    """Return hardware, versions, date and load. Call it before the work begins.
-
-    Args:
-        packages: names of the packages whose versions matter.
-    """
+    """Return hardware, versions of packages, date and load. Call it before the work begins."""
     node = probe()
     gpus = Counter(gpu.name for gpu in node.gpus)
     facts = {
@@ -49,7 +43,6 @@ def environment(*packages: str) -> dict[str, str]:
 
 
 def run(spec: str, home: Path, address: str | None = None) -> tuple[RunResult, float]:
-    """Run or resume a sweep of this YAML in a store of its own."""
     # Returns the ended sweep, and the time (UNIX, s) at which its first trials were about to start.
     store = tracking_uri(home, {})
     ended = run_sweep(yaml.safe_load(spec), home=home, tracking_uri=store, address=address)
@@ -59,19 +52,13 @@ def run(spec: str, home: Path, address: str | None = None) -> tuple[RunResult, f
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser that has the option of all benchmarks: where to write the result."""
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, help="write the result as JSON and text here")
     return parser
 
 
 def table(rows: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) -> str:
-    """Format rows as text, headed by their keys; a missing value is a dash.
-
-    Args:
-        rows: each with a `name`, which comes first.
-        formats: the format specification of every other column that is shown.
-    """
+    """Format rows, each with a `name`, as text: the columns that `formats` lists."""
     cells = [
         ["–" if row.get(key) is None else format(row[key], form) for key, form in formats.items()]
         for row in rows
@@ -86,10 +73,7 @@ def publish(
     lines: Sequence[str],
     **figures: Any,
 ) -> None:
-    """Print a title, the environment and further lines; with a folder, write them and the figures.
-
-    The files are NAME.json and NAME.txt.
-    """
+    """Print a title, the environment and further lines; with a folder, write them and figures."""
     text = "\n".join([lines[0], ", ".join(map(" ".join, environment.items())), *lines[1:]])
     print(text)
     if folder is not None:

@@ -1,19 +1,13 @@
 """Milliseconds per training step of each implementation, compared with plain scripts.
 
-    python -m tests.benchmarks.steps [--rounds 7] [--only 'torch/*'] [--device gpu]
-
-One task (`char_rnn` on windows of Python's documentation, one LSTM of 128 units), the same data in
-the same order from the same initial weights. rnnsweep's arms are whole trials through `python -m
-workloads`; each is paired with a bare Keras script of the same backend and layer, and the fused
-ones with a hand-written PyTorch loop over `nn.LSTM`. Every contender is a process of its own that
-stays warm. In each round both sides of a pair run one right after the other, pairs and sides in a
-seeded random order. Ratios are taken within pairs.
+One task: the same data in the same order from the same initial weights. rnnsweep's arms are whole
+trials through `python -m workloads`; each is paired with a bare Keras script of the same backend
+and layer, and the fused ones with a hand-written PyTorch loop over `nn.LSTM`. In each round both
+sides of a pair run one right after the other, in a seeded random order.
 
 Targets: an arm at most 1.03 × its bare Keras script, torch/fused at most 1.05 × the hand-written
 loop. If the interval covers the target, the verdict is inconclusive.
 """
-
-from __future__ import annotations
 
 import math
 import random
@@ -79,7 +73,6 @@ def main() -> None:
 
 
 def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
-    """Return the medians of a pair, and the geometric mean of its ratios with a 95 % interval."""
     # The losses are the lowest and the highest of both sides.
     ratio = exponential(t_interval([math.log(asked.ratio) for asked in answers]))
     sides = [side.metrics for asked in answers for side in (asked.arm, asked.reference)]
@@ -103,7 +96,6 @@ def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
 
 
 def _verdict(ratio: Estimate | None, at_most: float) -> str:
-    """Return whether the whole interval reaches the limit, misses it, or neither."""
     if ratio is None or ratio.low <= at_most < ratio.high:
         return "inconclusive"
     return "reached" if ratio.high <= at_most else "missed"

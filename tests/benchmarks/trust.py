@@ -1,23 +1,10 @@
 """Error rates of rnnsweep's comparisons, measured in real sweeps on this machine.
 
-    python -m tests.benchmarks.trust [--only PART]... [--quick] [--fresh]
-
-* synthetic: sweeps of equal arms with recorded noise, through the report's own code.
-* equal: one implementation declared as two arms with separate trainers, in thirty real sweeps.
-* variants: the same with two equal variants of one implementation, in ten real sweeps.
-* slowdown: slowdowns of 20 % and 5 % in one arm are detected, with `blocks: auto`.
-* hog: processes that load every core in the middle of a sweep are detected and change no verdict.
-* adaptive: arms timed in slices get the verdicts of whole trainings in a tenth of the time, and
-  stopping them early causes no bias.
-
-It takes some forty minutes on two cores of an idle machine: only the hog may disturb it. Findings
-are kept, so that the next start resumes; `--fresh` starts from scratch. `--quick` runs a few sweeps
-of each part to check that they work; its findings have no value. Results are
-tests/benchmarks/results/trust.json and trust.txt, or files next to the sweeps with `--quick`. The
-exit code is 1 if a promise is broken.
+It takes some forty minutes on two cores of an idle machine: only its own hog may disturb it.
+Findings are kept, so that the next start resumes. Results are tests/benchmarks/results/trust.json
+and trust.txt, or files next to the sweeps with `--quick`, whose findings have no value. The exit
+code is 1 if a promise is broken.
 """
-
-from __future__ import annotations
 
 import sys
 import time
@@ -34,9 +21,8 @@ PACKAGES = ("ray", "optuna", "mlflow", "keras", "torch", "numpy", "scipy")
 
 
 def main() -> None:
-    """Run the parts, then print and write promises and findings."""
     parser = rig.arguments(__doc__)
-    parts = ("synthetic", "slowdown", "equal", "variants", "hog", "adaptive")
+    parts = ("synthetic", "slowdown", "equal", "hog", "adaptive")
     parser.add_argument("--only", action="append", choices=parts, help="this part, or these")
     parser.add_argument("--quick", action="store_true", help="only check that it works")
     parser.add_argument("--fresh", action="store_true", help="start from scratch")
@@ -53,7 +39,6 @@ def main() -> None:
         "synthetic": lambda: synthetic.run(draws),
         "slowdown": lambda: real.slowdown(home, notebook, *((1, 1) if asked.quick else (5, 10))),
         "equal": lambda: real.equal(home, notebook, 2 if asked.quick else 30),
-        "variants": lambda: real.equal(home, notebook, 2 if asked.quick else 10, ("one", "other")),
         "hog": lambda: real.hog(home, notebook, 9 if asked.quick else 12),
         "adaptive": lambda: [
             *real.adaptive(home, notebook, 40 if asked.quick else 500),

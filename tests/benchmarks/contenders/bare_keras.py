@@ -1,12 +1,8 @@
 """A plain Keras script without rnnsweep: `Sequential`, `compile`, `fit`.
 
-    python bare_keras.py '{"data": "question.npz", "implementation": "tensorflow/portable", …}'
-
-Six lines of a callback read the clock at the edges of each epoch's training. Each line on standard
-input starts one `fit` from the initial weights, and is answered with a line of JSON.
+Each line on standard input starts one `fit` from the initial weights, and is answered with a line
+of JSON.
 """
-
-from __future__ import annotations
 
 import json
 import sys
@@ -21,7 +17,6 @@ WEIGHTS = ("embeddings", "kernel", "recurrent_kernel", "bias", "logits_kernel", 
 
 
 def main() -> None:
-    """Answer each line with the seconds of the epochs and the last epoch's losses and metrics."""
     job = json.loads(sys.argv[1])
     synchronise = prepare(job["threads"])
     settings, data = job["settings"], np.load(job["data"])
@@ -51,7 +46,6 @@ def main() -> None:
 
 
 def build(implementation: str, settings: dict[str, Any], vocabulary: int) -> Any:
-    """Build the compiled model; options of the implementation become Keras' own arguments."""
     kernel, *options = implementation.partition("/")[2].split("+")
     model = keras.Sequential(
         [
@@ -76,8 +70,6 @@ def build(implementation: str, settings: dict[str, Any], vocabulary: int) -> Any
 
 
 class Clock(keras.callbacks.Callback):
-    """Seconds of each epoch's training, validation excluded."""
-
     def __init__(self, synchronise: Callable[[], Any]) -> None:
         super().__init__()
         self.epochs_s: list[float] = []

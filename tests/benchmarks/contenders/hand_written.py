@@ -1,14 +1,8 @@
 """A hand-written PyTorch script without rnnsweep: `nn.LSTM` and a loop.
 
-    python hand_written.py '{"data": "question.npz", "settings": {…}, "threads": 2, …}'
-
-It computes what Keras' `fit` computes: the mean loss and accuracy of each epoch, and those of the
-validation after it. Batches are slices of existing tensors, and numbers are read
-once an epoch, so that the loop does only necessary work. Each line on standard input starts it from
-the initial weights, and is answered with a line of JSON.
+It computes what Keras' `fit` computes, and does only necessary work. Each line on standard input
+starts it from the initial weights, and is answered with a line of JSON.
 """
-
-from __future__ import annotations
 
 import json
 import sys
@@ -22,8 +16,6 @@ from torch.nn.functional import cross_entropy
 
 
 class CharRnn(nn.Module):
-    """Embedding → LSTM → logits at each step."""
-
     def __init__(self, data: Any) -> None:
         super().__init__()
         vocabulary, inputs = data["embeddings"].shape
@@ -45,7 +37,6 @@ class CharRnn(nn.Module):
         self.recurrent.bias_hh_l0.requires_grad_(False)  # Keras' LSTM has one bias, not two
 
     def forward(self, tokens: Any) -> Any:
-        """Logits (batch, steps, vocabulary)."""
         return self.logits(self.recurrent(self.embedding(tokens))[0])
 
 

@@ -1,7 +1,5 @@
 """Pairs of an arm and its reference script on one task, and one measurement of both."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -39,8 +37,6 @@ _SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The task of both sides: settings of `char_rnn`, and the file with data and weights."""
-
     settings: dict[str, Any]
     steps: int
     data: Path
@@ -48,11 +44,7 @@ class Question:
 
 
 def write_question(data: Path, device: Device, steps: int, **changes: Any) -> Question:
-    """Write data in the order of the trial's batches, and initial weights in Keras' layout.
-
-    The task is Embedding(64 → 128) → LSTM(128) → logits on batches of 64 windows of 64 characters,
-    in two epochs of `steps`, unless `changes` replace these settings.
-    """
+    """Write data in the order of the trial's batches, and initial weights in Keras' layout."""
     sizes = {"vocabulary": 64, "sequence_length": 64, "embedding_units": 128, "units": 128}
     asked: dict[str, Any] = {"batches": "windows", **sizes, "layers": 1, "dropout": 0.0}
     asked |= {"batch_size": 64, "validation_samples": 256, "epochs": 2}
@@ -87,37 +79,24 @@ def _weights(settings: CharRnnSettings, vocabulary: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of one `fit`; `step_ms` is that of its last epoch.
-
-    The first epoch is not counted: in it Keras builds the validation's pipeline, before a bare
-    script's callback can read the clock.
-    """
-
-    step_ms: float
+    step_ms: float  # of the last epoch: in the first one Keras builds the validation's pipeline
     metrics: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Both answers of a pair."""
-
     arm: Answer
     reference: Answer
 
     @property
     def ratio(self) -> float:
-        """The arm's time over its reference's."""
         return self.arm.step_ms / self.reference.step_ms
 
 
 class Pair:
-    """An arm of rnnsweep in a warm trainer, and the script that a user would write instead.
-
-    `at_most` is the target ratio, and `facts` are those of the trainer.
-    """
+    """An arm of rnnsweep in a warm trainer, and the script that a user would write instead."""
 
     def __init__(self, implementation: str, question: Question) -> None:
-        """Start both processes; fused stacks are paired with the hand-written loop."""
         self.implementation, self._question = implementation, question
         is_fused = parse_implementation(implementation).kernel == "fused"
         self.reference = "hand-written PyTorch" if is_fused else "bare Keras"
@@ -142,12 +121,10 @@ class Pair:
         )
 
     def ask(self, order: random.Random) -> Asked:
-        """Measure both sides in a random order, one right after the other."""
         sides = {"arm": self._run_trial, "reference": self._run_script}
         return Asked(**{name: sides[name]() for name in order.sample(list(sides), k=2)})
 
     def close(self) -> None:
-        """End both processes."""
         self._lab.__exit__()
         self._script.kill()
         self._script.communicate()

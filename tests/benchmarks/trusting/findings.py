@@ -1,7 +1,5 @@
 """Promises and findings, stored as JSON and printed as text."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time
@@ -20,8 +18,6 @@ SURE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One promise, the result, and whether it was kept; `details` explain it."""
-
     promise: str
     result: str
     kept: bool
@@ -34,30 +30,24 @@ class Finding:
 
 @dataclass(slots=True)
 class Notebook:
-    """All findings and answers of single sweeps so far, so that an interrupted run can resume.
-
-    `begun` names the folder of its sweeps; a fresh run has a folder of its own. A file of another
-    `version` is not continued.
-    """
+    """All findings and answers of single sweeps so far, so that an interrupted run can resume."""
 
     path: Path
     version: Literal[2]
-    begun: str
+    begun: str  # the folder of its sweeps; a fresh run has its own
     environment: dict[str, str] = field(default_factory=dict)
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)
     findings: dict[str, list[Finding]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, path: Path, *, fresh: bool) -> Notebook:
-        """Open a notebook file, or start a new notebook."""
+    def open(cls, path: Path, *, fresh: bool) -> "Notebook":
         if path.exists() and not fresh:
             with suppress(ValidationError):
                 return _FILE.validate_python({**json.loads(path.read_bytes()), "path": path})
         return cls(path, 2, f"{path.stem}-{time.strftime('%Y%m%d-%H%M%S')}")
 
     def once(self, name: str, asked: str, find: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return a sweep's answer: from `find`, or the kept one if its spec `asked` is the same."""
         digest = hashlib.sha256(asked.encode()).hexdigest()[:12]
         if self.answers.get(name, {}).get("asked") != digest:
             when = time.strftime("%Y-%m-%d %H:%M")
@@ -66,20 +56,17 @@ class Notebook:
         return self.answers[name]
 
     def conclude(self, part: str, findings: Sequence[Finding], seconds: float) -> None:
-        """Keep the findings of a part."""
         self.findings[part] = list(findings)
         self.seconds[part] = self.seconds.get(part, 0.0) + round(seconds, 1)
         self.write()
 
     def write(self) -> None:
-        """Write the file atomically."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = self.path.with_suffix(".new")
         new.write_bytes(_FILE.dump_json(self, indent=1, exclude={"path"}) + b"\n")
         new.replace(self.path)
 
     def text(self, part: str) -> str:
-        """Format the findings of a part."""
         return "\n".join([f"{part}, {self.seconds[part]:.0f} s", *map(str, self.findings[part])])
 
 
@@ -87,10 +74,8 @@ _FILE = TypeAdapter(Notebook)
 
 
 def most_by_chance(n: int, share: float) -> int:
-    """Return the largest number of hits in n draws that the promised share allows."""
     return int(binom.ppf(SURE, n, share))
 
 
 def fewest_by_chance(n: int, share: float) -> int:
-    """Return the smallest number of hits in n draws that the promised share allows."""
     return int(binom.ppf(1 - SURE, n, share))

@@ -1,9 +1,4 @@
-"""Real sweeps of equal and slowed arms, of whole trainings, and under a hog.
-
-Each has its own name in one home, so that an interrupted run can resume.
-"""
-
-from __future__ import annotations
+"""Real sweeps of equal and slowed arms, of whole trainings, and under a hog."""
 
 import contextlib
 import dataclasses
@@ -15,11 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.render import summarise
@@ -27,6 +20,7 @@ from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
 from tests.benchmarks import rig
 from tests.benchmarks.trusting.findings import Finding, Notebook, fewest_by_chance, most_by_chance
+from tests.orchestrator.sample_specs import spec_text
 
 FUSED = "torch/fused"
 AGAIN, SLOW_THIRD = f"{FUSED}+again", f"{FUSED}+slow_33"
@@ -72,60 +66,32 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A sweep of arms on one machine's CPU; equal `variants` by name. `more` are further keys."""
+    """A sweep of arms on one machine's CPU; `changes` are those of its spec."""
 
     name: str
     implementations: Sequence[str]
-    blocks: int | None = 6
-    settings: dict[str, Any] = field(default_factory=lambda: SMALL)
-    seed: int = 0
-    hardware: str | dict[str, Any] = field(default_factory=lambda: _ONE_THREAD)
-    more: Mapping[str, Any] = field(default_factory=dict)
-    variants: Sequence[str] = ()
+    changes: Mapping[str, Any]
 
     def spec(self) -> str:
-        """Return the text of the spec file."""
-        search: dict[str, Any] = {
-            "sampler": "random",
-            "space": {"units": {"low": 8, "high": 48, "log": True}},
-            "objectives": {"step_ms": "minimize"},
-        }
-        if self.blocks is not None:
-            search["configs"] = self.blocks
-        arms: dict[str, Any] = {
-            "implementations": list(self.implementations),
-            "hardware": [self.hardware],
-        }
-        if self.variants:
-            arms["variants"] = [{"name": name} for name in self.variants]
-        spec = {
-            "name": self.name,
-            "workload": "tests.benchmarks.trusting.workload:run",
-            "settings": self.settings,
-            "search": search,
-            "arms": arms,
-            "seed": self.seed,
-            **self.more,
-        }
-        return yaml.safe_dump(spec, sort_keys=False)
+        return spec_text(
+            {"configs": 6, "settings": SMALL, "hardware": [_ONE_THREAD], **self.changes},
+            name=self.name,
+            workload="tests.benchmarks.trusting.workload:run",
+            sampler="random",
+            space={"units": {"low": 8, "high": 48, "log": True}},
+            objectives={"step_ms": "minimize"},
+            implementations=list(self.implementations),
+        )
 
 
 def ask(question: Question, home: Path, notebook: Notebook) -> dict[str, Any]:
-    """Return a sweep's answer, as `answer` makes it, from the notebook if it is there."""
     return notebook.once(question.name, question.spec(), lambda: answer(question, home))
 
 
 def answer(question: Question, home: Path) -> dict[str, Any]:
-    """Run or resume a sweep and compare its arms, the first with each other.
-
-    Returns:
-        The fields of the first comparison, and of all `comparisons`; what its trials took:
-        `warm_s` (without the first block, in which trainers were started), `trainers_s`, `seconds`
-        (this start), `slices`, and whether each trial was `disturbed`, in the order of their ends.
-
-    Raises:
-        Interrupted: it was stopped and can be resumed.
-    """
+    """Run or resume a sweep and compare its arms, the first with each other."""
+    # `warm_s` is without the first block, in which trainers were started; `disturbed` is of each
+    # trial in the order of their ends.
     began_s = time.monotonic()
     ended, _ = rig.run(question.spec(), home)
     if ended.stopped is not None:
@@ -167,41 +133,30 @@ def busy_s(record: SweepRecord, without_block: int | None = None) -> float:
 
 
 def covering(answers: Sequence[Mapping[str, Any]], truth: float) -> int:
-    """Count the answers whose plain 95 % interval covers the true ratio."""
     speedups = [answer["speedup"] for answer in answers if answer["speedup"]]
     return sum(speedup["low"] <= truth <= speedup["high"] for speedup in speedups)
 
 
 def ratio_text(answer: Mapping[str, Any]) -> str:
-    """Return a comparison's speed-up with its interval."""
     speedup = answer["speedup"]
     return f"{speedup['value']:.3f} ({speedup['low']:.3f}–{speedup['high']:.3f})"
 
 
-def equal_arms(sweeps: int, variants: Sequence[str] = ()) -> Iterator[Question]:
-    """Yield sweeps with different seeds, and so different configs, weights and orders."""
-    kind, arms = ("variants", (FUSED,)) if variants else ("equal", (FUSED, AGAIN))
+def equal_arms(sweeps: int) -> Iterator[Question]:
+    usual = {"hardware": ["cpu"], "measure": _QUICK_SLICES}
     for number in range(sweeps):
-        name, more = f"trust-{kind}-{number:02}", {"measure": _QUICK_SLICES}
-        yield Question(name, arms, seed=number, hardware="cpu", more=more, variants=variants)
+        yield Question(f"trust-equal-{number:02}", (FUSED, AGAIN), {**usual, "seed": number})
 
 
-def equal(
-    home: Path, notebook: Notebook, sweeps: int = 30, variants: Sequence[str] = ()
-) -> list[Finding]:
-    """Run sweeps of two equal arms, or of two equal variants with these names.
-
-    Count the covering intervals and the wrong verdicts.
-    """
-    answers = [ask(question, home, notebook) for question in equal_arms(sweeps, variants)]
+def equal(home: Path, notebook: Notebook, sweeps: int = 30) -> list[Finding]:
+    answers = [ask(question, home, notebook) for question in equal_arms(sweeps)]
     hits, wrong = covering(answers, 1.0), sum(a["verdict"] in ("faster", "slower") for a in answers)
     least, most = fewest_by_chance(sweeps, 1 - _WRONG), most_by_chance(sweeps, _WRONG)
     ratios = sorted(answer["speedup"]["value"] for answer in answers)
     return [
         Finding(
-            f"at least {least} of {sweeps} real sweeps of two equal"
-            f" {'variants' if variants else 'arms'} have an interval that covers 1, at most {most}"
-            " a verdict of a difference",
+            f"at least {least} of {sweeps} real sweeps of two equal arms have an interval that"
+            f" covers 1, at most {most} a verdict of a difference",
             f"{hits} cover it; {wrong} verdicts of a difference",
             hits >= least and wrong <= most,
             [f"speed-ups {ratios[0]:.3f} to {ratios[-1]:.3f}"],
@@ -210,16 +165,14 @@ def equal(
 
 
 def slowed_arms(percent: int, sweeps: int) -> Iterator[Question]:
-    """Yield sweeps of an arm and its slowed version, with `blocks: auto`."""
     auto = {"interval": _INTERVALS[percent], "at_least": 6, "at_most": 24}
-    more, arms = {"measure": _SLICES, "blocks": auto}, (FUSED, f"{FUSED}+slow_{percent}")
+    usual = {"configs": None, "measure": _SLICES, "blocks": auto}
     for number in range(sweeps):
-        name = f"trust-slow-{percent}-{number:02}"
-        yield Question(name, arms, blocks=None, seed=1_000 + number, more=more)
+        name, arms = f"trust-slow-{percent}-{number:02}", (FUSED, f"{FUSED}+slow_{percent}")
+        yield Question(name, arms, {**usual, "seed": 1_000 + number})
 
 
 def slowdown(home: Path, notebook: Notebook, twenty: int = 5, five: int = 10) -> list[Finding]:
-    """Run this many sweeps with a slowdown of 20 % and of 5 %."""
     findings: list[Finding] = []
     for percent, sweeps in {20: twenty, 5: five}.items():
         answers = [ask(question, home, notebook) for question in slowed_arms(percent, sweeps)]
@@ -251,22 +204,13 @@ def slowdown(home: Path, notebook: Notebook, twenty: int = 5, five: int = 10) ->
 
 
 def adaptive(home: Path, notebook: Notebook, epochs: int = 500) -> list[Finding]:
-    """Compare arms timed in slices with whole trainings of the same arms."""
-    arms, settings = ("torch/portable", FUSED, SLOW_THIRD), {**SMALL, "epochs": epochs}
+    arms, whole = ("torch/portable", FUSED, SLOW_THIRD), {"settings": {**SMALL, "epochs": epochs}}
     measures: dict[str, Any] = {"full": "full", "timing": _QUICK_SLICES}
-    full, timing = (
-        ask(
-            Question(
-                f"trust-adaptive-{mode}-{epochs}",
-                arms,
-                settings=settings,
-                more={"measure": measure},
-            ),
-            home,
-            notebook,
-        )
+    questions = (
+        Question(f"trust-adaptive-{mode}-{epochs}", arms, {**whole, "measure": measure})
         for mode, measure in measures.items()
     )
+    full, timing = (ask(question, home, notebook) for question in questions)
     pairs = list(zip(full["comparisons"], timing["comparisons"], strict=True))
     speeds = [(one["speedup"], other["speedup"]) for one, other in pairs]
     share = timing["warm_s"] / full["warm_s"]
@@ -292,7 +236,6 @@ def adaptive(home: Path, notebook: Notebook, epochs: int = 500) -> list[Finding]
 
 
 def burn(cpus: Iterable[int]) -> list[subprocess.Popen[bytes]]:
-    """Start a busy process on each of these CPUs."""
     commands = [_BURN.format(cpu=cpu) for cpu in cpus]
     return [subprocess.Popen([sys.executable, "-c", text]) for text in commands]
 
@@ -325,14 +268,14 @@ def hogged(folder: SweepFolder, after: int, during: int) -> Iterator[threading.E
 
 
 def hog(home: Path, notebook: Notebook, blocks: int = 12) -> list[Finding]:
-    """Compare equal arms, and an arm a third slower: without the hog and with it."""
     findings: list[Finding] = []
     for what, other, right in (
         ("equal arms", AGAIN, ("same", "inconclusive")),
         ("an arm a third slower", SLOW_THIRD, ("slower",)),
     ):
         name = f"trust-hog-{other.partition('+')[2].replace('_', '-')}"
-        asked = Question(f"{name}-quiet", (FUSED, other), blocks, _SECONDS_LONG)
+        changes = {"configs": blocks, "settings": _SECONDS_LONG}
+        asked = Question(f"{name}-quiet", (FUSED, other), changes)
         quiet = ask(asked, home, notebook)
         asked = dataclasses.replace(asked, name=f"{name}-loud")
         find = functools.partial(_with_hog, asked, home, 2 * (blocks // 3))

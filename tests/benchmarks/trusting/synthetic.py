@@ -4,12 +4,7 @@
 one after another in ten trials of a warm trainer. A sweep's noise is drawn from it in stretches, so
 that consecutive trials stay as similar as consecutive epochs were: Politis and Romano, "The
 stationary bootstrap", Journal of the American Statistical Association 89(428), 1994.
-
-Blocks differ: their times by a factor of thirty, their noise by a factor of four, and their
-arms have a random order.
 """
-
-from __future__ import annotations
 
 import json
 import math
@@ -55,7 +50,6 @@ _SURE = 2.58
 
 
 def recorded() -> Logs:
-    """Return logarithms of the recorded times, minus their mean."""
     path = Path(__file__).with_name("recorded_noise.json")
     times = np.asarray(json.loads(path.read_text(encoding="utf-8"))["step_ms"], dtype=np.float64)
     logs = np.log(times)
@@ -63,7 +57,6 @@ def recorded() -> Logs:
 
 
 def adjacent_sd(logs: Logs) -> float:
-    """Return the standard deviation of the log-ratios of adjacent trials."""
     return float(np.std(np.diff(logs)))
 
 
@@ -80,22 +73,13 @@ def drawn(logs: Logs, count: int, sd: float, random: np.random.Generator) -> Log
 
 
 def autocorrelation(logs: Logs, lag: int) -> float:
-    """Return the correlation of trials with those `lag` later."""
     return float(np.corrcoef(logs[:-lag], logs[lag:])[0, 1])
 
 
 def made(
     blocks: int, arms: int, random: np.random.Generator, logs: Logs, speeds: Sequence[float] = ()
 ) -> SweepRecord:
-    """Simulate a sweep of arms whose trials ran one after another with recorded noise.
-
-    Args:
-        blocks: their number.
-        arms: their number.
-        random: draws times and noise.
-        logs: the recorded noise.
-        speeds: how many times as fast as the first each arm is; without them all are equal.
-    """
+    """Simulate a sweep whose arms run one after another, `speeds` times as fast as the first."""
     cpu = on_cpu("AMD EPYC", 2)
     sides = [Arm(f"torch/fused{f'+again_{i}' if i else ''}", cpu) for i in range(arms)]
     noise = iter(drawn(logs, blocks * arms, random.uniform(LEAST_SD, MOST_SD), random))
@@ -110,7 +94,6 @@ def made(
 
 
 def run(sweeps: int = 400, speeds: Sequence[float] = ()) -> list[Finding]:
-    """Simulate sweeps of two and of four arms, equal ones without `speeds`."""
     logs, random = recorded(), np.random.default_rng(1)
     sizes = [BLOCKS[number % 3] for number in range(sweeps)]
     two = [summarise(made(size, 2, random, logs, speeds)).comparisons[0] for size in sizes]
@@ -191,7 +174,6 @@ def _unbiased(
 
 
 def sliced_until_narrow(truth: float, logs: Logs, random: np.random.Generator) -> PairedRatio:
-    """Simulate one round of two arms that take turns in a random order, with recorded noise."""
     looks = planned_looks(_TIMING.least, _TIMING.most)
     noise = drawn(logs, 2 * _TIMING.most, random.uniform(LEAST_SD, MOST_SD), random)
     signs = random.choice((-1.0, 1.0), _TIMING.most)
@@ -203,7 +185,6 @@ def sliced_until_narrow(truth: float, logs: Logs, random: np.random.Generator) -
 
 
 def drawn_until_enough(truth: float, logs: Logs, random: np.random.Generator) -> Comparison:
-    """Simulate one sweep of two arms, of which the second is `truth` times as fast."""
     record = made(_AUTO.most, 2, random, logs, speeds=(1.0, truth))
     stopping_rule = StoppingRule(_AUTO, record.arms, 1)
     for finished in record.trials:

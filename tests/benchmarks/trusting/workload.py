@@ -8,8 +8,6 @@ The additional options (`again`, `slow_20`) are removed before the workload sees
 setting `gate`, a path, a trial waits with its model until that file exists.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import time
@@ -32,7 +30,6 @@ _REST = 4.0
 
 
 def run(trial: Context) -> dict[str, float]:
-    """Run one trial with the slowdown of its options."""
     given = dict(trial.settings)
     gate = Path(given.pop("gate", "."))
     settings = ImageRowsSettings(**given)
@@ -57,12 +54,10 @@ def run(trial: Context) -> dict[str, float]:
 
 
 class Slowed:
-    """A training step that is sometimes repeated, so that the whole loop takes a share longer.
+    """A training step that is sometimes repeated, so that the whole loop takes a share longer."""
 
-    Work of the loop between two steps counts as part of the step; a pause between two slices or
-    epochs does not. The slowdown is work, not sleep: during a sleep other threads evict the caches,
-    and a step after a wait of 20 % took 7 % longer by itself.
-    """
+    # The slowdown is work, not sleep: during a sleep other threads evict the caches, and a step
+    # after a wait of 20 % took 7 % longer by itself.
 
     def __init__(
         self, step: Any, share: float, clock: Callable[[], float] = time.perf_counter

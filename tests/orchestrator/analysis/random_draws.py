@@ -1,8 +1,4 @@
-"""Random draws with known truth, to count how often an interval contains it.
-
-The tests compare the rates with the promised ones; `tests.benchmarks.coverage` prints them. All
-draws are seeded, so that the rates depend on the code alone.
-"""
+"""Seeded random draws with known truth, to count how often an interval contains it."""
 
 import math
 from collections.abc import Callable
@@ -54,22 +50,16 @@ def rounds(draw_noise: Draw, interval: float, count: int) -> list[PairedRatio]:
 
 
 def heavy(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Draw blocks with symmetric, long tails around 0."""
     return 0.05 * rng.standard_t(3, shape)
 
 
 def one_sided(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Draw blocks of mean 0, one in ten of them 50 % slower on one side."""
     slow = rng.random(shape) < 0.1
     return rng.normal(0.0, 0.05, shape) + math.log(1.5) * (slow - 0.1)
 
 
 def stop_sweeps(drawn: Draws, level: float) -> tuple[NDArray[np.bool_], Draws]:
-    """Take each row's blocks until the half-width of an interval of this level is 1.
-
-    This is the rule of `orchestrator.analysis.stopping`, for all sweeps at once. Return whether the
-    intervals contain 0, and the means.
-    """
+    """Take each row's blocks until the half-width is 1; return if intervals hold 0, and means."""
     sweeps, most = drawn.shape
     covered, means, is_open = np.zeros(sweeps, bool), np.zeros(sweeps), np.ones(sweeps, bool)
     for blocks in looks(AutoBlocks(most=most)):

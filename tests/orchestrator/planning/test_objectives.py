@@ -9,7 +9,12 @@ import yaml
 
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
-from orchestrator.planning.objectives import describe_opening, idle_shares, open_limit
+from orchestrator.planning.objectives import (
+    describe_opening,
+    describe_pruner,
+    idle_shares,
+    open_limit,
+)
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.spec import SweepSpec, parse
 from tests.benchmarks.unlike_nodes import Question, simulated, unlike_nodes
@@ -17,6 +22,7 @@ from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_specs import OWN, spec
 
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("plans.yaml").read_text())
+ACCURACY = {"val_accuracy": "maximize"}
 SLOW, FAST = "CPU A, 2 CPUs", "NVIDIA T4 (CPU B, 8 CPUs)"
 NODES = [
     *(node(f"slow{number}") for number in range(4)),
@@ -54,6 +60,11 @@ def test_the_price_is_what_a_sweep_pays() -> None:
         line = idle_shares(made, plan, make_lanes(plan), seconds)
         assert line["CPU, 1 CPU"] == pytest.approx(paid["fast_idle_share"], abs=0.05)
         assert line["CPU, 2 CPUs"] == pytest.approx(paid["slow_idle_share"], abs=0.08)
+
+
+def test_a_plan_shows_what_a_pruner_may_end() -> None:
+    (line,) = describe_pruner(spec(settings={"epochs": 8}, objectives=ACCURACY, pruner="median"))
+    assert "blocks by median, from epoch" in line and describe_pruner(spec()) == []
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ It learns to repeat the first of a few random bits at the end of the sequence. I
     arms: {implementations: [numpy/loop], hardware: [cpu]}
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

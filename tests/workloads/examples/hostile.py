@@ -1,7 +1,5 @@
 """Workloads that misbehave, which a sweep must survive; they accept any implementation name."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal
@@ -28,14 +26,12 @@ def usable_cpus(trial: Context) -> dict[str, float]:
 
 
 def keeps_texts(trial: Context) -> dict[str, float]:
-    """Store texts: `settings: {texts: [[sample.txt, "To be"], …]}`."""
     for name, text in trial.settings["texts"]:
         trial.artifact(name, text)
     return {"loss": 0.0}
 
 
 def keeps_model(trial: Context) -> dict[str, float]:
-    """Keep a folder with a file of `mib` MiB; nothing without it."""
     if "mib" in trial.settings:
         with tempfile.TemporaryDirectory() as folder:
             with Path(folder, "weights").open("wb") as file:
@@ -78,7 +74,6 @@ def segfaults(trial: Context) -> dict[str, float]:
 
 
 def dies(trial: Context) -> dict[str, float]:
-    """Die of a signal: `settings: {signal: SIGKILL}`; SIGSEGV by default."""
     os.kill(os.getpid(), signal.Signals[str(trial.settings.get("signal", "SIGSEGV"))])
     time.sleep(60)
     return {}
@@ -120,7 +115,6 @@ def returns_words(trial: Context) -> dict[str, float]:
 
 
 def eats_memory(trial: Context) -> dict[str, float]:
-    """Allocate and touch memory, up to `settings: {mib: 4096}`, 64 MiB at a time."""
     eaten = []
     for _ in range(0, int(trial.settings.get("mib", 4096)), 64):
         eaten.append(bytearray(os.urandom(4096)) * (64 * _MIB // 4096))
@@ -138,14 +132,12 @@ def prints(trial: Context) -> dict[str, float]:
 
 
 def chatters(trial: Context) -> dict[str, float]:
-    """Print more than a pipe can buffer: `settings: {mib: 8}`."""
     for _ in range(int(trial.settings.get("mib", 8))):
         print("x" * _MIB)
     return {"loss": 0.0}
 
 
 def threads(trial: Context) -> dict[str, float]:
-    """Leave a running thread, and report from several threads at once."""
     threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
     reporters = [
         threading.Thread(target=trial.epoch, args=(index, 0.001), kwargs={"loss": float(index)})
@@ -178,7 +170,6 @@ def keeps_memory(trial: Context) -> dict[str, float]:
 
 
 def child_works(trial: Context) -> dict[str, float]:
-    """Let a child process work, and use no CPU itself: `settings: {seconds: 3}`."""
     seconds = float(trial.settings["seconds"])
     work = f"import time; end = time.time() + {seconds}\nwhile time.time() < end: pass"
     subprocess.run([sys.executable, "-c", work], check=True)
@@ -195,5 +186,4 @@ def crashes_with_child(trial: Context) -> dict[str, float]:
 
 
 def raises_odd_text(trial: Context) -> dict[str, float]:
-    """Raise with text that is not valid Unicode, as file names can be."""
     raise ValueError("file \udcff is odd")

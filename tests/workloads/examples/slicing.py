@@ -1,12 +1,8 @@
 """Workloads that are timed in slices, correctly or with a fault. A step sleeps; nothing is trained.
 
-`settings: {step_s: 0.002, slower: {none/slow: 1.2}}`. With `spread: 0.02` nothing sleeps, and the
-reported seconds are drawn around the intended ones; with `chooses: true` the framework chooses the
-steps of a slice. A fault happens in the slice `at` of the
-implementation `of`.
+With the setting `spread` nothing sleeps, and the reported seconds are drawn around the intended
+ones. A fault happens in the slice `at` of the implementation `of`.
 """
-
-from __future__ import annotations
 
 import math
 import random
@@ -18,7 +14,6 @@ from workloads.failures import NotPossible
 
 
 def steady(trial: Context) -> dict[str, float]:
-    """Run the requested slices, and report a kernel."""
     _slices(trial, lambda: None)
     trial.kernel(trial.implementation.kernel, trial.implementation.kernel, "as it reports itself")
     return {"samples_per_s": 1.0}
@@ -57,7 +52,6 @@ def stops_early(trial: Context) -> dict[str, float]:
 
 
 def reports_no_slice(trial: Context) -> dict[str, float]:
-    """Run the loop without reporting the slices."""
     for _ in trial.slices(1):
         pass
     return {}
