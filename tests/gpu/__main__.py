@@ -1,15 +1,9 @@
 """Run all checks of a GPU and write their outcomes to a JSON file.
 
-    python -m tests.gpu [--output FILE] [--only NAME …] [--backends NAME …] [--limit-s S]
-
-Without a GPU, every check is skipped with the reason. `--device cpu` runs the same
-checks on the CPU, with the implementations that exist there. `--quick` makes them tiny.
-
-The exit code is 1 if a check failed. A target that is not reached counts as `missed`, which is
-not a failure. A second run with the same file replaces the checks of `--only` and keeps the others.
+Without a GPU, every check is skipped with the reason. The exit code is 1 if a check failed. A
+target that is not reached counts as `missed`, which is not a failure. A second run with the same
+file replaces the checks of `--only` and keeps the others.
 """
-
-from __future__ import annotations
 
 import argparse
 import sys

@@ -1,7 +1,5 @@
 """The list of checks, cheap ones first, and the code that runs them."""
 
-from __future__ import annotations
-
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -59,16 +57,14 @@ def _run(check: Check, backend: str, lab: Lab, record: Record) -> None:
         reason = f"the time limit was reached: run again with --only {name}"
         record.add(Outcome(name, "the rest", "skipped", backend, reason=reason))
     except Exception as error:  # noqa: BLE001 - an error in a check is an outcome
-        if isinstance(error, ModuleNotFoundError) and not _is_ours(error.name):
+        package = str(getattr(error, "name", "")).partition(".")[0]
+        is_ours = package in ("orchestrator", "tests", "workloads")
+        if isinstance(error, ModuleNotFoundError) and not is_ours:
             reason = f"it needs {error.name}"
             record.add(Outcome(name, "all", "skipped", backend, reason=reason))
         else:
             reason = traceback.format_exc(limit=-3)
             record.add(Outcome(name, "the rest", "failed", backend, reason=reason))
-
-
-def _is_ours(module: str | None) -> bool:
-    return str(module).partition(".")[0] in ("orchestrator", "tests", "workloads")
 
 
 def _absence(lab: Lab, backend: str, record: Record) -> str | None:

@@ -1,7 +1,5 @@
 """Trainer processes, one per backend, and the sizes of the checks. Imports no framework."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +23,6 @@ class NoTimeLeft(Exception):
 
 
 class Lab:
-    """The trainers of a device, and the sizes of the checks there."""
-
     def __init__(
         self,
         device: Device,
@@ -35,11 +31,10 @@ class Lab:
         *,
         scratch: Path,
         until_s: float = float("inf"),
-        start: Callable[..., Trainer] = Trainer,
     ) -> None:
         self.device, self.sizes, self.scratch = device, sizes, scratch
         self.backends, self.until_s = tuple(backends), until_s
-        self._start, self._trainers = start, dict[str, Trainer]()
+        self._trainers = dict[str, Trainer]()
 
     def __enter__(self) -> Self:
         for backend in self.backends:
@@ -76,7 +71,7 @@ class Lab:
                 trainer.kill()
             return answer
         asked = parse_implementation(implementation)
-        with self._start(asked, self.device, python_path=[_ROOT], environ=environ) as trainer:
+        with Trainer(asked, self.device, python_path=[_ROOT], environ=environ) as trainer:
             return trainer_answers.ask(trainer, request, listen)
 
     def expect_time(self) -> None:
@@ -105,6 +100,6 @@ class Lab:
             if trainer is not None:
                 trainer.close()
             portable = parse_implementation(f"{backend}/portable")
-            trainer = self._start(portable, self.device, python_path=[_ROOT])
+            trainer = Trainer(portable, self.device, python_path=[_ROOT])
             self._trainers[backend] = trainer
         return trainer

@@ -1,10 +1,4 @@
-"""Outcomes of the checks, and their file: one JSON object, written after each outcome.
-
-An existing file is continued: outcomes of the same check and case are replaced, and the others are
-kept. So a second run can complete an interrupted one.
-"""
-
-from __future__ import annotations
+"""Outcomes of the checks, and their file: one JSON object, written after each outcome."""
 
 import dataclasses
 import datetime
@@ -38,7 +32,6 @@ class Outcome:
 
     @property
     def line(self) -> str:
-        """The outcome with its reason or its figures."""
         subject = " ".join(filter(None, [self.implementation or self.backend, self.case]))
         figures = ", ".join(
             f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value:.70}"
@@ -64,8 +57,6 @@ def judged(
 
 
 class Record:
-    """The outcomes so far, in a file (or nowhere). Threads may add to it."""
-
     def __init__(self, path: Path | None, hardware: Mapping[str, Any]) -> None:
         self.hardware = dict(hardware)
         self.versions: dict[str, Any] = {}

@@ -4,8 +4,6 @@ Each returns differences as numbers, so that a check receives no arrays.
 """
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -75,6 +73,7 @@ def numbers(trial: Context) -> dict[str, float]:
     with prepare_framework(trial):
         import keras
 
+        from workloads.models.initial_weights import draw_layer
         from workloads.models.layers import read_canonical, write_canonical
         from workloads.models.passes import make_passes
 
@@ -85,13 +84,15 @@ def numbers(trial: Context) -> dict[str, float]:
         directions = case.stack.directions
         inputs = normal(draw, case.batch, case.steps, case.inputs) * counts
         towards = normal(draw, case.batch, case.steps, case.units * directions) * counts
+        likes = enumerate(read_canonical(model))
+        drawn = [draw_layer(f"recurrent_{n}", like, trial.seed) for n, like in likes]
         stack = [
             layer._replace(
                 bias=draw.uniform(-0.5, 0.5, layer.bias.shape).astype("float32"),
                 # A lone unit's -1 would cancel its bias: a kink of ReLU, which has no derivative.
                 recurrent_kernel=np.float32(0.9) * layer.recurrent_kernel,
             )
-            for layer in _initial(read_canonical(model), trial.seed)
+            for layer in drawn
             if layer.bias is not None
         ]
         for network in (model, short):
@@ -203,7 +204,6 @@ def _cause(cause: str) -> AbstractContextManager[Any]:
 
 
 def build(case: Case, implementation: Implementation, *, return_sequences: bool) -> Any:
-    """Return a Keras model of the case's layers, with masks if there is padding."""
     import keras
 
     from workloads.models.layers import recurrent_stack
@@ -214,18 +214,11 @@ def build(case: Case, implementation: Implementation, *, return_sequences: bool)
     return keras.Sequential([inputs, *masking, *layers])
 
 
-def _initial(like: list[CanonicalLayer], seed: int) -> list[CanonicalLayer]:
-    from workloads.models.initial_weights import draw_layer
-
-    return [draw_layer(f"recurrent_{n}", layer, seed) for n, layer in enumerate(like)]
-
-
 def normal(draw: np.random.Generator, *shape: int) -> Any:
     return draw.standard_normal(shape).astype(np.float32)
 
 
 def difference(expected: Any, received: Any) -> float:
-    """Return the largest difference, relative to the largest value."""
     assert expected.shape == received.shape, (expected.shape, received.shape)
     return float(np.abs(expected - received).max() / max(np.abs(expected).max(), 1e-30))
 

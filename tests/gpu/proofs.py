@@ -1,7 +1,5 @@
 """Checks without timing: which kernel runs, what it computes, and which requests are refused."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Iterator, Mapping
@@ -134,25 +132,21 @@ def parity(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 
 def eligible(lab: Lab, backend: str, *, layers: int = 1, bidirectional: bool = False) -> list[str]:
-    """Return the backend's implementations that can run LSTMs here, the portable one first."""
     case = {"cell": "lstm", "layers": layers, "bidirectional": bidirectional}
     names = [f"{backend}/{kernel}" for kernel in KERNELS]
     return [name for name in names if _ineligible(lab, name, case) is None]
 
 
 def some(answer: Answer, *names: str) -> dict[str, Any]:
-    """Return these metrics as far as they were measured."""
     return {name: answer.metrics[name] for name in names if name in answer.metrics}
 
 
 def proven(answer: Answer) -> dict[str, Any]:
-    """Return the kernel that ran and its evidence; empty without a proof."""
     proof = answer.proof
     return {} if proof is None else {"ran": proof.ran, "evidence": proof.evidence}
 
 
 def unproven(answer: Answer) -> str:
-    """Return the failure, or that another kernel or none is proven; empty if all is right."""
     return answer.reason or ("no kernel was proven" if answer.proof is None else "")
 
 
@@ -167,7 +161,6 @@ def _ineligible(lab: Lab, implementation: str, case: Mapping[str, Any]) -> str |
 
 
 def _proof(lab: Lab, implementation: str, settings: Mapping[str, Any]) -> Outcome:
-    """Check that `synthetic` runs the requested kernel, or is refused for the predicted reason."""
     predicted = _ineligible(lab, implementation, settings)
     answer = lab.ask("synthetic", implementation, {**_TINY, **settings})
     if predicted is None:
@@ -182,7 +175,6 @@ def _proof(lab: Lab, implementation: str, settings: Mapping[str, Any]) -> Outcom
 def _compared(
     lab: Lab, name: str, implementation: str, case: Mapping[str, Any]
 ) -> Iterator[Outcome]:
-    """Compare with the reference, unless the implementation cannot run the case."""
     if _ineligible(lab, implementation, case) is not None:
         return
     answer = lab.ask("probes:numbers", implementation, case, seed=3)

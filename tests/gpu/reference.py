@@ -4,8 +4,6 @@ It follows the equations of Keras' documentation (GRU with `reset_after`) and us
 canonical layout of `workloads.models.canonical_weights`. It shares no code with any implementation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,18 +19,8 @@ Array = NDArray[np.float64]
 def run_stack(
     cell: Cell, stack: Sequence[CanonicalLayer], inputs: Array, counts: Array, directions: int
 ) -> tuple[Array, Array]:
-    """Compute the outputs of a stack from zero states.
-
-    Args:
-        cell: the cell of all layers.
-        stack: the layers in canonical order.
-        inputs: (batch, steps, features).
-        counts: (batch, steps, 1), 0 for padding on the right, else 1.
-        directions: 1, or 2 that are concatenated.
-
-    Returns:
-        The outputs (batch, steps, directions · units), zero at padded steps, and the last ones.
-    """
+    """Return the outputs (batch, steps, directions · units), zero at padding, and the last ones."""
+    # `inputs` are (batch, steps, features), `counts` (batch, steps, 1): 0 for padding on the right.
     outputs, states = inputs, list[Any]()
     for first in range(0, len(stack), directions):
         states = []
@@ -60,7 +48,6 @@ def _run_layer(cell: Cell, layer: CanonicalLayer, inputs: Array, counts: Array) 
 def _step(
     cell: Cell, layer: CanonicalLayer, x: Array, hidden: Array, carry: Array
 ) -> tuple[Array, Array]:
-    """Return the next hidden state and the next carry."""
     bias = np.atleast_2d(np.asarray(layer.bias))
     by_x, by_state = x @ layer.kernel + bias[0], hidden @ layer.recurrent_kernel
     if cell == "lstm":

@@ -1,7 +1,5 @@
 """Sizes of the checks: shapes with published times, and tiny ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +14,6 @@ CELLS: tuple[Cell, ...] = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A stack of LSTMs, its input, and the source of the sizes."""
-
     name: str
     source: str
     batch_size: int
@@ -26,12 +22,9 @@ class Shape:
     units: int
     layers: int = 1
     bidirectional: bool = False
-    with_xla: bool = False
-    """Also time TensorFlow's portable layer with XLA, which Keras uses by default."""
-
+    with_xla: bool = False  # also time TensorFlow's portable layer with XLA, Keras' default
     published: Mapping[str, float] = field(default_factory=dict)
-    at_least: float | None = None
-    """Target speed-up of TensorFlow's cuDNN layer over its portable layer."""
+    at_least: float | None = None  # target speed-up of TensorFlow's cuDNN over its portable layer
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -46,21 +39,14 @@ SHAPES = tuple(Shape(**row) for row in _ROWS)
 @dataclass(frozen=True, slots=True)
 class Sizes:
     cells: tuple[Cell, ...]
-    stacks: tuple[tuple[int, bool], ...]
-    """(layers, bidirectional) for the check `numbers`."""
-
-    lengths: tuple[Sequence[int] | None, ...]
-    """Lengths of the sequences for it; None for no padding."""
-
+    stacks: tuple[tuple[int, bool], ...]  # layers, and whether in both directions
+    lengths: tuple[Sequence[int] | None, ...]  # None for no padding
     shapes: tuple[Shape, ...]
     timed_steps: int
-    """Timed passes of an arm of `speed`."""
-
     images: int
     image_rows: Mapping[str, Any]
     power_s: float
-    parity: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that replace the defaults of `rnnsweep parity`."""
+    parity: Mapping[str, Any] = field(default_factory=dict)  # replace the usual settings
 
 
 PADDED = (12, 1, 7, 12, 3, 9, 11, 5)

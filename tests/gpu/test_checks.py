@@ -1,7 +1,5 @@
 """The checks in tiny sizes, on a GPU if there is one and on the CPU; in full size: `make gpu`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +21,6 @@ from workloads.protocol import Device
 
 pytestmark = pytest.mark.full
 
-ALL_CELLS = replace(QUICK, cells=CELLS)
 ON_A_CPU = [
     *((backend, check) for backend in BACKENDS for check in (proofs.numbers, times.speed)),
     *(("tensorflow", check) for check in (proofs.evidence, proofs.refusals, times.memory)),
@@ -47,7 +44,8 @@ def gpu_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 def lab_on(device: Device, folders: pytest.TempPathFactory) -> Iterator[Lab]:
     backends = [backend for backend in BACKENDS if is_installed(backend)]
-    with Lab(device, ALL_CELLS, backends, scratch=folders.mktemp("lab")) as lab:
+    sizes = replace(QUICK, cells=CELLS) if device == "gpu" else QUICK
+    with Lab(device, sizes, backends, scratch=folders.mktemp("lab")) as lab:
         yield lab
 
 

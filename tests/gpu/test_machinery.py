@@ -1,6 +1,4 @@
-"""The machinery of the checks, with fake trainers instead of a GPU."""
-
-from __future__ import annotations
+"""The machinery of the checks, with answers instead of a GPU."""
 
 import dataclasses
 import importlib
@@ -11,76 +9,47 @@ from typing import Any
 
 import pytest
 
-from orchestrator.execution.trainer_process import TrainerGone
+from orchestrator.diagnostics.trainer_answers import Answer
 from orchestrator.hardware import probe
 from tests.commands import python
 from tests.gpu import proofs, times
 from tests.gpu.checks import CHECKS, Check, run_checks
 from tests.gpu.lab import Lab
 from tests.gpu.outcomes import OtherHardware, Outcome, Record
-from tests.gpu.sizes import QUICK, SHAPES, Sizes
+from tests.gpu.sizes import QUICK, SHAPES
 from workloads.implementations import parse_implementation
-from workloads.protocol import Environment, Event, Failure, KernelProof, Result, TrialRequest
+from workloads.protocol import KernelProof
 
-Answering = Callable[[TrialRequest], Sequence[Event] | None]
-
-
-class Scripted:
-    """A trainer without a process. An answer of None ends it."""
-
-    def __init__(self, answer: Answering) -> None:
-        self._answer, self._events = answer, list[Event]()
-        self.alive = True
-
-    def request(self, request: TrialRequest) -> None:
-        events = self._answer(request)
-        if events is None:
-            raise TrainerGone(-9)
-        self._events = list(events)
-
-    def next_event(self, timeout_s: float) -> Event:
-        return self._events.pop(0)
-
-    def family(self) -> tuple[float, float]:
-        return 0.0, 0.0
-
-    def output_tail(self) -> str:
-        return "the last output"
-
-    def kill(self) -> None:
-        self.alive = False
-
-    close = kill
+LabOf = Callable[..., Lab]
 
 
-def as_asked(request: TrialRequest, **metrics: float) -> Sequence[Event]:
-    """Answer that the requested kernel ran, in one millisecond per step."""
-    text = parse_implementation(request.implementation).kernel_text
-    result = Result({"step_ms": 1.0, "loss": 2.0, **metrics})
-    return [KernelProof(text, text, "scripted"), result]
+def as_asked(implementation: str, **metrics: float) -> Answer:
+    text = parse_implementation(implementation).kernel_text
+    proof = KernelProof(text, text, "scripted")
+    return Answer(metrics={"step_ms": 1.0, "loss": 2.0, **metrics}, proof=proof)
 
 
-def lab_of(
-    scratch: Path,
-    answer: Answering = as_asked,
-    backends: Sequence[str] = ("tensorflow",),
-    sizes: Sizes = QUICK,
-) -> Lab:
-    def start(*asked: Any, **options: Any) -> Any:
-        return Scripted(answer)
+@pytest.fixture
+def lab_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LabOf:
+    def lab_of(answer: Callable[[str], Answer] = as_asked, *backends: str, **sizes: Any) -> Lab:
+        def ask(lab: Lab, workload: str, implementation: str, *_: Any, **__: Any) -> Answer:
+            lab.expect_time()
+            return answer(implementation)
 
-    return Lab("gpu", sizes, backends, scratch=scratch, start=start)
+        monkeypatch.setattr(Lab, "ask", ask)
+        chosen = dataclasses.replace(QUICK, **sizes)
+        return Lab("gpu", chosen, backends or ("tensorflow",), scratch=tmp_path)
+
+    return lab_of
 
 
 def outcomes(check: Check, lab: Lab) -> list[Outcome]:
-    with lab:
-        return list(check(lab, lab.backends[0]))
+    return list(check(lab, lab.backends[0]))
 
 
 def recorded(checks: Sequence[Check], lab: Lab) -> list[Outcome]:
     record = Record(None, {})
-    with lab:
-        run_checks(checks, lab, record)
+    run_checks(checks, lab, record)
     return record.outcomes
 
 
@@ -90,7 +59,6 @@ def test_without_a_gpu_the_command_skips_all_checks(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "checks.json"
     done = python("-m", "tests.gpu", "--output", file).expect()
     written = json.loads(file.read_text())
-    assert written["format"] == "rnnsweep-gpu-checks"
     assert [check["name"] for check in written["checks"]] == list(CHECKS)
     assert {check["reason"] for check in written["checks"]} == {"NVML sees no NVIDIA GPU"}
     assert f"{len(CHECKS)} skipped" in done.out
@@ -99,66 +67,41 @@ def test_without_a_gpu_the_command_skips_all_checks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 @pytest.mark.parametrize("check", [proofs.evidence, proofs.fit, times.speed, times.predict])
 def test_every_check_passes_if_requested_kernels_run(
-    check: Any, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    check: Check, backend: str, lab_of: LabOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("workloads.eligibility.is_installed", lambda package: True)
-    for outcome in outcomes(check, lab_of(tmp_path, backends=(backend,))):
+    for outcome in outcomes(check, lab_of(as_asked, backend)):
         # A refusal that was predicted did not happen.
         assert outcome.status == ("failed" if "refused" in outcome.expected else "passed")
 
 
-def test_a_trial_that_is_not_as_expected_fails(tmp_path: Path) -> None:
-    def answer(request: TrialRequest) -> Sequence[Event] | None:
-        kernel = parse_implementation(request.implementation).kernel
-        return (
-            None if kernel == "cudnn" else as_asked(request, loss=2.1 if kernel == "fused" else 2)
-        )
-
-    portable, ended, other_loss = outcomes(proofs.fit, lab_of(tmp_path, answer))
-    assert (portable.status, ended.status, other_loss.status) == ("passed", "failed", "failed")
-    assert "was ended by SIGKILL" in ended.reason
-    assert other_loss.reason == "loss 2.100000 where portable has 2.000000"
-    (outcome,) = outcomes(proofs.fall_backs, lab_of(tmp_path))
+def test_a_trial_that_is_not_as_expected_fails(lab_of: LabOf) -> None:
+    answers = {
+        "tensorflow/cudnn": Answer("it ended", is_usable=False),
+        "tensorflow/fused": as_asked("tensorflow/fused", loss=2.1),
+    }
+    lab = lab_of(lambda name: answers.get(name) or as_asked(name))
+    assert [(one.status, one.reason) for one in outcomes(proofs.fit, lab)] == [
+        ("passed", ""),
+        ("failed", "it ended"),
+        ("failed", "loss 2.100000 where portable has 2.000000"),
+    ]
+    (outcome,) = outcomes(proofs.fall_backs, lab)
     assert (outcome.status, outcome.reason) == ("failed", "the fall-back was not detected")
 
 
-def test_a_speed_up_below_its_target_is_missed(tmp_path: Path) -> None:
-    def answer(request: TrialRequest) -> Sequence[Event]:
-        arm = request.implementation
-        if arm == "tensorflow/fused":
-            return [KernelProof("fused", "portable", "While × 2"), Result({"step_ms": 1.0})]
-        return as_asked(request, step_ms=ratio if "portable" in arm else 1.0)
+@pytest.mark.parametrize(("ratio", "status"), [(15.5, "passed"), (12.3, "missed")])
+def test_a_speed_up_below_its_target_is_missed(lab_of: LabOf, ratio: float, status: str) -> None:
+    def answer(arm: str) -> Answer:
+        return as_asked(arm, step_ms=ratio if "portable" in arm else 1.0)
 
-    for ratio, status in ((15.5, "passed"), (12.3, "missed")):
-        lab = lab_of(tmp_path, answer, sizes=dataclasses.replace(QUICK, shapes=SHAPES[:1]))
-        results = {outcome.implementation: outcome for outcome in outcomes(times.speed, lab)}
-        cudnn, fused = results["tensorflow/cudnn"], results["tensorflow/fused"]
-        assert (cudnn.status, cudnn.measured["step_ms portable/this"]) == (status, ratio)
-        assert fused.reason == "ran portable, not fused (While × 2)"
-        portable = (results["tensorflow/portable"], results["tensorflow/portable+xla"])
-        assert {outcome.status for outcome in portable} == {"passed"}
+    results = outcomes(times.speed, lab_of(answer, shapes=SHAPES[:1]))
+    statuses = {outcome.implementation: outcome.status for outcome in results}
+    assert statuses.pop("tensorflow/cudnn") == status
+    assert set(statuses.values()) == {"passed"}
 
 
-def test_unavailable_backends_are_skipped_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("tests.gpu.checks.is_installed", lambda package: package != "jax")
-
-    def answer(request: TrialRequest) -> Sequence[Event]:
-        if request.implementation.startswith("torch"):
-            return [Environment({"torch": "2"}), Failure("not_possible", "it sees none")]
-        return as_asked(request)
-
-    checks = [proofs.fit, times.predict]
-    results = recorded(checks, lab_of(tmp_path, answer, ("tensorflow", "jax", "torch")))
-    skipped = {(e.name, e.backend): e.reason for e in results if e.status == "skipped"}
-    assert set(skipped) == {(c.__name__, backend) for c in checks for backend in ("jax", "torch")}
-    assert skipped["fit", "jax"] == "jax is not available: pip install 'rnnsweep[jax]'"
-    assert skipped["fit", "torch"] == "torch is not available: it sees none"
-    assert [e.status for e in results if e.backend == "tensorflow"] == ["passed"] * 6
-
-
-def test_errors_and_the_time_limit_end_one_check_only(tmp_path: Path) -> None:
+def test_errors_and_the_time_limit_end_one_check_only(lab_of: LabOf) -> None:
     def broken(lab: Lab, backend: str) -> Iterator[Outcome]:
         yield Outcome("broken", "first", "passed", backend)
         raise RuntimeError("no such luck")
@@ -172,7 +115,7 @@ def test_errors_and_the_time_limit_end_one_check_only(tmp_path: Path) -> None:
         lab.until_s = 0
 
     checks = [broken, unimportable, slow, proofs.fit]
-    results = recorded(checks, lab_of(tmp_path))
+    results = recorded(checks, lab_of())
     assert [(outcome.name, outcome.status) for outcome in results] == [
         ("broken", "passed"),
         ("broken", "failed"),

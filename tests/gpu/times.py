@@ -1,7 +1,5 @@
 """Checks of times, memory and power."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import statistics
@@ -154,6 +152,5 @@ def _missed(outcome: Outcome, reason: str) -> Outcome:
 def _ratios(
     portable: Mapping[str, Any], measured: Mapping[str, Any], *names: str
 ) -> dict[str, float]:
-    """Return the portable layer's figures over those of another arm."""
     present = [name for name in names if measured.get(name) and name in portable]
     return {f"{name} portable/this": portable[name] / measured[name] for name in present}

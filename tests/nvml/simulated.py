@@ -1,12 +1,7 @@
 """Simulated GPUs: a library that replaces NVML and returns the values that a test defines.
 
-It serves tests of placement, telemetry and error handling. No kernel runs on such a GPU, and its
-values are never evidence of a real one.
-
-    environment = SimulatedNvml([SimulatedGpu(power_w=70.0)]).environment(tmp_path)
-
-returns the variables with which a child process (pynvml loads `libnvidia-ml.so.1`) sees one GPU.
-`SimulatedNvml(…).in_this_process(monkeypatch, tmp_path)` shows it to the present process.
+No kernel runs on such a GPU, and its values are never evidence of a real one. `environment` returns
+the variables with which a child process sees these GPUs; `in_this_process` shows them to this one.
 """
 
 import atexit
@@ -29,7 +24,7 @@ import pytest
 from tests.lacking import skip_here
 
 _SOURCE = Path(__file__).with_name("simulated.c")
-_FILE = "RNNSWEEP_SIMULATED_NVML"
+FILE = "RNNSWEEP_SIMULATED_NVML"
 _MIB = 2**20
 
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED = 3, 4, 9
@@ -56,12 +51,9 @@ Value: TypeAlias = float | Trend | None
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An `nvmlReturn_t` that a call returns from a number of calls on.
+    """An `nvmlReturn_t` that a call returns from a number of calls on."""
 
-    With a code below 0 the call hangs for that many milliseconds and then succeeds.
-    """
-
-    code: int
+    code: int  # below 0 the call hangs for that many milliseconds and then succeeds
     from_call: int = 1
 
 
@@ -95,8 +87,7 @@ class SimulatedGpu:
     compute_capability: tuple[int, int] = (7, 5)
     ecc: bool | None = True
     mig: bool | None = None
-    processes: Mapping[int, float] = field(default_factory=dict)
-    """MiB by process id."""
+    processes: Mapping[int, float] = field(default_factory=dict)  # MiB by process id
     errors: Errors = field(default_factory=dict)
 
     def lines(self, index: int) -> Iterator[str]:
@@ -142,8 +133,6 @@ class SimulatedGpu:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedNvml:
-    """A node's NVML: its GPUs, and the errors that its calls return."""
-
     gpus: Sequence[SimulatedGpu] = ()
     errors: Errors = field(default_factory=dict)
 
@@ -153,19 +142,16 @@ class SimulatedNvml:
             assert call in supported, f"{call} is not a simulated call"
 
     def environment(self, folder: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Return the variables that show these GPUs to a child process, from now on."""
         path = [str(library().parent), *filter(None, [environ.get("LD_LIBRARY_PATH")])]
-        return {"LD_LIBRARY_PATH": os.pathsep.join(path), _FILE: str(self.write(folder))}
+        return {"LD_LIBRARY_PATH": os.pathsep.join(path), FILE: str(self.write(folder))}
 
     def in_this_process(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-        """Show these GPUs to pynvml in this process, until the test ends."""
         loaded = ctypes.CDLL(str(library()))
-        monkeypatch.setenv(_FILE, str(self.write(folder)))
+        monkeypatch.setenv(FILE, str(self.write(folder)))
         monkeypatch.setattr(pynvml, "nvmlLib", loaded)
         monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
 
     def write(self, folder: Path) -> Path:
-        """Write the file that the library reads, with the present time as origin."""
         path = folder / "simulated-nvml.txt"
         lines = [
             f"began {time.monotonic():.6f}",
@@ -182,7 +168,6 @@ class SimulatedNvml:
 
 @functools.cache
 def library() -> Path:
-    """Build the library once per process; skip the test if that is impossible here."""
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         skip_here("no C compiler for the simulated NVML (Debian: gcc, libc6-dev)")
