@@ -1,7 +1,5 @@
 """Commands in processes of their own, and waiting for what they do."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -10,20 +8,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An ended command with its exit code and output."""
-
     code: int
     out: str
     err: str
 
-    def expect(self, code: int = 0) -> Done:
+    def expect(self, code: int = 0) -> Self:
         """Check the exit code and that there is no traceback; return self."""
         assert self.code == code, f"exit code {self.code}\n{self.out[-6000:]}\n{self.err[-6000:]}"
         assert "Traceback" not in self.out + self.err, self.err
@@ -59,7 +55,6 @@ class Command(subprocess.Popen[bytes]):
         return self.poll() is None
 
     def printed(self, *descriptors: int) -> str:
-        """Return stdout (1) and stderr (2) so far, or one of them."""
         files = [self._files[number - 1].fileno() for number in descriptors or (1, 2)]
         return "".join(os.pread(file, 10_000_000, 0).decode(errors="replace") for file in files)
 
@@ -79,7 +74,6 @@ class Command(subprocess.Popen[bytes]):
 def python(
     *words: object, environ: Mapping[str, str] = os.environ, cwd: Path | None = None
 ) -> Done:
-    """Run Python and wait for its end."""
     return Command([sys.executable, *words], environ, cwd).done(240)
 
 
@@ -89,7 +83,6 @@ def wait_for(
     describe: Callable[[], object] = str,
     every_s: float = 0.02,
 ) -> Value:
-    """Evaluate a condition repeatedly until its value is true, and return that value."""
     deadline_s = time.monotonic() + timeout_s
     while not (value := condition()):
         assert time.monotonic() < deadline_s, f"nothing after {timeout_s} s; {describe()}"

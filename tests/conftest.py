@@ -27,7 +27,6 @@ os.environ.setdefault("RNNSWEEP_CACHE", tempfile.mkdtemp(prefix="rnnsweep-cache-
 
 @pytest.fixture(autouse=True)
 def restore_rays_environment() -> Iterator[None]:
-    """Restore Ray's environment variables, which the code under test may change."""
     before = {name: value for name, value in os.environ.items() if _is_rays(name)}
     yield
     for name in filter(_is_rays, list(os.environ)):

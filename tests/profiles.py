@@ -7,5 +7,4 @@ IN_CI = os.environ.get("RNNSWEEP_TEST_ALL") == "1"
 
 
 def draws(here: int = 50, in_ci: int = 400) -> int:
-    """Return the number of random draws of a statistical test."""
     return in_ci if IN_CI else here

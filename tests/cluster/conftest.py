@@ -1,7 +1,5 @@
 """One cluster for all tests of a module, if this machine can run it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,12 +1,8 @@
 """Simulated hosts on one machine, each with its own network, processes, name, home and /tmp.
 
-A host is a tree of processes in namespaces of its own, connected to a switch (a bridge in a
-separate network namespace). No part of it has a name outside, so that nothing
-can remain: when the test's process ends, for whatever cause, the kernel ends every host.
-Networks and folders vanish with the last process.
+A host is a tree of processes in namespaces of its own, connected to a bridge in another one. When
+the test's process ends, for whatever cause, the kernel ends every host, its networks and folders.
 """
-
-from __future__ import annotations
 
 import itertools
 import os
@@ -18,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Literal
 
 from tests.commands import Command, Done, wait_for
 
@@ -35,7 +32,6 @@ _OWN = ("/tmp", "/root", "/dev/shm")
 
 
 def obstacle(*programs: str) -> str | None:
-    """Return the reason why this machine can run no hosts with these programs, or None."""
     if sys.platform != "linux":
         return "hosts are made of Linux namespaces"
     if os.geteuid() != 0:
@@ -55,8 +51,6 @@ def obstacle(*programs: str) -> str | None:
 
 
 class Switch:
-    """The network switch to which hosts are connected."""
-
     def __init__(self) -> None:
         self._holder = _held(["unshare", "--net", "--fork", "--kill-child", "sleep", "infinity"])
         self.pid = _child(self._holder.pid)
@@ -67,8 +61,7 @@ class Switch:
     def ip(self, *arguments: str) -> None:
         _run(["nsenter", "--target", str(self.pid), "--net", "ip", *arguments])
 
-    def plug(self, name: str, *, with_code: bool = False, cpus: Iterable[int] = ()) -> Host:
-        """Return a new host. Without code, it has the installed packages only."""
+    def plug(self, name: str, *, with_code: bool = False, cpus: Iterable[int] = ()) -> "Host":
         self.hosts[name] = Host(self, name, with_code=with_code, cpus=tuple(cpus))
         return self.hosts[name]
 
@@ -89,12 +82,13 @@ class Host:
     ) -> None:
         self.name, self._switch, self._cpus = name, switch, cpus
         self.address = self.address_of(name)
+        names = (f"{self.address_of(other)} {other}" for other in self.NAMES)
         own = {
             "NAME": name,
             "NEEDED": " ".join(_needed()),
             "OWN": " ".join(_OWN),
             "HIDDEN": "" if with_code else " ".join(str(ROOT / name) for name in _CODE),
-            "HOSTS": _hosts_file(),
+            "HOSTS": "\\n".join(["127.0.0.1 localhost", *names, ""]),
         }
         spaces = ("--net", "--mount", "--uts", "--pid", "--ipc", "--fork", "--mount-proc")
         init = ["bash", str(Path(__file__).with_name("host.sh"))]
@@ -120,38 +114,22 @@ class Host:
     def address_of(cls, name: str) -> str:
         return f"{_NETWORK}.{cls.NAMES.index(name) + 1}"
 
-    def run(
-        self,
-        *arguments: object,
-        timeout_s: float = 120,
-        cwd: object = ROOT,
-        environ: Mapping[str, str] = _NONE,
-    ) -> Done:
-        return self.start(*arguments, cwd=cwd, environ=environ).done(timeout_s)
+    def run(self, *arguments: object, timeout_s: float = 120, **options: Any) -> Done:
+        return self.start(*arguments, **options).done(timeout_s)
 
     def start(
-        self,
-        *arguments: object,
-        cwd: object = ROOT,
-        environ: Mapping[str, str] = _NONE,
+        self, *arguments: object, cwd: object = ROOT, environ: Mapping[str, str] = _NONE
     ) -> Command:
         return Command(self._command(arguments, cwd), self._environ(environ))
 
     def write(self, path: str, content: str | bytes) -> None:
-        """Write a file of the host, private to its user."""
         script = f'umask 077; mkdir -p "$(dirname {path})"; cat > {path}'
         command = self._command(["bash", "-c", script])
         data = content.encode() if isinstance(content, str) else content
         subprocess.run(command, env=self._environ({}), input=data, check=True)
 
-    def pull_the_cable(self) -> None:
-        self._switch.ip("link", "set", self._cable, "down")
-
-    def plug_the_cable(self) -> None:
-        self._switch.ip("link", "set", self._cable, "up")
-
-    def interrupt(self, words: str) -> None:
-        self.run("pkill", "-INT", "-f", words).expect()
+    def set_cable(self, state: Literal["up", "down"]) -> None:
+        self._switch.ip("link", "set", self._cable, state)
 
     def remove(self) -> None:
         self._holder.kill()
@@ -176,7 +154,6 @@ class Host:
 
 
 def _held(command: Sequence[str], environ: Mapping[str, str] = _NONE) -> subprocess.Popen[bytes]:
-    """Start a process that the kernel kills when this process ends."""
     return subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", *command],
         stdin=subprocess.DEVNULL,
@@ -195,11 +172,6 @@ def _needed() -> list[str]:
     """Return the paths that Python needs below folders that each host has for itself."""
     paths = {str(ROOT), sys.prefix, str(Path(sys.base_prefix).resolve())}
     return sorted(path for path in paths if path.startswith(tuple(f"{folder}/" for folder in _OWN)))
-
-
-def _hosts_file() -> str:
-    lines = [f"{Host.address_of(name)} {name}" for name in Host.NAMES]
-    return "\\n".join(["127.0.0.1 localhost", *lines, ""])
 
 
 def _run(command: Sequence[str]) -> None:

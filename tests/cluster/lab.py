@@ -1,7 +1,5 @@
 """A real cluster on one machine: a Ray head, unlike workers, and MLflow on PostgreSQL."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
@@ -12,12 +10,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from orchestrator.cluster import code_bundle
 from tests.cluster.hosts import ROOT, Host, Switch
 from tests.commands import Command, Done, wait_for
-from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, library
+from tests.nvml.simulated import FILE, SimulatedGpu, SimulatedNvml, library
 from tests.orchestrator.sample_specs import OWN, spec_text
 
 PARENT = "mlflow.parentRunId"
@@ -42,14 +40,12 @@ print(json.dumps([{"status": run.info.status, "tags": run.data.tags} for run in 
 
 
 def postgresql() -> Path | None:
-    """Return the folder of PostgreSQL's programs, which Debian keeps off the path."""
     if initdb := shutil.which("initdb"):
         return Path(initdb).resolve().parent
     return next((path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")), None)
 
 
 def database_commands(data: str, initdb: str, postgres: str) -> tuple[list[str], list[str]]:
-    """Return the commands that create a database of the user `mlflow` in a folder and serve it."""
     programs = postgresql()
     user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     first = [] if os.geteuid() else user
@@ -59,15 +55,13 @@ def database_commands(data: str, initdb: str, postgres: str) -> tuple[list[str],
 
 
 class Lab:
-    """The hosts and their services; all of them end with `close` or with this process."""
-
     def __init__(self) -> None:
         self.switch = Switch()
         self._token = secrets.token_hex(32)
         self.store = f"http://{Host.address_of('mlflow')}:5000"
         self.dashboard = f"http://{Host.address_of('head')}:8265"
 
-    def open(self) -> Lab:
+    def open(self) -> Self:
         self.mlflow = self.switch.plug("mlflow", with_code=True)
         self.mlflow.write("/root/.ray/auth_token", self._token)
         self.head = self._ray_host("head")
@@ -98,13 +92,9 @@ class Lab:
 
     def join(self, host: Host, gpus: int = 0) -> None:
         cpus = host.run("nproc").expect().out.strip()
-        self._ray(
-            host,
-            f"--address={Host.address_of('head')}:6379",
-            f"--num-cpus={cpus}",
-            f"--num-gpus={gpus}",
-            environ=self._simulated_gpu(host) if gpus else {},
-        )
+        head = f"--address={Host.address_of('head')}:6379"
+        environ = self._simulated_gpu(host) if gpus else {}
+        self._ray(host, head, f"--num-cpus={cpus}", f"--num-gpus={gpus}", environ=environ)
 
     def spec(self, name: str, **changes: Any) -> str:
         self.laptop.write(f"{PROJECT}/{name}.yaml", spec_text(STEADY, name=name, **changes))
@@ -123,7 +113,6 @@ class Lab:
         return self.rnnsweep(*arguments, "--address", self.dashboard)
 
     def on_the_head(self, *arguments: str, timeout_s: float = 60) -> Done:
-        """Copy the code to the head and run a command there."""
         with tempfile.TemporaryDirectory() as folder:
             code_bundle.pack(Path(folder))
             packed = subprocess.run(["tar", "-cC", folder, "."], capture_output=True, check=True)
@@ -148,7 +137,6 @@ class Lab:
         return [run for run in runs if PARENT in run["tags"]]
 
     def expect_exactly_once(self, sweep: str, trials: int) -> list[dict[str, Any]]:
-        """Check that all trials are complete, each once in MLflow and once in the journal."""
         children = self.children(sweep)
         keys = [run["tags"]["trial_key"] for run in children]
         assert len(keys) == len(set(keys)) == trials
@@ -159,7 +147,6 @@ class Lab:
         return children
 
     def expect_end(self, sweep: str, timeout_s: float = 200) -> str:
-        """Follow a submitted sweep to a successful end and return the log of its last start."""
         command = ["rnnsweep", "logs", sweep, "--follow", "--address", self.dashboard]
         done = self.mlflow.run(*command, timeout_s=timeout_s)
         assert done.code == 0, done
@@ -189,24 +176,16 @@ class Lab:
         ).expect()
 
     def _simulated_gpu(self, host: Host) -> dict[str, str]:
-        """Install the simulated NVML on a host and return the variables that show its GPU."""
-        host.write(f"{_NVML}/{library().name}", library().read_bytes())
-        environ = {"LD_LIBRARY_PATH": _NVML}
         with tempfile.TemporaryDirectory() as folder:
-            variables = SimulatedNvml([SimulatedGpu()]).environment(Path(folder), {})
-            for name, path in variables.items():
-                if Path(path).is_file():
-                    environ[name] = f"{_NVML}/{Path(path).name}"
-                    host.write(environ[name], Path(path).read_bytes())
-        return environ
+            values = SimulatedNvml([SimulatedGpu()]).write(Path(folder))
+            for file in (library(), values):
+                host.write(f"{_NVML}/{file.name}", file.read_bytes())
+        return {"LD_LIBRARY_PATH": _NVML, FILE: f"{_NVML}/{values.name}"}
 
     def _serve_runs(self) -> None:
         host = self.mlflow
-        create, serve = database_commands(
-            "/tmp/data",
-            "-A trust",
-            "-c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp",
-        )
+        options = "-c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp"
+        create, serve = database_commands("/tmp/data", "-A trust", options)
         host.run(*create).expect()
         self._postgres = host.start(*serve)
         self._postgres.until("ready to accept connections", 30)

@@ -1,7 +1,5 @@
 """A custom workload that rests instead of training, on any device."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,11 +1,7 @@
 """Sweeps on a cluster: different nodes, lost, disconnected and late nodes, a lost laptop.
 
-Each sweep is submitted from a host outside the cluster, in a folder with a custom workload. No host
-of the cluster has the product's code. After each sweep, every trial is in MLflow exactly
-once.
+Each sweep is submitted from a host outside the cluster; no host of it has the product's code.
 """
-
-from __future__ import annotations
 
 import importlib.util
 import json
@@ -19,11 +15,10 @@ pytestmark = pytest.mark.timeout(400)
 
 
 def test_a_sweep_is_detached_stopped_and_submitted_again(lab: Lab) -> None:
-    """A sweep over all hardware classes, including the simulated GPU, tests placement."""
     spec = lab.spec("classes", hardware=["cpu", "gpu"])
     followed = lab.submit(spec)
     lab.wait_for_a_trial("classes", "gpu")
-    lab.laptop.interrupt("rnnsweep submit")
+    lab.laptop.run("pkill", "-INT", "-f", "rnnsweep submit").expect()
     assert "continues without this terminal" in followed.done(20).expect(3).err
     assert "classes: running" in lab.at_a_distance("status").expect().out
     lab.at_a_distance("stop", "classes").expect()
@@ -40,7 +35,6 @@ def test_a_sweep_is_detached_stopped_and_submitted_again(lab: Lab) -> None:
 
 
 def test_a_report_compares_two_classes_of_cpu(lab: Lab) -> None:
-    """Train a real network on two classes that differ in the CPUs that the hosts may use."""
     backend = "torch" if importlib.util.find_spec("torch") else "tensorflow"
     spec = lab.spec(
         "compared",
@@ -72,23 +66,17 @@ def test_a_node_without_the_code_is_probed_from_another(lab: Lab) -> None:
     assert hosts == {"steady", "gpu"}
 
 
-def test_a_worker_is_killed_and_another_joins_late(lab: Lab) -> None:
-    lab.submit(lab.spec("killed"), "--detach").done(60).expect()
-    lab.wait_for_a_trial("killed", "steady")
+def test_a_worker_is_killed_another_joins_late_and_is_disconnected(lab: Lab) -> None:
+    lab.submit(lab.spec("shaken", configs=5), "--detach").done(60).expect()
+    lab.laptop.remove()
+    lab.wait_for_a_trial("shaken", "steady")
     lab.switch.hosts["steady"].remove()  # SIGKILL to all of its processes
-    lab.worker("late", cpus=[0])
-    log = lab.expect_end("killed")
-    runs = lab.expect_exactly_once("killed", trials=8)
+    late = lab.worker("late", cpus=[0])
+    lab.wait_for_a_trial("shaken", "late")
+    late.set_cable("down")
+    time.sleep(20)
+    late.set_cable("up")
+    log = lab.expect_end("shaken")
+    runs = lab.expect_exactly_once("shaken", trials=10)
     assert "was lost" in log
     assert {run["tags"]["node"] for run in runs} == {"steady", "late", "gpu"}
-
-
-def test_a_worker_is_disconnected_for_20_s_and_the_laptop_is_lost(lab: Lab) -> None:
-    lab.submit(lab.spec("cut"), "--detach").done(60).expect()
-    lab.wait_for_a_trial("cut", "late")
-    lab.laptop.remove()
-    lab.switch.hosts["late"].pull_the_cable()
-    time.sleep(20)
-    lab.switch.hosts["late"].plug_the_cable()
-    lab.expect_end("cut")
-    lab.expect_exactly_once("cut", trials=8)

@@ -1,10 +1,7 @@
 """`ray up` with the launcher file of `infra/machines`, over ssh, onto simulated hosts.
 
-The test changes only the lines marked "choose", and the installation of packages: no host can reach
-a registry, so the environment is a link to the present one.
+No host can reach a registry, so the environment is a link to the present one.
 """
-
-from __future__ import annotations
 
 import re
 import sys
@@ -52,7 +49,6 @@ def switch() -> Iterator[Switch]:
 
 
 def launcher_file() -> dict[str, Any]:
-    """Return the file with the choices that a user makes."""
     config: dict[str, Any] = yaml.safe_load(FILE.read_text())
     config["provider"]["head_ip"] = Host.address_of("head")
     config["provider"]["worker_ips"] = [Host.address_of("steady")]

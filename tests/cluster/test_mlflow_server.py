@@ -1,10 +1,7 @@
 """The MLflow server of `infra/` on a real PostgreSQL: authentication and host names.
 
-The command is that of the image, the settings are those of the compose file, and its script creates
-the databases. Only ports and folders differ. The tests need no namespaces.
+The command is that of the image, and the settings are those of the compose file.
 """
-
-from __future__ import annotations
 
 import contextlib
 import json

@@ -35,7 +35,6 @@ def locked(package: str) -> str:
 
 
 def check_shell(script: str) -> None:
-    """Fail if shellcheck reports an error; skip the test if shellcheck may be missing."""
     if shutil.which("shellcheck") is None:
         skip_here("shellcheck is not installed here: apt-get install shellcheck")
     command = ["shellcheck", "--shell=bash", "-"]

@@ -20,7 +20,6 @@ OPTIONAL = dict(re.findall(r"\$\{(\w+):-([^}]*)\}", TEXT))
 
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
-    """The file as Compose reads it with all required variables."""
     text = re.sub(r"(?<!\$)\$\{\w+:-([^}]*)\}", r"\1", TEXT)
     text = re.sub(r"(?<!\$)\$\{(\w+)(?::\?[^}]*)?\}", r"the-\1", text)
     assert set(re.findall(r"the-(\w+)", text)) == REQUIRED

@@ -16,7 +16,6 @@ DOCKERFILES = sorted(IMAGES.glob("*.Dockerfile"))
 
 
 def instructions(path: Path) -> list[tuple[str, str]]:
-    """Return each instruction with its arguments, without comments and with joined lines."""
     lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [
@@ -26,13 +25,11 @@ def instructions(path: Path) -> list[tuple[str, str]]:
 
 
 def copied_paths(path: Path) -> list[str]:
-    """Return the paths that a Dockerfile copies from the repository."""
     copies = [arguments.split() for name, arguments in instructions(path) if name == "COPY"]
     return [source for copy in copies for source in copy[:-1]]
 
 
 def included_patterns(dockerfile: Path) -> list[str]:
-    """Return the patterns of a `.dockerignore` that include files."""
     lines = dockerfile.with_name(f"{dockerfile.name}.dockerignore").read_text().splitlines()
     patterns = [line for line in lines if line and not line.startswith("#")]
     assert patterns[0] == "*", "everything else is excluded"

@@ -52,7 +52,6 @@ def walk(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def values_of(key: str) -> list[Any]:
-    """Return the values of a key in all manifests, at any depth."""
     return [mapping[key] for mapping in walk(MANIFESTS) if key in mapping]
 
 

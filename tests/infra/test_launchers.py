@@ -26,7 +26,6 @@ MACHINES = INFRA / "machines/cluster.yaml"
 
 
 def with_defaults(path: Path) -> dict[str, Any]:
-    """Return the file with Ray's defaults, as `ray up` uses it."""
     logging.getLogger("ray").setLevel(logging.WARNING)
     return dict(prepare_config(copy.deepcopy(document(path))))
 

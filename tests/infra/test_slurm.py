@@ -49,7 +49,6 @@ class Slurm:
 
 @contextlib.contextmanager
 def running(folder: Path) -> Iterator[Slurm]:
-    """Start Slurm in an empty folder with a short path (for its sockets), and stop it."""
     _configure(folder)
     slurm = Slurm(folder)
     conf = str(folder / "slurm.conf")
@@ -77,7 +76,6 @@ def running(folder: Path) -> Iterator[Slurm]:
 
 
 def _idle(slurm: Slurm) -> int:
-    """Count the idle nodes; none while the controller does not answer yet."""
     command = ("sinfo", "--noheader", "--Node", "--states=idle")
     return Command(command, slurm.environ).done().out.count("\n")
 
@@ -139,8 +137,6 @@ def cluster() -> Iterator[Slurm]:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A user's home, with a virtual environment of substitutes."""
-
     path: Path
 
     def submit(self, cluster: Slurm, **more: str) -> str:
@@ -156,7 +152,6 @@ class Home:
         return cluster.ask(*command, cwd=self.path, **environ).strip()
 
     def calls(self) -> list[str]:
-        """Return the log of the substitutes, with lines `NODE: call`."""
         file = self.path / "calls"
         return file.read_text().splitlines() if file.exists() else []
 

@@ -11,7 +11,6 @@ from tests.integration.sweeping import Home, cluster, new_home
 
 @pytest.fixture(scope="module")
 def ray_token() -> Iterator[None]:
-    """A token that the clusters of a module and their drivers share."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
@@ -20,14 +19,12 @@ def ray_token() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def address(ray_token: None) -> Iterator[str]:
-    """The address of a Ray cluster for all sweeps of a module: starting Ray takes seconds."""
     with cluster() as (address, _):
         yield address
 
 
 @pytest.fixture
 def joining(address: str, tmp_path: Path) -> Home:
-    """A home whose sweeps join the module's cluster."""
     return new_home(tmp_path, address)
 
 

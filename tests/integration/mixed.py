@@ -37,7 +37,6 @@ def _waits(trial: Context) -> dict[str, float]:
 
 
 def _flaky(trial: Context) -> dict[str, float]:
-    """Raise while the gate does not exist."""
     if not Path(str(trial.settings["gate"])).exists():
         print("did not find the gate")
         raise RuntimeError("the gate is shut")

@@ -36,8 +36,6 @@ Json = dict[str, Any]
 
 
 class Home:
-    """A sweep home: runs commands on it and reads its journals and its store."""
-
     def __init__(self, path: Path, address: str | None = None) -> None:
         self.path = path
         self.address = address
@@ -100,7 +98,6 @@ class Home:
         return Path(run.info.artifact_uri.removeprefix("file://"), path).read_text()
 
     def expect_exactly_once(self, name: str, trials: int) -> None:
-        """Check that the journal and MLflow hold the same trials, this many, each once."""
         finished = {record["trial"]["key"]: record["outcome"] for record in self.finished(name)}
         assert len(self.finished(name)) == len(finished) == trials
         assert len(self.parents(name)) == 1
@@ -115,7 +112,6 @@ class Home:
             assert {key: run.data.metrics[key] for key in metrics} == metrics
 
     def processes(self) -> list[psutil.Process]:
-        """Return the living processes of this home, which all have it in their environment."""
         return [
             process
             for process in psutil.process_iter(["environ", "status"])
@@ -149,7 +145,6 @@ def new_home(folder: Path, address: str | None = None) -> Home:
 
 @contextmanager
 def cluster() -> Iterator[tuple[str, int]]:
-    """Start a separate cluster of one node; yield its address and process id."""
     port = free_port()
     folder = Path(tempfile.mkdtemp(prefix="head-"))  # a short path, for sockets
     options = ["--block", "--head", "--node-ip-address=127.0.0.1", f"--port={port}"]
@@ -177,7 +172,6 @@ def listens(port: int) -> bool:
 
 
 def kill_whole(pid: int, name: str = "") -> None:
-    """Kill a process and its descendants, optionally only those of this name."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         for member in (process, *process.children(recursive=True)):

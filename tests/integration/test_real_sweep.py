@@ -53,8 +53,7 @@ def test_a_small_real_sweep(tmp_path: Path) -> None:
     done = home.run("run", spec).expect(0)
     expect_only_the_report_is_on_stdout(home, done)
     expect_mlflow_describes_the_sweep_and_each_trial(home)
-    expect_the_arms_of_a_block_start_the_same(home)
-    expect_report_query_and_compare_agree_with_the_store(home, tmp_path / "saved.json")
+    expect_report_and_query_agree_with_the_store(home)
     expect_a_second_start_runs_and_changes_nothing(home, spec, done)
 
 
@@ -100,18 +99,7 @@ def expect_mlflow_describes_the_sweep_and_each_trial(home: Home) -> None:
         assert run.data.metrics["cost_usd"] == pytest.approx(1e-4 * seconds, abs=1e-6)
 
 
-def expect_the_arms_of_a_block_start_the_same(home: Home) -> None:
-    blocks: dict[str, list[Any]] = {}
-    for run in home.children(NAME):
-        blocks.setdefault(run.data.tags["block"], []).append(run.data)
-    for plain, xla in blocks.values():
-        assert plain.params["seed"] == xla.params["seed"]
-        assert plain.metrics["loss"] == pytest.approx(xla.metrics["loss"], rel=1e-3)
-        difference = plain.metrics["val_accuracy"] - xla.metrics["val_accuracy"]
-        assert abs(difference) <= 0.02  # two samples of the hundred
-
-
-def expect_report_query_and_compare_agree_with_the_store(home: Home, saved: Path) -> None:
+def expect_report_and_query_agree_with_the_store(home: Home) -> None:
     report = home.report(NAME)
     runs = {run.info.run_id: run.data for run in home.children(NAME)}
     assert {trial["run_id"] for trial in report["trials"]} == set(runs)
@@ -124,10 +112,6 @@ def expect_report_query_and_compare_agree_with_the_store(home: Home, saved: Path
     table = home.run("query", NAME, *columns).expect(0).out
     steps = {row["run_id"]: float(row["step_ms"]) for row in csv.DictReader(io.StringIO(table))}
     assert steps == {run_id: data.metrics["step_ms"] for run_id, data in runs.items()}
-    report["sweep"]["run_id"] = "another"
-    saved.write_text(json.dumps(report))
-    done = home.run("compare", saved, NAME).expect(0)
-    assert "inconclusive" in done.out, "two configs are too few"
 
 
 def expect_a_second_start_runs_and_changes_nothing(home: Home, spec: Path, first: Done) -> None:
