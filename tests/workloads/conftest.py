@@ -9,7 +9,6 @@ from tests.workloads.shared_trainer import Trainer, expect_package, result
 
 @pytest.fixture(scope="session")
 def trainer() -> Iterator[Trainer]:
-    """Return a warm trainer that runs TensorFlow on the CPU."""
     # It is configured first: some probes compute without a trial's preparation, and whichever test
     # comes next could not fix the thread pools any more.
     with Trainer() as process:
@@ -19,7 +18,6 @@ def trainer() -> Iterator[Trainer]:
 
 @pytest.fixture(scope="session")
 def jax_trainer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainer]:
-    """Return a warm trainer that runs JAX on the CPU, and compiles equal programs only once."""
     expect_package("jax")
     cache = {
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("jax")),
@@ -39,8 +37,6 @@ def torch_trainer() -> Iterator[Trainer]:
 
 @pytest.fixture
 def trainer_for(request: pytest.FixtureRequest) -> Callable[[str], Trainer]:
-    """Return the function that returns the shared trainer of an implementation's backend."""
-
     def trainer(implementation: str) -> Trainer:
         backend = implementation.partition("/")[0]
         name = "trainer" if backend == "tensorflow" else f"{backend}_trainer"
@@ -51,5 +47,4 @@ def trainer_for(request: pytest.FixtureRequest) -> Callable[[str], Trainer]:
 
 @pytest.fixture
 def trainer_of(trainer_for: Callable[[str], Trainer], backend: str) -> Trainer:
-    """Return the shared trainer of the backend that a test is parametrised with."""
     return trainer_for(backend)

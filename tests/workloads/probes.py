@@ -34,7 +34,6 @@ def configure(trial: Context) -> dict[str, float]:
 
 
 def kept_accuracy(trial: Context) -> dict[str, float]:
-    """Return the validation accuracy of the model in `path`, and its layers that are not Keras'."""
     import keras
 
     data = plan_training(trial).validation
@@ -100,7 +99,6 @@ def cudnn_unchecked(trial: Context) -> dict[str, float]:
 
 
 def leftovers(trial: Context) -> dict[str, float]:
-    """Count the models and traced graphs of earlier trials in memory, and other frameworks."""
     from workloads.models.model import WitnessedModel
 
     types = [type(item) for item in gc.get_objects()]
@@ -113,7 +111,6 @@ def leftovers(trial: Context) -> dict[str, float]:
 
 
 def hook_calls(trial: Context) -> dict[str, float]:
-    """Count Keras' calls of the hook that ends a training window."""
     plan = plan_training(trial)
     calls = []
     plan.model.witness.on_steps_done = lambda: calls.append(float(plan.model.optimizer.iterations))
@@ -124,7 +121,6 @@ def hook_calls(trial: Context) -> dict[str, float]:
 
 
 def losses_by_feed(trial: Context) -> dict[str, float]:
-    """Return the losses of equal trainings from arrays, memory-mapped files, and batches."""
     from workloads.data.samples import Samples
 
     losses = {}
@@ -143,7 +139,6 @@ def losses_by_feed(trial: Context) -> dict[str, float]:
 
 
 def stateful(trial: Context) -> dict[str, float]:
-    """Return the losses of evaluations of a stateful model, with and without a reset."""
     plan = plan_training(trial)
     feed, reset = plan.validation_feed.with_targets(), plan.callbacks()
     none: list[Any] = []
@@ -156,7 +151,6 @@ def stateful(trial: Context) -> dict[str, float]:
 
 
 def compared_with_bare_keras(trial: Context) -> dict[str, float]:
-    """Count the operations in TensorFlow's graphs of an arm's training step and of bare Keras."""
     from tests.benchmarks.contenders import bare_keras
     from workloads.models.built_in import text_model
 
@@ -178,7 +172,6 @@ def _mapped(folder: Path, array: Any) -> Any:
 
 
 def _as_on_a_gpu(plan: Any) -> Any:
-    """Return the feed for a GPU, on this CPU."""
     module = load_framework(_backend())
     if _backend() == "tensorflow":
         from workloads.frameworks.tensorflow import prefetch_batches
@@ -195,10 +188,7 @@ def _backend() -> str:
 
 
 def plan_training(trial: Context, implementation: Implementation | None = None) -> Any:
-    """Return the run that the trial would train, on its own or another implementation.
-
-    The setting `workload` names the workload, `image_rows` by default.
-    """
+    """Return the run that the trial would train, on its own or another implementation."""
     implementation = implementation or trial.implementation
     framework = load_framework(implementation.backend)
     framework.release_memory()
@@ -214,13 +204,11 @@ def plan_training(trial: Context, implementation: Implementation | None = None) 
 
 
 def _digest(values: Any) -> float:
-    """Return a number below 2**53 that depends on the exact bytes of arrays."""
     state = hashlib.sha256(b"".join(np.ascontiguousarray(value).tobytes() for value in values))
     return float(int.from_bytes(state.digest()[:6]))
 
 
 def _operations(model: Any, settings: CharRnnSettings) -> Counter[str]:
-    """Count the operations of a step by kind, including the bodies of its loops."""
     import tensorflow as tf
 
     tokens = tf.zeros((settings.batch_size, settings.sequence_length), tf.int32)
@@ -230,6 +218,5 @@ def _operations(model: Any, settings: CharRnnSettings) -> Counter[str]:
 
 
 def _kinds(graph: Any) -> Iterator[str]:
-    """Yield the kinds of operations of a graph, and of every function that it calls."""
     for part in (graph, *(function.graph for function in graph._functions.values())):
         yield from (operation.type for operation in part.get_operations())

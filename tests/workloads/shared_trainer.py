@@ -25,8 +25,6 @@ EventType = TypeVar("EventType")
 
 
 class Trainer:
-    """A running `python -m workloads`; its standard error is passed on."""
-
     def __init__(
         self,
         *arguments: str,
@@ -55,7 +53,6 @@ class Trainer:
         self.process.stdin.flush()
 
     def ask(self, workload: str, implementation: str = "none/noop", **fields: Any) -> list[Event]:
-        """Run a trial; return all its events, the last of which is its result or failure."""
         self.send(encode(TrialRequest(workload, implementation, **fields)))
         return self.events_of_trial()
 
@@ -87,7 +84,6 @@ def failure(events: Sequence[Event]) -> Failure:
 
 
 def run_by_hand(*lines: str) -> tuple[int, list[Event | str], str]:
-    """Pipe lines into a new trainer; return exit status, events or lines, and standard error."""
     # The versions of the packages that the tests import are left out.
     done = subprocess.run(
         [sys.executable, "-m", "workloads"],

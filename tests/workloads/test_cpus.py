@@ -1,6 +1,5 @@
 """Limits of containers, jobs and services, and the CPUs that follow from them."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,7 @@ import pytest
 import yaml
 
 from orchestrator import hardware
-from tests.commands import python
-from tests.workloads.shared_trainer import expect_package
 from workloads import resources
-from workloads.implementations import BACKENDS, parse_implementation
-from workloads.process import environment_for
 from workloads.resources import CgroupLimits, read_limits
 
 CASES = yaml.safe_load(Path(__file__).with_name("cgroups.yaml").read_text())
@@ -27,11 +22,6 @@ def tree(root: Path, group: str, files: Mapping[str, str]) -> Path:
     return root
 
 
-def version_2(**limits: str) -> dict[str, str]:
-    names = {name.replace("_", "."): text for name, text in limits.items()}
-    return {"cgroup.controllers": "cpuset cpu io memory pids\n", **names}
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_limits(tmp_path: Path, case: dict[str, Any]) -> None:
     root = tree(tmp_path, case["group"], case["files"])
@@ -43,25 +33,7 @@ def test_limits(tmp_path: Path, case: dict[str, Any]) -> None:
 )
 def test_a_cgroup_quota_limits_the_cpus(tmp_path: Path, quota: str, expected: int | None) -> None:
     everything = resources.usable_cpus(tmp_path / "absent")
-    root = tree(tmp_path, "0::/\n", version_2(cpu_max=quota))
+    files = {"cgroup.controllers": "cpuset cpu io memory pids\n", "cpu.max": quota}
+    root = tree(tmp_path, "0::/\n", files)
     assert resources.usable_cpus(root) == (expected or everything)
     assert hardware.probe().cpus == resources.usable_cpus(), "placement counts the same CPUs"
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_trainer_has_as_many_threads_as_the_quota_allows(backend: str, tmp_path: Path) -> None:
-    expect_package(backend)
-    code = (
-        "import pathlib, sys; from workloads import resources;"
-        "resources.usable_cpus.__defaults__ = (pathlib.Path(sys.argv[1]),);"
-        "from workloads import frameworks, implementations;"
-        "framework = frameworks.load_framework(sys.argv[2]);"
-        "parse = implementations.parse_implementation;"
-        "framework.configure(parse(f'{sys.argv[2]}/portable'), 'cpu');"
-        "print(framework.facts()['usable_cpus'], framework.facts()['intra_op_threads'])"
-    )
-    root = tree(tmp_path, "0::/\n", version_2(cpu_max="100000 100000"))
-    own = environment_for(parse_implementation(f"{backend}/portable"), "cpu")
-    done = python("-c", code, root, backend, environ={**os.environ, **own}).expect()
-    assert done.out.split() == ["1", "1"]

@@ -2,8 +2,6 @@
 
 For `cudnn` and `fused` a GPU is simulated (`tests/workloads/stand_in_gpus`): every case that the
 rules allow becomes the library's call, and no other case does. PyTorch's fused layers really run.
-The probes run inside a warm trainer of every backend. Layers are tiny and, on a simulated GPU,
-traced and not run, so that hundreds of cases take seconds.
 """
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
@@ -35,6 +33,10 @@ _REFUSALS = (
     "expected padding on the right",
     "expected no mask, because the stack is stateful",
 )
+_USUAL = [
+    (name, getattr(LayerTraits(), name))
+    for name in ("activation", "recurrent_activation", "recurrent_dropout", "use_bias")
+]
 _CELLS = ("lstm", "gru", *SIMPLE_CELLS)
 _PLACES = ("none", "right", "left")
 _BOOLEANS = (False, True)
@@ -48,35 +50,25 @@ def cudnn_rules(trial: Context) -> dict[str, float]:
     return _compared(
         (implementation, traits)
         for number, (implementation, traits) in enumerate(_cudnn(trial.implementation.backend))
-        if number % stride == 0 or _is_usual(traits)
+        if number % stride == 0 or all(getattr(traits, name) == usual for name, usual in _USUAL)
     )
 
 
 def fused_rules(trial: Context) -> dict[str, float]:
-    """Compare our rules for `fused` with the layer on this CPU (PyTorch) or on a simulated GPU."""
     backend = trial.implementation.backend
     cases = itertools.islice(_fused(backend), 0, None, trial.settings["stride"])
     return _compared(cases, device="cpu" if backend == "torch" else "gpu")
 
 
 def _cudnn(backend: str) -> Cases:
-    """Yield all combinations of the settings that Keras reads."""
     xla = ["+xla"] if backend == "tensorflow" else ["+bf16"]  # CudnnRNNV3 casts bfloat16 inside
-    names = (
-        *("activation", "recurrent_activation", "recurrent_dropout", "use_bias"),
-        *("cell", "mask", "bidirectional", "stateful"),
-    )
+    names = (*(name for name, _ in _USUAL), "cell", "mask", "bidirectional", "stateful")
     for *values, option in itertools.product(
         ("tanh", "relu"), ("sigmoid", "hard_sigmoid"), (0.0, 0.1), (True, False),
         ("lstm", "gru"), _PLACES, _BOOLEANS, _BOOLEANS, ["", "+unroll", "+fp16", *xla],
     ):  # fmt: skip
         traits: Any = dict(zip(names, values, strict=True))
         yield parse_implementation(f"{backend}/cudnn{option}"), LayerTraits(**traits)
-
-
-def _is_usual(traits: LayerTraits) -> bool:
-    names = ("activation", "recurrent_activation", "recurrent_dropout", "use_bias")
-    return all(getattr(traits, name) == getattr(LayerTraits(), name) for name in names)
 
 
 def _fused(backend: str) -> Cases:
@@ -103,7 +95,6 @@ def _compared(cases: Cases, device: Device = "gpu") -> dict[str, float]:
 
 
 def kernel_of(implementation: Implementation, traits: LayerTraits, device: Device) -> str:
-    """Return the kernel of a training step, on this CPU or on a simulated GPU."""
     simulated_gpu = importlib.import_module(
         f"tests.workloads.stand_in_gpus.{implementation.backend}"
     )
@@ -118,7 +109,6 @@ def kernel_of(implementation: Implementation, traits: LayerTraits, device: Devic
 
 
 def model_of(implementation: Implementation, traits: LayerTraits) -> Any:
-    """Build a model of such layers, after a layer that makes their mask."""
     import keras
 
     from workloads.models.layers import recurrent_stack

@@ -8,119 +8,108 @@ import numpy as np
 import pytest
 import yaml
 
+from workloads import protocol
 from workloads.context import Context
 from workloads.implementations import parse_implementation
-from workloads.protocol import (
-    Artifact,
-    Dataset,
-    Environment,
-    Epoch,
-    Event,
-    Failure,
-    Finish,
-    KernelProof,
-    PhaseBegan,
-    PhaseEnded,
-    ProtocolError,
-    Ready,
-    Result,
-    Slice,
-    SliceDone,
-    TrialRequest,
-    decode_command,
-    decode_event,
-    decode_request,
-    encode,
-    is_command,
-)
 
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())
-EVENTS: tuple[Event, ...] = (
-    PhaseBegan("load", 1.5),
-    PhaseEnded("load", -2.0, 3),
-    Epoch(0, 1.5, None, {}),
-    Epoch(-1, 1e-300, 0.5, {"loss": -1e300, "": 0.0}),
-    Ready(12),
-    SliceDone(1, 1e-9),
-    KernelProof("cudnn+xla", "portable", "line one\nline two"),
-    Dataset("digits", "ab" * 32, "scikit-learn", 10**15, 0),
-    Environment({"a": None, "b": True, "c": 3, "d": 0.5, "e": "ä\u2028"}),
-    Artifact("sample.txt", '"quotes" and \\'),
-    Result({"loss": 0.0}),
-    Failure("non_finite", "why"),
-    Failure("error", "why", "traceback"),
+EVENTS: tuple[protocol.Event, ...] = (
+    protocol.PhaseBegan("load", 1.5),
+    protocol.PhaseEnded("load", -2.0, 3),
+    protocol.Epoch(0, 1.5, None, {}),
+    protocol.Epoch(-1, 1e-300, 0.5, {"loss": -1e300, "": 0.0}),
+    protocol.Ready(12),
+    protocol.SliceDone(1, 1e-9),
+    protocol.KernelProof("cudnn+xla", "portable", "line one\nline two"),
+    protocol.Dataset("digits", "ab" * 32, "scikit-learn", 10**15, 0),
+    protocol.Environment({"a": None, "b": True, "c": 3, "d": 0.5, "e": "ä\u2028"}),
+    protocol.Artifact("sample.txt", '"quotes" and \\'),
+    protocol.Result({"loss": 0.0}),
+    protocol.Failure("non_finite", "why"),
+    protocol.Failure("error", "why", "traceback"),
 )
 REQUESTS = (
-    TrialRequest("image_rows", "torch/fused"),
-    TrialRequest(
+    protocol.TrialRequest("image_rows", "torch/fused"),
+    protocol.TrialRequest(
         *("a.b:c", "none/noop", {"units": [1, {"x": None}]}, "gpu", 2**70, "ab", "timing", 0.1)
     ),
 )
 
 
 def test_lines_survive_a_round_trip() -> None:
-    assert {type(event) for event in EVENTS} == set(get_args(Event))
+    assert {type(event) for event in EVENTS} == set(get_args(protocol.Event))
     for event in EVENTS:
-        assert decode_event(encode(event)) == event
-        assert "\n" not in encode(event)
+        assert protocol.decode_event(protocol.encode(event)) == event
+        assert "\n" not in protocol.encode(event)
     for request in REQUESTS:
-        assert decode_request(encode(request)) == request
-        assert not is_command(encode(request))
-    for command in (Slice(), Slice(7), Finish()):
-        assert decode_command(encode(command)) == command
-        assert is_command(encode(command))
+        assert protocol.decode_request(protocol.encode(request)) == request
+        assert not protocol.is_command(protocol.encode(request))
+    for command in (protocol.Slice(), protocol.Slice(7), protocol.Finish()):
+        assert protocol.decode_command(protocol.encode(command)) == command
+        assert protocol.is_command(protocol.encode(command))
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.event)
-def test_a_missing_or_unknown_field_is_named(event: Event) -> None:
-    body, missing = json.loads(encode(event)), dataclasses.MISSING
+def test_a_missing_or_unknown_field_is_named(event: protocol.Event) -> None:
+    body, missing = json.loads(protocol.encode(event)), dataclasses.MISSING
     fields = dataclasses.fields(event)
     for name in [i.name for i in fields if i.default is i.default_factory is missing]:
-        with pytest.raises(ProtocolError, match=rf"{event.event}\.{name}: this field is missing"):
-            decode_event(json.dumps({key: value for key, value in body.items() if key != name}))
-    with pytest.raises(ProtocolError, match=rf"{event.event}\.colour: unknown field"):
-        decode_event(json.dumps({**body, "colour": 1}))
+        with pytest.raises(
+            protocol.ProtocolError, match=rf"{event.event}\.{name}: this field is missing"
+        ):
+            protocol.decode_event(
+                json.dumps({key: value for key, value in body.items() if key != name})
+            )
+    with pytest.raises(protocol.ProtocolError, match=rf"{event.event}\.colour: unknown field"):
+        protocol.decode_event(json.dumps({**body, "colour": 1}))
 
 
 @pytest.mark.parametrize(("change", "message"), ROWS["changes"])
 def test_a_wrong_request_is_explained(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ProtocolError, match=message):
-        decode_request(json.dumps({"workload": "a", "implementation": "a/b", **change}))
+    with pytest.raises(protocol.ProtocolError, match=message):
+        protocol.decode_request(json.dumps({"workload": "a", "implementation": "a/b", **change}))
 
 
 @pytest.mark.parametrize("line", ["[]", "[" * 100_000, "", "no JSON", "3"])
 def test_a_line_that_is_no_object_is_refused(line: str) -> None:
-    assert not is_command(line)
-    for decode in (decode_request, decode_command, decode_event):
-        with pytest.raises(ProtocolError, match=r"expected (a|one) JSON object"):
+    assert not protocol.is_command(line)
+    for decode in (protocol.decode_request, protocol.decode_command, protocol.decode_event):
+        with pytest.raises(protocol.ProtocolError, match=r"expected (a|one) JSON object"):
             decode(line)
 
 
 def test_an_unknown_command_or_event_is_refused() -> None:
-    with pytest.raises(ProtocolError, match="expected one of slice, finish; received None"):
-        decode_command("{}")
-    with pytest.raises(ProtocolError, match=r"expected one of phase_began, .*; received \['x'\]"):
-        decode_event('{"event": ["x"]}')
+    with pytest.raises(
+        protocol.ProtocolError, match="expected one of slice, finish; received None"
+    ):
+        protocol.decode_command("{}")
+    with pytest.raises(
+        protocol.ProtocolError, match=r"expected one of phase_began, .*; received \['x'\]"
+    ):
+        protocol.decode_event('{"event": ["x"]}')
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "-1e999", '"1"', "true"])
 def test_a_number_that_is_no_finite_float_is_refused(number: str) -> None:
-    with pytest.raises(ProtocolError, match=r"result\.metrics\.loss: .* (valid|finite) number"):
-        decode_event(f'{{"event": "result", "metrics": {{"loss": {number}}}}}')
+    with pytest.raises(
+        protocol.ProtocolError, match=r"result\.metrics\.loss: .* (valid|finite) number"
+    ):
+        protocol.decode_event(f'{{"event": "result", "metrics": {{"loss": {number}}}}}')
 
 
 def test_numbers_of_numpy_are_written_as_numbers() -> None:
     loss: Any = np.float32(0.5)
-    assert decode_event(encode(Result(MappingProxyType({"loss": loss})))) == Result({"loss": 0.5})
+    sent = protocol.encode(protocol.Result(MappingProxyType({"loss": loss})))
+    assert protocol.decode_event(sent) == protocol.Result({"loss": 0.5})
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}])
 def test_values_that_json_lacks_are_refused(value: Any) -> None:
-    with pytest.raises(ProtocolError, match="cannot be written"):
-        encode(Result({"loss": value}))
+    with pytest.raises(protocol.ProtocolError, match="cannot be written"):
+        protocol.encode(protocol.Result({"loss": value}))
 
 
-def context(sent: list[Event]) -> Context:
+def context(sent: list[protocol.Event]) -> Context:
     return Context({}, parse_implementation("tensorflow/portable"), "cpu", 0, sent.append)
 
 
@@ -128,14 +117,14 @@ def context(sent: list[Event]) -> Context:
     "name", ["", ".", "..", "a/b.txt", "/a", "../a", ".hidden", "a b", "ä.txt", "a\n", "x" * 101]
 )
 def test_an_artifact_needs_a_plain_file_name(name: str) -> None:
-    sent: list[Event] = []
+    sent: list[protocol.Event] = []
     with pytest.raises(ValueError, match=r"artifact: expected a plain file name .* received"):
         context(sent).artifact(name, "text")
     assert sent == []
 
 
 def test_artifacts_are_limited_in_number_and_size() -> None:
-    sent: list[Event] = []
+    sent: list[protocol.Event] = []
     trial = context(sent)
     trial.artifact("large.txt", "ä" * 128 * 1024)  # 2 bytes each
     trial.artifact("large.txt", "a" * 256 * 1024)  # in the place of the first
@@ -146,7 +135,7 @@ def test_artifacts_are_limited_in_number_and_size() -> None:
         trial.artifact(f"{index}.txt", "")
     with pytest.raises(ValueError, match=r"at most 16 texts of a trial; '15.txt' is one too many"):
         trial.artifact("15.txt", "")
-    assert [event.name for event in sent if isinstance(event, Artifact)] == [
+    assert [event.name for event in sent if isinstance(event, protocol.Artifact)] == [
         *["large.txt"] * 3,
         *(f"{index}.txt" for index in range(15)),
     ]

@@ -57,7 +57,6 @@ def _environment_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*texts: str) -> tuple[list[int], list[Event]]:
-    """Answer lines as a trainer does, without its pipes; return the statuses and all events."""
     lines, claim, events = Lines(), process.BackendClaim(), list[Event]()
     for text in (*texts, None):
         lines.received.put(text)

@@ -10,8 +10,6 @@ from workloads.data.cache import Arrays, atomic_write, cache_folder, load_or_mak
 
 
 class Maker:
-    """A maker of arrays that counts its calls."""
-
     def __init__(self, **arrays: list[int]) -> None:
         self.arrays: Arrays = {name: np.array(values) for name, values in arrays.items()}
         self.made = 0

@@ -14,7 +14,6 @@ _STEPS = 8  # rows of a digit
 
 
 def proven(trial: Context) -> dict[str, float]:
-    """Run one training step, and report its proof."""
     from workloads.evidence.kernel_evidence import prove
 
     built = trial.settings.get("built", str(trial.implementation))
@@ -76,7 +75,6 @@ def _plan(trial: Context) -> Any:
 
 
 def profiled_on_a_gpu(trial: Context) -> dict[str, float]:
-    """Identify the kernel from events as PyTorch's profiler would record them on a GPU."""
     from workloads.evidence.kernel_evidence import make_proof
     from workloads.evidence.torch import count_operations
 

@@ -13,7 +13,6 @@ ORDER = np.array([3, 0, 4, 2, 1])
 
 
 def samples(folder: Path | None = None) -> Samples:
-    """Return five samples of two; with a folder, mapped from files in it."""
     arrays = np.arange(10, dtype=np.int32).reshape(5, 2), np.arange(5, dtype=np.int32)
     if folder is None:
         return Samples(*arrays)

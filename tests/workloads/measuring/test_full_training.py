@@ -138,10 +138,9 @@ def test_batches_are_equal_from_every_kind_of_feed(trainer_of: Trainer, backend:
 
 
 @full
-@EACH_BACKEND
-def test_states_are_reset_before_every_evaluation(trainer_of: Trainer, backend: str) -> None:
+def test_states_are_reset_before_every_evaluation(torch_trainer: Trainer) -> None:
     streams = {"workload": "char_rnn", "batch_size": 4, "sequence_length": 6, "samples": 8}
-    losses = result(probe(trainer_of, "stateful", f"{backend}/portable", **streams))
+    losses = result(probe(torch_trainer, "stateful", "torch/portable", **streams))
     assert losses["first"] == losses["again"] != losses["continued"]
     assert not losses["takes_one_sample"]
 
@@ -156,7 +155,6 @@ def test_a_gpu_trial_never_runs_on_the_cpu(trainer_of: Trainer, backend: str) ->
 
 @pytest.mark.parametrize("kernel", ["portable", "portable+unroll"])
 def test_a_step_has_the_operations_of_bare_keras(trainer: Trainer, kernel: str) -> None:
-    """Measuring adds nothing to the program."""
     settings = {**TEXTS["char_rnn"], "batches": "windows"}
     what = f"{PROBES}:compared_with_bare_keras"
     events = trainer.ask(what, f"tensorflow/{kernel}", settings=settings)

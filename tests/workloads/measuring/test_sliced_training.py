@@ -7,21 +7,8 @@ import pytest
 
 from tests.workloads.shared_trainer import Trainer, result, single_event
 from tests.workloads.tasks.test_workloads import SMALL
+from workloads import protocol
 from workloads.implementations import BACKENDS
-from workloads.protocol import (
-    Dataset,
-    Environment,
-    Epoch,
-    Event,
-    Finish,
-    KernelProof,
-    PhaseEnded,
-    Ready,
-    Slice,
-    SliceDone,
-    TrialRequest,
-    encode,
-)
 from workloads.registry import TIMING_METRICS
 
 full = pytest.mark.full
@@ -31,25 +18,24 @@ PASSES = {"features": 8, "sequence_length": 4, "units": 8, "batch_size": 4, "tim
 
 def run_in_slices(
     trainer: Trainer, workload: str, implementation: str, slice_s: float = 0.02, **own: Any
-) -> list[Event]:
+) -> list[protocol.Event]:
     settings = {**SMALL[workload], **own}
-    request = TrialRequest(
+    request = protocol.TrialRequest(
         workload, implementation, settings, seed=3, measure="timing", slice_s=slice_s
     )
-    for line in (request, Slice(), Slice(), Slice(), Finish()):
-        trainer.send(encode(line))
+    for line in (request, protocol.Slice(), protocol.Slice(), protocol.Slice(), protocol.Finish()):
+        trainer.send(protocol.encode(line))
     return trainer.events_of_trial()
 
 
-def expect_sound(events: Sequence[Event]) -> list[SliceDone]:
-    """Check the rules for every trial in slices, and return its slices."""
-    metrics, proof = result(events), single_event(events, KernelProof)
-    done = [event for event in events if isinstance(event, SliceDone)]
+def expect_sound(events: Sequence[protocol.Event]) -> list[protocol.SliceDone]:
+    metrics, proof = result(events), single_event(events, protocol.KernelProof)
+    done = [event for event in events if isinstance(event, protocol.SliceDone)]
     assert proof.ran == proof.asked
     optional = {"ratio_interval", "peak_gpu_mib", "import_s"}
     assert {*metrics, *optional} == {*TIMING_METRICS, *optional}
-    assert not [event for event in events if isinstance(event, Epoch)]
-    ended = [event for event in events if isinstance(event, PhaseEnded)]
+    assert not [event for event in events if isinstance(event, protocol.Epoch)]
+    ended = [event for event in events if isinstance(event, protocol.PhaseEnded)]
     trained = [event for event in ended if event.phase == "train"][-len(done) :]  # no trial runs
     for window, item in zip(trained, done, strict=True):
         assert window.seconds >= item.seconds > 0
@@ -65,11 +51,11 @@ def test_a_slice_is_whole_steps_of_full_batches(
 ) -> None:
     implementation, samples = f"{backend}/portable", 32 * batches + 12
     events = run_in_slices(trainer_of, "image_rows", implementation, 1e-4, samples=samples)
-    steps = single_event(events, Ready).slice_steps
+    steps = single_event(events, protocol.Ready).slice_steps
     assert [item.steps for item in expect_sound(events)] == [steps] * 3
     assert steps % 2 == 0 if batches == 2 else steps < 9
     assert result(events)["samples_per_s"] == pytest.approx(32_000 / result(events)["step_ms"])
-    assert single_event(events, Dataset).samples == samples
+    assert single_event(events, protocol.Dataset).samples == samples
 
 
 @full
@@ -101,7 +87,7 @@ def test_a_trial_reports_its_share_of_the_devices_measured_peak(
     assert rates["product_flops_per_s"] == metrics["peak_flops_per_s"]  # measured once a process
     for name in ("product_flops_per_s", "copy_bytes_per_s"):
         assert 1e6 < rates[f"{name}_low"] <= rates[name] <= rates[f"{name}_high"]
-    assert single_event(events, Environment).facts["devices"] == "CPU"
+    assert single_event(events, protocol.Environment).facts["devices"] == "CPU"
     if backend == "tensorflow":
         in_tf32 = result(trainer_of.ask(MEASURE, "tensorflow/portable+tf32"))
         assert in_tf32["product_flops_per_s"] > 0

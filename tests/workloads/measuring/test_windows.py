@@ -98,7 +98,6 @@ class Run:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    """Return a machine, with the modules of `workloads.measuring` imported on a false Keras."""
     made, before = Machine(), set(sys.modules)
     fake: Any = ModuleType("keras")
     fake.callbacks, fake.Sequential = SimpleNamespace(Callback=object), object

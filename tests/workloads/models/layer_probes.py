@@ -1,7 +1,6 @@
 """Workloads for the tests of layers and weights, which compare implementations in one trainer."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
-import hashlib
 import json
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -18,8 +17,6 @@ from workloads.settings import StackSettings
 
 
 class StatefulSettings(StackSettings):
-    """Settings of a stack that keeps its states from batch to batch."""
-
     @property
     def stateful(self) -> bool:
         return True
@@ -67,28 +64,6 @@ def last_of_tensorflow(trial: Context) -> dict[str, float]:
 
     with mock.patch.object(tf.raw_ops, "CudnnRNNV3", stand_in):
         return {"last": difference(last, as_array(model(inputs * case.counts)))}
-
-
-def initial_weights(trial: Context) -> dict[str, float]:
-    """Return a digest of the initial weights in their canonical layout."""
-    keras, case = _keras(trial.implementation), Case(**trial.settings)
-    from workloads.models.initial_weights import set_initial_weights
-    from workloads.models.layers import read_canonical, recurrent_stack
-
-    stack = recurrent_stack(case.stack, trial.implementation, return_sequences=False, seed=1)
-    embedding = keras.layers.Embedding(5, case.inputs, name="embedding")
-    dense = keras.layers.Dense(2, name="classes")
-    model = keras.Sequential([keras.Input((case.steps,)), embedding, *stack, dense])
-    set_initial_weights(model, trial.seed)
-    others = [*embedding.trainable_variables, *dense.trainable_variables]
-    arrays = [array for layer in read_canonical(model) for array in layer]
-    arrays += [as_array(variable) for variable in others]
-    content = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
-    return {
-        "digest": float(int.from_bytes(hashlib.sha256(content).digest()[:6])),
-        "arrays": float(len(arrays)),
-        "zeros": float(sum(array is not None and not array.any() for array in arrays)),
-    }
 
 
 def statefulness(trial: Context) -> dict[str, float]:
@@ -144,7 +119,6 @@ def mixed(trial: Context) -> dict[str, float]:
 
 
 def graph(trial: Context) -> dict[str, float]:
-    """Store the CuDNN nodes of a traced TensorFlow train step, which no CPU can run."""
     import tensorflow as tf
 
     case = Case(**trial.settings)
@@ -160,29 +134,19 @@ def graph(trial: Context) -> dict[str, float]:
     names = ("rnn_mode", "direction", "dropout", "seed", "time_major")
     nodes = [
         {"name": op.name, "type": op.type, "dtype": op.inputs[0].dtype.name}
-        | {name: _plain(op.get_attr(name)) for name in names}
+        | {name: op.get_attr(name) for name in names}
         for op in operations
         if op.type.startswith("Cudnn")
     ]
-    trial.artifact("nodes.json", json.dumps(nodes))
+    trial.artifact("nodes.json", json.dumps(nodes, default=bytes.decode))
     return {}
 
 
-def _keras(implementation: Implementation) -> Any:
-    """Configure the framework for an implementation, and return Keras."""
-    import keras
-
-    from workloads.frameworks import load_framework
-
-    load_framework(implementation.backend).configure(implementation, "cpu")
-    return keras
-
-
 def _model(case: Case, implementation: Implementation, *, return_sequences: bool = True) -> Any:
-    """Return the model of a case, with equal initial weights on every implementation."""
-    _keras(implementation)
+    from workloads.frameworks import load_framework
     from workloads.models.initial_weights import set_initial_weights
 
+    load_framework(implementation.backend).configure(implementation, "cpu")
     model = probes.build(case, implementation, return_sequences=return_sequences)
     set_initial_weights(model, 3)
     return model
@@ -202,7 +166,3 @@ def _on_a_cpu(implementation: Implementation) -> AbstractContextManager[Any]:
         )
 
     return mock.patch.object(rnn, "lstm", plain)
-
-
-def _plain(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, result
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.initial_weights import draw_layer, draw_variable
 
@@ -50,29 +49,3 @@ def test_the_forget_gate_of_an_lstm_starts_open() -> None:
 def test_a_variable_without_a_rule_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'norm/gamma': expected the role kernel.*add a rule"):
         draw_variable("norm/gamma", (8,), 1)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("cell", "bidirectional", "zeros"),
-    [("lstm", False, 1), ("gru", False, 3), ("rnn_tanh", True, 5)],  # Dense has a bias, too
-)
-def test_every_implementation_starts_from_the_same_weights(
-    trainer: Trainer,
-    jax_trainer: Trainer,
-    torch_trainer: Trainer,
-    cell: str,
-    bidirectional: bool,
-    zeros: int,
-) -> None:
-    case, digests = {"cell": cell, "layers": 2, "bidirectional": bidirectional}, set()
-    probe = "tests.workloads.models.layer_probes:initial_weights"
-    trainers = {"tensorflow": trainer, "jax": jax_trainer, "torch": torch_trainer}
-    for backend, process in trainers.items():
-        for kernel in ("portable", "fused"):
-            events = process.ask(probe, f"{backend}/{kernel}", settings=case, seed=5)
-            metrics = result(events)
-            assert metrics["arrays"] == 3 * 2 * (1 + bidirectional) + 3
-            assert metrics["zeros"] == zeros
-            digests.add(metrics["digest"])
-    assert len(digests) == 1

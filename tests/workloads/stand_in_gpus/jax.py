@@ -33,7 +33,6 @@ class _Library:
 
 @contextmanager
 def gpu() -> Iterator[None]:
-    """Let Keras detect a GPU, and JAX the library that it calls there."""
     for primitive, lowering in (
         (rnn.rnn_fwd_p, gpu_rnn._rnn_fwd_lowering),
         (rnn.rnn_bwd_p, gpu_rnn._rnn_bwd_lowering),
@@ -52,7 +51,6 @@ def gpu() -> Iterator[None]:
 
 
 def kernel(model: Any, inputs: Any, implementation: Implementation) -> str:
-    """Return the kernel in the program of the model's gradients for a GPU."""
     trainable, others = (
         [variable.value for variable in variables]
         for variables in (model.trainable_variables, model.non_trainable_variables)

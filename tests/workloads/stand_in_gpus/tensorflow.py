@@ -16,7 +16,6 @@ def gpu() -> AbstractContextManager[Any]:
 
 
 def kernel(model: Any, inputs: Any, implementation: Implementation) -> str:
-    """Return the kernel in the graph of the model's training call; run its assertions on masks."""
     if implementation.jit:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

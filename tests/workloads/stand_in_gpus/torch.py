@@ -25,14 +25,12 @@ class _OnGpu(torch.Tensor):
 
 @contextmanager
 def gpu() -> Iterator[None]:
-    """Let Keras detect a GPU with cuDNN, and inputs on it."""
     check = "keras.src.backend.torch.rnn._is_cuda_cudnn_available"
     with mock.patch(check, return_value=True), mock.patch(f"{__name__}._placed", _on_gpu):
         yield
 
 
 def kernel(model: Any, inputs: Any, implementation: Implementation) -> str:
-    """Return the kernel that the model's forward and backward pass called."""
     with ExitStack() as stack:
         calls = [
             stack.enter_context(

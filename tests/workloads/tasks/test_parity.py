@@ -24,8 +24,6 @@ SETTINGS = {
 
 
 class Room:
-    """A folder with the trainers that save and load checkpoints in it."""
-
     def __init__(self, folder: Path, trainer_for: Callable[[str], Trainer]) -> None:
         self.folder, self.trainer_for, self.digest = folder, trainer_for, ""
 
@@ -50,7 +48,6 @@ class Room:
         return OUTPUT_COMPARISONS.validate_json(single_event(events, Artifact).text)
 
     def change(self, name: str, into: str, change: Callable[[Arrays], None]) -> None:
-        """Copy a checkpoint with changed weights and the same outputs."""
         for old, new in zip(self.files(name).values(), self.files(into).values(), strict=True):
             Path(new).write_bytes(Path(old).read_bytes())
         rewrite(Path(self.files(into)["weights"]), change)
