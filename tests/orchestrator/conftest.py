@@ -9,7 +9,6 @@ from orchestrator.execution.trainer_pool import TrainerPool
 
 @pytest.fixture
 def trainers() -> Iterator[TrainerPool]:
-    """None at first; those that a test starts end with it."""
     pool = TrainerPool()
     yield pool
     pool.close()

@@ -22,7 +22,6 @@ def on_gpu(
 
 
 def in_slices(hardware: HardwareUse) -> HardwareUse:
-    """Return the same hardware, timed in slices: `AMD EPYC, 2 CPUs [timing]`."""
     return replace(hardware, usage=TIMING)
 
 

@@ -44,8 +44,6 @@ def plan(
 
 
 class ConfigLog(Suggester):
-    """A source of configs that logs what was suggested and reported, in their order."""
-
     def __init__(self) -> None:
         self.log: list[tuple[int, object]] = []
         self.reported: dict[int, Sequence[float] | None] = {}

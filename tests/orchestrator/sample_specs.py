@@ -36,7 +36,6 @@ _SECTIONS = {
 
 
 def spec_data(base: Mapping[str, Any] = BUILT_IN, /, **changes: Any) -> dict[str, Any]:
-    """Return a spec as plain data."""
     data: dict[str, Any] = {}
     for key, value in {**base, **changes}.items():
         if value is not None:

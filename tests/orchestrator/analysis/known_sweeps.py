@@ -60,7 +60,6 @@ Ending = Sequence[float] | str
 def training(
     arm: Arm, block: int, ending: Ending = RISING, epoch_s: float = 2.0, **changes: Any
 ) -> FinishedTrial:
-    """Return a training whose epochs take `epoch_s`; after some of them it may fail."""
     epochs = tuple(
         EpochRecord(i, epoch_s, 0.1, {"val_accuracy": value})
         for i, value in enumerate(RISING if isinstance(ending, str) else ending)

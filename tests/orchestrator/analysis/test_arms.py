@@ -63,9 +63,8 @@ def test_trials_are_counted_by_how_they_ended_with_the_first_message_and_run() -
     assert [arm.trials.missing for arm in summary.arms] == [0, 4, 0]
     assert median(summary, "words_per_s") == (3.0, 1)  # an objective of a user's workload
     portable = summary.arms[0]
-    assert portable.kernels == (
-        KernelCount("portable", "portable", "While in the traced graph", 4),
-    )
+    (kernel,) = portable.kernels
+    assert kernel == KernelCount("portable", "portable", "While in the traced graph", 4)
     assert portable.unproven == 1
     rows = summary.left_out
     assert [(row.arm, row.status, row.reason, row.trials, row.message) for row in rows] == [
@@ -116,8 +115,6 @@ def test_scopes_are_those_of_complete_trials_with_an_energy() -> None:
     assert scopes_of(trials, ("step_ms",)) == set()
     assert scopes_of([trial(PORTABLE, 0, energy_j=1.0)]) == {""}  # as the workload reported it
 
-
-# Pareto fronts
 
 # Few values, so that ties and equal points come up
 COSTS = st.integers(1, 3).flatmap(

@@ -77,7 +77,6 @@ def test_memory_is_ranked_if_every_trainer_was_fresh(hardware: HardwareUse, is_f
 
 
 def test_equal_arms_seldom_have_a_sole_leader() -> None:
-    """At most 5 % of sweeps of equal arms may name a leader."""
     records = (timed_sweep(dict.fromkeys(THREE, 10), 0.1, seed) for seed in range(SWEEPS))
     assert sum(ranking_of(record, 0.0).sole for record in records) <= most_by_chance(SWEEPS, 0.05)
 
@@ -113,9 +112,6 @@ def test_a_group_ignores_disturbances_of_other_arms() -> None:
     on_cpus, on_gpus = groups[str(CPU)], groups[str(GPU)]
     assert (on_cpus.disturbed, on_cpus.sole, on_cpus.blocks) == (4, False, 8)
     assert (on_gpus.disturbed, on_gpus.sole, on_gpus.blocks) == (0, True, 8)
-
-
-# break-evens
 
 
 def compiling_sweep(

@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import replace
-from math import ceil, inf, log2, prod
+from math import inf, log2, prod
 
 import pytest
 from scipy.stats import t
@@ -16,7 +16,6 @@ from orchestrator.analysis.statistics.regression import Design
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
-from orchestrator.report.render import render, summarise
 from tests.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
 from tests.orchestrator.analysis.known_sweeps import UNITS, crossing_at, obeying
 from tests.orchestrator.sample_records import PORTABLE, XLA, paired
@@ -51,18 +50,17 @@ def slope_of(crossover: Crossover) -> Estimate:
 
 
 @pytest.mark.parametrize(
-    ("param", "sizes", "size", "slope", "phrase"),
+    ("param", "sizes", "size", "slope"),
     [
-        ("units", UNITS, 70, 0.3, "from {} units on"),
-        ("units", UNITS, 70, -0.3, "up to {} units"),
-        ("batch_size", (16, 32, 64, 128, 256), 90, 0.3, "from batch size {} on"),
-        ("rate", (0.1, 0.2, 0.4, 0.8), 0.3, 0.3, "from rate {} on"),
+        ("units", UNITS, 70, 0.3),
+        ("units", UNITS, 70, -0.3),
+        ("batch_size", (16, 32, 64, 128, 256), 90, 0.3),
+        ("rate", (0.1, 0.2, 0.4, 0.8), 0.3, 0.3),
     ],
 )
-def test_the_known_crossing_is_estimated_and_reported(
-    param: str, sizes: tuple[float, ...], size: float, slope: float, phrase: str
+def test_the_known_crossing_is_estimated(
+    param: str, sizes: tuple[float, ...], size: float, slope: float
 ) -> None:
-    """The size in the report is a whole number unless fractions were tried."""
     record = obeying(crossing_at(size, slope, param), [{param: value} for value in sizes * 3])
     crossover = crossover_of(record, param)
     assert (crossover.verdict, crossover.faster) == ("crosses", "above" if slope > 0 else "below")
@@ -71,9 +69,6 @@ def test_the_known_crossing_is_estimated_and_reported(
     assert crossing.low < crossing.value < crossing.high
     assert crossing.value == pytest.approx(size, rel=0.15)
     assert slope_of(crossover).low < slope < slope_of(crossover).high
-    whole = ceil(crossing.value) if slope > 0 else int(crossing.value)
-    shown = " ".join(render(summarise(record), "text").split())
-    assert phrase.format(f"{crossing.value:.3g}" if param == "rate" else whole) in shown
 
 
 def test_the_interval_of_a_crossing_has_its_nominal_coverage() -> None:
@@ -100,7 +95,6 @@ def test_equal_arms_have_a_wrong_region_in_at_most_one_sweep_of_twenty() -> None
 
 
 def test_the_level_allows_for_all_curves_and_for_stopping() -> None:
-    """With two curves, each has half of the allowed error."""
     one = obeying(crossing_at(60), TWICE)
     configs: list[Config] = [{"units": size, "layers": n} for n in (1, 2, 3) for size in UNITS]
     two = obeying(crossing_at(60), configs)
@@ -159,7 +153,6 @@ def test_an_inconclusive_crossover_has_a_reason(configs: list[Config], reason: s
 
 
 def test_up_to_three_values_have_a_level_each_and_no_line() -> None:
-    """A level of fewer than four blocks has no interval, and so no verdict."""
     configs: list[Config] = [
         {"units": size, "layers": n}
         for n, sizes in ((1, UNITS), (2, UNITS), (3, UNITS[:3]))
@@ -175,8 +168,6 @@ def test_up_to_three_values_have_a_level_each_and_no_line() -> None:
     assert two.low < 2 < two.high
     assert three.value == pytest.approx(3, rel=0.2)
     assert (three.low, three.high) == (0, inf)
-    shown = " ".join(render(summarise(record), "text").split())
-    assert "by layers: slower at 1, faster at 2 and inconclusive at 3" in shown
 
 
 @pytest.mark.parametrize(

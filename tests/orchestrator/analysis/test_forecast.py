@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,15 @@ from orchestrator.analysis.cost_model import (
 from orchestrator.analysis.forecast import Forecast, describe_forecast, forecast, makespan
 from orchestrator.core.arms import Arm, Usage, Variant
 from orchestrator.core.text import duration
-from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome, SweepIdentity, make_trial
+from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome, make_trial
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
-from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import BlockSuggested, Journal, SweepOpened, TrialFinished
+from orchestrator.storage.journal import BlockSuggested, Record, SweepOpened, TrialFinished, replay
 from tests.orchestrator.sample_hardware import in_slices, on_cpu
 from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_records import CELLS, paired, sweep, timed
 from tests.orchestrator.sample_specs import spec
-from tests.orchestrator.sample_sweeps import PORTABLE, XLA, failed, finished
+from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
 
 ARMS = (PORTABLE, XLA)
 RANGES = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text())["ranges"]
@@ -153,9 +152,6 @@ def test_complete_trials_are_observed_with_all_that_their_cost_depends_on() -> N
     assert trial_seconds([*taking_turns, lasting(5.0, block=3)]) == [6.0, 6.0, 5.0]
 
 
-# the rest of a sweep
-
-ForecastAfter = Callable[..., Forecast]
 CONFIGS: list[Config] = [{"units": 8 + 4 * (7 * n % 30), "layers": 1 + n % 3} for n in range(30)]
 PRICES = [{"hardware": "cpu", "usd_per_hour": 3.6, "source": "a list", "date": "2026-11-01"}]
 SPACE = {"units": {"low": 8, "high": 128}, "layers": [1, 2, 3]}
@@ -166,36 +162,28 @@ def seconds_of(config: Config, arm: Arm) -> float:
     return speed * float(config["units"]) * float(config["layers"])
 
 
-@pytest.fixture
-def forecast_after(tmp_path: Path) -> ForecastAfter:
-    """Return a function that runs some blocks of a sweep of 30 on two arms, and forecasts it."""
-
-    def forecast_of(blocks: int, *, each_config: bool = False, **changes: Any) -> Forecast:
-        usual = {"configs": 30, "space": SPACE, "prices": PRICES}
-        arms = {"implementations": ["tensorflow/portable", "torch/portable"]}
-        swept = spec(**{**usual, **arms, **changes})
-        made = make_plan(swept, classify([node("n0")]))
-        folder = SweepFolder(tmp_path, swept.name)
-        identity = SweepIdentity(swept.name, 1, "image_rows", {}, {}, 0, None)
-        with Journal(folder.generation(1)) as journal:
-            journal.append(SweepOpened(identity, {}))
-            for index, config in enumerate(CONFIGS[:blocks]):
-                journal.append(BlockSuggested(index, config, 0.0))
-                for arm in made.arms:
-                    took = seconds_of(config, arm)
-                    metrics = {"energy_j": 50 * took, "setup_s": 25.0, "import_s": 5.0}
-                    outcome = Outcome("complete", 0.0, took, metrics=metrics)
-                    trial = make_trial(identity, Block(index, config), arm, 0)
-                    journal.append(TrialFinished(FinishedTrial(trial, outcome)))
-        state = journal.state
-        assert state is not None
-        resumed = made.resumed_from(state.order.values())
-        return forecast(resumed, state, swept.prices, each_config=each_config)
-
-    return forecast_of
+def forecast_after(blocks: int, *, each_config: bool = False, **changes: Any) -> Forecast:
+    """Run some blocks of a sweep of 30 on two arms, and forecast it."""
+    usual = {"configs": 30, "space": SPACE, "prices": PRICES}
+    arms = {"implementations": ["tensorflow/portable", "torch/portable"]}
+    swept = spec(**{**usual, **arms, **changes})
+    made = make_plan(swept, classify([node("n0")]))
+    records: list[Record] = [SweepOpened(IDENTITY, {})]
+    for index, config in enumerate(CONFIGS[:blocks]):
+        records.append(BlockSuggested(index, config, 0.0))
+        for arm in made.arms:
+            took = seconds_of(config, arm)
+            metrics = {"energy_j": 50 * took, "setup_s": 25.0, "import_s": 5.0}
+            outcome = Outcome("complete", 0.0, took, metrics=metrics)
+            trial = make_trial(IDENTITY, Block(index, config), arm, 0)
+            records.append(TrialFinished(FinishedTrial(trial, outcome)))
+    state = replay(records)
+    assert state is not None
+    resumed = made.resumed_from(state.order.values())
+    return forecast(resumed, state, swept.prices, each_config=each_config)
 
 
-def test_the_rest_is_predicted_in_time_energy_and_money(forecast_after: ForecastAfter) -> None:
+def test_the_rest_is_predicted_in_time_energy_and_money() -> None:
     ahead = forecast_after(15)
     assert (ahead.done, ahead.remaining, ahead.model_error) == (30, 30, None)
     arms = [Arm(text.partition(" on ")[0], None) for text in ahead.trial_s]  # type: ignore[arg-type]
@@ -210,15 +198,15 @@ def test_the_rest_is_predicted_in_time_energy_and_money(forecast_after: Forecast
     assert " kWh in their timed epochs" in text and " USD\n" in text
 
 
-def test_a_start_takes_longer_than_its_trials(forecast_after: ForecastAfter) -> None:
+def test_a_start_takes_longer_than_its_trials() -> None:
     """Two trainers start, each in 30 s as measured, unless those are part of each trial."""
-    warm, fresh = forecast_after(15), forecast_after(15, name="other", trainer="fresh")
+    warm, fresh = forecast_after(15), forecast_after(15, trainer="fresh")
     assert warm.overhead_s - fresh.overhead_s == pytest.approx(60)
     assert fresh.overhead_s > 10
     assert f"of which {duration(warm.overhead_s)} to start" in describe_forecast(warm)
 
 
-def test_known_configs_are_predicted_by_their_sizes(forecast_after: ForecastAfter) -> None:
+def test_known_configs_are_predicted_by_their_sizes() -> None:
     ahead = forecast_after(20, sampler=None, space=None, configs=CONFIGS, each_config=True)
     assert (ahead.done, ahead.remaining, len(ahead.expected)) == (40, 20, 20 * 5)
     hidden = [one for one in ahead.expected if one.target == "trial_s"]
@@ -238,7 +226,7 @@ def test_known_configs_are_predicted_by_their_sizes(forecast_after: ForecastAfte
     ],
 )
 def test_nothing_is_predicted_from_less_than_two_trials_or_of_a_finished_sweep(
-    blocks: int, text: str, forecast_after: ForecastAfter
+    blocks: int, text: str
 ) -> None:
     ahead = forecast_after(blocks)
     assert (ahead.done, ahead.remaining, ahead.seconds) == (2 * blocks, 60 - 2 * blocks, None)
@@ -248,10 +236,8 @@ def test_nothing_is_predicted_from_less_than_two_trials_or_of_a_finished_sweep(
 
 
 @pytest.mark.parametrize("prices", [None, [{**PRICES[0], "hardware": "NVIDIA T4"}]])
-def test_few_trials_have_a_wide_interval_and_no_price_no_money(
-    prices: Any, forecast_after: ForecastAfter
-) -> None:
-    few, many = forecast_after(3, prices=prices), forecast_after(15, name="other")
+def test_few_trials_have_a_wide_interval_and_no_price_no_money(prices: Any) -> None:
+    few, many = forecast_after(3, prices=prices), forecast_after(15)
     assert few.usd is None
     assert few.seconds is not None and many.seconds is not None
     width, narrow_width = ((s.high - s.low) / s.value for s in (few.seconds, many.seconds))

@@ -99,9 +99,6 @@ def test_figures_in_words() -> None:
     assert [counted(n, "block") for n in (0, 1, 2)] == ["0 blocks", "1 block", "2 blocks"]
 
 
-# paired ratios of turns
-
-
 @pytest.mark.parametrize("interval", [0.01, 0.05])
 @pytest.mark.parametrize("correlation", [0.0, 0.3])
 def test_the_interval_covers_the_truth_wherever_a_round_ends(
@@ -142,9 +139,6 @@ def test_few_turns() -> None:
     assert PairedRatio(12, 0.0, math.log(1.02)).interval == pytest.approx(0.02)
 
 
-# verdicts
-
-
 def judge_one(values: list[float], margin: float = MARGIN) -> Judgement:
     (judgement,) = judge([values], margin)
     return judgement
@@ -152,7 +146,6 @@ def judge_one(values: list[float], margin: float = MARGIN) -> Judgement:
 
 @pytest.mark.parametrize("blocks", [6, 12, 40])
 def test_one_comparison_matches_students_and_schuirmanns_tests(blocks: int) -> None:
-    """Compare with SciPy's t test and statsmodels' two one-sided tests, each at 2.5 %."""
     rng = np.random.default_rng(blocks)
     seen = set()
     for sd in (0.004, 0.01, 0.03):
@@ -172,7 +165,6 @@ def test_one_comparison_matches_students_and_schuirmanns_tests(blocks: int) -> N
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
 def test_several_comparisons_match_holms_procedure(seed: int, arms: int) -> None:
-    """An interval excludes 0, or is within the margin, exactly when the procedure rejects."""
     rng = np.random.default_rng(seed)
     values = rng.normal(rng.choice([0.0, 0.5, 1.0], (arms, 1)), 1.0, (arms, 12))
     p_values = [float(stats.ttest_1samp(own, 0.0).pvalue) for own in values]

@@ -51,7 +51,6 @@ def test_a_quiet_sweep_needs_the_fewest_blocks_and_a_noisy_one_all() -> None:
 
 
 def test_it_never_stops_for_a_verdict() -> None:
-    """Two sweeps with the same scatter around unlike truths stop after the same blocks."""
     equal, unlike = (
         [
             run(StoppingRule(AutoBlocks(0.03), (PORTABLE, XLA), 1), scattered(0.06, seed, truth))

@@ -173,7 +173,6 @@ def test_a_training_that_diverges_never_reaches_a_target(
     counts: tuple[int, int, int, int],
     verdict: str,
 ) -> None:
-    """A third arm without complete trials does not affect the others."""
     record = learning(dict.fromkeys(range(0, 40, every), (RISING, failure)), 40, train_cost_usd=1.0)
     failed = [training(UNROLL, block, NAN if block == 1 else KILLED) for block in range(8)]
     target = target_of(to_target([*record.trials, *failed], (PORTABLE, XLA, UNROLL)))

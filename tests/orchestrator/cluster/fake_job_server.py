@@ -31,7 +31,6 @@ class JobServer:
         return id
 
     def files(self) -> list[str]:
-        """Return the names of the files in the only package that was sent."""
         (package,) = self.packages.values()
         with zipfile.ZipFile(io.BytesIO(package)) as archive:
             return archive.namelist()

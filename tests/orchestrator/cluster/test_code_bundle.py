@@ -23,7 +23,6 @@ def run(trial: Context) -> dict[str, float]:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder, with a package, a module, and files that are no code."""
     folder = tmp_path / "here"
     files = {
         "mine/deep/run.py": WORKLOAD,

@@ -15,12 +15,10 @@ import pytest
 
 from orchestrator import hardware
 from orchestrator.cluster import connection
-from orchestrator.core.stop_signal import Stopped
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify
 
 GPUS = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(4))
 PROFILE = NodeProfile("host", "CPU A", 8, 8_000, GPUS, None, "Linux", "3.11")
-IDS = ("node-0", "node-1", "node-2", "node-3")
 LOST_GPU = dataclasses.replace(PROFILE, gpu_faults=("GPU 4 does not answer: GPU is lost",))
 
 
@@ -29,8 +27,6 @@ class RayError(Exception):
 
 
 class Ray:
-    """As much of Ray as `connection` uses; it may fail at `init` or at its first task."""
-
     exceptions = SimpleNamespace(RayError=RayError, ActorDiedError=RayError)
     job_config = SimpleNamespace(JobConfig=SimpleNamespace)
     at_init: BaseException | None = None
@@ -39,9 +35,7 @@ class Ray:
     def __init__(self, *resources: dict[str, float]) -> None:
         self._nodes = [
             {"NodeID": id_, "Alive": True, "Resources": amounts, "Labels": {"ray.io/node-id": id_}}
-            for id_, amounts in zip(
-                ("node-0", "node-1", "node-2", "node-3"), resources, strict=False
-            )
+            for id_, amounts in ((f"node-{n}", amounts) for n, amounts in enumerate(resources))
         ]
 
     def init(self, **options: Any) -> None:
@@ -74,8 +68,6 @@ Use = Callable[[Ray], Ray]
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Use:
-    """Put a double in the place of Ray, on nodes with four GPUs, two of which are visible."""
-
     def install(ray: Ray) -> Ray:
         monkeypatch.setitem(sys.modules, "ray", ray)
         return ray
@@ -213,9 +205,3 @@ def test_a_node_that_leaves_during_its_probe_is_left_out(use: Use) -> None:
         use(Leaving({"CPU": 1.0}))
         words = "cannot run" if is_alive else "has a CPU for trials (0 alive)"
         assert words in refusal()
-
-
-def test_sigterm_while_ray_starts_stops(use: Use) -> None:
-    use(Ray()).at_init = SystemExit(1)
-    with pytest.raises(Stopped):
-        nodes_at("auto")

@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator.cluster import connection, membership
 from orchestrator.cluster.membership import Membership, requested_nodes
+from tests.commands import wait_for as eventually
 from tests.orchestrator.sample_plans import node
 
 
@@ -50,13 +51,6 @@ class Cluster:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return Cluster(monkeypatch)
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.001)
 
 
 def ids(members: Membership) -> list[str]:

@@ -43,7 +43,6 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[mock.Mock]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, started: list[mock.Mock]) -> list[Participant]:
-    """Let trainers answer at once; the participants that were asked, in any order."""
     asked: list[Participant] = []
 
     def answer(trainer: mock.Mock, request: TrialRequest) -> Answer:
@@ -56,7 +55,6 @@ def asked(monkeypatch: pytest.MonkeyPatch, started: list[mock.Mock]) -> list[Par
 
 
 def compared(request: TrialRequest) -> Answer:
-    """Return the answer of a trainer whose outputs equal all saved ones."""
     answer = Answer(dataset=Dataset("digits", "0", "here", 320, 320))
     saved = request.settings.get("saved", [])
     answer.texts[ANSWER] = json.dumps([{"difference": 0.0, "exact": True}] * len(saved))
@@ -105,17 +103,12 @@ def test_what_cannot_be_asked_is_refused(
         parity.check([], ["units"], str)
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "tolerance"),
-    [
-        ("torch/fused", "jax/portable", 1e-5),
-        ("torch/fused+bf16", "torch/fused+fp16", 3e-2),
-    ],
-)
-def test_the_coarser_precision_decides(one: str, other: str, tolerance: float) -> None:
-    first, second = participant(one), participant(other)
-    assert first.can_compare(second) and not first.can_compare(participant(other, cell="gru"))
-    assert first.tolerance(second) == second.tolerance(first) == tolerance
+def test_the_coarser_precision_decides() -> None:
+    coarse, finer = participant("torch/fused+bf16"), participant("torch/fused+fp16")
+    assert coarse.tolerance(finer) == finer.tolerance(coarse) == 3e-2
+    assert FUSED.tolerance(PORTABLE) == 1e-5
+    assert FUSED.can_compare(PORTABLE)
+    assert not FUSED.can_compare(participant("torch/fused", cell="gru"))
 
 
 FUSED, PORTABLE = participant("torch/fused"), participant("tensorflow/portable")
@@ -208,7 +201,7 @@ def test_a_list_that_is_none_is_refused(tmp_path: Path, old: str, new: str, word
 
 
 def test_a_folder_without_a_list_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match="expected a folder that `rnnsweep parity --save` made"):
+    with pytest.raises(Refusal, match="--save` made"):
         parity.check([], [], str, source=tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(Refusal, match="--save: expected a folder, or a place to make one"):
@@ -251,9 +244,7 @@ def test_trainers_that_misbehave_are_reported(monkeypatch: pytest.MonkeyPatch) -
     with Trainer(implementation, "cpu") as trainer:
         assert "the workload broke" in str(answer(trainer, "raises").reason)
         assert answer(trainer, "not_possible").failure == "not_possible"
-        assert answer(trainer, "other_kernel").reason == (
-            "ran portable, not cudnn (as it reports itself)"
-        )
+        assert "ran portable, not cudnn" in str(answer(trainer, "other_kernel").reason)
         ended = answer(trainer, "segfaults")
         assert "SIGSEGV" in str(ended.reason) and "address 0" in str(ended.reason)
         assert not ended.is_usable

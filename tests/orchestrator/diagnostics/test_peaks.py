@@ -183,6 +183,4 @@ def test_trainers_answer_for_each_precision_until_one_ends(monkeypatch: pytest.M
     for answer in answers.values():
         assert list(answer.metrics) == ["float32"]
         assert answer.facts.keys() == {"devices", "packages"}  # absent facts are left out
-        assert answer.reason == (
-            "bf16: the trainer process was ended by SIGKILL; its last output: out of memory"
-        )
+        assert str(answer.reason).endswith("SIGKILL; its last output: out of memory")

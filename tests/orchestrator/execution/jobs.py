@@ -21,7 +21,6 @@ def job_of(
     cpus: int | None = None,
     **request: Any,
 ) -> Job:
-    """Return a job of a workload of `examples`, by default one of `hostile`."""
     workload = f"tests.workloads.examples.{name if ':' in name else f'hostile:{name}'}"
     asked = TrialRequest(workload, implementation, settings or {}, **request)
     return Job(asked, 1, time.time(), limits or LIMITS, (str(ROOT),), fresh, cpus)

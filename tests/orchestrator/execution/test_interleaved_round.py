@@ -97,11 +97,8 @@ def test_fresh_trainers_of_a_round_replace_all_others(trainers: TrainerPool) -> 
     assert len(trainers.warm) == 4
     fresh = run_round(trainers, "steady", *names, fresh=True)
     warm = run_round(trainers, "steady", *names)
-    assert [[one.trainer_trials for one in part] for part in (before, fresh, warm)] == [
-        [0, 0, 0, 0],
-        [0, 0, 0],
-        [1, 1, 1],
-    ]
+    earlier = [[one.trainer_trials for one in part] for part in (before, fresh, warm)]
+    assert earlier == [[0] * 4, [0] * 3, [1] * 3]
     assert len(trainers.warm) == 3
 
 

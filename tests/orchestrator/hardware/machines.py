@@ -16,7 +16,6 @@ MACHINES: dict[str, dict[str, Any]] = yaml.safe_load(
 def present(
     name: str, monkeypatch: pytest.MonkeyPatch, folder: Path, *, has_lscpu: bool = True
 ) -> Path:
-    """Put a machine's `lscpu` on the PATH; return the folder with its `proc` and `sys`."""
     machine = MACHINES[name]
     files = dict(machine.get("files", {}))
     fields = "".join(f"{key}\t: {text}\n" for key, text in machine.get("cpuinfo", {}).items())

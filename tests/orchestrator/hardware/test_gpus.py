@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pytest
 
 from orchestrator import hardware
-from orchestrator.hardware import Gpu, Node, NodeProfile, classify, no_gpu_class_reason
+from orchestrator.hardware import Node, NodeProfile, classify, no_gpu_class_reason
 from orchestrator.hardware.nvml import Memory, Nvml, NvmlDevice
 from tests.nvml.simulated import (
     DRIVER_NOT_LOADED,
@@ -46,21 +46,6 @@ H200 = SimulatedGpu(
     mig=False,
 )
 T4 = SimulatedGpu(uuid="GPU-bbbb")
-READ = Gpu(
-    index=0,
-    name="NVIDIA H200",
-    uuid="GPU-aaaa",
-    memory_mib=143_771,
-    compute_capability="9.0",
-    power_limit_w=700.0,
-    max_sm_clock_mhz=1_980.0,
-    max_memory_clock_mhz=3_201.0,
-    ecc=True,
-    mig=False,
-    pcie_generation=5,
-    pcie_lanes=16,
-    pcie_lanes_now=16,
-)
 
 
 @pytest.fixture
@@ -81,8 +66,10 @@ def failing(errors: Mapping[str, int]) -> SimulatedGpu:
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION])
 def test_a_missing_fact_is_none_and_the_rest_is_read(probe: Probe, code: int) -> None:
     calls = ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMigMode")
-    (gpu,) = probe(SimulatedNvml([failing(dict.fromkeys(calls, code))])).gpus
-    assert gpu == dataclasses.replace(READ, memory_mib=None, mig=None)
+    refusing = failing(dict.fromkeys(calls, code))
+    whole, gpu = (probe(SimulatedNvml([one])).gpus[0] for one in (H200, refusing))
+    assert (whole.memory_mib, whole.mig, whole.compute_capability) == (143_771, False, "9.0")
+    assert gpu == dataclasses.replace(whole, memory_mib=None, mig=None)
 
 
 @pytest.mark.parametrize(

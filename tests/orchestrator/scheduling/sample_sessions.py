@@ -1,7 +1,5 @@
 """Sample sessions: everything between plan and journal, without Ray and without a store."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,8 +26,6 @@ HERE = node("a")
 
 @dataclass
 class Present:
-    """The nodes that are there, set by a test."""
-
     nodes: tuple[Node, ...]
     unusable: dict[str, str] = field(default_factory=dict)
     silent_s: float = 0.0
@@ -44,8 +40,6 @@ class Present:
 
 
 class Held:
-    """A session on some nodes, resumed from its journal, with its recovery."""
-
     def __init__(self, folder: Path, text: str, nodes: tuple[Node, ...] = (HERE,)) -> None:
         self.journal = Journal(folder)
         if self.journal.state is None:
@@ -97,7 +91,7 @@ class Held:
     def assignments(self) -> list[Assignment]:
         return list(iter(self.session.assign, None))
 
-    def killed(self, text: str) -> Held:
+    def killed(self, text: str) -> "Held":
         """Return the next start, after this driver ended without a word."""
         self.journal.close()
         return Held(self.journal.path.parent, text)

@@ -29,14 +29,7 @@ from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.spec import Objective
-from orchestrator.storage import resume
-from orchestrator.storage.journal import (
-    BlockSuggested,
-    SweepOpened,
-    SweepState,
-    TrialFinished,
-    replay,
-)
+from orchestrator.storage import journal, resume
 from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_plans import (
     ConfigLog,
@@ -103,9 +96,7 @@ def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
     assert on_gpus.count(4) > 0.7 * len(on_gpus), "all GPUs are at work"
     turns = sum(one[0].device != other[0].device for one, other in pairwise(seen))
     assert 2 <= turns <= 6, "few turns: each begins with cold trainers"
-    assert max(assignment.trial.block for assignment in seen[0]) <= 3, (
-        "the CPU's turn comes after as many blocks as there are slots"
-    )
+    assert max(assignment.trial.block for assignment in seen[0]) <= 3, "there are four slots"
 
 
 def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Assignment]) -> list[str]:
@@ -131,7 +122,6 @@ KINDS = st.tuples(st.sampled_from("AB"), st.sampled_from([0, 1, 3]), st.sampled_
 @settings(deadline=None, max_examples=80)
 @given(data=st.data())
 def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> None:
-    """Any cluster, any durations, all blocks open: every trial runs once, and nothing waits."""
     # The arms of a block that use the same hardware run on one node.
     nodes = [
         node(f"n{number}", cpus=4, gpus=gpus, cpu_model=f"CPU {model}", gpu=f"NVIDIA {kind}4")
@@ -201,7 +191,7 @@ def retimed(
         trial.key: FinishedTrial(trial, Outcome(status, 0.0, 1.0, node=node, round_id=round_id))
         for trial, (round_id, status, node) in zip(trials, others, strict=False)
     }
-    state = SweepState(identity(), {}, blocks={0: block}, finished=finished)
+    state = journal.SweepState(identity(), {}, blocks={0: block}, finished=finished)
     keys = resume.trials_to_retime(state, laid, retry_failed=retry_failed)
     return [index for index, trial in enumerate(trials) if trial.key in keys]
 
@@ -249,8 +239,7 @@ def end_with_block(
 
 def run_some(
     blocks: Blocks, rng: random.Random, count: int, failing: float, *, pruning: bool
-) -> SweepState:
-    """Finish a number of assignments in any order; return the state of the journal then."""
+) -> journal.SweepState:
     history: list[Block | FinishedTrial] = []
     out: list[Assignment] = []
     for _ in range(count):
@@ -269,12 +258,12 @@ def run_some(
         blocks.finish(assignment, ended.outcome)
         assert not {one.trial.block for one in out} & blocks._pruned - blocks.ending
     records = [
-        TrialFinished(event)
+        journal.TrialFinished(event)
         if isinstance(event, FinishedTrial)
-        else BlockSuggested(event.index, event.config, 0.0)
+        else journal.BlockSuggested(event.index, event.config, 0.0)
         for event in history
     ]
-    state = replay([SweepOpened(identity(), {}), *records])
+    state = journal.replay([journal.SweepOpened(identity(), {}), *records])
     assert state is not None
     return state
 

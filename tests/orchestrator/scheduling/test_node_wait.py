@@ -34,7 +34,6 @@ COME = replace(
 
 
 def spec(hardware: str = T4) -> SweepSpec:
-    """Return a spec of the CPU that is here, and of this hardware, as YAML."""
     space = {"units": {"low": 1, "high": 1000}}
     entries = yaml.safe_load(f"['CPU A*', {hardware}]")
     return sample_specs.spec(OWN, configs=2, space=space, hardware=entries)

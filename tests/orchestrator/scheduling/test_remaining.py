@@ -21,18 +21,8 @@ from orchestrator.scheduling.remaining import (
     remaining_work,
 )
 from orchestrator.spec import SweepSpec, parse
+from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import (
-    BlocksEnough,
-    BlockSuggested,
-    Record,
-    SessionEnded,
-    SessionStarted,
-    SweepOpened,
-    SweepState,
-    TrialFinished,
-    replay,
-)
 from orchestrator.storage.tracking.records import Manifest
 from tests.orchestrator.sample_plans import identity, node
 from tests.orchestrator.sample_specs import OWN, spec, spec_text
@@ -152,31 +142,36 @@ blocks: {interval: 0.05, at_most: 20}
 CPU, GPU = node("a"), node("b", gpus=1)
 
 
-def earlier(half_width: float | None, text: str = TWO) -> SweepState:
+def earlier(half_width: float | None, text: str = TWO) -> journal.SweepState:
     """Return the state after a start on both nodes that needed seven blocks, by its own rule."""
     # By the rule of now they are not: the second arm of the pair swings from block to block.
     spec = parse(text, source="spec")
     laid = make_plan(spec, classify([CPU, GPU]))
-    records: list[Record] = [
-        SweepOpened(identity(), spec.model_dump(mode="json")),
-        SessionStarted(0.0, 1, "host", "0.1", laid.index_count, 1, list(laid.arms), least=6),
+    records: list[journal.Record] = [
+        journal.SweepOpened(identity(), spec.model_dump(mode="json")),
+        journal.SessionStarted(
+            0.0, 1, "host", "0.1", laid.index_count, 1, list(laid.arms), least=6
+        ),
     ]
     for index in range(7):
         block = Block(index, {"layers": index + 1})
-        records.append(BlockSuggested(index, block.config, 0.0))
+        records.append(journal.BlockSuggested(index, block.config, 0.0))
         for number, arm in enumerate(laid.arms):
             metrics = {"step_ms": 1.0 + number * (1 + index % 2)}
             outcome = Outcome("complete", 0.0, 1.0, node="a", metrics=metrics)
             records.append(
-                TrialFinished(FinishedTrial(make_trial(identity(), block, arm, 0), outcome))
+                journal.TrialFinished(FinishedTrial(make_trial(identity(), block, arm, 0), outcome))
             )
-    records += [BlocksEnough(1.0, 7, half_width, "as it was"), SessionEnded(2.0, "complete")]
-    state = replay(records)
+    records += [
+        journal.BlocksEnough(1.0, 7, half_width, "as it was"),
+        journal.SessionEnded(2.0, "complete"),
+    ]
+    state = journal.replay(records)
     assert state is not None
     return state
 
 
-def left_on(nodes: list[Node], state: SweepState, text: str = TWO) -> RemainingWork:
+def left_on(nodes: list[Node], state: journal.SweepState, text: str = TWO) -> RemainingWork:
     spec = parse(text, source="spec")
     laid = make_plan(spec, classify(nodes), "to come")
     return remaining_work(spec, laid, state, retry_failed=False)
@@ -199,7 +194,6 @@ def test_over_a_part_of_the_arms_nothing_is_judged() -> None:
 def test_a_sweep_that_an_earlier_rule_ended_stays_ended(
     half_width: float | None, nodes: list[Node]
 ) -> None:
-    """Also while arms are awaited."""
     state = earlier(half_width)
     work = left_on(nodes, state)
     decision = work.stop_decision

@@ -133,11 +133,8 @@ def test_without_a_stopped_arm_the_pruner_follows_another_one_that_is_read(
 
 
 def test_a_grid_is_exhaustive_and_its_order_depends_on_the_seed_alone() -> None:
-    space = {
-        "units": [8, 16, 32],
-        "layers": [1, 2],
-        "x": {"choices": [1, 2], "when": {"layers": 2}},
-    }
+    deep = {"choices": [1, 2], "when": {"layers": 2}}
+    space = {"units": [8, 16, 32], "layers": [1, 2], "x": deep}
     wanted = search("grid", configs=None, space=space, objectives={})
     suggesters = [Suggester(wanted, seed) for seed in (0, 0, 1)]
     orders = [run(suggester, 9) for suggester in suggesters]

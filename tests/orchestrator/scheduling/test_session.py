@@ -176,8 +176,6 @@ def test_disturbed_trials_are_marked_and_the_canary_is_judged_by_earlier_starts(
     for name, value in {"canary_ms": 30.0, "others_cpu_pct": 43.0}.items():
         assignment = held.assign()
         held.session.finish(assignment, replace(on(assignment), metrics={name: value}))
-    assert [list(finished.disturbance) for finished in held.recorded] == [
-        ["slow_canary"],
-        ["other_processes"],
-    ]
+    causes = [list(finished.disturbance) for finished in held.recorded]
+    assert causes == [["slow_canary"], ["other_processes"]]
     assert {finished.status for finished in held.recorded} == {"complete"}

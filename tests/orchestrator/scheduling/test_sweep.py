@@ -9,7 +9,6 @@ from unittest import mock
 
 import pytest
 
-from orchestrator.analysis.pairing.pairs import BaselineError
 from orchestrator.cluster.membership import NodeRequest
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import FinishedTrial
@@ -41,13 +40,6 @@ HERE = node("a")
 MODULE = "orchestrator.scheduling.sweep"
 
 
-@pytest.mark.parametrize("baseline", ["python/a on gpu", "python/a on NVIDIA Imaginary"])
-def test_a_baseline_that_cannot_run_is_refused_before_anything_runs(baseline: str) -> None:
-    asked = spec(BASE, hardware=["cpu", "gpu"], baseline=baseline)
-    with pytest.raises(BaselineError, match=r"choose one of: python/a; python/b; python/a on CPU"):
-        expect_runnable(asked, make_plan(asked, classify([HERE])))
-
-
 def test_a_sampler_without_its_package_is_refused_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -63,8 +55,6 @@ class Declined(Exception):
 
 
 class Store:
-    """A recorder without a store: it keeps what a start gives it."""
-
     trouble: Exception | None = None
     refused = {"key": "too long"}  # noqa: RUF012
 
@@ -100,8 +90,6 @@ Run = Callable[..., RunResult]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Run a sweep on this node, or on the nodes of a cluster, and with a store."""
-
     def run(
         spec: SweepSpec,
         store: Store,
@@ -125,8 +113,6 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 
 
 def finish(count: int, error: BaseException | None = None) -> Callable[..., None]:
-    """Return a loop in the place of Tune's, which finishes some trials, and checks after each."""
-
     def run_trials(recovery: Recovery, *, check: Callable[[], None], **_options: Any) -> None:
         session = recovery.session
         for _ in range(count):

@@ -40,7 +40,6 @@ def job_of(search: BlockSearch, trial_id: str = "a") -> Job:
 
 @pytest.fixture
 def held(tmp_path: Path) -> Held:
-    """A session whose only node is there, and answers at once."""
     held = Held(tmp_path, SPEC)
     held.present.answers = True
     return held

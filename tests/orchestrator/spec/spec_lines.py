@@ -28,7 +28,6 @@ def written(lines: dict[int, str], good: Sequence[str] = LINES) -> str:
 
 
 def precise(**changes: Any) -> str:
-    """Return a spec of automatic blocks on two kinds of hardware."""
     usual = {"configs": None, "space": {"units": {"low": 8, "high": 64}}, "blocks": "auto"}
     return spec_text(**{**usual, "hardware": ["gpu", "cpu"], **changes})
 

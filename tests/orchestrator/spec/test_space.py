@@ -40,17 +40,14 @@ def finite_ranges(draw: st.DrawFn) -> dict[str, Any]:
     return {"low": low / 100, "high": (low + steps * step) / 100, "step": step / 100}
 
 
-def dimension(data: dict[str, Any]) -> Choices | Range:
-    return (Choices if "choices" in data else Range).model_validate(data)
-
-
 @st.composite
 def finite_spaces(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
     space = dict[str, dict[str, Any]]()
     for name in NAMES[: draw(st.integers(0, 4))]:
         space[name] = draw(st.one_of(choices(), finite_ranges()))
         for other in draw(st.sets(st.sampled_from(sorted(space)), max_size=2)) - {name}:
-            some = list(dimension(space[other]).grid_values() or ())
+            kind = Choices if "choices" in space[other] else Range
+            some = list(kind.model_validate(space[other]).grid_values() or ())
             asked = draw(st.lists(st.sampled_from(some), min_size=1, max_size=2))
             space[name].setdefault("when", {})[other] = asked
     return space

@@ -10,38 +10,25 @@ from hypothesis import strategies as st
 
 from orchestrator.core.trial import Block
 from orchestrator.storage import journal
-from orchestrator.storage.journal import (
-    VERSION,
-    BlockSuggested,
-    Journal,
-    JournalError,
-    Record,
-    RoundFinished,
-    SessionEnded,
-    SessionStarted,
-    SweepOpened,
-    TrialFinished,
-    replay,
-)
 from orchestrator.storage.lock import Locked
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
 
-RECORDS: tuple[Record, ...] = (
-    SweepOpened(IDENTITY, {"name": "quickstart", "arms": {"hardware": ["cpu"]}}),
-    SessionStarted(1.5, 42, "host", "0.1.0", 4, 1, [PORTABLE], skipped_blocks=[2]),
-    BlockSuggested(0, {"units": 32, "rate": 1.0, "xla": True, "cell": "größe\n"}, 2.5),
-    BlockSuggested(1, finished(1).config, 3.0),
-    TrialFinished(finished(0, metrics={"loss": 0.1 + 0.2, "bad": float("inf")})),
-    RoundFinished([failed(1), finished(1, XLA)]),
-    SessionEnded(9.0, "stopped"),
+RECORDS: tuple[journal.Record, ...] = (
+    journal.SweepOpened(IDENTITY, {"name": "quickstart", "arms": {"hardware": ["cpu"]}}),
+    journal.SessionStarted(1.5, 42, "host", "0.1.0", 4, 1, [PORTABLE], skipped_blocks=[2]),
+    journal.BlockSuggested(0, {"units": 32, "rate": 1.0, "xla": True, "cell": "größe\n"}, 2.5),
+    journal.BlockSuggested(1, finished(1).config, 3.0),
+    journal.TrialFinished(finished(0, metrics={"loss": 0.1 + 0.2, "bad": float("inf")})),
+    journal.RoundFinished([failed(1), finished(1, XLA)]),
+    journal.SessionEnded(9.0, "stopped"),
 )
 
 
-def write(folder: Path, records: tuple[Record, ...] = RECORDS) -> bytes:
-    with Journal(folder) as opened:
+def write(folder: Path, records: tuple[journal.Record, ...] = RECORDS) -> bytes:
+    with journal.Journal(folder) as opened:
         for record in records:
             opened.append(record)
-        assert opened.state == replay(records)
+        assert opened.state == journal.replay(records)
     return (folder / journal.FILE_NAME).read_bytes()
 
 
@@ -54,10 +41,10 @@ def test_one_writer_at_a_time_and_what_it_writes_is_read_back_with_its_types(
     # A crash of the machine can leave a last line of the right length and no content.
     (tmp_path / journal.FILE_NAME).write_bytes(whole + b"\0" * 40 + b"\n")
     state = journal.read(tmp_path)
-    assert state is not None and state == replay(RECORDS)
+    assert state is not None and state == journal.replay(RECORDS)
     assert [type(value) for value in state.blocks[0].config.values()] == [int, float, bool, str]
-    with Journal(tmp_path), pytest.raises(Locked, match=f"pid {os.getpid()} on "):
-        Journal(tmp_path)
+    with journal.Journal(tmp_path), pytest.raises(Locked, match=f"pid {os.getpid()} on "):
+        journal.Journal(tmp_path)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -73,13 +60,13 @@ def test_cut_at_any_byte_it_loses_at_most_the_last_record(
     (folder / journal.FILE_NAME).write_bytes(whole[:size])
 
     acknowledged = RECORDS[: whole[:size].count(b"\n")]
-    assert journal.read(folder) == replay(acknowledged)
-    with Journal(folder) as opened:
-        assert opened.state == replay(acknowledged)
+    assert journal.read(folder) == journal.replay(acknowledged)
+    with journal.Journal(folder) as opened:
+        assert opened.state == journal.replay(acknowledged)
         if acknowledged:
             opened.append(RECORDS[-1])
     if acknowledged:
-        assert journal.read(folder) == replay((*acknowledged, RECORDS[-1]))
+        assert journal.read(folder) == journal.replay((*acknowledged, RECORDS[-1]))
 
 
 @pytest.mark.parametrize(
@@ -99,14 +86,14 @@ def test_damage_in_the_middle_is_reported_with_its_line(
     lines[line - 1] = damage
     path = tmp_path / journal.FILE_NAME
     path.write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(JournalError) as caught:
-        Journal(tmp_path)
+    with pytest.raises(journal.JournalError) as caught:
+        journal.Journal(tmp_path)
     message = str(caught.value)
     assert f"{path}, line {line}: expected a journal record" in message
     assert reason in message
     assert "Move the file away and run the same command again" in message
     path.unlink()
-    Journal(tmp_path).close()  # the refused opening holds no lock
+    journal.Journal(tmp_path).close()  # the refused opening holds no lock
 
 
 @pytest.mark.parametrize(
@@ -124,37 +111,38 @@ def test_a_journal_of_another_version_is_refused(
     changed = {key: value for key, value in (json.loads(first) | change).items() if value}
     path = tmp_path / journal.FILE_NAME
     path.write_bytes(json.dumps(changed).encode() + b"\n" + b"".join(rest))
-    expected = f"{path}, line 1: expected a journal of version {VERSION}, received {received}:"
-    for opened in (journal.read, Journal):
-        with pytest.raises(JournalError) as caught:
+    expected = f"{path}, line 1: expected a journal of version {journal.VERSION}, received"
+    for opened in (journal.read, journal.Journal):
+        with pytest.raises(journal.JournalError) as caught:
             opened(tmp_path)
-        assert str(caught.value).startswith(expected)
+        assert str(caught.value).startswith(f"{expected} {received}:")
 
 
 def test_a_line_that_does_not_fit_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.write
-    with Journal(tmp_path) as opened:
+    with journal.Journal(tmp_path) as opened:
         opened.append(RECORDS[0])
         monkeypatch.setattr(os, "write", lambda file, data: real(file, data[:10]))
         with pytest.raises(OSError, match="disk full"):
             opened.append(RECORDS[1])
         monkeypatch.undo()
         opened.append(RECORDS[2])
-        assert opened.state == replay((RECORDS[0], RECORDS[2]))
-    assert journal.read(tmp_path) == replay((RECORDS[0], RECORDS[2]))
+        assert opened.state == journal.replay((RECORDS[0], RECORDS[2]))
+    assert journal.read(tmp_path) == journal.replay((RECORDS[0], RECORDS[2]))
 
 
 def test_the_state_has_each_block_and_trial_once_at_its_last_position() -> None:
     retried = finished(1, attempt=2, ended_s=2e9)
-    state = replay((*RECORDS, TrialFinished(retried), BlockSuggested(0, {"units": 1}, 4.0)))
+    later = journal.TrialFinished(retried), journal.BlockSuggested(0, {"units": 1}, 4.0)
+    state = journal.replay((*RECORDS, *later))
     assert state is not None
     assert list(state.blocks) == [1, 0]
     one = finished(0, metrics={"loss": 0.1 + 0.2, "bad": float("inf")})
     assert list(state.finished.values()) == [one, finished(1, XLA), retried]
     blocks = [Block(1, finished(1).config), Block(0, {"units": 1})]
     assert [*state.order.values()] == [blocks[0], one, finished(1, XLA), retried, blocks[1]]
-    assert state.ended == SessionEnded(9.0, "stopped")
+    assert state.ended == journal.SessionEnded(9.0, "stopped")
     state.add(RECORDS[1])
     assert state.ended is None

@@ -191,8 +191,6 @@ Show = Callable[..., None]
 
 @pytest.fixture
 def show(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Show:
-    """Return a function that shows simulated GPUs to this process."""
-
     def gpus_of(*gpus: SimulatedGpu, **errors: int) -> None:
         SimulatedNvml(gpus, errors).in_this_process(monkeypatch, tmp_path)
 
@@ -207,7 +205,6 @@ def sample(
     instruments: Instruments | None = None,
     rivals: tuple[int, ...] = (),
 ) -> Recording:
-    """Sample a process through one window of so many seconds, with a margin on both sides."""
     sampler = Sampler(device, pid, instruments or Instruments(), rivals)
     sampler.start()
     _await_samples(sampler, 1)
@@ -222,8 +219,6 @@ def sample(
 
 
 def _await_samples(sampler: Sampler, count: int) -> None:
-    """Wait for so many whole samples more, however busy the machine is; for 10 s at most."""
-
     def whole() -> int:
         return sum(sample.node is not None for sample in sampler._samples.all())
 

@@ -63,7 +63,6 @@ def gpu_samples(
     has_counter: bool = True,
     until_s: float = 30.0,
 ) -> list[Sample]:
-    """Return samples of one GPU, whole ones each second, as a sampler takes them."""
     samples, each_s = [], 5 if has_counter else 10
     for index in range(round(until_s * each_s) + 1):
         at_s = index / each_s
@@ -92,7 +91,6 @@ def recording(
     limit: int = 8_192,
     **changes: Any,
 ) -> Recording:
-    """Of a GPU's trial, its samples stored as a sampler stores them."""
     store = SampleBuffer(limit)
     for window in windows:
         store.edge(window.began_s)
@@ -149,7 +147,6 @@ def test_a_gap_in_the_samples_ends_integration_but_not_counting(
 def test_short_epochs_suffice_if_next_to_nothing_is_between_them(
     each_s: float, is_dense: bool
 ) -> None:
-    """As of a user's workload of many small epochs, without validation between them."""
     windows = tuple(TimeWindow(5 + step / 10, 5 + step / 10 + each_s) for step in range(200))
     expected_j = pytest.approx(0.98 * (joules(25.0) - joules(5.0)), rel=0.02)
     assert energy(recording(gpu_samples(), windows))[0] == (expected_j if is_dense else None)
@@ -184,8 +181,6 @@ def test_windows_that_cannot_be_measured_have_no_energy(
 
 @pytest.mark.parametrize(("at_s", "shared"), [(12.0, True), (15.0, False)])
 def test_the_packages_count_where_no_other_trainer_shares_them(at_s: float, shared: bool) -> None:
-    """A node's energy would be counted once for each of them."""
-
     def with_company(samples: list[Sample], **changes: Any) -> Recording:
         company = node(at_s, other_trainers=1)
         packages = [replace(s, package_j=40.0 * s.at_s) for s in samples]

@@ -58,5 +58,4 @@ def table(home: Path) -> Path:
 
 
 def other_owner() -> Owner:
-    """Return a process of this machine that is alive and not this one."""
     return Owner.here(psutil.Process().ppid())

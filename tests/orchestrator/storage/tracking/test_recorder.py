@@ -1,7 +1,5 @@
 """The recorder: a process of its own, every trial exactly once, whatever dies or fails between."""
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +18,7 @@ from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, Trackin
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.recorder import Recorder, RecorderProcess
 from orchestrator.storage.tracking.records import LEASE, Lease
+from tests.commands import wait_for
 from tests.orchestrator.sample_sweeps import XLA, address, failed, finished, opening
 from tests.orchestrator.storage.tracking.recording import children
 
@@ -41,8 +40,6 @@ def process_of_recorder() -> psutil.Process:
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, answers: Callable[..., Any]) -> None:
-    """Replace the recorder process by a function of a method's name and its arguments."""
-
     class Pretended(RecorderProcess):
         def start(self) -> Any:
             return None
@@ -59,18 +56,6 @@ def expect_once(home: Path, trials: list[FinishedTrial]) -> None:
     assert sorted(recorded(home)) == sorted(expected)
 
 
-def wait_until(true: Callable[[], bool], limit_s: float = 30.0) -> None:
-    deadline_s = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < deadline_s, "waited in vain"
-        time.sleep(0.01)
-
-
-def test_the_driver_imports_no_mlflow() -> None:
-    code = f"import sys, {Recorder.__module__}; print('mlflow' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", code]) == b"False\n"
-
-
 def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
     home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -83,7 +68,7 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
         for trial in [*TRIALS[1:], failed(0, XLA), replace(TRIALS[0], trial=frozen)]:
             opened.put(trial)
         assert time.monotonic() - started_s < 0.1
-        wait_until(lambda: len(recorded(home)) >= 5)
+        wait_for(lambda: len(recorded(home)) >= 5)
         first.kill()
         opened.drain(60)
         assert opened.trouble is None
@@ -177,7 +162,7 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
     one_is_refused = threading.Event()
     with ThreadPoolExecutor() as pool:
         drives = [pool.submit(drive, owner) for owner in owners]
-        wait_until(lambda: any(trial.done() for trial in drives), 60)
+        wait_for(lambda: any(trial.done() for trial in drives))
         one_is_refused.set()
         errors = [trial.exception() for trial in drives]
     assert sorted(type(error).__name__ for error in errors) == ["KeyError", "LeaseHeld"]

@@ -47,14 +47,11 @@ def test_names_and_points_in_mlflow() -> None:
     assert content.tags.items() >= {**tags, "config": config}.items()
     assert not {"failure", "variant"} & content.tags.keys()
     work, gru = Usage(threads=4, settings={"epochs": 1}), Variant("small", {"cell": "gru"})
-    own = Arm("tensorflow/portable+bf16", on_cpu(usage=work), gru)
+    own = Arm("tensorflow/portable", on_cpu(usage=work), gru)
     content = run_content(IDENTITY, finished(1, own))
-    assert content.name.startswith("gru 33×2 ") and "small: tensorflow/portable" in content.name
-    params = {"threads": "4", "epochs": "1", "cell": "gru", "precision": "bf16"}
-    assert content.params.items() >= params.items()
-    assert content.tags["variant"] == "small"
+    assert content.name.startswith("gru 33×2 ") and content.tags["variant"] == "small"
+    assert content.params.items() >= {"threads": "4", "epochs": "1", "cell": "gru"}.items()
     plain = replace(IDENTITY, workload="own.module:run", settings={})
-    assert run_name(plain, replace(trial.trial, config={})).startswith("block 1 ")
     assert len(run_name(plain, replace(trial.trial, config={"name": "x" * 500}))) <= 250
     timed = finished(epochs=0, slices=(SliceRecord(32, 0.25), SliceRecord(25, 0.25)))
     latest = {point.name: point.value for point in run_content(IDENTITY, timed).points}
@@ -106,10 +103,8 @@ def test_long_texts_are_artifacts_and_many_values_several_requests(home: Path) -
     record(home, trial)
     (run,) = children(home)
     assert (len(run.data.metrics), len(run.data.params) > 150) == (904, True)
-    assert (len(run.data.tags["kernel_evidence"]), run.data.tags["failure"]) == (
-        1000,
-        "crash: SIGSEGV ?␀",
-    )
+    assert len(run.data.tags["kernel_evidence"]) == 1000
+    assert run.data.tags["failure"] == "crash: SIGSEGV ?␀"
     store = MlflowStore(address(home))
     assert store.read_text(run.info.run_id, "kernel_evidence.txt") == kernel.evidence
     assert store.read_text(run.info.run_id, "trainer_output.txt").endswith("last\nlines\n")
@@ -135,12 +130,10 @@ def every_field(kind: type[Any], **given: Any) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{field.name: ... for field in fields(kind)} | given)
 
 
-def mapping_of(kind: Any) -> st.SearchStrategy[dict[Any, Any]]:
-    return st.dictionaries(*map(st.from_type, kind.__args__), max_size=3)
-
-
 st.register_type_strategy(float, st.floats(0, 2e9))
-st.register_type_strategy(Mapping, mapping_of)
+st.register_type_strategy(
+    Mapping, lambda kind: st.dictionaries(*map(st.from_type, kind.__args__), max_size=3)
+)
 st.register_type_strategy(SliceRecord, every_field(SliceRecord, steps=st.integers(1, 99)))
 st.register_type_strategy(Telemetry, every_field(Telemetry, at_s=st.just(()), curves=st.just({})))
 for nested in (Usage, HardwareRef, HardwareUse, Arm, EpochRecord, Trial, Outcome):
