@@ -33,7 +33,6 @@ CPUS = {"fast": 1, "slow": 2}
 """Nodes of each class, and the CPUs that its nodes may use, by which they are classified."""
 
 RATIO = 20
-"""The time of a slow trial over that of a fast one."""
 
 SPACE = {"depth": 0.35, "width": 0.8, "rate": 0.55, "decay": 0.15}
 """Parameters between 0 and 1, and the best place; `width` also decides the time of a trial."""

@@ -25,7 +25,6 @@ CHECKS: dict[str, Check] = {
 TIMED = (times.telemetry, times.roofline, times.predict, times.speed)
 """These run alone; the others run for all backends at once."""
 ONCE = (times.telemetry, proofs.parity)
-"""These need only one backend."""
 
 
 def run_checks(checks: Sequence[Check], lab: Lab, record: Record) -> None:

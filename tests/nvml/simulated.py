@@ -46,7 +46,6 @@ class Trend:
 
 
 Value: TypeAlias = float | Trend | None
-"""A number, a trend, or None: unsupported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,6 @@ TINY: Mapping[str, Sequence[str]] = {
     "quickstart": ("search.configs=1", "search.space={units: [4]}"),
     "timing": ("measure={mode: timing, slice_s: 0.02}", "search.space={units: [4, 5, 6, 7, 8, 9]}"),
 }
-"""Overrides of each sweep, after these."""
 
 
 def tiny_overrides(name: str, small: Sequence[str]) -> list[str]:

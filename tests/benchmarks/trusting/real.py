@@ -29,7 +29,6 @@ SMALL: dict[str, Any] = {
     **{"cell": "lstm", "layers": 1, "dense_units": 16, "dropout": 0.0, "epochs": 2},
 }
 _QUICK_SLICES = {"mode": "timing", "slices": [12, 16], "slice_s": 0.03}
-"""Slices short enough for many sweeps: ten steps of some 3 ms."""
 
 _SLICES = {"mode": "timing", "slices": [24, 36], "slice_s": 0.03}
 """Many short slices, because cores change their speed several times a second."""
@@ -57,7 +56,6 @@ _SECONDS_LONG = {**SMALL, "epochs": 60}
 
 _POLL_S = 0.2
 _NOTICED = 0.8
-"""The share of trials during the hog that must be marked."""
 
 
 class Interrupted(Exception):

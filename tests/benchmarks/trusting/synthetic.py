@@ -38,7 +38,6 @@ LEAST_SD, MOST_SD = 0.087, 0.20
 
 BLOCKS = (6, 12, 40)
 PROMISED = 0.05
-"""The promised maximum share of sweeps with a wrong interval or a wrong verdict."""
 
 _SPEEDS = 30.0
 _UNEVEN = 2.0

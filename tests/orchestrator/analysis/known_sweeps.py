@@ -51,7 +51,6 @@ def crossing_at(size: float, slope: float = 0.3, param: str = "units") -> dict[A
 
 RISING, FLAT = (0.5, 0.7, 0.8, 0.9), (0.5, 0.6, 0.6, 0.6)
 NAN = "non_finite: epoch 3: expected finite metrics; loss is nan"
-"""A failure as of a training that diverged."""
 
 Ending = Sequence[float] | str
 """The accuracies of a training's epochs, or the failure that it ends with."""

@@ -14,7 +14,6 @@ from orchestrator.core.criteria import AutoBlocks
 
 Draws = NDArray[np.float64]
 Draw = Callable[[np.random.Generator], Draws]
-"""The noise of one round's turns."""
 
 TURNS = 96
 LOOKS = planned_looks(12, TURNS)
