@@ -130,10 +130,12 @@ def every_field(kind: type[Any], **given: Any) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{field.name: ... for field in fields(kind)} | given)
 
 
+def mapping_of(kind: Any) -> st.SearchStrategy[dict[Any, Any]]:
+    return st.dictionaries(*map(st.from_type, kind.__args__), max_size=3)
+
+
 st.register_type_strategy(float, st.floats(0, 2e9))
-st.register_type_strategy(
-    Mapping, lambda kind: st.dictionaries(*map(st.from_type, kind.__args__), max_size=3)
-)
+st.register_type_strategy(Mapping, mapping_of)
 st.register_type_strategy(SliceRecord, every_field(SliceRecord, steps=st.integers(1, 99)))
 st.register_type_strategy(Telemetry, every_field(Telemetry, at_s=st.just(()), curves=st.just({})))
 for nested in (Usage, HardwareRef, HardwareUse, Arm, EpochRecord, Trial, Outcome):
