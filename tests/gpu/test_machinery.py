@@ -86,7 +86,7 @@ def test_a_trial_that_is_not_as_expected_fails(lab_of: LabOf) -> None:
         ("failed", "it ended"),
         ("failed", "loss 2.100000 where portable has 2.000000"),
     ]
-    (outcome,) = outcomes(proofs.fall_backs, lab)
+    (outcome,) = outcomes(proofs.fall_backs, lab_of())
     assert (outcome.status, outcome.reason) == ("failed", "the fall-back was not detected")
 
 
