@@ -1,18 +1,15 @@
 """The Python interface: run sweeps, read what they measured, compare them, predict from them.
 
 Users write `import rnnsweep`, which re-exports these functions. They are a promise; the other
-modules of `orchestrator` are not. Importing this module is quick: each function imports what it
-needs.
+modules of `orchestrator` are not. Importing this module is quick.
 
-Every function that reads takes `tracking_uri`, the MLflow store; the default is that of the
-commands: MLFLOW_TRACKING_URI, else the store of RNNSWEEP_HOME (`./rnnsweep-data`).
+A `sweep` is a name, a label (`quickstart#2`) or, except for `read_sweep`, a record. `generation`
+counts from 1; the default is the latest. `tracking_uri` is the MLflow store, by default that of the
+commands. Units are part of names (`_s`, `_ms`, `_mib`, `_j`, `_pct`). Times of day are seconds
+since the epoch in records, and timezone-aware in data frames, in UTC.
 
-Units are part of the names of metrics: `_s` seconds, `_ms` milliseconds, `_us` microseconds,
-`_mib` mebibytes, `_w` watts, `_j` joules, `_pct` percent. Times of day are seconds since the epoch
-in records, and timezone-aware in data frames, in UTC.
-
-All errors on which a user can act are instances of `orchestrator.core.errors.Refusal`, SpecError,
-ClusterError, SweepNotFound or TrackingError. Their messages are meant for people.
+Errors on which a user can act are instances of `orchestrator.core.errors.Refusal`, SpecError,
+ClusterError, SweepNotFound (no such sweep) or TrackingError (the store cannot be read).
 """
 
 # ruff: noqa: PLC0415
@@ -55,33 +52,22 @@ def run_sweep(  # noqa: PLR0913
 ) -> RunResult:
     """Run or resume a sweep, as `rnnsweep run` does, without a terminal and without questions.
 
+    The spec is the path of a file, a mapping with the same keys, or a checked spec. `overrides` are
+    values by dotted key (`{"settings.epochs": 2}`) over those of a file or mapping. `home` keeps
+    sweeps, by default RNNSWEEP_HOME, else `./rnnsweep-data`; `address` is a Ray cluster, by default
+    none. `fresh`, `retry_failed` and `same_code` are the options of the command.
+
     Progress goes to the logger `rnnsweep`: finished trials as INFO, warnings as WARNING. Ctrl-C or
-    SIGTERM stops the sweep cleanly, if this is called in the main thread; a second Ctrl-C raises
-    KeyboardInterrupt. Signals are handled as before once the function returns.
+    SIGTERM stops the sweep cleanly, if this is called in the main thread; before the first trial,
+    or for the second time, it raises KeyboardInterrupt.
 
-    Args:
-        spec: the path of a spec file, a mapping with the same keys, or a checked spec.
-        overrides: values by dotted key, such as `{"settings.epochs": 2}`, set over those of a file
-            or mapping.
-        home: the folder that keeps sweeps; by default RNNSWEEP_HOME, else `./rnnsweep-data`.
-        tracking_uri: the MLflow store; by default MLFLOW_TRACKING_URI, else that of the home.
-        address: a running Ray cluster, `HOST:PORT` or `auto`; by default this machine alone.
-        fresh: start a new generation; keep existing trials.
-        retry_failed: re-run failed trials.
-        same_code: resume although the code of your own workload has changed.
+    The result's `record` has all finished trials; its `state` is `complete` or `stopped` (resume by
+    the same call). `stopped` is None, or has the `reason`. `refused` maps keys of trials that
+    MLflow rejected to the reasons. `warnings` name kept models that MLflow has not taken yet.
 
-    Returns:
-        How the start ended. `record` has all finished trials, and its `state` is `complete` or
-        `stopped` (resume by the same call); failed trials have the status `failed`. `stopped` is
-        None, or has the `reason`. `refused` maps keys of finished trials that MLflow rejected to
-        the reasons. `warnings` name kept models that MLflow has not taken yet.
-
-    Raises:
-        SpecError: the spec is wrong; nothing was run. All problems are in its message.
-        Refusal: nothing was run; the message has the reason and what to change.
-        ClusterError: the cluster cannot be reached, or was lost.
-        NotRecorded, TrackingError: the store cannot be used; finished trials are in the journal.
-        KeyboardInterrupt: a signal came before the first trial, or a second one came.
+    Raise `SpecError` with all problems of a spec, `Refusal` if nothing was run, `ClusterError` if
+    the cluster cannot be reached or was lost, `NotRecorded` or `TrackingError` if the store cannot
+    be used: finished trials are in the journal.
 
     Example, with a function `run(trial)` in `mine.py` that returns `{"loss": …}`:
         >>> result = run_sweep({
@@ -122,20 +108,7 @@ def run_sweep(  # noqa: PLR0913
 def read_sweep(
     sweep: str, *, generation: int | None = None, tracking_uri: str | None = None
 ) -> SweepRecord:
-    """Read a sweep and its finished trials from the tracking store.
-
-    Args:
-        sweep: the name of a sweep, or its label (`quickstart#2`).
-        generation: a generation, counted from 1; by default the latest.
-        tracking_uri: the MLflow store.
-
-    Returns:
-        The plan and the trials that have ended. `trials` are ordered by block, repeat and arm;
-        `config` has the sizes of each, `metrics` what it measured.
-
-    Raises:
-        SweepNotFound: the store has no such sweep.
-        TrackingError: the store cannot be read.
+    """Read a sweep and its finished trials, ordered by block, repeat and arm, from the store.
 
     Example:
         >>> record = read_sweep("quickstart")
@@ -166,28 +139,16 @@ def query(  # noqa: PLR0913
 ) -> pd.DataFrame:
     """Return the trials of a sweep that match `where`, or the result of `sql`, as a DataFrame.
 
-    Columns are the facts of a trial (`arm`, `hardware`, `outcome`, `run_id`, …), its params (the
-    config, and the settings that all trials share) and its metrics. `rnnsweep query SWEEP --list`
-    prints them. The types are `Int64`, `float64`, `string`, `boolean` and `datetime64[ms, UTC]`.
-    A value that a trial does not have is missing. Conditions and statements are DuckDB's SQL; they
-    cannot reach files, the network or other data.
+    Columns are the facts of a trial, its params and its metrics; `rnnsweep query SWEEP --list`
+    prints them. The types are `Int64`, `float64`, `string`, `boolean` and `datetime64[ms, UTC]`;
+    values may be missing. Conditions and statements are DuckDB's SQL, which cannot reach files, the
+    network or other data.
 
-    Args:
-        sweep: the name of a sweep, its label (`quickstart#2`), or its record.
-        where: a condition in SQL (`val_accuracy > 0.9 AND implementation LIKE '%xla'`); all trials
-            match an empty one.
-        columns: the columns to return, in this order; by default all.
-        sql: a SELECT statement instead of `where`, `columns`, `sort` and `limit`. The table
-            `trials` has all trials; a view by the label of each sweep has those of the sweep.
-        also: further sweeps, whose trials the table has too; they differ in `sweep` and
-            `generation`.
-        sort: the columns to sort by; `-step_ms` sorts in reverse. Missing values come last.
-        limit: the largest number of rows.
-        generation, tracking_uri: as in `read_sweep`.
-
-    Raises:
-        QueryError: an unknown column, or wrong SQL. It is a ValueError.
-        SweepNotFound, TrackingError: as in `read_sweep`.
+    Without `columns` all are returned. `sort` takes columns (`-step_ms` is in reverse, missing
+    values come last), `limit` the largest number of rows. `sql`, a SELECT statement, replaces these
+    and `where`: its table `trials` has all trials, those of the sweeps `also` too, which differ in
+    `sweep` and `generation`; a view by the label of each sweep has its own. Raise `QueryError`, a
+    ValueError, for an unknown column or wrong SQL.
 
     Example:
         >>> trials = query("quickstart", "backend = 'tensorflow' and val_accuracy > 0.5",
@@ -215,22 +176,12 @@ def compare(
 ) -> Changes:
     """Compare two sweeps, or one at two times, arm by arm.
 
-    Args:
-        before: the name of a sweep, its label (`quickstart#1`), its record, or the path of a
-            report that was written as JSON (`baseline.json`).
-        after: the same.
-        margin: the relative change of times and of memory that does not matter.
-        tracking_uri: as in `read_sweep`.
-
-    Returns:
-        What changed. `arms` has one entry for each arm of both sides: `verdict` is `faster`,
-        `slower`, `same` or `inconclusive`, `speedup` the ratio of the time per step before to that
-        after, with its 95 % interval, and `comparison.provisional` true for a verdict on a busy
-        machine. `only_before` and `only_after` have the other arms.
-
-    Raises:
-        InvalidSide: a file is no report, the workloads differ, or both sides are one sweep.
-        SweepNotFound, TrackingError: as in `read_sweep`.
+    Each side may be the path of a JSON report, too. `margin` is the relative change of times and of
+    memory that does not matter. The result's `arms` has one entry for each arm of both sides:
+    `verdict` is `faster`, `slower`, `same` or `inconclusive`, `speedup` the ratio of the time per
+    step before to that after, with its 95 % interval, and `comparison.provisional` true for a
+    verdict on a busy machine. `only_before` and `only_after` have the other arms. Raise
+    `InvalidSide` if a file is no report, the workloads differ, or both sides are one sweep.
 
     Example:
         >>> changes = compare("quickstart#1", "quickstart#2")
@@ -258,24 +209,16 @@ def predict(
     A model of the complete trials of the sweep is chosen and judged on configs that it was not
     fitted to. It refuses to extrapolate.
 
-    Args:
-        sweep: the name of a sweep, its label (`quickstart#2`), or its record.
-        config: a value for each parameter that the sweep varied (`units`, `layers`, …). Settings
-            that it did not vary may be given, with the sweep's own value.
-        arm: `NAME` or `NAME on hardware`. NAME is an implementation, a variant, both
-            (`gru: torch/fused`), or `*`: any.
-        targets: some of `trial_s` (a whole trial), `step_ms`, `peak_rss_mib`, `peak_gpu_mib` (of
-            fresh trainers) and `energy_j` (of the timed epochs); by default all.
-        generation, tracking_uri: as in `read_sweep`.
+    `config` has a value for each parameter that the sweep varied, and may have the sweep's own
+    value of other settings. `arm` is `NAME` or `NAME on hardware`; NAME is an implementation, a
+    variant, both (`gru: torch/fused`), or `*`: any. `targets` are some of `trial_s` (a whole
+    trial), `step_ms`, `peak_rss_mib`, `peak_gpu_mib` (of fresh trainers) and `energy_j` (of the
+    timed epochs); by default all.
 
-    Returns:
-        One entry for each arm and target. `value` is in the unit of the target's name, and 90 % of
-        such trials are expected between `low` and `high`. These are None, and `reason` is set,
-        if the config is outside of the measured ranges, or too few were measured.
-
-    Raises:
-        NotPredicted: the sweep has no such arm, or there is no such target.
-        SweepNotFound, TrackingError: as in `read_sweep`.
+    Each arm and target has an entry: `value` is in the unit of the target's name, and 90 % of such
+    trials are expected between `low` and `high`. These are None, and `reason` is set, if the config
+    is outside of the measured ranges, or too few were measured. Raise `NotPredicted` if the sweep
+    has no such arm, or there is no such target.
 
     Example:
         >>> config = {"units": 34, "layers": 2, "learning_rate": 1e-3, "bidirectional": False}
