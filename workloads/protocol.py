@@ -155,6 +155,11 @@ class SliceDone(_Message):
     steps: Count
     seconds: Seconds
 
+    @property
+    def step_ms(self) -> float:
+        """Milliseconds of one step."""
+        return 1_000 * self.seconds / self.steps
+
 
 @dataclass(frozen=True, slots=True)
 class KernelProof(_Message):

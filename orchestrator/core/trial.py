@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from orchestrator.core.arms import Arm, RequestedArm
+from workloads import protocol
 
 T = TypeVar("T")
 
@@ -78,47 +79,11 @@ class Trial:
         return {**self.config, **variant.settings} if variant else self.config
 
 
-@dataclass(frozen=True, slots=True)
-class EpochRecord:
-    """One timed epoch: seconds of training alone, of the validation after it, and the metrics."""
-
-    index: int
-    seconds: float
-    validate_s: float | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class SliceRecord:
-    """One slice of interleaved timing: a number of whole training steps, and their seconds."""
-
-    steps: int
-    seconds: float
-
-    @property
-    def step_ms(self) -> float:
-        """Milliseconds of one step."""
-        return 1_000 * self.seconds / self.steps
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """The requested kernel, the kernel that ran, and the evidence for it."""
-
-    asked: str
-    ran: str
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetRecord:
-    """The data that a trainer loaded."""
-
-    name: str
-    digest: str
-    source: str
-    samples: int
-    validation_samples: int
+EpochRecord: TypeAlias = protocol.Epoch
+SliceRecord: TypeAlias = protocol.SliceDone
+Kernel: TypeAlias = protocol.KernelProof
+DatasetRecord: TypeAlias = protocol.Dataset
+"""Events of a trainer that its trial's outcome keeps as they are."""
 
 
 @dataclass(frozen=True, slots=True)

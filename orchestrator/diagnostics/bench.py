@@ -1,31 +1,35 @@
 """A comparison of implementations on this machine without a spec file: `rnnsweep bench`.
 
 Each round builds new models, with another seed, and times a step of every implementation in
-slices that take turns, as a sweep with `measure: timing` does. The unit of the statistics is the
-round: verdicts use the spread between rounds, as those of a report use the spread between blocks.
-Nothing is recorded.
+slices that take turns, as a sweep with `measure: timing` does. Each round is a block of the
+report's comparison, so verdicts use the spread between rounds. Nothing is recorded.
 """
 
 import datetime
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import yaml
 
 from orchestrator import hardware
+from orchestrator.analysis.comparisons.speed import Comparison, compare
+from orchestrator.analysis.measures import by_arm
+from orchestrator.analysis.pairing.complete_rounds import match
+from orchestrator.analysis.pairing.pairs import geometric, pick_baseline
 from orchestrator.analysis.statistics import estimates
 from orchestrator.analysis.statistics.formatting import quartiles, ratio, speed
-from orchestrator.analysis.statistics.verdicts import Finding, Judgement, judge, largest_bias
 from orchestrator.cluster.connection import this_machine
+from orchestrator.core.arms import Arm
+from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.disturbance import detect_disturbance, disturbance_text
 from orchestrator.core.errors import Refusal
+from orchestrator.core.records import SweepRecord
 from orchestrator.core.text import counted
+from orchestrator.core.trial import FinishedTrial, Trial
 from orchestrator.execution import telemetry
 from orchestrator.execution.interleaved_round import InterleavedRound
 from orchestrator.execution.job import Job, Rival, TrialLimits, TrialRun
@@ -38,30 +42,26 @@ from orchestrator.report.formats.json_format import plain
 from orchestrator.spec import SweepSpec, parse, yaml_locations
 from workloads.protocol import TrialRequest
 
-FORMAT, VERSION = "rnnsweep-bench", 1
+FORMAT, VERSION = "rnnsweep-bench", 2
 _SLICES = [12, 24]
 """Fewer than in a sweep, since there are several rounds and their spread decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchArm:
-    """The measurements of one implementation.
+    """The results of one implementation.
 
     `round_ms` has the geometric mean of a step of each round (ms), `step_ms` their quartiles.
-    `speedup` is the baseline's time over this one's, with its 95 % interval; None for the baseline
-    itself and for fewer than two rounds. By `finding`, this one is faster where it is `more`, and
-    `provisional` if the machine was busy and the interval is beyond the bias of that. `kernel` is
-    what ran, as proven. `failure` is why there is no time, or no proof.
+    `comparison` is the report's, with rounds for blocks; None for the baseline. `kernel` is what
+    ran, as proven. `failure` is why there is no time, or no proof.
     """
 
     implementation: str
     round_ms: tuple[float, ...]
     step_ms: estimates.Spread | None
-    speedup: estimates.Estimate | None = None
-    finding: Finding = "inconclusive"
-    provisional: bool = False
-    kernel: str | None = None
-    failure: str | None = None
+    comparison: Comparison | None
+    kernel: str | None
+    failure: str | None
 
 
 @dataclass(slots=True)
@@ -113,37 +113,48 @@ class Bench:
                 for _ in timed.run():
                     progress()
 
+    def record(self) -> SweepRecord:
+        """Return the rounds as a sweep, of which each round is a block."""
+        trials = tuple(
+            _finished(trial, arm, number, self.spec.disturbance_limits)
+            for number, trials in enumerate(self.rounds)
+            for arm, trial in zip(self.plan.arms, trials, strict=True)
+            if trial.slices or trial.failure
+        )
+        return SweepRecord(
+            name=self.spec.name,
+            generation=1,
+            run_id="",
+            workload=self.spec.workload,
+            objectives={},
+            arms=self.plan.arms,
+            impossible=(),
+            blocks=len(self.rounds),
+            repeats=1,
+            expected_trials=len(trials),
+            trials=trials,
+            criteria=self.spec.criteria(),
+        )
+
     def results(self) -> list[BenchArm]:
         """Return what the rounds have measured so far of each implementation."""
-        trials = [[trials[at] for trials in self.rounds] for at in range(len(self.plan.arms))]
-        logs = [[_log_ms(trial) for trial in own] for own in trials]
-        ratios = [
-            [
-                theirs - ours
-                for ours, theirs in zip(own, logs[0], strict=True)
-                if ours is not None and theirs is not None
-            ]
-            for own in logs
-        ]
-        arms, causes = self.plan.arms, [cause for one in self.disturbances() for cause in one]
-        biases = (
-            [largest_bias((arm, arms[0]), causes, alike=True) for arm in arms] if causes else ()
-        )
-        margin = math.log1p(self.spec.margins.speed)
-        judged = [Judgement("same"), *judge(ratios[1:], margin, biases=biases[1:])]
+        record = self.record()
+        baseline = pick_baseline(record, None)
+        assert baseline is not None  # a bench has an arm
+        matched = match(record, lambda trial: trial.has_times)
+        comparisons = {one.arm: one for one in compare(record, matched, baseline)}
         results = []
-        for at, arm in enumerate(self.plan.arms):
-            round_ms = tuple(math.exp(log) for log in logs[at] if log is not None)
-            kernels = [trial.kernel.ran for trial in trials[at] if trial.kernel]
-            failures = [text for trial in trials[at] if (text := _failure(trial))]
+        for arm, trials in by_arm(record).items():
+            complete = [trial for trial in trials if trial.status == "complete"]
+            round_ms = tuple(trial.metrics["step_ms"] for trial in complete)
+            kernels = [trial.kernel.ran for trial in trials if trial.kernel]
+            failures = [text for trial in trials if (text := _failure(trial))]
             results.append(
                 BenchArm(
                     arm.implementation,
                     round_ms,
                     estimates.spread(round_ms),
-                    estimates.exponential(estimates.t_interval(ratios[at])) if at else None,
-                    judged[at].finding,
-                    judged[at].provisional,
+                    comparisons.get(arm),
                     kernels[-1] if kernels else None,
                     failures[-1] if failures else None,
                 )
@@ -152,16 +163,11 @@ class Bench:
 
     def disturbances(self) -> list[dict[str, float]]:
         """Return the causes that disturbed each of the disturbed rounds."""
-        disturbed = []
-        for trials in self.rounds:
-            causes: dict[str, float] = {}
-            for trial in trials:
-                if trial.ended:
-                    outcome = trial.outcome()
-                    observed = outcome.metrics, outcome.telemetry, self.spec.disturbance_limits
-                    causes |= detect_disturbance(*observed, expected_canary_ms=None)
-            disturbed += [causes] if causes else []
-        return disturbed
+        causes: dict[int, dict[str, float]] = {}
+        for trial in self.record().trials:
+            if trial.disturbance:
+                causes.setdefault(trial.block, {}).update(trial.disturbance)
+        return list(causes.values())
 
 
 def make_bench(
@@ -212,17 +218,21 @@ def as_document(bench: Bench) -> Document:
     columns: tuple[Column[BenchArm], ...] = (
         Column("implementation", lambda arm: arm.implementation),
         Column("step", lambda arm: arm.step_ms, "ms", quartiles, numeric=True),
-        Column("speed-up", lambda arm: arm.speedup, "95 % CI", ratio, numeric=True),
+        Column("speed-up", _speedup, "95 % CI", ratio, numeric=True),
         Column("rounds", lambda arm: len(arm.round_ms)),
         Column("kernel", lambda arm: arm.kernel),
     )
-    sentences = (_sentence(arm, base, is_busy=bool(disturbed)) for arm in results)
+    sentences = (_sentence(arm, base) for arm in results)
     bullets = tuple(filter(None, sentences))
     where = bench.plan.arms[0].hardware
     return Document(
         f"{bench.spec.workload} on {where}",
         (Section("", bullets, (make_table(columns, results),), tuple(notes)),),
     )
+
+
+def _speedup(arm: BenchArm) -> estimates.Estimate | None:
+    return arm.comparison.speedup if arm.comparison else None
 
 
 def as_json(bench: Bench) -> dict[str, Any]:
@@ -241,29 +251,42 @@ def as_json(bench: Bench) -> dict[str, Any]:
     }
 
 
-def _log_ms(trial: TrialRun) -> float | None:
-    """Return the mean logarithm of the milliseconds per step; None for a trial that failed."""
-    if not trial.slices or _failure(trial):
-        return None
-    return fmean(math.log(one.step_ms) for one in trial.slices)
+def _finished(
+    run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits
+) -> FinishedTrial:
+    """Return a trial of a round that may still be under way, with its time per step so far."""
+    outcome = run.outcome()
+    step_ms = {"step_ms": geometric([one.step_ms for one in run.slices])} if run.slices else {}
+    causes = detect_disturbance(outcome.metrics, outcome.telemetry, limits, None)
+    request = run.job.request
+    return FinishedTrial(
+        Trial(f"{number} {arm}", number, {}, arm, 0, request.seed),
+        replace(
+            outcome,
+            metrics={**outcome.metrics, **step_ms},
+            disturbance=causes,
+            round_id=str(number),
+        ),
+    )
 
 
-def _failure(trial: TrialRun) -> str | None:
+def _failure(trial: FinishedTrial) -> str | None:
     kernel = trial.kernel
-    if kernel is not None and kernel.ran != kernel.asked:
+    if trial.status == "wrong_kernel" and kernel is not None:
         return f"ran {kernel.ran}, not {kernel.asked} ({kernel.evidence})"
-    return trial.failure.text if trial.failure else None
+    return trial.failure_text
 
 
-def _sentence(arm: BenchArm, base: BenchArm, *, is_busy: bool) -> tuple[str, str] | None:
+def _sentence(arm: BenchArm, base: BenchArm) -> tuple[str, str] | None:
     """Return the kind and the sentence of one implementation against the baseline."""
     if arm.failure:
         return "failed", f"{arm.implementation} FAILED: {arm.failure}"
-    if arm.speedup is None:
+    found = arm.comparison
+    if found is None or found.speedup is None:
         return None
-    text = f"{arm.implementation} {speed(arm.speedup, base.implementation)}"
-    if arm.finding == "inconclusive":
+    text = f"{arm.implementation} {speed(found.speedup, base.implementation)}"
+    if found.verdict == "inconclusive":
+        is_busy = found.bias is not None
         cure = "measure again on an idle machine" if is_busy else "add rounds (--rounds)"
         return "inconclusive", f"{text}, but that is not certain: {cure}"
-    kind = {"more": "faster", "less": "slower"}.get(arm.finding, "same")
-    return kind, f"{text}{', provisionally' if arm.provisional else ''}"
+    return found.verdict, f"{text}{', provisionally' if found.provisional else ''}"

@@ -17,16 +17,7 @@ from pydantic import TypeAdapter
 from orchestrator import __version__, hardware
 from orchestrator.core import version
 from orchestrator.core.criteria import Timing
-from orchestrator.core.trial import (
-    DatasetRecord,
-    EpochRecord,
-    FailureRecord,
-    Kernel,
-    Outcome,
-    OutcomeStatus,
-    SliceRecord,
-    Telemetry,
-)
+from orchestrator.core.trial import FailureRecord, Outcome, OutcomeStatus, Telemetry
 from orchestrator.execution import telemetry
 from orchestrator.execution.trainer_process import Trainer, TrainerGone
 from workloads import protocol, registry
@@ -120,10 +111,10 @@ class TrialRun:
     started_s: float = field(default_factory=time.time)
     setup_s: float = 0.0
     trainer_trials: int = 0
-    epochs: list[EpochRecord] = field(default_factory=list)
-    slices: list[SliceRecord] = field(default_factory=list)
-    kernel: Kernel | None = None
-    dataset: DatasetRecord | None = None
+    epochs: list[protocol.Epoch] = field(default_factory=list)
+    slices: list[protocol.SliceDone] = field(default_factory=list)
+    kernel: protocol.KernelProof | None = None
+    dataset: protocol.Dataset | None = None
     environment: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -162,14 +153,14 @@ class TrialRun:
     def take(self, event: protocol.Event) -> None:
         """Note an event; raise `ProtocolError` for an artifact that no trial may keep."""
         match event:
-            case protocol.Epoch(index, seconds, validate_s, metrics):
-                self.epochs.append(EpochRecord(index, seconds, validate_s, metrics))
-            case protocol.SliceDone(steps, seconds):
-                self.slices.append(SliceRecord(steps, seconds))
-            case protocol.KernelProof(asked, ran, evidence):
-                self.kernel = Kernel(asked, ran, evidence)
-            case protocol.Dataset(name, digest, source, samples, validation_samples):
-                self.dataset = DatasetRecord(name, digest, source, samples, validation_samples)
+            case protocol.Epoch():
+                self.epochs.append(event)
+            case protocol.SliceDone():
+                self.slices.append(event)
+            case protocol.KernelProof():
+                self.kernel = event
+            case protocol.Dataset():
+                self.dataset = event
             case protocol.Environment(facts):
                 self.environment = {**self.environment, **facts}
             case protocol.Artifact(name, text):

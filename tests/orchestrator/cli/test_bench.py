@@ -1,11 +1,14 @@
 """`rnnsweep bench`, with real trainers of a workload that draws its times."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.diagnostics.bench import Bench
 from orchestrator.spec import load
 from tests.orchestrator.cli.typed_commands import Run
@@ -24,18 +27,33 @@ def bench(run: Run, *options: str, function: str = "steady") -> tuple[int, str, 
     return code, out, json.loads(Path("bench.json").read_text())
 
 
-@pytest.mark.parametrize(("causes", "finding"), [([], "less"), ([OTHERS], "inconclusive")])
+@pytest.mark.parametrize(
+    ("disturbed", "verdict"), [(0, "slower"), (1, "slower"), (6, "inconclusive")]
+)
 def test_rounds_give_a_verdict_that_can_be_exported(
-    run: Run, monkeypatch: pytest.MonkeyPatch, causes: list[dict[str, float]], finding: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, disturbed: int, verdict: str
 ) -> None:
-    monkeypatch.setattr(Bench, "disturbances", lambda self: causes)
+    recorded = Bench.record
+
+    def record(self: Bench) -> SweepRecord:
+        made = recorded(self)
+        outcomes = (
+            replace(one.outcome, disturbance=OTHERS if one.block < disturbed else {})
+            for one in made.trials
+        )
+        trials = map(FinishedTrial, [one.trial for one in made.trials], outcomes)
+        return replace(made, trials=tuple(trials))
+
+    monkeypatch.setattr(Bench, "record", record)
     code, out, exported = bench(run, "--save-spec", "spec.yaml")
     assert code == 0
-    assert "none/slow is 1.5" in out and ("Disturbed: 1 of 6 rounds" in out) is bool(causes)
+    assert "none/slow is 1.5" in out
+    assert (f"Disturbed: {disturbed} of 6 rounds" in out) is bool(disturbed)
     base, slow = exported["arms"]
-    assert (exported["baseline"], exported["rounds"], base["speedup"]) == ("none/base", 6, None)
-    assert (slow["finding"], len(slow["round_ms"]), slow["kernel"]) == (finding, 6, "slow")
-    assert slow["speedup"]["value"] == pytest.approx(1 / 1.5, rel=0.02)
+    assert (exported["baseline"], exported["rounds"], base["comparison"]) == ("none/base", 6, None)
+    found = slow["comparison"]
+    assert (found["verdict"], len(slow["round_ms"]), slow["kernel"]) == (verdict, 6, "slow")
+    assert found["speedup"]["value"] == pytest.approx(1 / 1.5, rel=0.02)
     saved = load(Path("spec.yaml"))
     assert saved.arms.implementations == ARMS
     assert saved.settings["slower"] == {"none/slow": 1.5}
@@ -58,7 +76,7 @@ def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Bench, "run", interrupted)
     code, _, exported = bench(run)
-    assert (code, exported["rounds"], exported["arms"][1]["speedup"]["high"]) == (3, 2, None)
+    assert (code, exported["rounds"], exported["arms"][1]["comparison"]["speedup"]["high"]) == (3, 2, None)
 
 
 @pytest.mark.parametrize(
