@@ -123,7 +123,7 @@ def predict(
     "--export-json",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=in_a_folder,
-    help="Also write the results to this file.",
+    help="Also write the results to this file, as `report --format json` does.",
 )
 @click.option(
     "--save-spec",
@@ -145,7 +145,9 @@ def bench(
     from rich.live import Live
     from rich.text import Text
 
+    from orchestrator.analysis.summary import summarise
     from orchestrator.diagnostics import bench as benches
+    from orchestrator.report.formats.json_format import to_json
     from orchestrator.report.formats.text import to_text
 
     made = benches.make_bench(implementations, workload, overrides, device)
@@ -155,7 +157,8 @@ def bench(
 
     def drawn() -> Text:
         head = f"round {len(made.rounds)} of {rounds}\n"
-        return Text.from_ansi(head + to_text(benches.as_document(made), width(), colour=True))
+        document = benches.as_document(summarise(made.record()))
+        return Text.from_ansi(head + to_text(document, width(), colour=True))
 
     code = exit_codes.COMPLETE
     with exit_codes.interrupted_by(signal.SIGTERM):
@@ -171,8 +174,8 @@ def bench(
                 raise
             show(f"Stopped after {len(made.rounds)} of {rounds} rounds.\n", err=True)
             code = exit_codes.STOPPED
-    write(benches.as_document(made))
+    summary = summarise(made.record())
+    write(benches.as_document(summary))
     if export_json is not None:
-        write(benches.as_json(made), export_json)
-    failed = any(arm.failure for arm in made.results())
-    return code or (exit_codes.WITH_FAILURES if failed else exit_codes.COMPLETE)
+        put(to_json(summary).encode(), export_json)
+    return code or (exit_codes.WITH_FAILURES if summary.left_out else exit_codes.COMPLETE)

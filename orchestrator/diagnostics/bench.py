@@ -1,11 +1,10 @@
 """A comparison of implementations on this machine without a spec file: `rnnsweep bench`.
 
 Each round builds new models, with another seed, and times a step of every implementation in
-slices that take turns, as a sweep with `measure: timing` does. Each round is a block of the
-report's comparison, so verdicts use the spread between rounds. Nothing is recorded.
+slices that take turns, as a sweep with `measure: timing` does. The rounds are the blocks of a
+sweep that is summarised like any other, and recorded nowhere.
 """
 
-import datetime
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -16,12 +15,11 @@ from typing import Any
 import yaml
 
 from orchestrator import hardware
-from orchestrator.analysis.comparisons.speed import Comparison, compare
-from orchestrator.analysis.measures import by_arm
-from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.pairing.pairs import geometric, pick_baseline
-from orchestrator.analysis.statistics import estimates
+from orchestrator.analysis.arms.arm_summary import ArmSummary
+from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.analysis.pairing.pairs import geometric
 from orchestrator.analysis.statistics.formatting import quartiles, ratio, speed
+from orchestrator.analysis.summary import ReportSummary
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import DisturbanceLimits
@@ -38,30 +36,11 @@ from orchestrator.execution.workload_check import expect_importable
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.report.document import Column, Document, Section, make_table
-from orchestrator.report.formats.json_format import plain
 from orchestrator.spec import SweepSpec, parse, yaml_locations
 from workloads.protocol import TrialRequest
 
-FORMAT, VERSION = "rnnsweep-bench", 2
 _SLICES = [12, 24]
 """Fewer than in a sweep, since there are several rounds and their spread decides."""
-
-
-@dataclass(frozen=True, slots=True)
-class BenchArm:
-    """The results of one implementation.
-
-    `round_ms` has the geometric mean of a step of each round (ms), `step_ms` their quartiles.
-    `comparison` is the report's, with rounds for blocks; None for the baseline. `kernel` is what
-    ran, as proven. `failure` is why there is no time, or no proof.
-    """
-
-    implementation: str
-    round_ms: tuple[float, ...]
-    step_ms: estimates.Spread | None
-    comparison: Comparison | None
-    kernel: str | None
-    failure: str | None
 
 
 @dataclass(slots=True)
@@ -121,6 +100,7 @@ class Bench:
             for arm, trial in zip(self.plan.arms, trials, strict=True)
             if trial.slices or trial.failure
         )
+        environment = trials[-1].outcome.environment if trials else {}
         return SweepRecord(
             name=self.spec.name,
             generation=1,
@@ -131,43 +111,12 @@ class Bench:
             impossible=(),
             blocks=len(self.rounds),
             repeats=1,
-            expected_trials=len(trials),
+            expected_trials=len(self.rounds) * len(self.plan.arms),
             trials=trials,
+            environment={name: str(fact) for name, fact in environment.items()},
+            settings=self.spec.written_settings(),
             criteria=self.spec.criteria(),
         )
-
-    def results(self) -> list[BenchArm]:
-        """Return what the rounds have measured so far of each implementation."""
-        record = self.record()
-        baseline = pick_baseline(record, None)
-        assert baseline is not None  # a bench has an arm
-        matched = match(record, lambda trial: trial.has_times)
-        comparisons = {one.arm: one for one in compare(record, matched, baseline)}
-        results = []
-        for arm, trials in by_arm(record).items():
-            complete = [trial for trial in trials if trial.status == "complete"]
-            round_ms = tuple(trial.metrics["step_ms"] for trial in complete)
-            kernels = [trial.kernel.ran for trial in trials if trial.kernel]
-            failures = [text for trial in trials if (text := _failure(trial))]
-            results.append(
-                BenchArm(
-                    arm.implementation,
-                    round_ms,
-                    estimates.spread(round_ms),
-                    comparisons.get(arm),
-                    kernels[-1] if kernels else None,
-                    failures[-1] if failures else None,
-                )
-            )
-        return results
-
-    def disturbances(self) -> list[dict[str, float]]:
-        """Return the causes that disturbed each of the disturbed rounds."""
-        causes: dict[int, dict[str, float]] = {}
-        for trial in self.record().trials:
-            if trial.disturbance:
-                causes.setdefault(trial.block, {}).update(trial.disturbance)
-        return list(causes.values())
 
 
 def make_bench(
@@ -206,49 +155,32 @@ def as_spec(bench: Bench) -> str:
     return yaml.safe_dump(dict(bench.data), sort_keys=False)
 
 
-def as_document(bench: Bench) -> Document:
+def as_document(summary: ReportSummary) -> Document:
     """Return a sentence for each implementation, the table, and what disturbed the rounds."""
-    results = bench.results()
-    base = results[0]
-    disturbed, notes = bench.disturbances(), []
+    disturbed = {t.block: t.disturbance for t in reversed(summary.trials) if t.disturbance}
+    notes = []
     if disturbed:
-        count = f"{len(disturbed)} of {counted(len(bench.rounds), 'round')}"
-        first = disturbance_text(disturbed[0])
+        count = f"{len(disturbed)} of {counted(summary.sweep.blocks, 'round')}"
+        first = disturbance_text(disturbed[min(disturbed)])
         notes.append(f"Measured on a busy machine. Disturbed: {count}; in the first, {first}.")
-    columns: tuple[Column[BenchArm], ...] = (
-        Column("implementation", lambda arm: arm.implementation),
-        Column("step", lambda arm: arm.step_ms, "ms", quartiles, numeric=True),
-        Column("speed-up", _speedup, "95 % CI", ratio, numeric=True),
-        Column("rounds", lambda arm: len(arm.round_ms)),
-        Column("kernel", lambda arm: arm.kernel),
+    columns: tuple[Column[ArmSummary], ...] = (
+        Column("implementation", lambda arm: arm.arm.implementation),
+        Column("step", lambda arm: arm.measures.get("step_ms"), "ms", quartiles, numeric=True),
+        Column("speed-up", lambda arm: arm.speedup, "95 % CI", ratio, numeric=True),
+        Column("rounds", lambda arm: arm.used),
+        Column("kernel", lambda arm: arm.kernels[0].ran if arm.kernels else None),
     )
-    sentences = (_sentence(arm, base) for arm in results)
-    bullets = tuple(filter(None, sentences))
-    where = bench.plan.arms[0].hardware
-    return Document(
-        f"{bench.spec.workload} on {where}",
-        (Section("", bullets, (make_table(columns, results),), tuple(notes)),),
-    )
-
-
-def _speedup(arm: BenchArm) -> estimates.Estimate | None:
-    return arm.comparison.speedup if arm.comparison else None
-
-
-def as_json(bench: Bench) -> dict[str, Any]:
-    """Return the results as one versioned object."""
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "measured": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "workload": bench.spec.workload,
-        "settings": bench.spec.written_settings(),
-        "hardware": str(bench.plan.arms[0].hardware),
-        "baseline": bench.plan.arms[0].implementation,
-        "rounds": len(bench.rounds),
-        "disturbed": bench.disturbances(),
-        "arms": plain(bench.results()),
+    failed = {
+        row.arm: ("failed", f"{row.arm.implementation} FAILED: {row.reason}: {row.message}")
+        for row in summary.left_out
     }
+    compared = {one.arm: _sentence(one) for one in summary.comparisons}
+    bullets = tuple(filter(None, (compared | failed).values()))
+    where = summary.arms[0].arm.hardware
+    return Document(
+        f"{summary.sweep.workload} on {where}",
+        (Section("", bullets, (make_table(columns, summary.arms),), tuple(notes)),),
+    )
 
 
 def _finished(
@@ -270,21 +202,11 @@ def _finished(
     )
 
 
-def _failure(trial: FinishedTrial) -> str | None:
-    kernel = trial.kernel
-    if trial.status == "wrong_kernel" and kernel is not None:
-        return f"ran {kernel.ran}, not {kernel.asked} ({kernel.evidence})"
-    return trial.failure_text
-
-
-def _sentence(arm: BenchArm, base: BenchArm) -> tuple[str, str] | None:
+def _sentence(found: Comparison) -> tuple[str, str] | None:
     """Return the kind and the sentence of one implementation against the baseline."""
-    if arm.failure:
-        return "failed", f"{arm.implementation} FAILED: {arm.failure}"
-    found = arm.comparison
-    if found is None or found.speedup is None:
+    if found.speedup is None or found.baseline is None:
         return None
-    text = f"{arm.implementation} {speed(found.speedup, base.implementation)}"
+    text = f"{found.arm.implementation} {speed(found.speedup, found.baseline.implementation)}"
     if found.verdict == "inconclusive":
         is_busy = found.bias is not None
         cure = "measure again on an idle machine" if is_busy else "add rounds (--rounds)"

@@ -50,10 +50,9 @@ def test_rounds_give_a_verdict_that_can_be_exported(
     assert "none/slow is 1.5" in out
     assert (f"Disturbed: {disturbed} of 6 rounds" in out) is bool(disturbed)
     base, slow = exported["arms"]
-    assert (exported["baseline"], exported["rounds"], base["comparison"]) == ("none/base", 6, None)
-    found = slow["comparison"]
-    assert (found["verdict"], len(slow["round_ms"]), slow["kernel"]) == (verdict, 6, "slow")
-    assert found["speedup"]["value"] == pytest.approx(1 / 1.5, rel=0.02)
+    assert (base["verdict"], base["used"], slow["used"]) == ("baseline", 6, 6)
+    assert (slow["verdict"], slow["kernels"][0]["ran"]) == (verdict, "slow")
+    assert slow["speedup"]["value"] == pytest.approx(1 / 1.5, rel=0.02)
     saved = load(Path("spec.yaml"))
     assert saved.arms.implementations == ARMS
     assert saved.settings["slower"] == {"none/slow": 1.5}
@@ -63,8 +62,9 @@ def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
     code, _, exported = bench(run, "--rounds", "1", "--set", "of=none/slow", function="raises")
     base, slow = exported["arms"]
     assert code == 1
-    assert "broke in a slice" in slow["failure"]
-    assert (len(base["round_ms"]), slow["round_ms"]) == (1, [])
+    (failed,) = exported["left_out"]
+    assert "broke in a slice" in failed["message"]
+    assert (base["used"], slow["used"]) == (1, 0)
 
 
 def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,8 @@ def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Bench, "run", interrupted)
     code, _, exported = bench(run)
-    assert (code, exported["rounds"], exported["arms"][1]["comparison"]["speedup"]["high"]) == (3, 2, None)
+    speedup = exported["arms"][1]["speedup"]
+    assert (code, exported["sweep"]["blocks"], speedup["high"]) == (3, 2, None)
 
 
 @pytest.mark.parametrize(
