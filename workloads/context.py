@@ -74,9 +74,8 @@ class Context:
     def slices(self, steps: int | None = None) -> Iterator[int]:
         """Report that the trial is warm; then yield the steps of each slice when it is requested.
 
-        Args:
-            steps: training steps of a slice that takes about `slice_s`. By default trial runs
-                find them, in iterations of the loop that are not recorded.
+        `steps` take about `slice_s`. By default trial runs find them, in iterations of the loop
+        that are not recorded.
         """
         slicing = self._expect_slicing()
         return slicing.slices(steps, self.emit, lambda: self.seconds.get("train", 0.0))
@@ -96,8 +95,6 @@ class Context:
     @contextmanager
     def phase(self, name: str) -> Iterator[PhaseWindow]:
         """Time a phase (`load`, `compile`, `train`, `validate`, `evaluate`, `predict`, or yours).
-
-        A phase that ends with an exception has no end event: it never completed.
         """
         window = self.begin(name)
         yield window
@@ -135,10 +132,9 @@ class Context:
         self.emit(Dataset(name, digest, source, samples, validation_samples))
 
     def artifact(self, name: str, text: str) -> None:
-        """Store a text with the trial's metrics, as a file of that name (no folders).
+        """Store a text with the trial's metrics; a second one of this name replaces it.
 
-        A second text of the same name replaces the first one. Raise `ValueError` if it is no plain
-        file name, or the trial's texts are too many or too large.
+        Raise `ValueError` for no plain file name, or if the texts are too many or too large.
         """
         artifact = Artifact(name, text)
         if reason := artifact_refusal_reason(artifact, self._artifacts):
@@ -150,8 +146,7 @@ class Context:
         """Keep the model in this file or folder if the trial is its arm's best; copied at once.
 
         The best one has the best accuracy among the objectives, else the best first objective, else
-        the best accuracy. A second call replaces the first one. Raise `ValueError` if there is no
-        file, or more than 256 MiB.
+        the best accuracy. Raise `ValueError` if there is no file, or more than 256 MiB.
         """
         source = Path(path)
         files = [file for file in (source, *source.rglob("*")) if file.is_file()]

@@ -1,10 +1,9 @@
 """Rules for which implementation can run which layers on which device, and the reason if not.
 
-They are checked before anything runs, and import no framework. The rules for `cudnn` are those of
-Keras 3.15 (`keras/src/layers/rnn/`, `keras/src/backend/{tensorflow,jax,torch}/rnn.py`), which
-silently runs another kernel in some cases; tests compare the rules with Keras. The rules for
-`fused` are those of `workloads.models.fused` and of its library calls: TensorFlow's `CudnnRNNV3`,
-`jax.experimental.rnn`, PyTorch's `torch._VF`.
+They import no framework. Those for `cudnn` are Keras' (3.15: `keras/src/layers/rnn/`,
+`keras/src/backend/{tensorflow,jax,torch}/rnn.py`), which silently runs another kernel in some
+cases; tests compare them. Those for `fused` are of `workloads.models.fused` and its calls:
+TensorFlow's `CudnnRNNV3`, `jax.experimental.rnn`, PyTorch's `torch._VF`.
 """
 
 import importlib.util
@@ -51,9 +50,8 @@ def ineligibility_reason(
 ) -> str | None:
     """Return why `implementation` cannot run layers of these traits on that device; None if it can.
 
-    The implementation is one that the built-in workloads know. `has_package` returns True if a
-    backend is installed; by default it looks on this machine. The first of all reasons counts: what
-    the device lacks, then conflicts between the options, then what the kernel lacks for the layers.
+    `has_package` returns True if a backend is installed; by default it looks on this machine. The
+    first reason counts: the device, then conflicts between options, then the kernel and the layers.
     """
     how_to_install = BACKENDS.get(implementation.backend)
     if how_to_install and not (has_package or is_installed)(implementation.backend):

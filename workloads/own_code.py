@@ -1,7 +1,7 @@
 """The code of a user's own workload: its files, and the packages that they import.
 
-The code is the top-level package of the workload's module, or the module's file alone, and the
-modules and packages next to it that it imports. Nothing of it is imported here.
+It is the top-level package of the workload's module, or its file alone, with the modules and
+packages next to it that it imports. Nothing of it is imported here.
 """
 
 import functools

@@ -61,8 +61,8 @@ class BackendClaim:
 def die_with_parent(parent: int) -> None:
     """Let the kernel kill this process when the one that started it ends, however it ends.
 
-    Linux does so as soon as the *thread* that started it ends. That thread must therefore live as
-    long as this process. On other systems the end of standard input has to do.
+    Linux does so as soon as the *thread* that started it ends, which must live as long as this
+    process. On other systems the end of standard input has to do.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -71,10 +71,9 @@ def die_with_parent(parent: int) -> None:
 
 
 def bind_trainer_to_parent(parent: int) -> None:
-    """Tie a trainer to its parent, and leave its signals to it.
+    """Tie a trainer to its parent, and leave its signals to it: the parent decides about Ctrl-C.
 
-    Ctrl-C at a terminal reaches the whole foreground group. The parent decides what it means, so
-    it is ignored here. Under memory pressure the kernel should end a trainer, and not a Ray worker.
+    Under memory pressure the kernel should end a trainer, and not a Ray worker.
     """
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,13 +1,10 @@
 """Lines that a trainer process reads and writes: one JSON object per line.
 
-A trainer (`python -m workloads`) reads one request per line on standard input and answers
-with events on standard output. The last event is `Result` or `Failure`. A trial that is timed
-in slices (`measure` is `timing`) sends `Ready` once it is warm, and then takes commands on
-standard input: `Slice`, which it answers with `SliceDone`, and finally `Finish`. Any other trial
-takes `Finish` at any time, to end early.
-
-Seconds in events are readings of the system's monotonic clock (`time.monotonic`). On Linux all
-processes of a machine share this clock, so events line up with telemetry from other processes.
+A trainer (`python -m workloads`) reads one request per line on standard input and answers with
+events on standard output; the last one is `Result` or `Failure`. A trial that is timed in slices
+sends `Ready` once it is warm, then takes the commands `Slice`, answered with `SliceDone`, and
+`Finish`. Any other trial takes `Finish` at any time, to end early. Seconds in events are readings
+of `time.monotonic`, which all processes of a Linux machine share.
 """
 
 import dataclasses

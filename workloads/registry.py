@@ -33,14 +33,11 @@ class UnknownWorkload(ValueError):
 class Workload:
     """A task that a trial trains, built in or a user's own.
 
-    `settings_model` is None for a user's own workload: it takes any settings and any names of
-    implementations, reports any metrics, and the digest of its data is unknown before a trial.
-
-    `data_settings` are the settings that decide the data, and so its digest: they are equal in
-    all trials of a sweep. `work_settings` decide how much of the same work a trial does: an arm on
-    slow hardware may do less, and its times per step and per sample are still comparable.
-    `metrics` are all that a trial may end with: those that the workload returns, the seconds of
-    its phases, and the memory of its trainer.
+    `settings_model` is None for a user's own: it takes any settings and names of implementations,
+    reports any metrics, and the digest of its data is unknown before a trial. `data_settings`
+    decide the data, and are equal in all trials of a sweep. `work_settings` decide the amount of
+    work, which may differ on slow hardware. `metrics` are all that a trial may end with: those that
+    the workload returns, the seconds of its phases, and the memory of its trainer.
     """
 
     name: str

@@ -1,8 +1,7 @@
 """The CPUs and the memory that this process may use, and the memory that it did use.
 
-Limits come from the control group of the process (its container, job or service), of version 1 or
-2. A nested group has the tightest limit of all groups around it. Standard library only, so that
-every process can use it: placement, thread pools and records get the same numbers.
+Limits come from the process's control group (its container, job or service), of version 1 or 2; of
+nested groups the tightest counts. Standard library only.
 """
 
 import contextlib

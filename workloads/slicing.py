@@ -31,9 +31,8 @@ class Slicing:
         """Yield the steps of each slice when it is requested.
 
         Without `steps`, trial runs find the number that takes `slice_s`. `train_s` returns the
-        seconds of the phase `train` so far: an iteration's are its slice's, by default. Raise
-        `RuntimeError` for a second loop, or a slice with no time or with several, `ValueError` for
-        fewer than 1 step.
+        seconds of the phase `train` so far. Raise `RuntimeError` for a second loop, or a slice with
+        no time or with several, `ValueError` for fewer than 1 step.
         """
         if self.is_ready:
             raise RuntimeError("expected one loop over trial.slices in a trial; received a second")

@@ -1,9 +1,8 @@
 """The inside of a trainer process: its two pipes, and the trials that it runs on request.
 
-Requests and commands come in, events go out, and nothing else is in either pipe. A workload may
-print, and C libraries may write to file descriptor 1. The real pipes are therefore moved to other
-descriptors; 1 becomes standard error, and 0 becomes empty. Every failure of a trial becomes an
-event, and the process continues.
+A workload may print, and C libraries may write to file descriptor 1. The real pipes are therefore
+moved to other descriptors; 1 becomes standard error, and 0 becomes empty. Every failure of a trial
+becomes an event, and the process continues.
 """
 
 from __future__ import annotations
@@ -155,9 +154,8 @@ class Lines:
 def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> int:
     """Run the trial of a request line; a trial that is timed in slices also reads commands.
 
-    A thread that a workload leaves running must not report in the name of the next trial: its
-    events are reported on standard error. Return 0 if it ended in a result, 1 if it failed, 2 if
-    the line was not a request.
+    Events of a thread that a workload leaves running go to standard error after its trial. Return 0
+    if it ended in a result, 1 if it failed, 2 if the line was no request.
     """
     if lines.drop_late_command(line):
         return 0

@@ -1,7 +1,6 @@
 """Files that are kept between trials: downloads, and arrays that take long to make.
 
-The cache is a convenience: if it cannot be written, trials continue without it, and it may be
-removed at any time.
+The cache may be removed at any time. If it cannot be written, trials continue without it.
 """
 
 import contextlib
@@ -35,11 +34,10 @@ def cache_folder() -> Path:
 def load_or_make(
     kind: str, key: Mapping[str, object], names: tuple[str, ...], make: Callable[[], Arrays]
 ) -> Arrays:
-    """Load arrays from the cache, or make them and write them there.
+    """Load arrays from the cache, or make them and write them there, each file atomically.
 
-    Several trainers may make the same arrays at once: every file is written atomically, and files
-    of one key are equal. `kind` begins the folder's name. `key` is everything that decides the
-    arrays, including the version of the code of `make`, which makes all `names`.
+    `kind` begins the folder's name. `key` is everything that decides the arrays, including the
+    version of the code of `make`, which makes all `names`.
     """
     digest = hashlib.sha256(json.dumps(dict(key), sort_keys=True).encode()).hexdigest()
     paths = {name: cache_folder() / f"{kind}-{digest[:24]}" / f"{name}.npy" for name in names}
@@ -57,10 +55,7 @@ def load_or_make(
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that becomes `path` at the end of the block, and vanishes on an error.
-
-    Its permissions follow the umask, because users may share a cache.
-    """
+    """Open a file that becomes `path` at the end of the block, and vanishes on an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     with temporary.open("xb") as file:  # mkstemp's files are readable by their owner only

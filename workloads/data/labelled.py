@@ -50,10 +50,10 @@ def load_image_rows(settings: ImageRowsSettings) -> DataSet:
 def load_sentiment(settings: SentimentSettings) -> DataSet:
     """Load, number, pad and shuffle the reviews of these settings, always in the same order.
 
-    Inputs are tokens below the vocabulary's size, of shape (reviews, sequence_length). The end of a
-    longer review remains. A file is an .npz with x_train, y_train, x_test, y_test: rows of numbered
-    tokens, with zeros as padding on any side. Raise `DataError` if the data is missing, cannot be
-    downloaded, has an unexpected layout, or other classes than bad (0) and good (1).
+    Inputs are tokens below the vocabulary's size, of shape (reviews, sequence_length); of a longer
+    review the end remains. A file is an .npz with x_train, y_train, x_test, y_test: rows of
+    numbered tokens, padded with zeros. Raise `DataError` if the data is missing, cannot be
+    downloaded, has another layout, or other classes than bad (0) and good (1).
     """
     digest, path = data_digest(settings.dataset, settings.data_path), settings.data_path
     if settings.dataset == "python-docs":
@@ -75,10 +75,9 @@ def load_sentiment(settings: SentimentSettings) -> DataSet:
 def scale_columns(images: NDArray[np.generic]) -> NDArray[np.float32]:
     """Min-max scale each column of each image over the rows of that image.
 
-    For image n and column c: `(v[n, :, c] - min) / (max - min)`, with min and max over the rows
-    of that column of that image. A column without contrast becomes 0. No image depends on another,
-    so training and validation data cannot leak into each other. The shape (samples, rows, columns)
-    stays.
+    Shape (samples, rows, columns), as before. For image n and column c: `(v[n, :, c] - min) / (max
+    - min)`; a column without contrast becomes 0. No image depends on another, so that training and
+    validation data cannot leak into each other.
     """
     values = images.astype(np.float32)
     low = values.min(axis=1, keepdims=True)

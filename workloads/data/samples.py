@@ -66,8 +66,7 @@ class EncodedText:
 class DataSet:
     """A data set, ready to train on; `digest` is the SHA-256 of its source.
 
-    `classes` is the number of different targets; for a text that of its tokens, which `encoded`
-    decodes.
+    `classes` counts the different targets; of a text its tokens, which `encoded` decodes.
     """
 
     name: str

@@ -28,13 +28,12 @@ def cut_windows(
     """Return training and validation samples of `sequence_length` tokens, in the order of the text.
 
     The stream is split first: no window spans both parts. Windows of a part start at equal
-    distances, the largest whole distance that gives the requested number of samples. Without a
-    number, every token of a part is predicted once.
+    distances, the largest that give the requested number of samples; without a number, every token
+    of a part is predicted once. The arrays are read-only views of `tokens`.
 
-    The arrays are read-only views of `tokens` and take no memory of their own; 612,235 windows of
-    64 tokens would be 150 MiB. With `each_step` every step of a window has a target, the token
-    after it, of shape (samples, sequence_length); else the window has one, of shape (samples,).
-    Raise `DataError` if the stream is too short for a window, or for the requested number.
+    With `each_step` every step of a window has a target, the token after it, of shape (samples,
+    sequence_length); else the window has one, of shape (samples,). Raise `DataError` if the stream
+    is too short for a window, or for the requested number.
     """
 
     def cut(part: Tokens, count: int | None, setting: str) -> Samples:
@@ -71,11 +70,10 @@ def cut_streams(
 ) -> tuple[Samples, Samples]:
     """Return training and validation samples in the order that stateful layers need.
 
-    Both parts are cut into `batch_size` parallel streams of equal length. Row b of batch i, which
-    is sample i · batch_size + b, contains step i of stream b. Row b of the next batch continues it.
-    The rest that does not fill a batch is dropped: all batches are full. Inputs and targets have
-    the shape (batches · batch_size, sequence_length); the target of a step is the token after it.
-    Raise `DataError` if a part is too short for one batch.
+    Both parts are cut into `batch_size` parallel streams of equal length. Sample i · batch_size +
+    b, row b of batch i, is step i of stream b. A rest that does not fill a batch is dropped. Inputs
+    and targets have the shape (batches · batch_size, sequence_length); the target of a step is the
+    token after it. Raise `DataError` if a part is too short for one batch.
     """
 
     def cut(stream: Tokens, part: str) -> Samples:

@@ -34,10 +34,9 @@ _BLANK_LINES = re.compile(r"\n\s*\n")
 def data_digest(dataset: str, data_path: str | None = None) -> str:
     """Return the SHA-256 (hexadecimal) of the file or text of a data set.
 
-    A download has the digest that Keras checks, so that planning a sweep needs no download. The
-    digest of `python-docs` depends on the version of Python, that of `zipf` is the digest of its
-    parameters. A copy of `shakespeare` must be the same file. Raise `DataError` if a file is
-    missing or unreadable, or not the text of that name.
+    A download has the digest that Keras checks: planning needs no download. That of `python-docs`
+    depends on the version of Python, that of `zipf` on its parameters. Raise `DataError` if a file
+    is missing, unreadable, or not the text of that name.
     """
     if data_path is not None:
         digest = _file_digest(Path(data_path))
@@ -71,8 +70,7 @@ def digits_file() -> Path:
 def python_docs() -> dict[str, list[str]]:
     """Return the paragraphs of `pydoc_data.topics` by topic, topics in alphabetical order.
 
-    Many topics repeat others (`compound` contains all of `if`, `while` and `with`). A paragraph
-    appears only where it occurs first, so that the validation text is never trained on.
+    A paragraph appears only where it occurs first: validation text is never trained on.
     """
     try:
         from pydoc_data.topics import topics  # noqa: PLC0415 - some distributions leave it out

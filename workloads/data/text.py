@@ -143,12 +143,12 @@ def _decode(content: bytes, source: str) -> str:
 
 
 def encode(text: str, kind: TokenKind, vocabulary: int) -> EncodedText:
-    """Number the tokens of a text.
+    """Number the tokens of a text; a more frequent one has a lower number, ties in code point
+    order.
 
-    Words are runs of letters, digits and underscores with inner apostrophes, in lower case. Every
-    other character except white space is a word of its own. White space is a token only with
-    characters. A more frequent token has a lower number; ties are in code point order. `vocabulary`
-    is the maximum number of different tokens, including the unknown one.
+    Words are runs of letters, digits and underscores with inner apostrophes, in lower case; every
+    other character except white space is a word of its own. `vocabulary` is the largest number of
+    different tokens, including the unknown one.
     """
     words: Sequence[str] = text if kind == "character" else split_words(text)
     texts = (UNKNOWN, *rank_words(words, vocabulary - 1))
@@ -161,14 +161,13 @@ def zipf_corpus(length: int, vocabulary: int) -> EncodedText:
     """Return the first `length` words of an endless synthetic corpus, always the same.
 
     Word r is r times as rare as word 1 (Zipf's law), and previous words predict the next one. Every
-    word has an arc of a circle, as long as its probability; the order of the arcs is drawn once. A
-    point moves around the circle by the same angle in every step, and jumps to a random place in a
-    quarter of the steps. The words are the arcs that it visits. All places of the point are equally
-    likely, so the law holds exactly. Several previous words locate the point better than one, so
-    memory helps. Because of the jumps, no model's loss falls to zero.
+    word has an arc of a circle, as long as its probability, in a random order. A point moves around
+    by the same angle in every step, jumps to a random place in a quarter of the steps, and visits
+    the words. Several previous words locate it better than one, so memory helps; because of the
+    jumps no model's loss falls to zero.
 
-    Word r is token r, with the text `w<r>`. Token 0, the unknown one, does not occur, but counts
-    in `vocabulary`.
+    Word r is token r, with the text `w<r>`. Token 0, the unknown one, does not occur, but counts in
+    `vocabulary`.
     """
     steps = np.arange(length)
     draws = np.random.default_rng(int(ZIPF["seed"])).random((length, 2))

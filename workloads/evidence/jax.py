@@ -1,8 +1,7 @@
 """Evidence on JAX: the program (StableHLO) that the train step was lowered to.
 
-The model's witness keeps the shapes of every tracing of the step. The step is lowered again from
-these, which compiles and runs nothing. Without compilation the step is lowered only to list its
-operations; the count of untraced steps shows that they ran one by one.
+The step is lowered again from the shapes of every tracing, which compiles and runs nothing. Without
+compilation it is lowered only to list its operations.
 """
 
 from __future__ import annotations

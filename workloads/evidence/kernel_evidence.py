@@ -1,12 +1,9 @@
 """Evidence of the kernel that really ran, read from the backend and never from the request.
 
 TensorFlow has the graphs that it traced, JAX the program that it lowered, PyTorch the operations
-that its profiler recorded in one step. Each backend has a module here with three functions; the
-same rules identify the kernel from their counts.
-
-* `prove_traced(record, run, stack)` reads the record of one tracing of the train step;
-* `prove_eager(run, stack)` reads a train step that Python runs operation by operation;
-* `prove_passes(passes, batch, stack, eager=…)` reads a forward and backward pass.
+that its profiler recorded in one step. Each backend has a module here with the functions
+`prove_traced`, `prove_eager` and `prove_passes`; the same rules identify the kernel from their
+counts.
 """
 
 from __future__ import annotations
@@ -83,9 +80,8 @@ class OperationCounts:
 def prove(run: TrainingRun, stack: Stack) -> Proof:
     """Identify the kernel of a run's train steps after its warm-up; leave the state as it was.
 
-    Every traced step that ran was recorded by the model's witness: if all records agree, the one
-    that ran is among them. A constant count of tracings over the timed part shows that no other
-    followed. If none was traced, the kernel is that of one step.
+    If all records of tracings agree, the kernel that ran is among them; if none was traced, it is
+    that of one step.
     """
     import keras  # noqa: PLC0415 - the rules below need no framework
 
@@ -126,8 +122,8 @@ def make_proof(
     """Identify the kernel that explains the counts, and describe them.
 
     `subject` was inspected. `eager`: Python ran the operations one by one, so that a loop appears
-    as its products. `tf32`: products of float32 are rounded to TF32 on this device. The counts do
-    not show `options`. `remark` ends the evidence.
+    as its products. `tf32`: products of float32 are rounded to TF32. The counts do not show
+    `options`.
     """
     kernel, *kernel_options = identify_kernel(counts, stack, eager=eager, tf32=tf32)
     if kernel not in ("mixed", "unknown"):

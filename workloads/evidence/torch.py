@@ -1,8 +1,7 @@
 """Evidence on PyTorch: the operations that its profiler records in a forward pass of training.
 
-The pass runs the model's own layers on its first batch, over the first steps of the sequences
-only: a profile takes some kilobytes per operation, and a Python loop has dozens of operations per
-step. The kind of operations in a layer does not depend on the number of steps.
+The pass runs the model's layers on its first batch, over the first steps of the sequences only: a
+profile takes some kilobytes per operation, and the kinds of operations do not depend on the number.
 """
 
 from __future__ import annotations
@@ -71,11 +70,7 @@ def _prove_layers(model: Any, inputs: Any, stack: Stack) -> Proof:
 
 
 def count_operations(events: Iterable[Any], *, on_gpu: bool) -> OperationCounts:
-    """Count the recurrent operations of a profile.
-
-    A library's call is counted if cuDNN ran it. In a fused layer on a CPU, where the library has
-    kernels of its own, every call is counted.
-    """
+    """Count the recurrent operations of a profile; on a GPU only the calls that cuDNN ran."""
     counts, events = OperationCounts(), list(events)
     calls = [event for event in events if event.name() in _CALLS]
     scopes = [event for event in events if event.name() == SCOPE]

@@ -91,10 +91,10 @@ class Framework(ABC):
 
     @abstractmethod
     def make_feed(self, samples: Samples, batch_size: int, device: Device) -> Feed:
-        """Return the data for `fit`, `evaluate` and `predict`, so that they never wait for data.
+        """Return the data for `fit`, `evaluate` and `predict`, in batches in the order of the
+        samples.
 
-        Batches have the order of the samples; the last one may be smaller. Arrays that are mapped
-        from a file are read batch by batch.
+        The last batch may be smaller. Arrays that are mapped from a file are read batch by batch.
         """
 
     def sum_gradients(self, optimizer: Any) -> None:  # noqa: B027
@@ -148,7 +148,6 @@ class Framework(ABC):
 def keep_out_tensorflow() -> None:
     """Hide TensorFlow from Keras in a process of another backend.
 
-    Keras would import TensorFlow to serialise a layer, which `Bidirectional` does in its
-    constructor: that takes ten seconds of the load time, and hundreds of MiB.
+    To make a `Bidirectional` layer, Keras would import it: ten seconds, and hundreds of MiB.
     """
     sys.modules.setdefault("tensorflow", None)  # type: ignore[arg-type] # an import then fails

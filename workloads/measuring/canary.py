@@ -1,10 +1,8 @@
 """The canary: a short, fixed piece of work, timed before and after a trial's timed part.
 
-It is the same for every trial, so a change in its time comes from the node and not from the model.
-Some disturbance shows in no counter: another virtual machine on the host, or an unreported clock.
-It takes about 20 ms, allocates nothing on a CPU, and fits into a core's own cache: the data that it
-evicts is back within a millisecond. On a GPU it adds matrix products in float16 on the device,
-which no switch of a framework changes.
+It is the same for every trial, so a change in its time comes from the node: another virtual machine
+on the host, an unreported clock. It takes about 20 ms, allocates nothing on a CPU, and fits into a
+core's own cache. On a GPU it adds matrix products in float16 on the device.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The measurement loop: time the epochs, evaluate, predict, and time single steps.
 
-Its times are comparable for these reasons. Every function and batch shape of the timed part has
-run before it, twice. The timed part starts from the same state as the warm-up. Windows are
-synchronised at both edges. The loop is Keras' own `fit`, with one callback per epoch and none per
-batch. A compilation in the timed part fails the trial.
+Every function and batch shape of the timed part has run before it, twice, and it starts from the
+same state as the warm-up. Windows are synchronised at both edges. The loop is Keras' own `fit`,
+with one callback per epoch and none per batch. A compilation in the timed part fails the trial.
 """
 
 import statistics
@@ -41,9 +40,8 @@ def run_warm_up_pass(run: TrainingRun) -> float:
 def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
     """Train, evaluate and predict with timing; return the metrics of the trial.
 
-    A pruned trial is neither evaluated nor asked for predictions. Peak memory is read here, before
-    evidence and roofline use memory of their own. Raise `NonFinite` if a loss or metric is NaN or
-    infinite after an epoch, `CompiledWhileTimed` if the warm-up missed something.
+    A pruned trial is neither evaluated nor asked for predictions. Raise `NonFinite` if a loss or
+    metric is NaN or infinite after an epoch, `CompiledWhileTimed` if the warm-up missed something.
     """
     framework = run.model.witness.framework
     clock = EpochClock(trial, run)
@@ -61,8 +59,7 @@ def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
 def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
     """Time single steps on full batches, each synchronised; return the metrics of `step_metrics`.
 
-    This comes last, because it continues the training. It has no metrics without `timed_steps`.
-    Raise `CompiledWhileTimed` if something was traced or compiled.
+    It continues the training. Raise `CompiledWhileTimed` if something was traced or compiled.
     """
     if not run.settings.timed_steps:
         return {}

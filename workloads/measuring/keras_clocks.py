@@ -22,8 +22,7 @@ ENDLESS = 10**9
 class EpochClock(keras.callbacks.Callback):
     """A callback that times the training and the validation of every epoch, and reports them.
 
-    It is called once per epoch and never per batch: `fit` keeps its asynchronous dispatch. It ends
-    the training after an epoch if the trial is pruned.
+    It is called once per epoch and never per batch, and ends a pruned trial after an epoch.
     """
 
     def __init__(self, trial: Context, run: TrainingRun) -> None:
@@ -72,9 +71,9 @@ class EpochClock(keras.callbacks.Callback):
 class StepClock:
     """A replacement of a model's traced train function that times windows of steps inside `fit`.
 
-    No metric is fetched. On TensorFlow and JAX the function reads its own batch, on PyTorch it gets
-    one: compare the spread within one backend only. `next_steps` gets the steps and seconds of a
-    window, the first one of one step, and returns the steps of the next one, or 0 to end.
+    On PyTorch the function gets its batch, elsewhere it reads one: compare within one backend only.
+    `next_steps` gets the steps and seconds of a window, the first one of one step, and returns the
+    steps of the next one, or 0 to end.
     """
 
     def __init__(self, model: WitnessedModel, next_steps: Callable[[int, float], int]) -> None:

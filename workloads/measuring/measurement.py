@@ -1,6 +1,5 @@
 """One trial of a workload that trains a Keras model: from its settings to its metrics.
 
-A workload provides the functions `load` and `build`; the rest is the same for all workloads.
 Frameworks are imported inside `measure`, in the phase `import` of a process's first trial. A
 workload therefore imports Keras inside `build` only.
 """
@@ -38,12 +37,10 @@ def measure(
 ) -> dict[str, float]:
     """Load, build, warm up, time, and prove the kernel; return the metrics.
 
-    A trial that is timed in slices trains on full batches only. It has no validation, no loss and
-    no accuracy, and `after` is not called; nor is it for a pruned trial.
-
     `load` returns the data; the second axis of the inputs counts the steps of a sequence. `build`
     returns the model for it, made by `workloads.models.built_in.compile_model`. `after` gets the
-    trained model and its data after the timing, and may store artifacts.
+    trained model and its data, and may store artifacts; it is not called for a pruned trial, nor
+    for one in slices, which trains on full batches only and has no validation, loss or accuracy.
 
     Raise `NotPossible` if the device is missing, or Keras refuses the kernel; `DataError` if there
     is no full batch for a stateful model.
@@ -87,8 +84,8 @@ def measure(
 def prepare_framework(trial: Context) -> Iterator[Framework]:
     """Import, configure, seed and report the framework of a trial; release its memory at the end.
 
-    Variables of the block itself are not released: keep the model inside a function that it calls.
-    Raise `NotPossible` if the device is missing, or Keras refuses the kernel inside the block.
+    Variables of the block itself are not released. Raise `NotPossible` if the device is missing, or
+    Keras refuses the kernel inside the block.
     """
     with nullcontext() if "keras" in sys.modules else trial.phase("import"):
         framework = load_framework(trial.implementation.backend)
@@ -112,8 +109,7 @@ def make_run(
 ) -> TrainingRun:
     """Report the data of a trial, and return its run, in the batch order of the trial's seed.
 
-    A stateful model is trained and validated on full batches only, in the order of the data. Only
-    those validation samples are counted, as its accuracy is a share of them.
+    A stateful model has full batches only, in the order of the data; only their samples count.
     """
     from workloads.models.layers import forward_flops, training_flops  # noqa: PLC0415 - framework
     from workloads.models.run import TrainingRun  # noqa: PLC0415

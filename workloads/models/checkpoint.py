@@ -1,7 +1,6 @@
 """A model's weights in a file that every implementation can read and write (`docs/weights.md`).
 
-Reading and writing the file needs NumPy only. `read_checkpoint` and `apply_checkpoint` run inside a
-trainer process.
+The file needs NumPy only; `read_checkpoint` and `apply_checkpoint` run in a trainer process.
 """
 
 from __future__ import annotations
@@ -82,8 +81,8 @@ def keep_model(
 ) -> None:
     """Keep trained weights as a model of Keras' own layers, which any backend loads.
 
-    `build` returns the model for a trial of another implementation. If it cannot be kept, the text
-    `model_not_kept.txt` of the trial has the reason: the measurements count.
+    `build` returns the model for a trial of another implementation. The text `model_not_kept.txt`
+    has the reason if it cannot be kept: the measurements count.
     """
     import keras  # noqa: PLC0415 - imports the framework
 

@@ -1,8 +1,7 @@
 """A train step on PyTorch that calls layers, loss and optimizer directly.
 
-PyTorch traces nothing: the Python code that Keras wraps around every layer, loss and metric runs in
-every step, and takes about 2 ms even for a small model. `DirectModel` omits it. `fit`, the layers,
-the loss, the optimizer and the resulting numbers are Keras' own.
+PyTorch traces nothing: the Python code that Keras wraps around them takes about 2 ms in every step,
+even for a small model. `DirectModel` omits it; the resulting numbers are Keras' own.
 """
 
 from collections.abc import Callable
@@ -20,10 +19,10 @@ _Measure: TypeAlias = Callable[[Any, Any], Any]
 
 
 class DirectModel(WitnessedModel):
-    """A model on PyTorch with a direct train step.
+    """A model on PyTorch with a direct train step; with masks or mixed precision it uses Keras'
+    own.
 
-    With masks or mixed precision it uses Keras' own step. The direct step returns no logs: the
-    results of the metrics are computed once, at the end of an epoch.
+    The direct step returns no logs: metrics are computed once, at the end of an epoch.
     """
 
     def callbacks(self) -> list[Any]:

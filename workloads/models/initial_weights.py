@@ -1,10 +1,9 @@
 """Initial weights that are equal on every arm: drawn by NumPy from the trial's seed.
 
-A framework's own initialisers draw different numbers on every backend and kernel. Here every array
-has a generator of its own, seeded with the trial's seed and the path of the array: in the recurrent
-stack `recurrent_N/role` in the canonical layout, with N counting layers and directions, in other
-layers `layer/role`. The numbers therefore depend neither on the implementation, nor on the order of
-building, nor on other layers. The distributions are Keras' defaults.
+Every array has a generator of its own, seeded with the trial's seed and the path of the array:
+`recurrent_N/role` in the canonical layout, with N counting layers and directions, in other layers
+`layer/role`. So the numbers depend neither on the implementation, nor on the order of building, nor
+on other layers. The distributions are Keras' defaults.
 """
 
 import hashlib

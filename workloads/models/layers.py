@@ -22,9 +22,7 @@ def recurrent_stack(
     """Return the recurrent layers of a model, with the dropout between them.
 
     Keras' own layers are named recurrent_0, … and the dropouts dropout_0, …. The fused kernel is
-    one layer named recurrent. There is no dropout after the last layer. With `return_sequences` the
-    last layer, too, returns the outputs of all steps. `seed` is the first of 3 · layers seeds of
-    the dropout masks.
+    one layer named recurrent. `seed` is the first of 3 · layers seeds of the dropout masks.
     """
     if implementation.kernel == "fused":
         tf32 = implementation.precision == "tf32"
@@ -81,10 +79,9 @@ def is_recurrent(layer: Any) -> bool:
 def forward_flops(model: Any, steps: int) -> int:
     """Return the FLOPs of one sample's forward pass over that many steps, from a model's weights.
 
-    Only matrix products count, a multiplication and an addition as two operations: the convention
-    of DeepBench for recurrent layers (`8·h·(x + h)` for an LSTM's step) and of "model FLOPs" in the
-    PaLM report (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). Recomputation never counts,
-    so the figure depends on the model and not on its implementation.
+    Only matrix products count, a multiplication and an addition as two operations, as in DeepBench
+    (`8·h·(x + h)` for an LSTM's step) and the PaLM report (Chowdhery et al. 2022, arXiv 2204.02311,
+    appendix B). Recomputation never counts: the figure depends on the model alone.
     """
     stack = read_canonical(model)
     products = steps * sum(layer.kernel.size + layer.recurrent_kernel.size for layer in stack)

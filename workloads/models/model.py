@@ -15,13 +15,12 @@ _SIDES = ("forward", "backward")  # of Bidirectional
 
 @dataclass(slots=True)
 class Witness:
-    """The record of a model's steps.
+    """The record of a model's steps; no attributes of the model, as Keras would wrap them.
 
-    It is a plain object and not attributes of the model, because Keras wraps lists and dicts that
-    are set on a model. `tracings` counts tracings by step: a constant count shows that nothing was
-    traced. `eager_steps` counts train steps that ran untraced. `tracing_records` has the result of
-    `Framework.tracing_record` for every tracing of the train step, and `layer_states` the states of
-    stateful layers that Keras does not list among the model's variables.
+    `tracings` counts tracings by step: a constant count shows that nothing was traced.
+    `eager_steps` counts train steps that ran untraced. `tracing_records` has
+    `Framework.tracing_record` of every tracing of the train step, `layer_states` the states of
+    stateful layers.
     """
 
     framework: Framework

@@ -1,8 +1,7 @@
 """The four workloads that train a model on data: `image_rows`, `sentiment`, and two on text.
 
 Every arm starts from the same weights and sees the same batches in the same order. Dropout masks
-come from the same seeds, but backends and XLA draw different masks from a seed. With dropout, the
-learning curves of arms differ as those of two seeds do.
+have the same seeds, from which backends and XLA draw different masks.
 """
 
 from __future__ import annotations

@@ -14,14 +14,11 @@ library = importlib.import_module(f"workloads.models.fused.{keras.backend.backen
 class FusedStack(keras.layers.Layer):
     """A stack of recurrent layers with directions and dropout, run by the library in one call.
 
-    The variable `weights_buffer` is cuDNN's opaque buffer (`workloads.models.canonical_weights`) on
-    every backend. The library reads it directly, an optimizer updates one variable, and mixed
-    precision casts it in one operation. It starts as zeros: set the weights with `write`.
-
-    Outputs are those of stacked Keras layers, directions concatenated, with one difference. After
-    the end of a masked sequence, outputs are zero, as with Keras' own cuDNN layers; Keras' portable
-    layers repeat the last output. The mask is passed on, so layers that use it see no difference.
-    Masks must pad on the right.
+    `weights_buffer` is cuDNN's opaque buffer (`workloads.models.canonical_weights`) on every
+    backend: the library reads it directly, and an optimizer updates one variable. It starts as
+    zeros: set the weights with `write`. Outputs are those of stacked Keras layers, directions
+    concatenated, but zero after the end of a masked sequence, as with Keras' cuDNN layers. Masks
+    must pad on the right.
 
     `settings` are cell, units, layers, bidirectional, dropout (between the layers, in training
     only) and stateful (a batch starts from the final states of the previous one).

@@ -24,10 +24,9 @@ def run_stack(
 ) -> tuple[Any, tuple[Any, ...]]:
     """Return outputs and final states.
 
-    With `time_major=False` the operation labels states as (batch, pseudo-layers, units). It never
-    transposes them: the memory stays cuDNN's (pseudo-layers, batch, units), and so a reshape
-    converts them. `is_training` prepares the backward pass, and is always on, as in Keras' own
-    cuDNN layers.
+    The states' memory is cuDNN's (pseudo-layers, batch, units), which `time_major=False` does not
+    transpose. `is_training` prepares the backward pass, and is always on, as in Keras' cuDNN
+    layers.
     """
     shape = layer.stack_shape
     batch, steps = tf.unstack(tf.shape(sequences)[:2])
