@@ -94,8 +94,7 @@ class Context:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[PhaseWindow]:
-        """Time a phase (`load`, `compile`, `train`, `validate`, `evaluate`, `predict`, or yours).
-        """
+        """Time a phase: `load`, `compile`, `train`, `validate`, `evaluate`, `predict` or yours."""
         window = self.begin(name)
         yield window
         self.end(window)

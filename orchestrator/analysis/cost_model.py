@@ -1,8 +1,7 @@
 """Prediction of the time, memory and energy of configs that were not measured.
 
-The logarithm of a cost is fitted by ridge regression on the logarithms of the params, because costs
-are positive and differ by factors. Arms share the slopes, and each has a level of its own. Whole
-configs are held out, with their trials on every arm: a config to predict has no trials. Their
+The logarithm of a cost is fitted by ridge regression on the logarithms of the params; arms share
+the slopes, and each has a level of its own. Whole configs are held out, on every arm: their
 residuals give the interval (split conformal prediction). If the ridge does not predict held-out
 configs better than each arm's median, the median is used.
 """

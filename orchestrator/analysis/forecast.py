@@ -1,8 +1,8 @@
 """The done part of a plan, and the predicted time, energy and money of the rest.
 
-A missing trial whose config is known takes what the cost model predicts. Any other takes the mean
-of its arm's trials so far, as samplers draw the configs to come from the same space. A start also
-takes time before and after its trials, between them, and for each trainer process.
+A missing trial takes what the cost model predicts for its config, or else the mean of its arm's
+trials so far. A start also takes time before and after its trials, between them, and for each
+trainer process.
 """
 
 import contextlib

@@ -192,8 +192,7 @@ def _runtime_env(folder: Path, workload: str | None) -> dict[str, Any] | None:
 def token_settings() -> dict[str, str]:
     """Return the variables with which Ray shows a cluster this machine's token, where it has one.
 
-    Ray 2.60 switches token authentication on by itself when it starts a cluster, and not when
-    it joins one: without this, a cluster started with `ray start` refuses its own user.
+    Ray 2.60 uses a token by itself when it starts a cluster, and not when it joins one.
     """
     token_file = Path.home() / ".ray" / "auth_token"
     if token_file.exists() or {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ):

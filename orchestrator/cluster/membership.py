@@ -1,7 +1,6 @@
 """The nodes of the Ray cluster while a sweep runs, and requests for more to its autoscaler.
 
-A lost head never answers, so that a call to it may block. The thread that runs the sweep must
-therefore make no such call: the nodes are polled in a thread of its own.
+A call to a lost head may block for ever: nodes are polled in a thread of its own.
 """
 
 import contextlib

@@ -1,12 +1,9 @@
 """The peaks of the hardware: a short roofline of each class, measured by trainers and stored.
 
 Each installed backend measures a matrix product and a copy, in each precision of the device (see
-`workloads.measuring.roofline`), in a trainer process that has the device to itself: on this
-machine, or on one node per class of a cluster. The peaks are kept in the sweep home (`peaks.json`)
-by hardware class and versions.
-
-A trial's own `peak_flops_per_s` is not read from here. The trainer of the trial measures it by the
-same method, so that it has the same process, clocks and neighbours as the times it is compared to.
+`workloads.measuring.roofline`), in a trainer that has the device to itself: on this machine, or on
+one node per class of a cluster. The sweep home keeps them by hardware class and versions. A trial
+measures its own `peak_flops_per_s`, by the same method.
 """
 
 import dataclasses
@@ -135,9 +132,8 @@ def measure(
 ) -> PeakMeasurements:
     """Measure and store the peaks of all classes that are not stored (or `fresh`), and return all.
 
-    Nodes of a connected cluster measure at the same time, one per class. A measurement takes as
-    many CPUs and GPUs as a trial, and so waits for trials that run there. `report` prints a line
-    for each step and for each failure.
+    Nodes of a cluster measure at the same time, one per class, with as many CPUs and GPUs as a
+    trial. `report` prints a line for each step and for each failure.
     """
     stored = () if fresh else stored_peaks(home, classes)
     plans = [plan for hardware in classes if (plan := _plan(hardware, stored)) is not None]

@@ -1,7 +1,6 @@
 """The trainable that Tune keeps as an actor: one job at a time, in trainer processes.
 
-A failure of any kind is a result with its reason, never an exception: an exception would cost
-Tune the actor, and with it every warm trainer.
+A failure is a result with its reason: an exception would cost Tune the actor and its trainers.
 """
 
 import tempfile
@@ -85,8 +84,7 @@ def run_trial(
 ) -> Generator[JobProgress, None, None]:
     """Run one trial, yielding its epochs as they happen; `trial_run` then holds its outcome.
 
-    A trainer that reported a failure itself stays warm. Any other failure leaves its state in
-    doubt, so that it is ended.
+    A trainer that reported a failure itself stays warm; after any other failure it is ended.
     """
     job = trial_run.job
     key, killed = key_of(job), oom_kills()

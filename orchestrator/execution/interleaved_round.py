@@ -1,9 +1,8 @@
 """Interleaved timing: the trials of a round take turns by slices, each in its own trainer.
 
-Two trials one after another differ by what else the machine did; trials that take turns share that.
-While one trainer trains, the others rest. Each turn has another random order. After planned numbers
-of turns the intervals of the ratios are computed. The round ends when these are narrow enough:
-their width decides, never their position. A trial that fails does so alone.
+So they share what else the machine does. While one trains, the others rest; each turn has another
+random order. After planned numbers of turns the round ends if the intervals of the ratios are
+narrow enough, never by their position. A trial that fails does so alone.
 """
 
 import contextlib

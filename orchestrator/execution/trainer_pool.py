@@ -22,8 +22,8 @@ every program that it ever compiled (about 30 MiB for a small model)."""
 TrainerKey: TypeAlias = tuple[str, Device, int | None]
 """The use of a warm trainer: backend, device, and how many CPUs it may use.
 
-The backend of a trainer for `+again` includes that option, since the repeat of an implementation
-runs in a process of its own. A trainer that takes turns with others has one implementation only.
+The backend of `+again` includes that option: the repeat runs in a process of its own. A trainer
+that takes turns with others has one implementation only.
 """
 
 
@@ -35,9 +35,9 @@ class CpusTaken(OSError):
 class CpuClaims:
     """CPUs of a node reserved for one trainer, where several trainers work there at once.
 
-    A claim is an abstract Unix socket whose name is `prefix` and the CPU's number. The process that
-    binds it has the CPU. The kernel releases it when that process ends, however it ends.
-    `patience_s` is how long to wait for claims of actors that are about to end.
+    A claim is an abstract Unix socket of the name `prefix` and the CPU's number; the kernel
+    releases it when the process that binds it ends. `patience_s` is how long to wait for actors
+    that end.
     """
 
     prefix: str = "rnnsweep-cpu"
@@ -128,10 +128,7 @@ class TrainerPool:
         return self.warm[key]
 
     def make_room(self, wanted: Collection[TrainerKey], most: float = 0.8) -> None:
-        """End unwanted trainers if more than a share `most` of the node's memory is in use.
-
-        Otherwise idle trainers could fill the node, and the one at work would be ended for it.
-        """
+        """End unwanted trainers if more than a share `most` of the node's memory is in use."""
         if memory_share() > most:
             for key in self.warm.keys() - set(wanted):
                 self.end(key)

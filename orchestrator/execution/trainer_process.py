@@ -1,8 +1,7 @@
 """A trainer process: start it, send it requests, read its events, end it.
 
-The process is `python -P -m workloads`. It dies with the thread that spawned it (the kernel's
-parent-death signal follows the thread) and at the end of its standard input, whichever comes
-first.
+It is `python -P -m workloads`, and dies with the thread that spawned it (the kernel's parent-death
+signal) or at the end of its standard input, whichever comes first.
 """
 
 import contextlib
@@ -113,8 +112,7 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
     def next_event(self, timeout_s: float) -> Event | None:
         """Return the next event, or None if none came in time.
 
-        Raise `TrainerGone` after the end of an ended process's output, `ProtocolError` for no
-        event.
+        Raise `TrainerGone` after an ended process's output, `ProtocolError` for no event.
         """
         try:
             event = self._events.get(timeout=timeout_s)
@@ -139,10 +137,7 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
             return 0.0
 
     def family(self) -> tuple[float, float]:
-        """Return CPU seconds and resident MiB of the process and all its descendants.
-
-        Call it rarely: it looks through every process of the node, which takes milliseconds.
-        """
+        """Return CPU seconds and resident MiB of the process and its descendants; takes ms."""
         cpu_s = memory_mib = 0.0
         with contextlib.suppress(psutil.Error):
             ended = self._handle.cpu_times()

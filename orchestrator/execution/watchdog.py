@@ -36,11 +36,7 @@ FAILURES = (TrialFailed, ProtocolError, TrainerGone, OSError)
 
 
 class Watchdog:
-    """A reader of one trainer's events that enforces its limits.
-
-    `limits.trial_s` counts while the trainer is awake: waiting for a turn is no hang, and takes no
-    time.
-    """
+    """A reader of one trainer's events that enforces its limits while the trainer is awake."""
 
     def __init__(self, trainer: Trainer, limits: TrialLimits) -> None:
         self.trainer, self._limits = trainer, limits

@@ -23,11 +23,9 @@ class HardwareClass:
     """Equal nodes, or the equal GPUs of equal nodes. A GPU's class includes its host's CPU.
 
     A class is made from the CPU's model, the number of CPUs that a process may use there (by
-    affinity and cgroup, not the machine's), and the GPU's name. So it is the same class in every
-    sweep, whatever other nodes there are. Other differences do not split a class: memory, CPU
-    family, vector extensions, cores or threads, a GPU's power limit, ECC, versions. They are
-    reported by `unlike`. Arms of a block run on one node, so such differences widen a comparison's
-    interval and do not bias it.
+    affinity and cgroup), and the GPU's name: it is the same in every sweep. Other differences
+    (memory, vector extensions, a GPU's power limit, ECC, versions, …) are reported by `unlike`.
+    Arms of a block run on one node, so they widen a comparison's interval and do not bias it.
     """
 
     ref: HardwareRef
@@ -71,11 +69,9 @@ class HardwareClass:
 def classify(nodes: Iterable[Node]) -> tuple[HardwareClass, ...]:
     """Group nodes into hardware classes, CPU classes first, each sorted by name.
 
-    A node's CPU counts as CPU hardware where no node without GPUs has the same CPU: a machine
-    with a GPU that stands alone offers both, and a cluster keeps its GPU nodes for GPU arms.
-
-    GPUs form no class where a trial could get a GPU of another class, or a part of one
-    (`no_gpu_class_reason`).
+    A node's CPU counts as CPU hardware where no node without GPUs has the same CPU: a machine with
+    a GPU that stands alone offers both. GPUs form no class where a trial could get a GPU of another
+    class, or a part of one (`no_gpu_class_reason`).
     """
     members: dict[HardwareRef, list[Node]] = {}
     for node in nodes:

@@ -1,7 +1,7 @@
 """Lanes of work, one per node, with their Ray resources and labels.
 
-Tune starts pending trials of different shapes in arbitrary order, and the order of a block's arms
-would be lost. So arms that exclude each other on a node share one placement shape, or take turns.
+Tune starts pending trials of different shapes in arbitrary order. So arms that exclude each other
+on a node share one placement shape, or take turns: the order of a block's arms is kept.
 """
 
 from collections import defaultdict
@@ -67,9 +67,9 @@ class LaneGroup:
 def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
     """Return one group of lanes for each set of nodes that the plan's arms run on.
 
-    GPU arms run on all GPUs of a node at once, each with its share of the CPUs. The CPU arm and the
-    GPU arm of a machine with one GPU share one shape, all of its CPUs and the GPU, so that they
-    mix in random order; where there are several GPUs the two take turns.
+    GPU arms run on all GPUs of a node at once, each with its share of the CPUs. On a machine with
+    one GPU the CPU arm and the GPU arm share one shape, so that they mix in random order; on one
+    with several they take turns.
     """
     arms: dict[str, list[PlannedArm]] = defaultdict(list)
     hardware: dict[frozenset[str], set[HardwareUse]] = defaultdict(set)

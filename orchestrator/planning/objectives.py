@@ -1,9 +1,8 @@
 """Objectives: a block's result for the sampler, and how many blocks may be without one.
 
-A sampler learns from the results of blocks. A block has a result once every arm that an objective
-reads has run it. So few open blocks teach the sampler most. Each hardware class needs enough open
-blocks to keep its devices at work. If an objective reads slow arms, blocks end at their pace, and
-only a sweep with all blocks open keeps faster hardware busy to the end.
+A block has a result once every arm that an objective reads has run it. So few open blocks teach the
+sampler most, but each hardware class needs enough of them to keep its devices at work. If an
+objective reads slow arms, only a sweep with all blocks open keeps faster hardware busy.
 """
 
 import math
@@ -33,10 +32,8 @@ _OVER: Mapping[str, Callable[[Sequence[float]], float]] = {
 def arms_read(objective: Objective, arms: Sequence[Arm]) -> tuple[Arm, ...]:
     """Return the arms whose outcomes an objective reads: those it names, or all of them.
 
-    Arms that are only timed in slices are read where no other one is meant: a name such as
-    `torch/fused on cpu` means the arm that is trained whole, where there is one. Arms that do an
-    amount of work of their own are read where they are named, or where there are no others: what
-    they learned is not what the others did.
+    Arms that are only timed in slices are read where no other one is meant, those with an amount of
+    work of their own where they are named or there are no others: they learned something else.
     """
     averaged = objective.over in _OVER
     named = [arm for arm in arms if averaged or names_arm(objective.over, arm)]
@@ -76,9 +73,8 @@ def block_value(
 def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int | None:
     """Return how many blocks may be open: the spec's choice, or as few as keep devices at work.
 
-    Each lane of hardware that the objectives read has the blocks that keep its devices at work,
-    and the next one. Tune gives up a worker for which no trial waits when its own ends, and the
-    next trial begins with a cold one. None, for no limit, if the sampler does not learn.
+    Each lane that the objectives read has the blocks that keep its devices at work, and the next
+    one: without it Tune gives up a warm worker. None, for no limit, if the sampler does not learn.
     """
     if spec.search.open_blocks is not None:
         return spec.search.open_blocks
@@ -143,8 +139,7 @@ def describe_opening(
 ) -> str | None:
     """Return a line on how many blocks are open at once, and what waits for that.
 
-    None if all blocks are open at once, or if the sampler does not learn. The arguments are those
-    of `idle_shares`, with `trial_s` as far as they are known.
+    None if all are, or the sampler does not learn. The arguments are those of `idle_shares`.
     """
     limit = open_limit(spec, plan, groups)
     is_learning = spec.search.sampler in LEARNING

@@ -104,10 +104,10 @@ class Plan:
     def resumed_from(self, history: Iterable[Block | FinishedTrial]) -> Self:
         """Return this plan with the blocks of earlier starts.
 
-        With the configs of a list or a grid, the blocks that have one of these configs keep their
-        index, and all others are skipped. A config without a block gets a free index. Of two blocks
-        with one config (from two homes) the one with more finished trials counts. With other
-        configs the plan does not change: blocks are counted by index alone.
+        Of a list or a grid, blocks that have one of its configs keep their index, and all others
+        are skipped; a config without a block gets a free index. Of two blocks with one config (from
+        two homes) the one with more finished trials counts. Other plans count blocks by index
+        alone.
         """
         blocks, ended = dict[int, Config](), Counter[int]()
         for event in history:
@@ -173,8 +173,7 @@ def make_plan(
 ) -> Plan:
     """Plan the spec's arms (implementations × hardware × variants) on the present hardware.
 
-    An arm is possible only if its implementation can run every value of the search space, or every
-    listed config: a block needs its config on every arm.
+    An arm is possible only if its implementation can run every config of the space or the list.
     """
     possible: dict[Arm, PlannedArm] = {}
     impossible: dict[RequestedArm, ImpossibleArm] = {}

@@ -1,10 +1,9 @@
 """The cost of a trial, from the prices of its spec and from what was measured.
 
-The hourly price covers the time in which a trial had its slot (a node, or a GPU): all phases from
-set-up to the last prediction, however the trial ended, but not the wait in the queue. The price of
-a kilowatt-hour covers the measured energy, which is that of the timed epochs alone.
-`train_cost_usd` is the cost of the timed epochs: the part to compare, if trials share a start.
-Trials of an interleaved round had one slot together, and share its time.
+The hourly price covers the time in which a trial had its slot (a node, or a GPU), from set-up to
+the last prediction, however it ended; trials of an interleaved round share that time. The price of
+a kilowatt-hour covers the measured energy, that of the timed epochs. `train_cost_usd` is the cost
+of the timed epochs: the part to compare, if trials share a start.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,8 +24,7 @@ def priced(
     """Return the outcome with `cost_usd`, `train_cost_usd` and its `cost_basis`.
 
     There is no cost if no price means the arm's hardware, or if energy has a price and was not
-    measured. A metric of that name that the workload reports itself stays. The cost is that of one
-    attempt: the end of an attempt that was lost with its worker is not known. `together` are the
+    measured. A metric of that name that the workload reports itself stays. `together` are the
     outcomes of all trials that had the slot together, this one's among them.
     """
     price = price_of(arm.hardware, prices)

@@ -71,8 +71,7 @@ def ask(
     """Return the result of a query of sweeps, given by label; see `orchestrator.api.query`.
 
     With `lists` it is a list of the result's columns: name, type, rows with a value, and range. A
-    possible metric that no trial has can be named: all of its values are missing. If no trial has
-    ended, any column can be named.
+    possible metric that no trial has can be named, and any column if no trial has ended.
     """
     blank = list[str]()
     while True:
@@ -96,9 +95,8 @@ def ask(
 def trial_table(records: Sequence[SweepRecord], blank: Iterable[str] = ()) -> pa.Table:
     """Return all trials of the sweeps, with their columns, params (all settings) and metrics.
 
-    A param or metric whose name is taken becomes `config.NAME` or `metric.NAME`. A param that is a
-    number in one trial and a text in another is a text in all. NaN is a missing value. `blank` are
-    the names of further metrics, which no trial has.
+    A param or metric whose name is taken becomes `config.NAME` or `metric.NAME`. NaN is a missing
+    value. `blank` are the names of further metrics, which no trial has.
     """
     arrays = dict[str, Any]()
 

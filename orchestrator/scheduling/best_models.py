@@ -18,8 +18,8 @@ class BestModels:
     """A folder with the packed model of each arm's best trial so far, `KEY.tar` by its key.
 
     The better trial has the better accuracy among the `objectives`, else the better first
-    objective, else the better accuracy. Only trials with a model count, even if the store has it
-    and the file is empty. A restart learns what is best from the `finished` trials.
+    objective, else the better accuracy. Only trials with a model count, even if the file is empty
+    (the store has it). A restart learns what is best from the `finished` trials.
     """
 
     def __init__(

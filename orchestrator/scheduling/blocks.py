@@ -1,8 +1,7 @@
 """Blocks of trials, handed out to lanes: what runs next, and where.
 
-Without Ray, Optuna and a clock, so that every order of events can be tested. Each lane is kept
-supplied with one trial more than it can run, and no more: Tune starts pending trials in arbitrary
-order, and a node must never wait for another node's work.
+Without Ray, Optuna and a clock, so that every order of events can be tested. Each lane has one
+trial more than it can run, and no more, as Tune starts pending trials in arbitrary order.
 """
 
 import itertools
@@ -63,8 +62,8 @@ class Blocks:
     def move(self, groups: Sequence[LaneGroup], open_limit: int | None) -> None:
         """Replace the lanes after nodes left or joined; `open_limit` is the one for these lanes.
 
-        Trials that are out on a removed lane stay out until they finish or are given back. Trials
-        that waited there go to the other lanes of their hardware, or wait until there is one.
+        Trials that are out on a removed lane stay out; those that waited there go to the other
+        lanes of their hardware, or wait until there is one.
         """
         before = {queue.lane.node.id: queue for queue in self._queues}
         self.suggestions.open_limit = open_limit
@@ -87,11 +86,7 @@ class Blocks:
             self._put(index, (t for t in trials if t.key not in held | self._out.keys()))
 
     def restore(self, history: Iterable[Block | FinishedTrial]) -> None:
-        """Take over what earlier starts suggested and finished; only the rest is handed out.
-
-        `history` has the blocks and finished trials in their original order. The same suggestions
-        and results bring the sampler back to its state.
-        """
+        """Take over blocks and trials of earlier starts, in their order; hand out the rest."""
         for event in history:
             if isinstance(event, FinishedTrial):
                 self._count(event)
@@ -125,8 +120,8 @@ class Blocks:
     def take_epoch(self, trial: Trial, step: int, metrics: Mapping[str, float]) -> bool:
         """Take an epoch of a trial that is out; return whether it is to end, with its block.
 
-        All trials of the block that are out then end after an epoch, and the others are not handed
-        out. If none of them ends early after all, these run as usual.
+        All trials of the block that are out then end after an epoch; the others run only if none
+        did.
         """
         index = trial.block
         if self.suggestions.take_epoch(index, trial.arm, step, metrics, trial.key):
@@ -139,8 +134,8 @@ class Blocks:
     def give_back(self, assignment: Assignment, *, charged: bool = True) -> None:
         """Take back a trial whose attempt was lost, or (not charged) never began.
 
-        It is the next one on its lane. If that lane is gone or has other hardware now, it is the
-        next one of its hardware. In a block that the pruner ends it waits for the block's end.
+        It is the next one on its lane, or of its hardware if that lane is gone. In a block that the
+        pruner ends it waits for the block's end.
         """
         if not charged:
             self._attempts.subtract(trial.key for trial in assignment.trials)

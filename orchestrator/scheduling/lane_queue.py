@@ -64,10 +64,7 @@ class LaneQueue:
 
     @property
     def is_short(self) -> bool:
-        """Return whether the lane needs another block's trials, to have a next one.
-
-        A lane whose devices take turns collects as many blocks as it has slots before the CPU runs.
-        """
+        """Return whether the lane needs more trials: a next one; for turns, one for each slot."""
         if not self.lane.takes_turns:
             return not self.waiting
         if not self.waiting and not self.out:
@@ -76,10 +73,7 @@ class LaneQueue:
         return self.turn == "gpu" and self._in_turn() is None and gathered < self.lane.slots
 
     def pick(self) -> Trial | None:
-        """Take the next trial: the first that waits for the device whose turn it is.
-
-        The turn passes when no trial of that device waits or is out.
-        """
+        """Take the next trial: the first that waits for the device whose turn it is."""
         trial = self._in_turn()
         if trial is None and self.waiting and not self.out:
             self.turn = "cpu" if self.turn == "gpu" else "gpu"

@@ -1,7 +1,7 @@
 """Waiting, before the first block, for nodes that a spec names and that are not there yet.
 
-A class that an autoscaler could still start has no node to probe. It is known by Ray's labels,
-asked for, and waited for as long as the spec allows. Then the sweep is planned on what has come.
+A class that an autoscaler could start is known by Ray's labels only. It is asked for, and waited
+for as long as the spec allows; then the sweep is planned on what has come.
 """
 
 import time
@@ -121,8 +121,8 @@ def arms_worth_waiting_for(
 ) -> tuple[AwaitedArm, ...]:
     """Return the awaited arms of which some trial may be missing.
 
-    The class of a node is not known before it is there. An awaited arm counts as done if earlier
-    starts did all of its trials on hardware that it could mean and that no node has now.
+    An awaited arm, whose class is not known yet, counts as done if earlier starts did all of its
+    trials on hardware that it could mean and that no node has now.
     """
     done: dict[Arm, set[tuple[int, int]]] = {}
     for trial in (event.trial for event in history if isinstance(event, FinishedTrial)):

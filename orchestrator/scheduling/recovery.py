@@ -1,9 +1,8 @@
 """Handle lost workers, and nodes that leave, join or keep failing, during a sweep.
 
-A worker is lost before the cause is known. Its trial stays in doubt until its node answers, or is
-known to be gone. In the first case the worker died by itself, which counts as an attempt. In the
-second case the trial was preempted, which does not. Nodes of the plan's classes are used as they
-join. Another class needs another start, because its arms belong to every block.
+A trial of a lost worker stays in doubt until its node answers (the worker died by itself, which
+counts as an attempt) or is known to be gone (the trial was preempted, which does not). Nodes of the
+plan's classes are used as they join; another class needs another start.
 """
 
 import contextlib

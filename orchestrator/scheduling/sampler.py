@@ -1,8 +1,7 @@
 """The blocks of a sweep and their configs, listed or suggested by Optuna: its only user.
 
-A sampler here is a function of the sweep's seed, the block's index and the reported results, so
-that a resumed sweep gets new configs. Optuna's own samplers, created again with the same seed,
-suggest the same configs again, whatever storage they have.
+A sampler here is a function of the sweep's seed, the block's index and the reported results:
+Optuna's own, created again with the same seed, suggest the same configs again.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ _ENUMERABLE = 100_000
 class Suggester:
     """A source of configs that asks Optuna, and reports the results of blocks to it.
 
-    Listed configs come in the order of the spec, and those of a grid in a random one, both without
-    Optuna.
+    Listed configs come in the order of the spec, those of a grid in a random one.
     """
 
     def __init__(self, search: Search, seed: int) -> None:
@@ -79,8 +77,7 @@ class Suggester:
     def suggest(self, index: int) -> Config | None:
         """Return the config of block `index`, unlike all earlier ones; None if none is left.
 
-        If a sampler only repeats itself (the best branch of a conditional space may be small),
-        the config is drawn at random.
+        If a sampler only repeats itself, the config is drawn at random.
         """
         if self._own is not None:  # of a longer list, or a larger grid, new ones come next
             unseen = (config for config in self._own if canonical(config) not in self._seen)
@@ -290,10 +287,10 @@ class Suggestions:
     def take_epoch(
         self, index: int, arm: Arm, step: int, metrics: Mapping[str, float], key: str
     ) -> bool:
-        """Report an epoch to the pruner; return whether the block ends.
+        """Report an epoch of a trial to the pruner; return whether the block ends.
 
-        It follows one trial of a block: the first to report an epoch, of the arms that are read.
-        Its `key` is absent in the epochs of an earlier start.
+        It follows the first trial of a block to report one. An earlier start's epochs have no
+        `key`.
         """
         values = [metrics[name] for name in self._objectives if name in metrics]
         is_read = bool(values) and self.is_open(index) and arm in self._followable

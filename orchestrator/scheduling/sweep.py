@@ -97,12 +97,9 @@ def run_sweep(
     called once, with the plan and its number of missing trials without those of `plan.awaited`,
     before the start waits for hardware or runs anything; it raises to decline.
 
-    Raises:
-        Refusal, BaselineError: nothing was run, and the message names what to change.
-        Stopped: a signal came before anything was run.
-        NotRecorded: the store was too slow or not available at the end; nothing is lost.
-        LeaseHeld: another driver has taken over the sweep.
-        TrackingError: the store cannot be reached or used.
+    Raise `Refusal`, `BaselineError` or `Stopped` if nothing was run, `NotRecorded` if the store was
+    too slow at the end (nothing is lost), `LeaseHeld` if another driver has taken over the sweep,
+    and `TrackingError` if the store cannot be used.
     """
     with ExitStack() as cleanup:
         start = _Start(spec, options, stop, cleanup)

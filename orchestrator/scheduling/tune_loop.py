@@ -33,10 +33,9 @@ def run_trials(
 ) -> None:
     """Run all that a session still has to hand out; raise `Stopped` if that cannot be done.
 
-    Ray's memory monitor can end Tune's loop; what was out then is handed out again, each trial
-    within its limit of attempts. `folder` is for Tune's own files, of which nothing is needed
-    later. Users' own workloads are found in `python_path`. `check` is called about ten times a
-    second; what it raises ends the loop.
+    What was out when Ray's memory monitor ended Tune's loop is handed out again, within the limit
+    of attempts. `folder` is for Tune's own files. Users' own workloads are found in `python_path`.
+    `check` is called about ten times a second; what it raises ends the loop.
     """
     logging.getLogger("ray.tune.analysis").setLevel(logging.CRITICAL)  # it misses loggers' files
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_MANY)
@@ -66,8 +65,7 @@ class BlockSearch(Searcher):
     """A searcher that hands a session's trials to Tune, and takes their results back.
 
     Tune's own limit on pending trials must lie above what the session hands out at once (one trial
-    more than each lane's slots): the limit is per sweep, and the lanes are unlike. `check` is
-    called at each step of Tune; what it raises ends the loop.
+    more than each lane's slots). `check` is called at each step of Tune.
     """
 
     def __init__(
@@ -89,8 +87,8 @@ class BlockSearch(Searcher):
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """Return the next trial as a Tune config, None while no lane needs one, FINISHED at last.
 
-        Where nothing is out, Tune asks again each second, for ten minutes, and does nothing else:
-        what is to be looked at all the time is looked at here.
+        Where nothing is out, Tune only asks again each second: what must be watched is watched
+        here.
         """
         self.check()
         with _through_tune():
@@ -153,11 +151,10 @@ class BlockSearch(Searcher):
                 self.recovery.ended(assignment.lane.node, best)
 
     def lose_all(self) -> None:
-        """Take back everything that is out: Tune itself was lost.
+        """Take back everything that is out, in its order: Tune itself was lost.
 
         Only trials that can have been running (on each lane the oldest, up to its slots) are
-        charged an attempt; the last one out is given back first, so that they go out again in the
-        order in which they did.
+        charged an attempt.
         """
         out, self.out = list(self.out.values()), {}
         running = at_work(out)
@@ -169,11 +166,7 @@ class BlockSearch(Searcher):
 
 
 class Broken(BaseException):
-    """An error of ours on its way through Tune, which would swallow it, or take it for its own.
-
-    Tune catches every `Exception` of a searcher when a trial ends, and reports the trial once
-    more as failed: the outcome would be lost without a word.
-    """
+    """An error of ours on its way through Tune, which takes `Exception` for a failed trial."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -191,10 +184,8 @@ def _through_tune() -> Iterator[None]:
 class _Recall(FIFOScheduler):
     """First in, first out; what waits for a node without a lane, or in a pruned block, is recalled.
 
-    A trial is pinned to its node for good: Tune would wait for the node's return, for ever. A trial
-    that is pruned ends itself: stopped by Tune, it would lose its outcome and its trainer. The
-    search's check, called ten times a second or so, leaves Tune's loop if it raises. It is no
-    callback of Tune, which imports MLflow and more to count callbacks: 1.5 s.
+    Tune would wait for that node for ever, and stop a pruned trial without its outcome. The
+    search's check may leave Tune's loop here; a callback of Tune would import MLflow first (1.5 s).
     """
 
     def __init__(self, search: BlockSearch) -> None:

@@ -1,7 +1,7 @@
 """The append-only journal of a sweep: one JSON object a line, one writer, on disk before it counts.
 
-The next start reads it. A record that `Journal.append` returned from survives SIGKILL and a power
-cut. A last line torn by either is cut off.
+A record that `Journal.append` returned from survives SIGKILL and a power cut; a torn last line is
+cut off.
 """
 
 import contextlib
@@ -183,8 +183,7 @@ class SweepState:
     def outcomes(self, *, retry_failed: bool) -> Iterator[FinishedTrial]:
         """Yield the outcomes that decide which arms are stopped, in the order of ending.
 
-        Of the replaced ones those of trials timed again are among them: failures before and after
-        them are not in a row. Failed trials are left out on request.
+        Those of trials timed again are among them: failures before and after are not in a row.
         """
         for finished in self.all_outcomes:
             is_latest = self.finished[finished.key] is finished

@@ -1,7 +1,6 @@
 """The resuming of a sweep: its identity, its finished trials, and the trials to run again.
 
-The journal on the driver's machine is written first and read first. The tracking store has whole
-outcomes too, so that either is rebuilt from the other.
+The journal is written and read first; the store has whole outcomes too: each restores the other.
 """
 
 from collections import defaultdict
@@ -77,8 +76,8 @@ def take_over(
 ) -> SweepState:
     """Open the sweep in the journal, unless it is there; `merge_stored` adds the store's trials.
 
-    With `same_code`, changed code of a user's own workload counts as the same. The journal has the
-    new code once a session starts. Trials of another spec or code are `Incomparable`.
+    With `same_code`, changed code of a user's own workload counts as the same. Trials of another
+    spec or code are `Incomparable`.
     """
     if journal.state is not None:
         is_same = same_code or _has_only_failed(journal.state)
@@ -117,8 +116,7 @@ def merge_stored(journal: Draft, stored: Iterable[FinishedTrial]) -> None:
 def rebuild(finished: Iterable[FinishedTrial]) -> Iterator[Record]:
     """Yield the records of a lost journal, from the trials that the tracking store has.
 
-    A block is suggested just before its first trial ended. The store does not have a block without
-    an ended trial: the sampler suggests it again.
+    The sampler suggests blocks without an ended trial again: the store does not have them.
     """
     begun: set[int] = set()
     for trial in sorted(finished, key=lambda trial: trial.ended_s):
@@ -149,11 +147,10 @@ def events(
 def trials_to_retime(state: SweepState, plan: Plan, *, retry_failed: bool) -> set[str]:
     """Return the keys of the complete trials of incomplete interleaved rounds.
 
-    Arms on one hardware class are interleaved on one node. If one of them has no outcome yet, or an
-    outcome from another round on that node, all of them are timed again: slices from different
-    times are not comparable. That happens where the plan had fewer arms before, or where the store
-    has only a part of a lost journal. Arms that the labels of a spec keep on different nodes are
-    never interleaved. With `retry_failed`, failed trials count as missing.
+    If an arm of a hardware class has no outcome, or one from another round on that node, all of
+    them are timed again: slices from different times are not comparable. That happens where the
+    plan had fewer arms before, or where the store has a part of a lost journal. Arms on different
+    nodes are never interleaved. With `retry_failed`, failed trials count as missing.
     """
     resumed = plan.resumed_from([*state.blocks.values(), *state.finished.values()])
     pruned = pruned_blocks(state.finished.values())

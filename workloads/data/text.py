@@ -143,8 +143,7 @@ def _decode(content: bytes, source: str) -> str:
 
 
 def encode(text: str, kind: TokenKind, vocabulary: int) -> EncodedText:
-    """Number the tokens of a text; a more frequent one has a lower number, ties in code point
-    order.
+    """Number the tokens of a text, the most frequent first; ties are in code point order.
 
     Words are runs of letters, digits and underscores with inner apostrophes, in lower case; every
     other character except white space is a word of its own. `vocabulary` is the largest number of

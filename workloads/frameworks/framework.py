@@ -91,8 +91,7 @@ class Framework(ABC):
 
     @abstractmethod
     def make_feed(self, samples: Samples, batch_size: int, device: Device) -> Feed:
-        """Return the data for `fit`, `evaluate` and `predict`, in batches in the order of the
-        samples.
+        """Return the data for `fit`, `evaluate` and `predict`, in batches in the samples' order.
 
         The last batch may be smaller. Arrays that are mapped from a file are read batch by batch.
         """

@@ -19,8 +19,7 @@ _Measure: TypeAlias = Callable[[Any, Any], Any]
 
 
 class DirectModel(WitnessedModel):
-    """A model on PyTorch with a direct train step; with masks or mixed precision it uses Keras'
-    own.
+    """A model on PyTorch with a direct train step; Keras' own with masks or mixed precision.
 
     The direct step returns no logs: metrics are computed once, at the end of an epoch.
     """

@@ -1,8 +1,7 @@
 """Configs chosen after the fact: the best, Pareto fronts, and those nearest to published ones.
 
 Such choices are never a fair comparison. A config has a point on an arm if all of its repeats
-completed and have all the metrics. Energies of unlike scopes are not comparable: points compete
-only within their scope.
+completed and have all the metrics. Energies compete only within their scope.
 """
 
 import math
@@ -109,10 +108,9 @@ def pareto_front(record: SweepRecord, work: str = "") -> Front:
 
 
 def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
-    """Return the fronts of these trials: over all hardware first, if there are several classes.
+    """Return the fronts of trials with one amount of work: over several classes of hardware first.
 
-    The trials are of arms that do the same amount of work. Arms timed in slices have no accuracy
-    and are on none.
+    Arms timed in slices have no accuracy and are on none.
     """
     full = [t for t in trials if t.arm.measure == "full" and t.status != "pruned"]
     complete = [trial for trial in full if trial.status == "complete"]
@@ -231,11 +229,10 @@ def _front(
 def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:
     """Return the indices of the points that no other dominates; lower costs are better.
 
-    One point dominates another if it is nowhere worse and somewhere better. Equal points are kept
-    together. In lexicographic order a point can only be dominated by an earlier one, and then also
-    by one of the front. So a point is compared with the front so far: Kung, Luccio and Preparata,
-    "On finding the maxima of a set of vectors", Journal of the ACM 22(4), 1975. The latest point of
-    the front comes first: with two objectives it dominates whatever the front dominates.
+    A point dominates another if it is nowhere worse and somewhere better; equal points are kept
+    together. In lexicographic order a point is compared with the front so far, its latest point
+    first: Kung, Luccio and Preparata, "On finding the maxima of a set of vectors", Journal of the
+    ACM 22(4), 1975.
     """
     front: list[int] = []
     for i in sorted(range(len(costs)), key=lambda i: costs[i]):

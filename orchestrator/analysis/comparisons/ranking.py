@@ -1,10 +1,8 @@
 """Rankings: the fastest implementation on some hardware, the cheapest hardware for one, …
 
-A comparison has one arm and its baseline; a choice is between several arms. All pairs of a group
-are one family, which accounts for the leader being chosen by its own numbers: a wrong leader occurs
-in at most 5 % of groups.
-
-A break-even is the number of steps after which a longer compilation pays off.
+All pairs of a group are one family, which accounts for the leader being chosen by its own numbers:
+a wrong leader occurs in at most 5 % of groups. A break-even is the number of steps after which a
+longer compilation pays off.
 """
 
 import math

@@ -1,15 +1,12 @@
 """The rounds and blocks that may be compared: those that are complete on every arm.
 
-A round is one repeat of one block: every arm once, close in time, with the same seed. A round in
-which one arm failed is excluded for all arms, so that no arm is judged on the configs or seeds that
-it alone completed. But an arm without a complete trial is set aside, and an arm of an earlier start
-is compared over the rounds that it shares with the others.
-
-A training that diverged has no value to compare, but it is a result of the arm and no accident. It
-counts as a training that reaches no accuracy, and contradicts equal accuracies.
+A round is one repeat of one block: every arm once, close in time, with the same seed. If one arm
+failed it is excluded for all arms. But an arm without a complete trial is set aside, and an arm of
+an earlier start is compared over the rounds that it shares with the others. A training that
+diverged is a result of the arm: it reaches no accuracy, and contradicts equal accuracies.
 
 A disturbance affects implementations unequally. So times are over quiet rounds if enough blocks
-have one. Otherwise all rounds count. If many blocks are disturbed, verdicts are provisional.
+have one, else over all; if many blocks are disturbed, verdicts are provisional.
 """
 
 from __future__ import annotations
@@ -71,8 +68,8 @@ class CompleteRounds:
     def not_interleaved(self, arms: Sequence[Arm]) -> frozenset[Round]:
         """Return the rounds in which some of these arms should have been interleaved and were not.
 
-        Arms on one hardware class and node are interleaved, so that their slices share the state of
-        the machine. Other hardware and other nodes have interleaved rounds of their own.
+        Arms on one hardware class and node are interleaved: their slices share the state of the
+        machine.
         """
         ids: dict[tuple[HardwareRef, str, Round], set[str]] = defaultdict(set)
         for arm in arms:

@@ -23,10 +23,9 @@ _SHARED = "another trainer was at work on the node, and the energy of its CPUs i
 def energy_of(recording: Recording) -> tuple[dict[str, float], Telemetry]:
     """Return joules of the timed epochs by scope, and the telemetry with what qualifies their sum.
 
-    A trial on a GPU counts its GPUs (scope `gpu`, method `nvml_counter` or `nvml_power`), and the
-    CPU packages if they can be read (`cpu_package`, `rapl`). A trial on the CPU counts the CPU
-    packages. These are the node's: they include whatever else ran there. If another trainer was at
-    work there, they do not count.
+    A trial on a GPU counts its GPUs (scope `gpu`, method `nvml_counter` or `nvml_power`), and any
+    trial the CPU packages if they can be read (`cpu_package`, `rapl`). These include whatever else
+    ran on the node, and do not count if another trainer was at work there.
     """
     samples, on_cpu = recording.samples, recording.device == "cpu"
     if on_cpu and all(sample.package_j is None for sample in samples):

@@ -158,10 +158,9 @@ class Recording:
 
 
 class SampleBuffer:
-    """Samples in the order of time.
+    """Samples in the order of time; every other one is dropped when there are too many.
 
-    Samples of energy alone stay next to the edges of windows only. Every other one is dropped when
-    there are too many.
+    Samples of energy alone stay next to the edges of windows only.
     """
 
     def __init__(self, limit: int = 8_192) -> None:
@@ -233,8 +232,7 @@ def growth(
 ) -> float | None:
     """Return how much a counter grew in the windows together; None if that is unknown.
 
-    It is unknown around a moment where the count falls, since the counter was reset, or where the
-    machine was suspended. Samples that are far apart are no hole: the counter kept counting.
+    It is unknown where the count falls (the counter was reset) or the machine was suspended.
     """
     at_s, total, holes = list[float](), list[float](), list[int]()
     slept = False

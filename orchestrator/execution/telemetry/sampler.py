@@ -1,7 +1,6 @@
 """A thread that samples the node and its GPUs while a trainer runs a trial.
 
-It takes under 1 % of a core by construction: after each sample it rests for at least a hundred
-times the CPU time that the sample took.
+After each sample it rests for at least a hundred times the CPU time that the sample took.
 """
 
 import contextlib

@@ -39,9 +39,9 @@ class Paced(Generic[P, T]):
 class CpuClocks:
     """The clocks of some CPUs. A reading never raises; an absent one is None.
 
-    A CPU is compared with the clock that its maker guarantees (`base_frequency` of Intel's driver,
-    `nominal_freq` of ACPI's CPPC), and not with its boost: how long a boost lasts depends on luck
-    and on what ran before.
+    They are compared with the clock that a CPU's maker guarantees (`base_frequency` of Intel's
+    driver, `nominal_freq` of ACPI's CPPC): how long a boost lasts depends on luck and on what ran
+    before.
     """
 
     def __init__(self, cpus: Sequence[int], root: Path = Path("/sys/devices/system/cpu")) -> None:
@@ -109,8 +109,8 @@ class Rapl:
     def read_j(self) -> float | None:
         """Return the joules so far; None if a package cannot be read.
 
-        A counter starts again at 0 after `max_energy_range_uj` (at 100 W, after three quarters of
-        an hour). It must be read more often than that.
+        It must be read before a counter starts again at 0 (at 100 W, after three quarters of an
+        hour).
         """
         if not self._packages:
             return None

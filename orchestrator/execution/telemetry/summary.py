@@ -1,9 +1,8 @@
 """A trial's telemetry as its outcome keeps it: metrics, their qualifiers, and short curves.
 
-All metrics but the peak memory are of the timed epochs alone, without validation, loading and
-compiling. Figures that were not measured are absent. Curves are of the whole trial. They are named
-like MLflow's own system metrics where these exist. Their GPUs are numbered from 0 within the trial,
-so that the UI overlays runs on different GPUs of a node.
+All metrics but the peak memory are of the timed epochs alone; figures that were not measured are
+absent. Curves are of the whole trial, and named like MLflow's own system metrics where these exist.
+Their GPUs are numbered from 0 within the trial, so that the UI overlays different GPUs.
 """
 
 import time

@@ -1,8 +1,7 @@
 """Changes between two sweeps: the report's comparison of pairs, with arms `before` and `after`.
 
-Each arm is compared with itself, and each config that both sides have is one block. The two sweeps
-ran at different times. Other changes in between (temperature, other work, a driver) therefore
-affect every ratio. That is why the default margin is wider than within a sweep.
+Each arm is compared with itself, and each config that both sides have is one block. Whatever else
+changed in between affects every ratio: hence a wider default margin than within a sweep.
 """
 
 import math
