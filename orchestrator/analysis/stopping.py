@@ -111,10 +111,7 @@ class StoppingRule:
         self, trials: Sequence[FinishedTrial]
     ) -> Mapping[tuple[Arm, Arm], float | None]:
         """Return each pair's half-width, as a share; None for too few blocks, or quiet ones."""
-        record = SweepRecord(
-            name="", generation=1, run_id="", workload="", objectives={}, arms=self.arms,
-            impossible=(), blocks=0, repeats=1, expected_trials=0, trials=tuple(trials),
-        )  # fmt: skip
+        record = SweepRecord("", arms=self.arms, trials=tuple(trials))
         matched, baseline = match(record), pick_baseline(record, self.baseline)
         metric = time_metric(matched)
         widths: dict[tuple[Arm, Arm], float | None] = {}

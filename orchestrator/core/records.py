@@ -23,16 +23,16 @@ class SweepRecord:
     """
 
     name: str
-    generation: int
-    run_id: str
-    workload: str
-    objectives: Mapping[str, Direction]
-    arms: tuple[Arm, ...]
-    impossible: tuple[ImpossibleArm, ...]
-    blocks: int
-    repeats: int
-    expected_trials: int
-    trials: tuple[FinishedTrial, ...]
+    generation: int = 1
+    run_id: str = ""
+    workload: str = ""
+    objectives: Mapping[str, Direction] = field(default_factory=dict)
+    arms: tuple[Arm, ...] = ()
+    impossible: tuple[ImpossibleArm, ...] = ()
+    blocks: int = 0
+    repeats: int = 1
+    expected_trials: int = 0
+    trials: tuple[FinishedTrial, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     datasets: tuple[DatasetRecord, ...] = ()

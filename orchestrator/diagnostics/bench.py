@@ -102,15 +102,10 @@ class Bench:
         )
         environment = trials[-1].outcome.environment if trials else {}
         return SweepRecord(
-            name=self.spec.name,
-            generation=1,
-            run_id="",
+            self.spec.name,
             workload=self.spec.workload,
-            objectives={},
             arms=self.plan.arms,
-            impossible=(),
             blocks=len(self.rounds),
-            repeats=1,
             expected_trials=len(self.rounds) * len(self.plan.arms),
             trials=trials,
             environment={name: str(fact) for name, fact in environment.items()},

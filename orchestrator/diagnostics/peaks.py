@@ -161,19 +161,13 @@ def measure(
     return PeakMeasurements(tuple(newest[key] for key in order), tuple(failures))
 
 
-def measure_rates(
-    request: PeakRequest, begin: Callable[[str], object] = str
-) -> dict[str, BackendRates]:
-    """Return the rates of each backend, measured one after another, so that none disturbs another.
-
-    `begin` is called with each backend when its turn comes.
-    """
+def measure_rates(request: PeakRequest) -> dict[str, BackendRates]:
+    """Return the rates of each backend, one after another, so that none disturbs another."""
     environ = dict(os.environ)
     if request.gpu is not None:
         environ["CUDA_VISIBLE_DEVICES"] = request.gpu
     rates: dict[str, BackendRates] = {}
     for backend in request.backends:
-        begin(backend)
         of = rates[backend] = BackendRates()
         plain = Implementation(backend, "portable")
         with Trainer(plain, request.device, environ=environ) as trainer:
@@ -216,30 +210,23 @@ def _run_plans(
     plans: Sequence[_Plan], report: Callable[[str], object]
 ) -> Iterator[tuple[HardwareClass, Node, Mapping[str, BackendRates] | str]]:
     """Yield each class with the rates that its node measured, or why it did not."""
-    remote = [plan for plan in plans if plan[1].id]
-    for hardware, node, request in plans:
-        if not node.id:
-
-            def begin(backend: str, name: str = hardware.name) -> None:
-                report(f"measuring {name} with {backend} …")
-
-            yield hardware, node, measure_rates(request, begin)
-    if not remote:
-        return
-    import ray  # noqa: PLC0415  (seconds that this machine alone does without)
-
     references = []
-    for hardware, node, request in remote:
+    for hardware, node, request in plans:
         backends = ", ".join(request.backends)
         report(f"measuring {hardware.name} on {node.profile.hostname}: {backends}")
+        if not node.id:
+            yield hardware, node, measure_rates(request)
+            continue
+        import ray  # noqa: PLC0415  (seconds that this machine alone does without)
+
         pinned = ray.remote(measure_rates).options(
             num_cpus=node.cpus,
             num_gpus=int(request.device == "gpu"),
             max_retries=0,
             label_selector={"ray.io/node-id": node.id},
         )
-        references.append(pinned.remote(request))
-    for (hardware, node, _), reference in zip(remote, references, strict=True):
+        references.append((hardware, node, pinned.remote(request)))
+    for hardware, node, reference in references:
         try:
             yield hardware, node, ray.get(reference)
         except ray.exceptions.RayError as error:

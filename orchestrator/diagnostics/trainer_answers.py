@@ -1,16 +1,17 @@
 """One request to a trainer process, and everything that it reports until it has answered."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from orchestrator.execution.trainer_process import Trainer, TrainerGone
+from orchestrator.execution.job import TrialLimits
+from orchestrator.execution.trainer_process import Trainer
+from orchestrator.execution.watchdog import FAILURES, Watchdog
 from workloads import protocol
 from workloads.protocol import TrialRequest
 
-_LOOK_S = 1.0
-_IDLE_S = 120.0
-"""Neither an event nor CPU time for so long is a hang."""
+LIMITS = TrialLimits(trial_s=math.inf, idle_s=120.0)
 
 
 @dataclass(slots=True)
@@ -31,8 +32,8 @@ class Answer:
     texts: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
-    def take(self, event: protocol.Event) -> bool:
-        """Note an event; return whether it was the last one."""
+    def take(self, event: protocol.Event) -> None:
+        """Note an event."""
         match event:
             case protocol.KernelProof(asked, ran, evidence):
                 self.proof = event
@@ -47,7 +48,6 @@ class Answer:
                 self.metrics = metrics
             case protocol.Failure(kind, message):
                 self.reason, self.failure = message, kind
-        return isinstance(event, protocol.Result | protocol.Failure)
 
 
 def ask(
@@ -59,25 +59,13 @@ def ask(
     answer, began_s = Answer(), time.monotonic()
     try:
         trainer.request(request)
-        _listen(trainer, answer, listen)
-    except (TrainerGone, TimeoutError, protocol.ProtocolError, OSError) as error:
+        for event in Watchdog(trainer, LIMITS).events():
+            listen(event)
+            answer.take(event)
+    except FAILURES as error:
         tail = trainer.output_tail().splitlines()
         last = f"; its last output: {tail[-1]}" if tail else ""
-        answer.reason, answer.is_usable = f"{error}{last}", False
+        reason = str(error).removesuffix(" (limits.idle_s)")  # there is no spec to set them in
+        answer.reason, answer.is_usable = f"{reason}{last}", False
     answer.seconds = time.monotonic() - began_s
     return answer
-
-
-def _listen(trainer: Trainer, answer: Answer, listen: Callable[[protocol.Event], object]) -> None:
-    active_s, cpu_s = time.monotonic(), trainer.family()[0]
-    while True:
-        event = trainer.next_event(_LOOK_S)
-        if event is not None:
-            listen(event)
-            if answer.take(event):
-                return
-        used_s = trainer.family()[0]
-        if event is not None or used_s > cpu_s + 0.01:
-            active_s, cpu_s = time.monotonic(), used_s
-        elif time.monotonic() - active_s > _IDLE_S:
-            raise TimeoutError(f"neither an event nor CPU time for {_IDLE_S:.0f} s")

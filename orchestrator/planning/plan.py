@@ -11,7 +11,15 @@ from orchestrator.core.arms import Arm, HardwareUse, RequestedArm
 from orchestrator.core.criteria import AutoBlocks, Timing
 from orchestrator.core.names import different_models
 from orchestrator.core.text import counted
-from orchestrator.core.trial import Block, Config, FinishedTrial, ImpossibleArm, Trial, canonical
+from orchestrator.core.trial import (
+    Block,
+    Config,
+    FinishedTrial,
+    ImpossibleArm,
+    Trial,
+    canonical,
+    count_spared,
+)
 from orchestrator.hardware import HardwareClass
 from orchestrator.planning.feasibility import (
     absence_reason,
@@ -91,6 +99,12 @@ class Plan:
     def includes(self, trial: Trial) -> bool:
         """Return whether a trial is one of the plan's: there may be fewer arms or blocks now."""
         return trial.arm in self.arms and self.has_slot(trial)
+
+    def count_missing(self, finished: Iterable[FinishedTrial]) -> int:
+        """Count the trials without an outcome; one that a pruned block spares is not missing."""
+        in_blocks = [one for one in finished if self.has_block(one.block)]
+        ended = sum(self.includes(one.trial) for one in in_blocks)
+        return self.trials - ended - count_spared(in_blocks, self.arms, self.repeats)
 
     def without(self, arms: Container[Arm]) -> Self:
         """Return this plan without some of its arms."""

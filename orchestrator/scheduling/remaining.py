@@ -65,7 +65,7 @@ def remaining_work(
     if stop_decision is not None:
         plan = plan.with_index_count(begun_index_count(history))
     running = plan.without(failures.stopped)
-    missing = running.trials - resume.count_finished(state.identity, running, history)
+    missing = running.count_missing(one for one in history if isinstance(one, FinishedTrial))
     return RemainingWork(plan, history, missing, stop_decision, failures)
 
 

@@ -139,19 +139,7 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
                 "arm that is trained whole, received only arms that are timed in slices: set "
                 "measure: full in an entry of arms.hardware, or choose an objective such as step_ms"
             )
-    empty = SweepRecord(
-        name=spec.name,
-        generation=1,
-        run_id="",
-        workload=spec.workload,
-        objectives={},
-        arms=plan.arms,
-        impossible=plan.impossible,
-        blocks=plan.blocks,
-        repeats=plan.repeats,
-        expected_trials=plan.trials,
-        trials=(),
-    )
+    empty = SweepRecord(spec.name, arms=plan.arms, impossible=plan.impossible)
     pick_baseline(empty, spec.baseline)
 
 

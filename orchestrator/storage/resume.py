@@ -3,6 +3,7 @@
 The journal is written and read first; the store has whole outcomes too: each restores the other.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 
@@ -155,11 +156,12 @@ def trials_to_retime(state: SweepState, plan: Plan, *, retry_failed: bool) -> se
     resumed = plan.resumed_from([*state.blocks.values(), *state.finished.values()])
     pruned = pruned_blocks(state.finished.values())
     rounds: dict[tuple[int, int, HardwareRef], list[Trial]] = defaultdict(list)
+    timed = [arm for arm in plan.arms if arm.measure == "timing"]
     for block in state.blocks.values():
         if resumed.has_block(block.index) and block.index not in pruned:
-            for trial in _trials(state.identity, plan, block):
-                if trial.arm.measure == "timing":
-                    rounds[trial.block, trial.repeat, trial.arm.hardware_class].append(trial)
+            for arm, repeat in itertools.product(timed, range(plan.repeats)):
+                trial = make_trial(state.identity, block, arm, repeat)
+                rounds[block.index, repeat, arm.hardware_class].append(trial)
     retimed: set[str] = set()
     for members in rounds.values():
         ended = [state.finished[trial.key] for trial in members if trial.key in state.finished]
@@ -171,29 +173,6 @@ def trials_to_retime(state: SweepState, plan: Plan, *, retry_failed: bool) -> se
         if is_incomplete or len(round_ids) > len({node for node, _ in round_ids}):
             retimed |= {trial.key for trial in complete}
     return retimed
-
-
-def count_finished(
-    identity: SweepIdentity, plan: Plan, events: Iterable[Block | FinishedTrial]
-) -> int:
-    """Count the trials of the plan that have an outcome, or need none in a pruned block."""
-    events = list(events)
-    ended = [event for event in events if isinstance(event, FinishedTrial)]
-    finished, pruned = {trial.key for trial in ended}, pruned_blocks(ended)
-    return sum(
-        trial.key in finished or event.index in pruned
-        for event in events
-        if isinstance(event, Block) and plan.has_block(event.index)
-        for trial in _trials(identity, plan, event)
-    )
-
-
-def _trials(identity: SweepIdentity, plan: Plan, block: Block) -> Iterator[Trial]:
-    return (
-        make_trial(identity, block, arm, repeat)
-        for arm in plan.arms
-        for repeat in range(plan.repeats)
-    )
 
 
 def preview(

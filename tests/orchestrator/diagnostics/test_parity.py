@@ -13,6 +13,7 @@ from orchestrator.diagnostics.parity import parity_check
 from orchestrator.diagnostics.parity.parity_check import LIST, USUAL, ParityCheck, SavedList
 from orchestrator.diagnostics.parity.participants import Excluded, ParityPair, Participant
 from orchestrator.diagnostics.trainer_answers import Answer, ask
+from orchestrator.execution.job import TrialLimits
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.spec import SpecError
 from workloads.eligibility import Cell
@@ -248,7 +249,7 @@ def test_trainers_that_misbehave_are_reported(monkeypatch: pytest.MonkeyPatch) -
         ended = answer(trainer, "segfaults")
         assert "SIGSEGV" in str(ended.reason) and "address 0" in str(ended.reason)
         assert not ended.is_usable
-    monkeypatch.setattr(trainer_answers, "_IDLE_S", 0.0)
+    monkeypatch.setattr(trainer_answers, "LIMITS", TrialLimits(60.0, idle_s=0.0))
     with Trainer(implementation, "cpu") as trainer:
         hung = answer(trainer, "sleeps")
-        assert str(hung.reason).startswith("neither an event nor CPU time for ")
+        assert hung.reason == "neither an event nor CPU time for 0 s"

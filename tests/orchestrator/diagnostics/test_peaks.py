@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -64,12 +63,8 @@ def measure(
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[PeakRequest]:
     requests: list[PeakRequest] = []
 
-    def answer(
-        request: PeakRequest, begin: Callable[[str], object] = str
-    ) -> dict[str, BackendRates]:
+    def answer(request: PeakRequest) -> dict[str, BackendRates]:
         requests.append(request)
-        for backend in request.backends:
-            begin(backend)
         facts = {"cuda_build": "12.8", "cudnn_build": "9.1", "devices": "CPU", "python": "3.11"}
         metrics = dict.fromkeys(request.precisions, METRICS)
         return {backend: BackendRates(dict(metrics), facts) for backend in request.backends}
@@ -89,7 +84,7 @@ def test_each_backend_and_precision_of_a_class_is_measured_once(
         for backend in ("tensorflow", "torch")
         for precision in ("float32", "bf16")
     ]
-    assert (measured.failures, len(lines)) == ((), 2)
+    assert (measured.failures, len(lines)) == ((), 1)
     assert measured.peaks[0].versions == {"method": "1", "tensorflow": "2.21.0", "keras": "3.15.1"}
     assert measure(tmp_path, classes) == (measured, [])
     assert peaks.stored_peaks(tmp_path, classes) == measured.peaks
@@ -151,7 +146,7 @@ def test_a_backend_that_fails_leaves_the_others(
         "tensorflow": BackendRates({"float32": METRICS}, {}, "bf16: it was ended by SIGKILL"),
         "torch": BackendRates({"float32": METRICS, "bf16": METRICS}),
     }
-    monkeypatch.setattr(peaks, "measure_rates", lambda request, begin: answers)
+    monkeypatch.setattr(peaks, "measure_rates", lambda request: answers)
     measured, lines = measure(tmp_path, classify([node()]))
     assert len(measured.peaks) == 3
     (failure,) = measured.failures
@@ -176,10 +171,9 @@ def test_an_invalid_file_is_replaced(tmp_path: Path, text: str) -> None:
 
 def test_trainers_answer_for_each_precision_until_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peaks, "WORKLOAD", f"{__name__}:pretended")
-    begun: list[str] = []
     request = PeakRequest("gpu", ("torch", "jax"), ("fp16", "float32", "bf16", "tf32"), "GPU-aaaa")
-    answers = measure_rates(request, begun.append)
-    assert list(answers) == begun == ["torch", "jax"]
+    answers = measure_rates(request)
+    assert list(answers) == ["torch", "jax"]
     for answer in answers.values():
         assert list(answer.metrics) == ["float32"]
         assert answer.facts.keys() == {"devices", "packages"}  # absent facts are left out

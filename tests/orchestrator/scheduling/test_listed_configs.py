@@ -68,7 +68,7 @@ def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
     first = resume.identify(spec_of(lists[0], sampler), 1)
     assert not identity.differences(first), "its journal takes another list"
     laid = plan_of(last).resumed_from(history)
-    missing = laid.trials - resume.count_finished(identity, laid, history)
+    missing = laid.count_missing(one for one in history if isinstance(one, FinishedTrial))
     new = work(last, history)
     everything = [*history, *new]
     trials = [event for event in everything if isinstance(event, FinishedTrial)]
