@@ -13,21 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from workloads import protocol
 from workloads.failures import NonFinite
 from workloads.implementations import Implementation
-from workloads.protocol import (
-    CHECKPOINT_MIB,
-    Artifact,
-    Dataset,
-    Device,
-    Environment,
-    Epoch,
-    Event,
-    KernelProof,
-    PhaseBegan,
-    PhaseEnded,
-    artifact_refusal_reason,
-)
 from workloads.slicing import Slicing
 
 Fact = str | int | float | bool | None
@@ -48,9 +36,9 @@ class Context:
 
     settings: Mapping[str, Any]
     implementation: Implementation
-    device: Device
+    device: protocol.Device
     seed: int
-    emit: Callable[[Event], None]
+    emit: Callable[[protocol.Event], None]
     slicing: Slicing | None = field(default=None, repr=False)
     """The slices of a trial that is timed in slices; None for a full trial."""
     should_prune: Callable[[], bool] = field(default=lambda: False, repr=False)
@@ -101,7 +89,7 @@ class Context:
 
     def begin(self, phase: str) -> PhaseWindow:
         """Begin a phase that does not fit a `with` block, such as one inside callbacks."""
-        self.emit(PhaseBegan(phase, time.monotonic()))
+        self.emit(protocol.PhaseBegan(phase, time.monotonic()))
         began_s = time.monotonic()  # read again: writing the event is not part of the phase
         return PhaseWindow(phase, began_s)
 
@@ -110,7 +98,7 @@ class Context:
         now = time.monotonic()
         window.seconds = now - window.began_s
         self.seconds[window.phase] = self.seconds.get(window.phase, 0.0) + window.seconds
-        self.emit(PhaseEnded(window.phase, now, window.seconds))
+        self.emit(protocol.PhaseEnded(window.phase, now, window.seconds))
         return window
 
     def epoch(
@@ -118,25 +106,25 @@ class Context:
     ) -> None:
         """Report a timed epoch: seconds of training, of validation; `NonFinite` for NaN."""
         expect_finite(metrics, f"epoch {index}")
-        self.emit(Epoch(index, seconds, validate_s, metrics))
+        self.emit(protocol.Epoch(index, seconds, validate_s, metrics))
 
     def kernel(self, asked: str, ran: str, evidence: str) -> None:
         """Report which kernel was asked for, which one ran, and the evidence for it."""
-        self.emit(KernelProof(asked, ran, evidence))
+        self.emit(protocol.KernelProof(asked, ran, evidence))
 
     def dataset(
         self, name: str, *, digest: str, source: str, samples: int, validation_samples: int = 0
     ) -> None:
         """Report the loaded data; `digest` is the digest of its source."""
-        self.emit(Dataset(name, digest, source, samples, validation_samples))
+        self.emit(protocol.Dataset(name, digest, source, samples, validation_samples))
 
     def artifact(self, name: str, text: str) -> None:
         """Store a text with the trial's metrics; a second one of this name replaces it.
 
         Raise `ValueError` for no plain file name, or if the texts are too many or too large.
         """
-        artifact = Artifact(name, text)
-        if reason := artifact_refusal_reason(artifact, self._artifacts):
+        artifact = protocol.Artifact(name, text)
+        if reason := protocol.artifact_refusal_reason(artifact, self._artifacts):
             raise ValueError(f"artifact: {reason}")
         self._artifacts[name] = text
         self.emit(artifact)
@@ -150,8 +138,10 @@ class Context:
         source = Path(path)
         files = [file for file in (source, *source.rglob("*")) if file.is_file()]
         size_mib = sum(file.stat().st_size for file in files) / 2**20
-        if not files or size_mib > CHECKPOINT_MIB:
-            expected = f"expected a file, or a folder with some, of at most {CHECKPOINT_MIB} MiB"
+        if not files or size_mib > protocol.CHECKPOINT_MIB:
+            expected = (
+                f"expected a file, or a folder with some, of at most {protocol.CHECKPOINT_MIB} MiB"
+            )
             raise ValueError(f"checkpoint: {expected}; {source} has {size_mib:.1f} MiB")
         if self.model_path is not None:
             shutil.rmtree(self.model_path, ignore_errors=True)
@@ -163,7 +153,7 @@ class Context:
 
     def environment(self, **facts: Fact) -> None:
         """Report versions, devices and settings of the process that may explain a time."""
-        self.emit(Environment(facts))
+        self.emit(protocol.Environment(facts))
 
 
 def expect_finite(metrics: Mapping[str, float], place: str) -> None:

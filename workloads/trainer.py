@@ -19,30 +19,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from workloads import protocol
 from workloads.context import Context, expect_finite
 from workloads.eligibility import ineligibility_reason
 from workloads.failures import BadRequest, DataError, NotPossible, TrialError
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
 from workloads.own_code import PACKAGES, describe_error, read_code, versions_in_use
 from workloads.process import BackendClaim
-from workloads.protocol import (
-    Command,
-    Event,
-    Failure,
-    Finish,
-    ProtocolError,
-    Result,
-    TrialRequest,
-    decode_command,
-    decode_request,
-    encode,
-    is_command,
-)
 from workloads.registry import UnknownWorkload, Workload, explain_invalid_settings, find_workload
 from workloads.resources import peak_rss_mib, reset_peak
 from workloads.slicing import Slicing
 
-Emit = Callable[[Event], None]
+Emit = Callable[[protocol.Event], None]
 
 _DETAIL_CHARACTERS = 6_000
 _EXPECTED = (
@@ -65,9 +53,9 @@ class Channel:
         os.close(empty)
         self._writing = threading.Lock()  # a workload may report from threads of its own
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: protocol.Event) -> None:
         """Write one complete event line."""
-        line = memoryview((encode(event) + "\n").encode())
+        line = memoryview((protocol.encode(event) + "\n").encode())
         with self._writing:
             try:
                 while line:
@@ -122,30 +110,30 @@ class Lines:
         """Note that a trial takes commands: late ones may follow its end."""
         self._had_commands, self.is_finishing = True, False
 
-    def next_command(self) -> Command:
+    def next_command(self) -> protocol.Command:
         """Wait for the next command; raise `BadRequest` for another line, or for the end."""
         line = next(self, None)
         if line is None:
             raise BadRequest(f"{_EXPECTED}; it ended: send at least one slice, and finish")
-        if not is_command(line):
+        if not protocol.is_command(line):
             self._returned.append(line)
             raise BadRequest(f"{_EXPECTED}; received {line[:200]!r}")
         try:
-            return decode_command(line)
-        except ProtocolError as error:
+            return protocol.decode_command(line)
+        except protocol.ProtocolError as error:
             raise BadRequest(f"measure timing: {error}") from None
 
     def should_finish(self) -> bool:
         """Return True if the trial was sent `Finish`; wait for no line, and take no request."""
         with self.received.mutex:
             line = self.received.queue[0] if self.received.queue else None
-        if line is not None and is_command(line):
-            self.is_finishing = isinstance(self.next_command(), Finish)
+        if line is not None and protocol.is_command(line):
+            self.is_finishing = isinstance(self.next_command(), protocol.Finish)
         return self.is_finishing
 
     def drop_late_command(self, line: str) -> bool:
         """Return True for a command to a trial that has ended; report it on standard error."""
-        is_late = self._had_commands and is_command(line)
+        is_late = self._had_commands and protocol.is_command(line)
         if is_late:
             print(f"dropped, its trial is over: {line.strip()}", file=sys.stderr)  # noqa: T201
         return is_late
@@ -160,13 +148,13 @@ def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> 
     if lines.drop_late_command(line):
         return 0
     try:
-        request = decode_request(line)
-    except ProtocolError as error:
-        emit(Failure("bad_request", str(error)))
+        request = protocol.decode_request(line)
+    except protocol.ProtocolError as error:
+        emit(protocol.Failure("bad_request", str(error)))
         return 2
     is_over = False
 
-    def emit_during_trial(event: Event) -> None:
+    def emit_during_trial(event: protocol.Event) -> None:
         if is_over:
             print(f"dropped, its trial is over: {event}", file=sys.stderr)  # noqa: T201
         else:
@@ -175,12 +163,16 @@ def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> 
     try:
         emit(_run(request, emit_during_trial, claim, lines))
     except TrialError as error:
-        emit(Failure(error.kind, str(error), _detail(error) if error.__cause__ else ""))
+        emit(protocol.Failure(error.kind, str(error), _detail(error) if error.__cause__ else ""))
     except KeyboardInterrupt as error:
-        emit(Failure("error", "interrupted", _detail(error)))
+        emit(protocol.Failure("error", "interrupted", _detail(error)))
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a failure is a result
-        emit(Failure("error", describe_error(error, _own_code(request.workload)), _detail(error)))
+        emit(
+            protocol.Failure(
+                "error", describe_error(error, _own_code(request.workload)), _detail(error)
+            )
+        )
     else:
         return 0
     finally:
@@ -188,7 +180,9 @@ def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> 
     return 1
 
 
-def _run(request: TrialRequest, emit: Emit, claim: BackendClaim, lines: Lines) -> Result:
+def _run(
+    request: protocol.TrialRequest, emit: Emit, claim: BackendClaim, lines: Lines
+) -> protocol.Result:
     is_timing = request.measure == "timing"
     lines.expect_commands()
     workload, implementation, settings = _checked(request)
@@ -214,14 +208,14 @@ def _run(request: TrialRequest, emit: Emit, claim: BackendClaim, lines: Lines) -
         code = _own_code(workload.name)
         if code is not None and (versions := versions_in_use(code.imports)):
             trial.environment(packages=versions)
-    return Result(_metrics(returned, trial), lines.is_finishing)
+    return protocol.Result(_metrics(returned, trial), lines.is_finishing)
 
 
 _own_code = functools.cache(read_code)
 """A trainer does not import changed code."""
 
 
-def _checked(request: TrialRequest) -> tuple[Workload, Implementation, dict[str, Any]]:
+def _checked(request: protocol.TrialRequest) -> tuple[Workload, Implementation, dict[str, Any]]:
     """Return what a request names, if this process can run it."""
     try:
         workload = find_workload(request.workload)

@@ -17,17 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import psutil
 
 from orchestrator.core.version import import_path
+from workloads import protocol
 from workloads.implementations import Implementation
 from workloads.process import environment_for
-from workloads.protocol import (
-    Command,
-    Device,
-    Event,
-    ProtocolError,
-    TrialRequest,
-    decode_event,
-    encode,
-)
 
 _TAIL_BYTES = 4000
 _DRAIN_S = 0.5
@@ -55,7 +47,7 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
     def __init__(
         self,
         implementation: Implementation,
-        device: Device,
+        device: protocol.Device,
         *,
         cpus: tuple[int, ...] | None = None,
         python_path: Sequence[str] = (),
@@ -77,7 +69,9 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
                 errors="replace",
             )
         self._handle = psutil.Process(self._process.pid)
-        self._events: queue.SimpleQueue[Event | ProtocolError | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[protocol.Event | protocol.ProtocolError | None] = (
+            queue.SimpleQueue()
+        )
         self._reader = threading.Thread(target=self._read, daemon=True, name="trainer-reader")
         self._reader.start()
 
@@ -94,22 +88,22 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
         """Return whether the process is running."""
         return self._process.poll() is None
 
-    def request(self, request: TrialRequest) -> None:
+    def request(self, request: protocol.TrialRequest) -> None:
         """Send one trial, and clear the output of the previous one; raise as `send`."""
         os.ftruncate(self._output.fileno(), 0)
         self._output.seek(0)
         self.send(request)
 
-    def send(self, command: TrialRequest | Command) -> None:
+    def send(self, command: protocol.TrialRequest | protocol.Command) -> None:
         """Send a command to the running trial; raise `TrainerGone` if the process has ended."""
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(encode(command) + "\n")
+            self._process.stdin.write(protocol.encode(command) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError as error:
             raise TrainerGone(self._process.wait()) from error
 
-    def next_event(self, timeout_s: float) -> Event | None:
+    def next_event(self, timeout_s: float) -> protocol.Event | None:
         """Return the next event, or None if none came in time.
 
         Raise `TrainerGone` after an ended process's output, `ProtocolError` for no event.
@@ -125,7 +119,7 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
                 event = None
         if event is None:
             raise TrainerGone(self._process.wait())
-        if isinstance(event, ProtocolError):
+        if isinstance(event, protocol.ProtocolError):
             raise event
         return event
 
@@ -175,8 +169,8 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
-                self._events.put(decode_event(line))
-            except ProtocolError as error:
+                self._events.put(protocol.decode_event(line))
+            except protocol.ProtocolError as error:
                 self._events.put(error)
         self._events.put(None)
 
@@ -203,7 +197,7 @@ def trainer_command(python_path: Sequence[str], *arguments: str) -> list[str]:
 
 def trainer_environment(
     implementation: Implementation | None,
-    device: Device,
+    device: protocol.Device,
     environ: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
     """Return the environment of a trainer's process; None for one that imports no backend."""

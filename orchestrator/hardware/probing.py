@@ -13,14 +13,7 @@ from pathlib import Path
 import psutil
 
 from orchestrator.core.text import counted
-from orchestrator.hardware.cpu import (
-    cpu_model,
-    cpu_part,
-    read_cpu,
-    read_fields,
-    read_machine,
-    text_of,
-)
+from orchestrator.hardware import cpu
 from orchestrator.hardware.nvml import Nvml, NvmlDevice, NvmlError
 from orchestrator.hardware.profile import Gpu, NodeProfile
 from workloads.resources import read_limits, usable_cpus
@@ -49,21 +42,21 @@ def probe(*, every_gpu: bool = False, root: Path = Path("/")) -> NodeProfile:
     With `every_gpu` it has all GPUs, not only those that `CUDA_VISIBLE_DEVICES` leaves to this
     process: Ray shows a task of its own no GPU.
     """
-    fields = read_fields(root)
+    fields = cpu.read_fields(root)
     profile = with_gpus(
         NodeProfile(
             hostname=platform.node(),
-            cpu_model=cpu_model(fields) or platform.processor() or platform.machine(),
+            cpu_model=cpu.cpu_model(fields) or platform.processor() or platform.machine(),
             cpus=usable_cpus(root),
             memory_mib=psutil.virtual_memory().total >> 20,
             gpus=(),
             driver=None,
             system=platform.platform(),
             python=platform.python_version(),
-            cpu=read_cpu(root, fields),
+            cpu=cpu.read_cpu(root, fields),
             limits=read_limits(root),
-            machine=read_machine(root, fields),
-            cpu_part=cpu_part(fields),
+            machine=cpu.read_machine(root, fields),
+            cpu_part=cpu.cpu_part(fields),
             packages=_installed(),
         ),
         root,
@@ -159,8 +152,8 @@ def _without_driver(root: Path) -> str:
     """Return why there is no NVML. GPUs on the bus show that there should be one."""
     on_bus = 0
     for device in (root / "sys/bus/pci/devices").glob("*"):
-        is_display = (text_of(device / "class") or "").startswith("0x03")  # of VGA, 3D, …
-        on_bus += is_display and text_of(device / "vendor") == "0x10de"  # NVIDIA
+        is_display = (cpu.text_of(device / "class") or "").startswith("0x03")  # of VGA, 3D, …
+        on_bus += is_display and cpu.text_of(device / "vendor") == "0x10de"  # NVIDIA
     if not on_bus:
         return NO_DRIVER
     verb = "is" if on_bus == 1 else "are"

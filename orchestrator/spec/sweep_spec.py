@@ -14,18 +14,8 @@ from orchestrator.core.criteria import (
     ReportCriteria,
     Timing,
 )
+from orchestrator.spec import sections
 from orchestrator.spec.fields import ArmText, Count, Strict, Text
-from orchestrator.spec.sections import (
-    Arms,
-    BlocksSpec,
-    DisturbedSpec,
-    HardwareEntry,
-    Limits,
-    MarginsSpec,
-    MeasureSpec,
-    Prices,
-    PublishedRows,
-)
 from orchestrator.spec.space import MEMORY_METRICS, Search
 
 
@@ -36,18 +26,18 @@ class SweepSpec(Strict):
     workload: Text
     settings: Mapping[str, Any] = Field(default_factory=dict)
     search: Search
-    arms: Arms
+    arms: sections.Arms
     repeats: Count = 1
     seed: Annotated[int, Field(ge=0)] = 0
     baseline: ArmText | None = None
     trainer: Literal["warm", "fresh"] | None = None
-    limits: Limits = Limits()
-    prices: Prices = ()
-    measure: MeasureSpec = MeasureSpec()
-    blocks: BlocksSpec | None = None
-    disturbed: DisturbedSpec = DisturbedSpec()
-    margins: MarginsSpec = MarginsSpec()
-    published: PublishedRows = ()
+    limits: sections.Limits = sections.Limits()
+    prices: sections.Prices = ()
+    measure: sections.MeasureSpec = sections.MeasureSpec()
+    blocks: sections.BlocksSpec | None = None
+    disturbed: sections.DisturbedSpec = sections.DisturbedSpec()
+    margins: sections.MarginsSpec = sections.MarginsSpec()
+    published: sections.PublishedRows = ()
 
     @property
     def timing(self) -> Timing:
@@ -67,7 +57,7 @@ class SweepSpec(Strict):
         return AutoBlocks(rule.interval, rule.at_least, rule.at_most) if rule else None
 
     @property
-    def hardware(self) -> tuple[HardwareEntry, ...]:
+    def hardware(self) -> tuple[sections.HardwareEntry, ...]:
         """The entries of `arms.hardware`, each with its measure."""
         return tuple(entry.measured(self.measure.mode) for entry in self.arms.hardware)
 

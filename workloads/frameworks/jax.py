@@ -11,20 +11,14 @@ import keras
 
 from workloads.context import Fact
 from workloads.data.samples import Samples
-from workloads.frameworks import feeding
-from workloads.frameworks.framework import (
-    BYTES_PER_MIB,
-    RESIDENT_SHARE,
-    Framework,
-    keep_out_tensorflow,
-)
+from workloads.frameworks import feeding, framework
 from workloads.protocol import Device
 
 _POOL = "PJRT_NPROC"
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
-class _Jax(Framework):
+class _Jax(framework.Framework):
     name, gpu_advice = "JAX", "jax[cuda12] or jax[cuda13] is installed"
     _compilations = 0
 
@@ -32,7 +26,7 @@ class _Jax(Framework):
         """Set the size of XLA's pool, and count compilations from now on."""
         # XLA sizes its pool when the first device is requested, by the smaller of the CPU affinity
         # and this variable, since it reads no cgroup quota.
-        keep_out_tensorflow()
+        framework.keep_out_tensorflow()
         os.environ[_POOL] = str(count)
         jax.monitoring.register_event_duration_secs_listener(self._record_compilation)
 
@@ -68,7 +62,7 @@ class _Jax(Framework):
     def _fits(self, samples: Samples) -> bool:
         stats = jax.local_devices()[0].memory_stats() or {}
         free = stats.get("bytes_limit", 0) - stats.get("bytes_in_use", 0)
-        return samples.nbytes <= free / RESIDENT_SHARE
+        return samples.nbytes <= free / framework.RESIDENT_SHARE
 
     def tracing_record(self, arguments: Any) -> Any | None:
         """Return the shapes of the arguments of a traced step, from which it can be lowered."""
@@ -83,7 +77,7 @@ class _Jax(Framework):
     def peak_gpu_mib(self) -> float | None:
         """Return the peak of XLA's allocator: that of the process, since JAX cannot reset it."""
         stats = jax.local_devices()[0].memory_stats()
-        return None if not stats else stats["peak_bytes_in_use"] / BYTES_PER_MIB
+        return None if not stats else stats["peak_bytes_in_use"] / framework.BYTES_PER_MIB
 
     def release_memory(self) -> None:
         keras.utils.clear_session()

@@ -12,23 +12,17 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from workloads.context import Fact
 from workloads.data.samples import Samples
-from workloads.frameworks import feeding
-from workloads.frameworks.framework import (
-    BYTES_PER_MIB,
-    RESIDENT_SHARE,
-    Framework,
-    keep_out_tensorflow,
-)
+from workloads.frameworks import feeding, framework
 from workloads.protocol import Device
 
 _BATCHES_AHEAD = 4
 
 
-class _Torch(Framework):
+class _Torch(framework.Framework):
     name, gpu_advice = "PyTorch", "PyTorch is a build for CUDA"
 
     def _fix_threads(self, count: int) -> None:
-        keep_out_tensorflow()
+        framework.keep_out_tensorflow()
         torch.set_num_threads(count)
         torch.set_num_interop_threads(count)
 
@@ -70,7 +64,7 @@ class _Torch(Framework):
 
     def _fits(self, samples: Samples) -> bool:
         free, _ = torch.cuda.mem_get_info()
-        return samples.nbytes <= free / RESIDENT_SHARE
+        return samples.nbytes <= free / framework.RESIDENT_SHARE
 
     def tracing_record(self, arguments: Any) -> Any | None:
         return None
@@ -81,7 +75,9 @@ class _Torch(Framework):
 
     def peak_gpu_mib(self) -> float | None:
         """Return the peak of PyTorch's allocations; its reserved memory may be larger."""
-        return torch.cuda.max_memory_allocated() / BYTES_PER_MIB if self.has_gpu() else None
+        return (
+            torch.cuda.max_memory_allocated() / framework.BYTES_PER_MIB if self.has_gpu() else None
+        )
 
     def release_memory(self) -> None:
         super().release_memory()

@@ -17,13 +17,7 @@ from typing import TypeAlias, cast, get_args
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, Telemetry, count_spared
-from orchestrator.storage.tracking.errors import (
-    Damaged,
-    StoreMissing,
-    SweepNotFound,
-    TrackingError,
-    WrongVersion,
-)
+from orchestrator.storage.tracking import errors
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
 from orchestrator.storage.tracking.records import (
     LEASE,
@@ -96,12 +90,12 @@ def find(tracking_uri: str, name: str, fresh: bool = False) -> tuple[int, Manife
     """
     try:
         store = MlflowStore(tracking_uri)
-    except StoreMissing:
+    except errors.StoreMissing:
         return 0, None
     number = max(map(_generation, _parents(store, name)), default=0)
     try:
         return number, None if fresh else _parent(store, name, None)[1]
-    except SweepNotFound:
+    except errors.SweepNotFound:
         return number, None
 
 
@@ -136,10 +130,10 @@ def _parent(store: MlflowStore, name: str, generation: int | None) -> tuple[Stor
             return parent, manifest
     if runs:
         nearest = [f"{name}#{number}" for number in generations]
-        raise SweepNotFound(f"{name}#{wanted[0]}", store.shown, nearest)
+        raise errors.SweepNotFound(f"{name}#{wanted[0]}", store.shown, nearest)
     names = [other for other in store.experiments() if other != "Default"]
     nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    raise SweepNotFound(name, store.shown, nearest or sorted(names)[:5])
+    raise errors.SweepNotFound(name, store.shown, nearest or sorted(names)[:5])
 
 
 def _expected(manifest: Manifest, blocks: int, trials: Sequence[FinishedTrial]) -> int:
@@ -276,7 +270,7 @@ def read_manifest(store: MlflowStore, parent: StoredRun) -> Manifest | None:
     text = store.read_text(parent.run_id, MANIFEST_FILE)
     try:
         return MANIFEST.load(text, f"{MANIFEST_FILE} of run {parent.run_id} in {store.shown}")
-    except Damaged as error:
+    except errors.Damaged as error:
         _log.warning("%s", error)
         return None
 
@@ -345,7 +339,7 @@ def _read_table(
     try:
         with store.file(parent.run_id, TABLE_FILE) as path:
             return read_table(path, f"{TABLE_FILE} of run {parent.run_id} in {store.shown}")
-    except Damaged as error:
+    except errors.Damaged as error:
         _log.warning("run %s: %s", parent.run_id, error)
         stored.needs_table = True
         return None
@@ -361,9 +355,9 @@ def finished_of(store: MlflowStore, run: StoredRun) -> FinishedTrial | None:
             text = store.read_text(run.run_id, RECORD_FILE)
         trial = TRIAL.load(text, f"tag {RECORD_TAG} of run {run.run_id} in {store.shown}")
         return replace(trial, run_id=run.run_id)
-    except WrongVersion:
+    except errors.WrongVersion:
         raise
-    except TrackingError as error:
+    except errors.TrackingError as error:
         # One damaged run must not make a sweep unreadable: the trial is recorded or run once more.
         _log.warning("run %s is skipped: %s", run.run_id, error)
         return None
