@@ -22,6 +22,7 @@ PACKAGES = ("orchestrator", "workloads", "rnnsweep")
 
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*))", re.MULTILINE)
 _SHOWN_LINES, _SHOWN_CALLS = 6, 3
+_NO_CODE = ("__pycache__", "node_modules")  # neither is copied to nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def _python_files(source: Path) -> Iterator[Path]:
     if source.is_file():
         yield source
     for folder, folders, names in os.walk(source):
-        folders[:] = [name for name in folders if name.isidentifier() and name != "__pycache__"]
+        folders[:] = [name for name in folders if name.isidentifier() and name not in _NO_CODE]
         files = (Path(folder, name) for name in names if name.endswith(".py"))
         yield from (file for file in files if os.access(file, os.R_OK))
 

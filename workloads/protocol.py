@@ -66,9 +66,9 @@ class TrialRequest(_Message):
     """A request to run one trial.
 
     `settings` are the sweep's fixed settings and the block's config, merged. `data_digest` is the
-    expected digest of the data set; a node with other data refuses the trial. With
-    `measure: timing` the trial is timed in slices on command; a slice takes about `slice_s`. The
-    model that the workload keeps is copied to `model_path`, a folder; None if it is not needed.
+    expected digest of the data set, `code` those of the files of a user's own workload; a trainer
+    with others refuses the trial. With `measure: timing` it is timed in slices on command; a slice
+    takes about `slice_s`. The model that the workload keeps is copied to the folder `model_path`.
     """
 
     workload: str
@@ -80,6 +80,7 @@ class TrialRequest(_Message):
     measure: Literal["full", "timing"] = "full"
     slice_s: Seconds = 0.25
     model_path: str | None = None
+    code: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from workloads.slicing import Slicing
 Emit = Callable[[protocol.Event], None]
 
 _DETAIL_CHARACTERS = 6_000
+_NAMED = 5
 _EXPECTED = (
     'measure timing: expected a line such as {"command": "slice"} or {"command": "finish"} on'
     " standard input"
@@ -189,6 +190,8 @@ def _run(
     claim.take(implementation, request.device)
     if request.data_digest is not None:
         _expect_data(workload, settings, request.data_digest)
+    if request.code:
+        _expect_code(workload, request.code)
     reset_peak()
     slicing = Slicing(lines.next_command, request.slice_s) if is_timing else None
     should_prune = bool if is_timing else lines.should_finish  # commands of slices are not for it
@@ -243,6 +246,18 @@ def _expect_data(workload: Workload, settings: Mapping[str, Any], expected: str)
             f"data of {workload.name}: expected digest {expected}, as at the start of the sweep;"
             f" the data on this machine has {digest}: give every node the same data, or start a"
             " new generation (--fresh)"
+        )
+
+
+def _expect_code(workload: Workload, expected: Mapping[str, str]) -> None:
+    code = _own_code(workload.name)
+    changed = sorted({name for name, _ in expected.items() ^ (code.digests if code else {}).items()})
+    if changed:
+        names = ", ".join([*changed[:_NAMED], *["…"] * (len(changed) > _NAMED)])
+        raise BadRequest(
+            f"workload {workload.name!r}: its code differs from that at the start of the sweep"
+            f" ({names}). If you have edited it: stop, and resume with --same-code --retry-failed,"
+            " or start a new generation (--fresh)"
         )
 
 

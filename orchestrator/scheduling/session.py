@@ -245,6 +245,7 @@ class Session:
             self.blocks.identity.data_digest,
             trial.arm.measure,
             self.spec.timing.slice_s,
+            code=self.blocks.identity.code,
         )
 
     def _show_running(self) -> None:

@@ -25,6 +25,7 @@ from tests.workloads.shared_trainer import (
     single_event,
 )
 from workloads import process, trainer
+from workloads.own_code import read_code
 from workloads.protocol import (
     Artifact,
     Epoch,
@@ -102,6 +103,16 @@ def test_a_request_that_cannot_be_run_is_explained(
     failed = failure(ask(workload, implementation, **fields))
     assert failed.kind == kind
     assert message in failed.message
+
+
+def test_a_trial_of_other_code_than_the_sweeps_is_refused() -> None:
+    code = read_code(f"{HOSTILE}:noop")
+    assert code is not None
+    assert result(ask(f"{HOSTILE}:noop", code=code.digests))
+    edited = {**code.digests, "tests/__init__.py": "0" * 16}
+    failed = failure(ask(f"{HOSTILE}:noop", code=edited))
+    assert failed.kind == "bad_request"
+    assert "(tests/__init__.py)" in failed.message
 
 
 def test_a_process_has_one_backend_and_device() -> None:

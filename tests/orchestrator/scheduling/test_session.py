@@ -98,8 +98,10 @@ def test_the_models_of_the_best_trials_stay(tmp_path: Path) -> None:
 
 
 def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(held: Held) -> None:
-    trial = held.assign().trial
+    trial, blocks = held.assign().trial, held.session.blocks
+    blocks.identity = replace(blocks.identity, code={"mine.py": "0123"})
     request = held.session.request(trial)
+    assert request.code == {"mine.py": "0123"}
     assert request.settings == {"epochs": 2, "units": 1, **trial.config}
     assert (request.seed, request.data_digest) == (trial.seed, "d")
     short = replace(trial.arm.hardware, usage=Usage(settings={"epochs": 1}))
