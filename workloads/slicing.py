@@ -58,14 +58,13 @@ class Slicing:
 
     def _choose_steps(self, train_s: Callable[[], float]) -> Generator[int, None, int]:
         """Yield the steps of trial runs; return how many steps take about `slice_s`."""
-        yield from self._run(1, train_s)  # this one may compile
-        done = yield from self._run(1, train_s)
-        for doubling in range(1, _DOUBLINGS):
+        for doubling in range(_DOUBLINGS):
+            yield from self._run(2**doubling, train_s)  # a program of so many steps may be compiled
+            done = yield from self._run(2**doubling, train_s)
             if done.seconds >= self.slice_s / 4:
                 break
-            done = yield from self._run(2**doubling, train_s)
         steps = max(1, round(self.slice_s * done.steps / done.seconds))
-        yield from self._run(steps, train_s)  # a program of so many steps is compiled here
+        yield from self._run(steps, train_s)
         return steps
 
     def _run(self, steps: int, train_s: Callable[[], float]) -> Generator[int, None, SliceDone]:

@@ -213,16 +213,16 @@ def _expect_same(before: SweepIdentity, now: SweepIdentity, *, same_code: bool) 
             "seed and data that its trials have, received\n"
             + "\n".join(f"  {change}" for change in changes)
             + "\nTrials before and after would not be comparable: give the sweep another name, "
-            "or start a new generation with --fresh. (More configs, values of a grid, arms or "
-            "repeats extend it.)"
+            "or run it with --fresh for a new generation. (More configs, values of a grid, arms "
+            "or repeats extend it.)"
         )
     files = before.code_changes(now)
     if files and not same_code:
         raise Incomparable(
             f"sweep {now.name!r}: the code of its workload has changed since its trials were run\n"
             + "\n".join(f"  {file}" for file in files)
-            + "\nStart a new generation with --fresh; or, if the change does not matter to these "
-            "trials, keep them with --same-code (after a fix, with --same-code --retry-failed)"
+            + "\nRun it with --fresh for a new generation; or, if the change does not matter to "
+            "these trials, with --same-code (after a fix, with --same-code --retry-failed)"
         )
 
 
@@ -234,8 +234,8 @@ def _expect_same_variants(arms: Iterable[Arm], spec: SweepSpec) -> None:
             raise Incomparable(
                 f"sweep {spec.name!r}: expected the settings that variant {before.name!r} has in "
                 f"earlier trials, {canonical(before.settings)}; received "
-                f"{canonical(now[before.name].settings)}. Give it another name, or start a new "
-                "generation with --fresh"
+                f"{canonical(now[before.name].settings)}. Give it another name, or run the sweep "
+                "with --fresh for a new generation"
             )
 
 
@@ -247,7 +247,7 @@ def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
             raise Incomparable(
                 f"block {trial.block}: expected one config for all of its trials, received "
                 f"{canonical(config)} and {canonical(trial.config)}, run from two homes with "
-                "separate journals. Start a new generation with --fresh; these trials are kept"
+                "separate journals. Run it with --fresh for a new generation; these trials are kept"
             )
 
 

@@ -65,7 +65,7 @@ def _slices(trial: Context, fail: Callable[[], None]) -> None:
     step_s = float(trial.settings.get("step_s", 0.002))
     step_s *= trial.settings.get("slower", {}).get(str(trial.implementation), 1.0)
     draw, spread = random.Random(str(trial.implementation)), trial.settings.get("spread")
-    chosen = None if trial.settings.get("chooses") else max(1, round(trial.slice_s / step_s))
+    chosen = max(1, round(trial.slice_s / step_s))
     for number, steps in enumerate(trial.slices(chosen)):
         if number == trial.settings.get("at", 2) and _has_fault(trial):
             fail()
