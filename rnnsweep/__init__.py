@@ -8,6 +8,8 @@
 Importing this package is quick; `Context` is imported when it is first used.
 """
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -15,10 +17,14 @@ try:
     from orchestrator import __version__
     from orchestrator.api import compare, predict, query, read_sweep, run_sweep
 except ImportError as error:
-    raise ImportError(
+    problem = (
         f"{error}: rnnsweep has packages named orchestrator and workloads. If one of yours has such"
-        " a name, rename it, or take its folder out of the path of imports"
-    ) from error
+        " a name, rename it, or take its folder out of the path of imports (PYTHONPATH)"
+    )
+    if Path(sys.argv[0]).name != "rnnsweep":
+        raise ImportError(problem) from error
+    sys.stderr.write(f"Error: {problem}\n")  # a command shows no traceback
+    sys.exit(2)
 
 if TYPE_CHECKING:
     from workloads.context import Context

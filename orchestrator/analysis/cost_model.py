@@ -313,12 +313,12 @@ def predict_from(
     if not arms:
         choices = "; ".join(map(str, record.arms)) or "none, as none can run"
         raise NotPredicted(f"sweep {record.name!r}: expected an arm of it ({choices}); got {arm!r}")
-    variants = {arm.variant for arm in record.arms if arm.variant}
-    if own := sorted({name for variant in variants for name in variant.settings} & config.keys()):
-        raise NotPredicted(
-            f"sweep {record.name!r}: expected no {own[0]!r}, which its variants set; received it. "
-            f"Choose it with --arm: {', '.join(sorted(map(str, variants)))}"
-        )
+    for own, name, value in ((own, *item) for own in arms for item in own.settings.items()):
+        if config.get(name, value) != value:
+            raise NotPredicted(
+                f"sweep {record.name!r}: {own} has {name} {value} of its own; received "
+                f"{config[name]}. Leave {name!r} out, or choose another arm (--arm)"
+            )
     configs = [trial.config for trial in record.trials]
     names = dict.fromkeys(name for one in configs for name in one)
     varied = [name for name in names if len({canonical(one.get(name)) for one in configs}) > 1]

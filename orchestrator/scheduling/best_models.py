@@ -12,6 +12,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal, one_line
 from orchestrator.core.records import Direction
 from orchestrator.core.trial import FinishedTrial
+from workloads.data.cache import atomic_write
 
 
 class BestModels:
@@ -36,10 +37,8 @@ class BestModels:
         """Write a trial's model if it is its arm's best, or raise `OSError`; `add` it later."""
         least, _ = self._best.get(trial.arm, (math.inf, None))
         if model and self._cost(trial) < least:
-            self._folder.mkdir(exist_ok=True)
-            path = _path(self._folder, trial)
-            path.with_suffix(".part").write_bytes(model)
-            path.with_suffix(".part").replace(path)
+            with atomic_write(_path(self._folder, trial)) as file:
+                file.write(model)
 
     def add(self, trial: FinishedTrial) -> None:
         """Note a recorded trial; if it has a model, the worse one of its arm's two is deleted."""

@@ -99,6 +99,7 @@ def test_the_documented_sweep_runs_in_a_script(tmp_path: Path) -> None:
         ("orchestrator", "import rnnsweep", 1),
         ("workloads", "import rnnsweep", 1),
         ("workloads", "import orchestrator.__main__ as command; command.main()", 2),
+        ("orchestrator", "import sys; sys.argv[0] = 'bin/rnnsweep'; import rnnsweep.__main__", 2),
     ],
 )
 def test_a_package_that_hides_one_of_ours_is_refused(

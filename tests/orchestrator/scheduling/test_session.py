@@ -67,7 +67,9 @@ def test_a_file_has_what_runs_and_since_when(held: Held) -> None:
     assert str(second) in text and later_s > since_s
 
 
-def test_the_models_of_the_best_trials_stay(tmp_path: Path) -> None:
+def test_the_models_of_the_best_trials_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     aims: dict[str, Direction] = {"step_ms": "minimize", "val_accuracy": "maximize"}
     accuracies = [(PORTABLE, 0.8), (XLA, 0.5), (PORTABLE, 0.7), (PORTABLE, 0.9), (PORTABLE, 0.85)]
     trials = [
@@ -90,6 +92,10 @@ def test_the_models_of_the_best_trials_stay(tmp_path: Path) -> None:
     (folder / f"{first}.tar").write_bytes(b"")  # the store has it
     models = BestModels(folder, aims, [early, *trials[:2]])  # a restart
     models.write(trials[2], b"model")
+    assert kept() == {first, other}
+    with monkeypatch.context() as full, pytest.raises(OSError, match="No space left"):
+        full.setattr(Path, "replace", mock.Mock(side_effect=OSError("No space left")))
+        models.write(trials[3], b"model")
     assert kept() == {first, other}
     models.write(trials[3], b"model")
     assert kept() == {first, other, best}, "until the better trial is recorded"
