@@ -55,11 +55,10 @@ class Forecast:
     """The done part of a plan, the remaining part, and the prediction for that.
 
     `trial_s` are the median seconds of each arm's trials, by the arm's text. `seconds` are those of
-    the clock; None before each arm has run two trials. They include `overhead_s`, the part outside
-    of trials: starting, loading backends, pauses, reporting. Energy and money are None where they
-    are unknown: energy that was not measured on every arm, hardware without a price. `model_error`
-    is the cost model's median error on held-out configs, if it predicts some trials. `expected`
-    has, on request, the prediction for each missing trial whose config is known already.
+    the clock, with the `overhead_s` outside of trials; None before each arm has run two trials.
+    Energy and money are None where an energy or a price is unknown. `model_error` is the cost
+    model's median error on held-out configs, if it predicts some trials. `expected` has, on
+    request, the prediction for each missing trial whose config is known already.
     """
 
     done: int

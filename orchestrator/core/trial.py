@@ -134,14 +134,11 @@ class Telemetry:
 class Outcome:
     """The outcome of a trial. Times are seconds since the epoch (UTC).
 
-    `trainer_trials` counts the earlier trials of the same trainer process. Peak memory is
-    comparable only between trials of fresh trainers, where it is 0. `artifacts` are texts that the
-    workload saved, by file name. A `pruned` trial ended before its last epoch: it has times per
-    step, and its `epochs`, and no accuracy.
-
-    `disturbance` has a figure for each cause of disturbance (see `core.disturbance`); it is empty
-    for an undisturbed trial. `round_id` identifies the round of interleaved timing. `cost_basis`
-    describes the price behind the costs.
+    `trainer_trials` counts the earlier trials of the same trainer process: peak memory is
+    comparable where it is 0. `artifacts` are texts that the workload saved, by file name. A
+    `pruned` trial ended before its last epoch: it has times per step, and its `epochs`, and no
+    accuracy. `disturbance` has a figure for each cause (see `core.disturbance`). `round_id`
+    identifies the round of interleaved timing. `cost_basis` describes the price behind the costs.
     """
 
     status: OutcomeStatus

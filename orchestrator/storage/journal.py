@@ -141,12 +141,11 @@ _RUNNING = TypeAdapter(list[tuple[float, str]])
 class SweepState:
     """The state of a sweep after the records of its journal.
 
-    `blocks` and `finished` are in the order of suggestion and of ending. `order` has both in one
-    sequence, by index and by key, from which a sampler is replayed. A trial that ended twice
-    (`--retry-failed`) counts once, with its last outcome at its last position, and so does a block
-    that was suggested twice, under two homes. `all_outcomes` has the replaced
-    ones too. `ended` is None while a session runs, or where it was killed. `stop_decision` is that
-    of the latest session, if it suggested no more blocks.
+    `blocks` and `finished` are in the order of suggestion and of ending; `order` has both in one
+    sequence, by index and by key. A trial that ended twice (`--retry-failed`) counts once, with its
+    last outcome at its last position, and so does a block that was suggested twice, under two
+    homes; `all_outcomes` has the replaced ones too. `ended` is None while a session runs, or where
+    it was killed. `stop_decision` is that of the latest session.
     """
 
     identity: SweepIdentity

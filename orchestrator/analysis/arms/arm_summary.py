@@ -71,19 +71,16 @@ class ArmSummary:
     """One arm: its trials by outcome, its measures, its speed-up, and the evidence behind them.
 
     With `matched` the measures are over the complete rounds and comparable between arms, else over
-    all complete trials of this arm; `used` is their number. Measures that only a fresh trainer has
-    are always over all complete trials. Energies of unlike `energy_scope` are not comparable; one
-    whose trials have several scopes is excluded. `run_ids` are the trials behind the measures, by
-    the trainers whose trials count for a measure (`Measure.trainer`).
+    all complete trials of this arm, `used` in number. Measures that only a fresh trainer has are
+    always over all. An energy of several scopes is excluded; those of unlike `energy_scope` are not
+    comparable. `run_ids` are the trials behind the measures, by `Measure.trainer`.
 
-    `planned` is false for an arm of an earlier start that the last one did not run. `speedup` is
-    that over the baseline; `verdict` is the comparison's, or `baseline`, or empty.
-
-    Of the complete trials, `proven` have evidence that the requested kernel ran, `unproven` have
-    none of any kernel, `disturbed` were measured while other work took the machine, and `retried`
-    needed more than one attempt. `jit` is true if XLA compiled the program, `precision` is that of
-    the products; both are None for implementations that rnnsweep does not know. `noise` are spreads
-    over the complete trials, by metric.
+    `planned` is false for an arm that the last start did not run. `verdict` is the comparison's, or
+    `baseline`, or empty. Of the complete trials, `proven` have evidence that the requested kernel
+    ran, `unproven` have none of any kernel, `disturbed` were measured while other work took the
+    machine, and `retried` needed more than one attempt. `jit` (XLA compiled the program) and
+    `precision` (of the products) are None for unknown implementations. `noise` are spreads by
+    metric.
     """
 
     arm: Arm
@@ -206,7 +203,7 @@ class Validity:
 
     Of `trials` that ended, `used` are in the matched rounds and `left_out` did not complete. Of the
     complete `rounds`, `disturbed_rounds` have a disturbed trial, and in `split_rounds` arms of one
-    hardware class ran on different nodes. `versions` are those of the software.
+    hardware class ran on different nodes.
     """
 
     trials: int
@@ -272,9 +269,8 @@ class LearningCurve:
 class PhaseSplit:
     """Mean seconds of each phase (of `PHASES`, those measured) over an arm's complete trials.
 
-    Means, because they add up. A phase that a trial did not have counts as no time: only a
-    trainer's first trial imports. Interleaved trials have no queue: while they wait, another arm of
-    their round runs.
+    A phase that a trial did not have counts as no time. Interleaved trials have no queue: while
+    they wait, another arm of their round runs.
     """
 
     arm: Arm

@@ -80,9 +80,9 @@ class TradeOff:
 class Choice:
     """The most accurate config, and faster ones, out of `tried` configs × arms.
 
-    `fastest` has the shortest training of those within `margin` of the best `accuracy`; it may be
-    the best one. `knee` is that of the Pareto front of both; None for fewer than three points.
-    Their values are the accuracy, `train_s` and, if it was measured, `step_ms`.
+    `fastest` has the shortest training of those within `margin` of the best `accuracy`. `knee` is
+    that of the Pareto front of both; None for fewer than three points. Their values are the
+    accuracy, `train_s` and, if it was measured, `step_ms`.
     """
 
     accuracy: str

@@ -49,10 +49,10 @@ _CURVE = 25
 class ParamEffect:
     """The effect of a param on a metric of an arm; a factor if `is_ratio`, else a difference.
 
-    `importance` is the share of the metric's variance between configs that the param alone
-    explains (of a ratio: the variance of the logarithm). `points` are the blocks, and `curve` is
-    the fit, both with the other params at `held`. Intervals have the level `confidence`. If there
-    is no fit, `reason` explains it, and the points are not adjusted.
+    `importance` is the share of the metric's variance between configs that the param alone explains
+    (of a ratio: of its logarithm). `points` are the blocks, and `curve` is the fit, both with the
+    other params at `held`. Intervals have the level `confidence`. If there is no fit, `reason`
+    explains it, and the points are not adjusted.
     """
 
     arm: Arm
@@ -149,10 +149,9 @@ class Crossover:
     """An arm's speed-up over another along one size, within what was tried.
 
     `effect` is that of the size on the speed-up, with a level that is corrected for all curves of
-    the report. `regions` are ordered by rising values; one verdict throughout is that of the
-    crossover. If the arms cross, the arm is the faster one `above` or `below` the `crossing`, the
-    value at which the curve crosses 1. If fewer than four values were tried there is no line, and
-    nothing is interpolated. `reason` explains an `inconclusive` verdict.
+    the report. `regions` are ordered by rising values. If the arms cross, the arm is the faster one
+    `above` or `below` the `crossing`, the value at which the curve crosses 1. If fewer than four
+    values were tried there is no line. `reason` explains an `inconclusive` verdict.
     """
 
     baseline: Arm

@@ -61,11 +61,10 @@ class Ranking:
 
     `among` is the kind of choice: implementations (in all variants) `within` one hardware class,
     hardware `within` one implementation (and variant), or arms (`within` is empty). `sole` is true
-    if the leader is significantly better than each of the others. `disturbed` counts the `blocks`
-    in which one of these arms was disturbed, if there were too few quiet ones; a `provisional`
-    ranking is of so many that a ratio must exceed the largest bias. `reason` explains why no
-    standing is possible; None if it is. `left_out` are arms of an earlier start that lack the
-    rounds for a rank.
+    if the leader is significantly better than each other one. `disturbed` counts the `blocks` in
+    which an arm was disturbed, if there were too few quiet ones; if many, the ranking is
+    `provisional`. `reason` explains why no standing is possible. `left_out` are arms of an earlier
+    start that lack the rounds for a rank.
     """
 
     metric: str
@@ -196,9 +195,9 @@ class BreakEven:
     """An arm that compiles longer than another, and the steps after which that pays off.
 
     `steps` is the ratio of the means over blocks with Fieller's interval; None if it never pays off
-    or is inconclusive, for `reason`. Only trials of warm trainers count, because the first trial
-    includes the start of its trainer. If all trainers are fresh (`trainers`), all trials count.
-    All intervals are corrected for the number of pairs in the report (Bonferroni).
+    or is inconclusive, for `reason`. Only trials of warm trainers count, as the first one includes
+    the start of its trainer, or all if all trainers are fresh (`trainers`). Intervals are corrected
+    for the number of pairs in the report (Bonferroni).
     """
 
     arm: Arm

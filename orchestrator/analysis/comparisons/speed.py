@@ -51,25 +51,22 @@ class Comparison:
     """An arm against its baseline.
 
     `speedup` is the geometric mean of the blocks' ratios, baseline time over the arm's time, with
-    its plain 95 % interval: above 1 the arm is faster. The verdict follows from `corrected`, the
-    interval at the level `confidence`, which is corrected for the report's other comparisons;
-    `p_value` (of no difference) is adjusted likewise, below 5 % if the interval excludes 1. `same`
-    is wholly within `margin` (a share: 0.02 is 1 / 1.02 to 1.02). Estimates are None for fewer than
-    two blocks, corrected ones for fewer than `MIN_BLOCKS`. `reason` explains an `inconclusive`
-    verdict and is None otherwise. `blocks_needed` estimates how many
-    more blocks give which half-width (of the logarithm of the ratio). `plain_confidence` is the
-    level of `speedup`: above 95 % in a sweep that stopped by the width of its intervals, for a
-    coverage of 95 %.
+    its plain interval of the level `plain_confidence` (above 95 % in a sweep that stopped by the
+    width of its intervals). The verdict follows from `corrected`, the interval at the level
+    `confidence`, which is corrected for the report's other comparisons; `p_value` (of no
+    difference) is adjusted likewise. `same` is wholly within `margin` (a share: 0.02 is 1 / 1.02 to
+    1.02). Estimates are None for fewer than two blocks, corrected ones for fewer than `MIN_BLOCKS`.
+    `reason` explains an `inconclusive` verdict. `blocks_needed` estimates how many more blocks give
+    which half-width (of the logarithm of the ratio).
 
     `bias` is None unless too few rounds were quiet: then it is the largest factor that such other
     work was measured to cause, infinite if that was not measured. A verdict is then `provisional`:
-    its whole interval is further from 1 than the bias.
+    its whole interval is further from 1.
 
-    `measures` are the measuring modes of the arm and the baseline. `disturbed_blocks` are those in
-    which a side's timing was disturbed, `disturbance` the causes in the first one. With
-    `quiet_only` the pairs are over undisturbed rounds alone. `not_interleaved_rounds` counts those
-    excluded because the two arms should have been interleaved and were not. `accuracy` is None if
-    fewer than two blocks have one, or for interleaved timing.
+    `measures` are the measuring modes of both. `disturbed_blocks` are those in which a side's
+    timing was disturbed, `disturbance` the causes in the first one. With `quiet_only` the pairs are
+    over undisturbed rounds alone. `not_interleaved_rounds` counts those excluded because the arms
+    should have been interleaved and were not. `accuracy` is None if fewer than two blocks have one.
     """
 
     arm: Arm
@@ -186,10 +183,9 @@ class AccuracyComparison:
 
     `difference` has the plain 95 % interval; the verdict follows from `corrected`, which is None
     for fewer than `MIN_BLOCKS` blocks: `equal` is wholly within the margin. `p_value` (of no
-    difference) is adjusted for the report's other comparisons. `step` is the change of accuracy by
-    one validation sample, if the margin was widened to it; else None. `diverged` and
-    `baseline_diverged` count blocks in which only that side's training ended in numbers that are
-    not finite. `reason` explains an `inconclusive` verdict and is None otherwise.
+    difference) is adjusted for the other comparisons. `step` is the change of accuracy by one
+    validation sample, if the margin was widened to it. `diverged` and `baseline_diverged` count
+    blocks in which only that side's training diverged. `reason` explains an `inconclusive` verdict.
     """
 
     difference: Estimate

@@ -83,11 +83,10 @@ class TargetComparison:
     """An arm against its baseline, by the time until the target.
 
     `ratio` is the geometric mean over `pairs` of the baseline's time over the arm's, with its plain
-    95 % interval: above 1 the arm needs `less`. The verdict follows from `corrected`, which is
-    corrected for the other comparisons of this target, with the same `margin` as a speed-up's,
-    unless the other blocks contradict it. `reason` explains an `inconclusive` verdict and is None
-    otherwise. `both`, `only_arm`, `only_baseline` and `neither` count blocks by the sides that
-    reached it. A `provisional` verdict was measured on a busy machine, like a speed-up's.
+    95 % interval: above 1 the arm needs `less`. The verdict follows from `corrected`, as a
+    speed-up's does, unless the other blocks contradict it. `reason` explains an `inconclusive`
+    verdict. `both`, `only_arm`, `only_baseline` and `neither` count blocks by the sides that
+    reached it. A `provisional` verdict was measured on a busy machine.
     """
 
     arm: Arm

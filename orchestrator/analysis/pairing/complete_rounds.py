@@ -153,9 +153,9 @@ def match(
 ) -> CompleteRounds:
     """Find the rounds and blocks that are complete on every arm with a complete trial.
 
-    If the last start ran only some of these arms, the rounds must be complete on those. A round
-    whose trials differ in their config is excluded (two drivers wrote it, unaware of each other),
-    as is a block whose rounds differ. `counts` decides which trials are complete.
+    If the last start ran only some of these arms, the rounds must be complete on those. Rounds with
+    several configs (of two drivers) are excluded, as are blocks whose rounds differ. `counts`
+    decides which trials are complete.
     """
     complete: dict[Arm, dict[Round, list[FinishedTrial]]] = {arm: {} for arm in record.arms}
     configs: dict[Round, list[Config]] = defaultdict(list)

@@ -22,10 +22,8 @@ Mean = Callable[[Sequence[float]], float]
 class Pair:
     """One block's values of one metric on both sides, each the mean over its shared rounds.
 
-    Times have their geometric mean: the block's ratio is then that of its rounds, each of which is
-    a pair by itself, and a round that was slow on both sides weighs no more than the others.
-    Accuracies have their arithmetic mean. `arm_runs` and `baseline_runs` are the ids of the runs
-    that the two values are made from.
+    Times have their geometric mean, so that a round that was slow on both sides weighs no more than
+    the others, accuracies their arithmetic mean. `arm_runs` and `baseline_runs` are run ids.
     """
 
     block: int
@@ -139,9 +137,8 @@ class PairedArms:
 def pair_arms(matched: CompleteRounds, arm: Arm, base: Arm, metric: str | None) -> PairedArms:
     """Pair the blocks' values of a time metric, and the accuracies, of two arms.
 
-    Between arms with different amounts of work, or different measuring modes, only times per step
-    or sample are compared. Accuracies are compared only between whole trainings of equal work, over
-    all rounds, since a disturbance does not change them.
+    With different amounts of work or measuring modes only times per step or sample are compared,
+    and no accuracies. These are compared over all rounds: a disturbance does not change them.
     """
     sides = matched.trials.get(arm, {}), matched.trials.get(base, {})
     modes = {arm.measure, base.measure}
@@ -191,8 +188,8 @@ class Baseline:
 
     With scope `arm` every arm is compared with one arm; with `same hardware` each with the
     baseline's implementation on its own hardware. But an arm of another variant is compared with
-    the baseline's variant on its own implementation and hardware, if that can run: so the two
-    differ in one way only. `of` has no entry for an arm on hardware without this implementation.
+    the baseline's variant on its own implementation and hardware, if that can run. `of` has no
+    entry for an arm on hardware without this implementation.
     """
 
     name: str
@@ -209,8 +206,8 @@ def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
     """Return the baseline that `asked` names; by default the first arm that is still run.
 
     `asked` is an arm, an implementation or a variant. If it fits arms on several hardware classes,
-    each class has its own baseline; of several arms of one class, the first counts. None if no arm
-    of the sweep can run. Raise `BaselineError` if `asked` names no arm that can run.
+    each class has its own baseline, the first one there. None if no arm of the sweep can run. Raise
+    `BaselineError` if `asked` names no arm that can run.
     """
     if asked is None and not record.arms:
         return None

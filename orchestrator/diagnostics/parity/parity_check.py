@@ -246,8 +246,8 @@ def check(
 
     Without names all implementations take part that may run here; `overrides` are settings of
     `image_rows`. `report` prints a line for each finished step, from any thread. Weights are only
-    saved `into` a folder, or only loaded from a `source`, which may come from another machine. The
-    tolerance replaces those by precision.
+    saved `into` a folder, or only loaded from a `source`. The tolerance replaces those by
+    precision.
     """
     document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
     loaded = None if source is None else _read_list(source / LIST)

@@ -39,10 +39,10 @@ _Pairs: TypeAlias = Sequence[tuple[Arm, Arm]]
 class ArmChange:
     """An arm on both sides; `comparison` has the one after as its arm, with configs as blocks.
 
-    A change within the margin is `inconclusive`, even if it is shown. `needs` compares the memory
-    of fresh trainers and the compile time of warm ones, with the arm before as its arm: a `speedup`
-    above 1 (`faster`) is a need that grew. `lost` counts the configs that the arm completed before,
-    and only failed at after.
+    A change within the margin is `inconclusive`. `needs` compares the memory of fresh trainers and
+    the compile time of warm ones, with the arm before as its arm: a `speedup` above 1 (`faster`) is
+    a need that grew. `lost` counts the configs that the arm completed before, and only failed at
+    after.
     """
 
     before: Arm
@@ -96,10 +96,10 @@ class Difference:
 class Changes:
     """The labels of two sides, their differences, and the changes of all arms that both have.
 
-    `configs` are those of the blocks. `incomplete` has the states of sides that are not complete.
-    `unlike_inputs` are the inputs whose difference prevents a comparison of accuracies.
-    `canary_speedup` is the time of the calibration probe, work that never changes, before divided
-    by that after; None if it did not run. With `accept_provisional` provisional verdicts count.
+    `configs` are those of the blocks. `incomplete` has the states of sides that are not complete,
+    `unlike_inputs` the inputs whose difference prevents a comparison of accuracies.
+    `canary_speedup` is the time of the calibration probe before divided by that after; None if it
+    did not run. With `accept_provisional` provisional verdicts count.
     """
 
     before: str
