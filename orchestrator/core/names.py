@@ -26,11 +26,8 @@ def selects(selector: str, hardware: HardwareRef | HardwareUse) -> bool:
         return True
     names = filter(None, (text, hardware_class.name.lower(), gpu))
     pattern = wanted.replace("[", "[[]") if _ends_with_usage(wanted) else wanted
-    return _is_pattern(wanted) and any(fnmatchcase(name, pattern) for name in names)
-
-
-def _is_pattern(text: str) -> bool:
-    return any(mark in text for mark in "*?[")
+    is_pattern = any(mark in wanted for mark in "*?[")
+    return is_pattern and any(fnmatchcase(name, pattern) for name in names)
 
 
 def _ends_with_usage(selector: str) -> bool:

@@ -81,7 +81,8 @@ def take_over(
     spec or code are `Incomparable`.
     """
     if journal.state is not None:
-        is_same = same_code or _has_only_failed(journal.state)
+        has_result = any(t.status != "failed" for t in journal.state.finished.values())
+        is_same = same_code or not has_result  # that results of other code could be compared with
         _expect_same(journal.state.identity, identity, same_code=is_same)
         _expect_same_variants((t.arm for t in journal.state.finished.values()), spec)
         journal.state.identity = identity
@@ -198,11 +199,6 @@ def preview(
     merge_stored(draft, stored)
     assert draft.state is not None
     return draft.state
-
-
-def _has_only_failed(state: SweepState) -> bool:
-    """Return whether no trial has a result that trials of other code could be compared with."""
-    return all(trial.status == "failed" for trial in state.finished.values())
 
 
 def _expect_same(before: SweepIdentity, now: SweepIdentity, *, same_code: bool) -> None:

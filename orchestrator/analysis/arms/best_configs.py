@@ -236,13 +236,10 @@ def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:
     """
     front: list[int] = []
     for i in sorted(range(len(costs)), key=lambda i: costs[i]):
-        if not any(_dominates(costs[j], costs[i]) for j in reversed(front)):
+        better = (costs[j] for j in reversed(front) if costs[j] != costs[i])
+        if not any(all(a <= b for a, b in zip(one, costs[i], strict=True)) for one in better):
             front.append(i)
     return sorted(front)
-
-
-def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
 
 
 def _point(trials: _Repeats, metrics: Collection[str]) -> ParetoPoint | None:

@@ -173,7 +173,7 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
         """Have all participants load the weights that all have saved of their cell."""
         requests, wanted = {}, {}
         for one in participants:
-            wanted[one] = [saved for saved in listed.saved if saved.can_compare(one)]
+            wanted[one] = [saved for saved in listed.saved if saved.cell == one.cell]
             if wanted[one]:
                 asked = LoadRequest(
                     settings=self.settings_of(one.cell),

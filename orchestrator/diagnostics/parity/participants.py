@@ -39,10 +39,6 @@ class Participant(BaseModel):
         """Implementation and device, as shown to people."""
         return f"{self.implementation} on {self.device}"
 
-    def can_compare(self, other: Participant) -> bool:
-        """Return whether both compute the same function of the same weights."""
-        return self.cell == other.cell
-
     def tolerance(self, other: Participant) -> float:
         """Return the tolerance of the coarser of the two precisions."""
         return max(TOLERANCES[one.implementation.precision] for one in (self, other))

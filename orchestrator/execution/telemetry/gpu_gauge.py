@@ -22,7 +22,8 @@ class _VisibleGpu:
     def __init__(self, uuid: str, device: NvmlDevice) -> None:
         self.uuid, self.device = uuid, device
         self.has_counter = device.number("energy_j") is not None
-        self._pcie = Paced(self._read_pcie, _PCIE_S)
+        number = device.number
+        self._pcie = Paced(lambda: (number("pcie_rx_mib_s"), number("pcie_tx_mib_s")), _PCIE_S)
         self._others = Paced(self._count_others, _PROCESSES_S)
 
     def quick(self) -> GpuReading:
@@ -50,9 +51,6 @@ class _VisibleGpu:
             pcie_tx_mib_s=pcie_tx_mib_s,
             other_processes=self._others.value(family, trainers),
         )
-
-    def _read_pcie(self) -> tuple[float | None, float | None]:
-        return self.device.number("pcie_rx_mib_s"), self.device.number("pcie_tx_mib_s")
 
     def _count_others(self, family: Collection[int], trainers: int) -> int | None:
         """Return how many processes of others use the GPU."""

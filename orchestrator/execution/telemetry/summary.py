@@ -85,7 +85,10 @@ def record(
         return {name: value for name, value in metrics.items() if name not in reported}, replace(
             telemetry,
             at_s=tuple(round(time_s - begin_s, 2) for time_s in at_s),
-            curves={name: tuple(map(_rounded, curve)) for name, curve in values.items()},
+            curves={  # rounded: they are only drawn, and the journal keeps every one
+                name: tuple(None if value is None else float(f"{value:.4g}") for value in curve)
+                for name, curve in values.items()
+            },
         )
     except Exception as error:  # noqa: BLE001  (the outcome has the reason)
         reason = f"telemetry failed: {type(error).__name__}: {error}"
@@ -233,8 +236,3 @@ def _scaled(value: float | None, factor: float) -> float | None:
 
 def _percent(value: float | None, whole: float | None) -> float | None:
     return None if value is None or not whole else 100 * value / whole
-
-
-def _rounded(value: float | None) -> float | None:
-    """Round to four digits: curves are only drawn, and the journal keeps every one."""
-    return None if value is None else float(f"{value:.4g}")
