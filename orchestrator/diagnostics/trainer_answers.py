@@ -59,7 +59,7 @@ def ask(
     answer, began_s = Answer(), time.monotonic()
     try:
         trainer.request(request)
-        for event in Watchdog(trainer, LIMITS).events():
+        for event in filter(None, Watchdog(trainer, LIMITS).events()):
             listen(event)
             answer.take(event)
     except FAILURES as error:

@@ -1,7 +1,8 @@
-"""A device's measured roofline (`docs/measuring.md`): the rates of a matrix product and of a copy.
+"""A device's measured roofline: the rates of a matrix product and of a memory copy. Imports Keras.
 
-A trial reports its model FLOPs as a share of the product's rate in its own precision. Imports
-Keras.
+A trial reports its model FLOPs as a share of the product's rate in its own precision. `rnnsweep
+hardware --measure` asks for both rates (`workloads.tasks.peak_rates`). The method is in
+`docs/measuring.md`.
 """
 
 import functools
