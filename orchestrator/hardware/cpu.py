@@ -8,48 +8,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from orchestrator.hardware.profile import Cache, Cpu, Machine, NumaNode
 
 CpuFields = Mapping[str, str]
 
-_VECTORS = {
-    "sse4_2": "SSE4.2",
-    "avx": "AVX",
-    "avx2": "AVX2",
-    "fma": "FMA",
-    "avx_vnni": "AVX-VNNI",
-    "avx512f": "AVX-512",
-    "avx512_vnni": "AVX-512 VNNI",
-    "avx512_bf16": "AVX-512 BF16",
-    "avx512_fp16": "AVX-512 FP16",
-    "amx_tile": "AMX",
-    "amx_int8": "AMX INT8",
-    "amx_bf16": "AMX BF16",
-    "amx_fp16": "AMX FP16",
-    "neon": "NEON",
-    "asimd": "NEON",
-    "bf16": "NEON BF16",
-    "i8mm": "NEON I8MM",
-    "sve": "SVE",
-    "sve2": "SVE2",
-    "svebf16": "SVE BF16",
-    "sme": "SME",
-    "sme2": "SME2",
-}
-"""Linux' flag -> common name."""
-
-_MAKERS = {
-    "amazon ec2": "KVM",
-    "google compute engine": "KVM",
-    "openstack": "KVM",
-    "kvm": "KVM",
-    "qemu": "QEMU",
-    "microsoft corporation virtual machine": "Hyper-V",
-    "vmware": "VMware",
-    "xen": "Xen",
-}
-"""Vendor and product of a machine (in lower case) -> hypervisor, where `lscpu` names none."""
-
+_NAMES = yaml.safe_load(Path(__file__).with_name("cpu_names.yaml").read_text())
+_VECTORS: Mapping[str, str] = _NAMES["vectors"]
+_MAKERS: Mapping[str, str] = _NAMES["hypervisors"]
 _NO_PRODUCT = ("to be filled by o.e.m.", "system product name", "default string", "not specified")
 
 
