@@ -11,16 +11,9 @@ from dataclasses import dataclass, field
 
 import psutil
 
+from orchestrator.execution.telemetry import readings
 from orchestrator.execution.telemetry.gpu_gauge import GpuGauge
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
-from orchestrator.execution.telemetry.readings import (
-    GpuReading,
-    Recording,
-    Sample,
-    SampleBuffer,
-    TimeWindow,
-    merged,
-)
 from orchestrator.execution.telemetry.sensors import Rapl
 from orchestrator.hardware.nvml import NvmlError
 from workloads import protocol
@@ -83,8 +76,8 @@ class Sampler:
         self._neighbours = instruments.neighbours
         self._gpus = instruments.gpus if device == "gpu" else None
         self._lock = threading.Lock()
-        self._samples = SampleBuffer()
-        self._windows: list[TimeWindow] = []
+        self._samples = readings.SampleBuffer()
+        self._windows: list[readings.TimeWindow] = []
         self._failure: str | None = None
         self._cost_pct: float | None = None
         self._slept_s = _slept_s()
@@ -102,9 +95,9 @@ class Sampler:
             with self._lock:
                 self._samples.edge(event.at_s)
             if isinstance(event, protocol.PhaseEnded):
-                self._windows.append(TimeWindow(event.at_s - event.seconds, event.at_s))
+                self._windows.append(readings.TimeWindow(event.at_s - event.seconds, event.at_s))
 
-    def stop(self) -> Recording:
+    def stop(self) -> readings.Recording:
         """End the sampling and return everything that was recorded."""
         self._ending.set()
         if self._thread.ident is not None:
@@ -117,10 +110,10 @@ class Sampler:
             gpu_reason = f"NVML did not answer within {_LAST_SAMPLE_S:g} s"
         elif self._gpus is not None:
             gpu_reason, gpu_errors = gpu_reason or self._gpus.reason, self._gpus.errors
-        return Recording(
+        return readings.Recording(
             self._device,
             samples,
-            merged(self._windows),
+            readings.merged(self._windows),
             gpu_reason,
             gpu_errors,
             self._failure or self._rapl.reason,
@@ -172,11 +165,11 @@ class Sampler:
         at_s, slept_s = time.monotonic(), _slept_s()
         slept, self._slept_s = slept_s - self._slept_s > _SUSPENSION_S, slept_s
         package_j = self._rapl.read_j()
-        readings: tuple[GpuReading, ...] = ()
+        gpus: tuple[readings.GpuReading, ...] = ()
         if self._gpus is not None:
             family = node.family if whole else None
-            readings = self._gpus.read(family=family, trainers=1 + len(self._rivals))
-        sample = Sample(at_s, readings, node.read() if whole else None, package_j, slept=slept)
+            gpus = self._gpus.read(family=family, trainers=1 + len(self._rivals))
+        sample = readings.Sample(at_s, gpus, node.read() if whole else None, package_j, slept=slept)
         with self._lock:
             self._samples.add(sample)
 

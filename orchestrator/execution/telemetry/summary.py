@@ -13,14 +13,8 @@ from itertools import pairwise
 from statistics import fmean
 
 from orchestrator.core.trial import Telemetry
+from orchestrator.execution.telemetry import readings
 from orchestrator.execution.telemetry.energy import energy_of
-from orchestrator.execution.telemetry.readings import (
-    GpuReading,
-    NodeReading,
-    Recording,
-    Sample,
-    growth,
-)
 from orchestrator.hardware.nvml import THROTTLING
 
 POINTS = 200
@@ -29,8 +23,8 @@ POINTS = 200
 _MB = 2**20 / 1e6
 """MLflow's megabytes are decimal."""
 
-GpuValue = Callable[[GpuReading], float | None]
-NodeValue = Callable[[NodeReading], float | None]
+GpuValue = Callable[[readings.GpuReading], float | None]
+NodeValue = Callable[[readings.NodeReading], float | None]
 
 _GAUGES: Mapping[str, tuple[GpuValue, Callable[..., float]]] = {
     "mean_gpu_utilization_pct": (lambda gpu: gpu.utilization_pct, fmean),
@@ -64,7 +58,7 @@ _NODE_CURVES: Mapping[str, NodeValue] = {
 
 
 def record(
-    recording: Recording, started_s: float, reported: Mapping[str, float]
+    recording: readings.Recording, started_s: float, reported: Mapping[str, float]
 ) -> tuple[dict[str, float], Telemetry]:
     """Return the metrics and the telemetry of an outcome, and never raise.
 
@@ -95,7 +89,7 @@ def record(
         return {}, Telemetry(energy_absent=reason)
 
 
-def summarise(recording: Recording) -> tuple[dict[str, float], Telemetry]:
+def summarise(recording: readings.Recording) -> tuple[dict[str, float], Telemetry]:
     """Return the metrics by name, with units in the name, and the telemetry without its curves."""
     metrics = dict(_metrics(recording))
     parts, telemetry = energy_of(recording)
@@ -114,7 +108,7 @@ def summarise(recording: Recording) -> tuple[dict[str, float], Telemetry]:
     )
 
 
-def curves(samples: Sequence[Sample]) -> tuple[list[float], dict[str, list[float | None]]]:
+def curves(samples: Sequence[readings.Sample]) -> tuple[list[float], dict[str, list[float | None]]]:
     """Return times (of the samples' clock) and, by name, a value for each of them or None.
 
     A value is the mean since the previous time. A share of CPU time is of all CPU time since then.
@@ -132,7 +126,7 @@ def curves(samples: Sequence[Sample]) -> tuple[list[float], dict[str, list[float
     return [group[-1].at_s for group in groups[1:]], measured
 
 
-def _metrics(recording: Recording) -> Iterator[tuple[str, float]]:
+def _metrics(recording: readings.Recording) -> Iterator[tuple[str, float]]:
     """Yield the metrics other than energy."""
     inside = recording.inside()
     for name, (value_of, fold) in _GAUGES.items():
@@ -172,37 +166,37 @@ def _cpu_shares(growth_of: Callable[[NodeValue], float | None]) -> dict[str, flo
     return {user: min(100.0, max(0.0, 100 * s / total_s)) for user, s in seconds.items()}
 
 
-def _grown(recording: Recording, value_of: NodeValue) -> float | None:
+def _grown(recording: readings.Recording, value_of: NodeValue) -> float | None:
     points = ((s, value_of(s.node)) for s in recording.samples if s.node)
-    return growth(points, recording.windows)
+    return readings.growth(points, recording.windows)
 
 
-def _throttle_reasons(inside: Sequence[Sample]) -> dict[str, float] | None:
+def _throttle_reasons(inside: Sequence[readings.Sample]) -> dict[str, float] | None:
     """Return the percentage of samples with each reason; None where no GPU reported any state."""
     gpus = [gpu for sample in inside for gpu in sample.gpus]
-    readings = [gpu.clock_reasons for gpu in gpus if gpu.clock_reasons is not None]
-    if not readings:
+    states = [gpu.clock_reasons for gpu in gpus if gpu.clock_reasons is not None]
+    if not states:
         return None
-    seen = Counter(reason for reasons in readings for reason in THROTTLING & reasons)
-    return {reason: 100 * count / len(readings) for reason, count in seen.most_common()}
+    seen = Counter(reason for reasons in states for reason in THROTTLING & reasons)
+    return {reason: 100 * count / len(states) for reason, count in seen.most_common()}
 
 
 def _all_curves(
-    groups: Sequence[Sequence[Sample]],
+    groups: Sequence[Sequence[readings.Sample]],
 ) -> Iterator[tuple[str, list[float | None]]]:
     grown = [_growth(before[-1], after[-1]) for before, after in pairwise(groups)]
     for name in dict.fromkeys(name for shares in grown for name in shares):
         yield name, [shares.get(name) for shares in grown]
     for name, value_of in _NODE_CURVES.items():
         nodes = [[sample.node for sample in group if sample.node] for group in groups[1:]]
-        yield name, [_mean(map(value_of, readings)) for readings in nodes]
+        yield name, [_mean(map(value_of, group)) for group in nodes]
     for index in range(max(len(sample.gpus) for group in groups for sample in group)):
         gpus = [[s.gpus[index] for s in group if index < len(s.gpus)] for group in groups[1:]]
         for name, gpu_value in _GPU_CURVES.items():
-            yield f"gpu_{index}_{name}", [_mean(map(gpu_value, readings)) for readings in gpus]
+            yield f"gpu_{index}_{name}", [_mean(map(gpu_value, group)) for group in gpus]
 
 
-def _growth(before: Sample, after: Sample) -> dict[str, float]:
+def _growth(before: readings.Sample, after: readings.Sample) -> dict[str, float]:
     """Return percentages of the CPU time between two samples, and the power of the CPUs."""
 
     def growth_of(value_of: NodeValue) -> float | None:
