@@ -141,8 +141,7 @@ def query(  # noqa: PLR0913
 
     Columns are the facts of a trial, its params and its metrics; `rnnsweep query SWEEP --list`
     prints them. The types are `Int64`, `float64`, `string`, `boolean` and `datetime64[ms, UTC]`;
-    values may be missing. Conditions and statements are DuckDB's SQL, which cannot reach files, the
-    network or other data.
+    values may be missing. Conditions and statements are DuckDB's SQL, which reaches no other data.
 
     Without `columns` all are returned. `sort` takes columns (`-step_ms` is in reverse, missing
     values come last), `limit` the largest number of rows. `sql`, a SELECT statement, replaces these

@@ -62,8 +62,7 @@ class Context:
     def slices(self, steps: int | None = None) -> Iterator[int]:
         """Report that the trial is warm; then yield the steps of each slice when it is requested.
 
-        `steps` take about `slice_s`. By default trial runs find them, in iterations of the loop
-        that are not recorded.
+        `steps` take about `slice_s`. By default iterations that are not recorded find them.
         """
         slicing = self._expect_slicing()
         return slicing.slices(steps, self.emit, lambda: self.seconds.get("train", 0.0))

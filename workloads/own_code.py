@@ -29,8 +29,7 @@ _NO_CODE = ("__pycache__", "node_modules")  # neither is copied to nodes
 class CodeFiles:
     """The files of a workload's code, and the names of the top-level modules that they import.
 
-    `digests` has the first 16 hexadecimal digits of the SHA-256 of each file, by its path in
-    `folder`.
+    `digests` has the first 16 hexadecimal digits of each file's SHA-256, by path in `folder`.
     """
 
     folder: Path

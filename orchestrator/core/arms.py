@@ -27,8 +27,7 @@ class Usage:
     """How a trial uses its hardware, where that differs from the default.
 
     A GPU trial reserves `cpus`, instead of its share of the node's CPUs. The trainer may keep
-    `threads` CPUs busy. `settings` are the arm's own amount of work. `timing` trials are only
-    timed, in slices.
+    `threads` CPUs busy. `settings` are its own amount of work. `timing` is in slices only.
     """
 
     cpus: int | None = None
@@ -56,8 +55,7 @@ class Usage:
 class HardwareRef:
     """A hardware class: `id` is made from facts that the node reports, never from a table of names.
 
-    `name` is to be read: `NVIDIA H200 (AMD EPYC, 16 CPUs)`. `gpu` is the GPU's own name; None for a
-    CPU class.
+    `name` is to be read: `NVIDIA H200 (AMD EPYC, 16 CPUs)`. `gpu` is the GPU's own name, if any.
     """
 
     id: str

@@ -61,8 +61,7 @@ class Block:
 class Trial:
     """One config on one arm, once. `key` is the same in every start of the same sweep.
 
-    `seed` is shared by all arms of a repeat (same weights, same batch order) and differs
-    between repeats.
+    All arms of a repeat share its `seed`: the same weights, the same batch order.
     """
 
     key: str
@@ -90,8 +89,7 @@ DatasetRecord: TypeAlias = protocol.Dataset
 class FailureRecord:
     """Why a trial failed: a reason to count by, a message, and the trainer's last output.
 
-    The first line of the message is complete; for an error of a user's own workload, further lines
-    have its last calls.
+    The first line of the message is complete; further ones have the last calls of a user's code.
     """
 
     reason: FailureReason

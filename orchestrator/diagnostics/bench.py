@@ -47,8 +47,7 @@ _SLICES = [12, 24]
 class Bench:
     """A comparison, and its rounds so far; the first implementation is the baseline.
 
-    A round has the facts about one trial of each arm, in the order of the plan. The last round may
-    be under way.
+    A round has one trial of each arm, in the order of the plan. The last one may be under way.
     """
 
     data: Mapping[str, Any]

@@ -36,8 +36,7 @@ class CpuClaims:
     """CPUs of a node reserved for one trainer, where several trainers work there at once.
 
     A claim is an abstract Unix socket of the name `prefix` and the CPU's number; the kernel
-    releases it when the process that binds it ends. `patience_s` is how long to wait for actors
-    that end.
+    releases it when the process that binds it ends. `patience_s` is how long to wait for that.
     """
 
     prefix: str = "rnnsweep-cpu"

@@ -25,8 +25,7 @@ class WorkloadUnusable(Refusal):
 def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
     """Import a user's own workload in a child process; raise `WorkloadUnusable` if that fails.
 
-    On a cluster only the code must be here, which travels to the nodes: a missing package may be
-    installed there.
+    On a cluster only the code must be here; the packages that it needs may be on the nodes alone.
     """
     if find_workload(spec.workload).is_built_in or (on_cluster and not read_code(spec.workload)):
         return

@@ -82,8 +82,7 @@ class NodeProfile:
     of a CPU that the kernel does not name. `memory_mib` is the machine's; the cgroup's `limits` may
     allow less (`usable_memory_mib`). `gpus` are those that answer; `gpu_faults` has a sentence for
     each other one, or for the whole driver. `cuda` is the newest CUDA that NVIDIA's `driver` can
-    run. `no_nvml` is why there is no NVML to ask. `packages` are versions of what measurements
-    depend on.
+    run. `no_nvml` is why there is no NVML. `packages` are versions of what times depend on.
     """
 
     hostname: str

@@ -68,8 +68,7 @@ def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
     """Return one group of lanes for each set of nodes that the plan's arms run on.
 
     GPU arms run on all GPUs of a node at once, each with its share of the CPUs. On a machine with
-    one GPU the CPU arm and the GPU arm share one shape, so that they mix in random order; on one
-    with several they take turns.
+    one GPU the CPU and the GPU arm share one shape, in random order; with several they take turns.
     """
     arms: dict[str, list[PlannedArm]] = defaultdict(list)
     hardware: dict[frozenset[str], set[HardwareUse]] = defaultdict(set)

@@ -120,8 +120,7 @@ class Plan:
 
         Of a list or a grid, blocks that have one of its configs keep their index, and all others
         are skipped; a config without a block gets a free index. Of two blocks with one config (from
-        two homes) the one with more finished trials counts. Other plans count blocks by index
-        alone.
+        two homes) the one with more finished trials counts. Other plans count blocks by index.
         """
         blocks, ended = dict[int, Config](), Counter[int]()
         for event in history:

@@ -120,8 +120,7 @@ class Blocks:
     def take_epoch(self, trial: Trial, step: int, metrics: Mapping[str, float]) -> bool:
         """Take an epoch of a trial that is out; return whether it is to end, with its block.
 
-        All trials of the block that are out then end after an epoch; the others run only if none
-        did.
+        All trials of the block that are out then end after an epoch; others run only if none did.
         """
         index = trial.block
         if self.suggestions.take_epoch(index, trial.arm, step, metrics, trial.key):

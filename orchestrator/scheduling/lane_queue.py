@@ -47,8 +47,7 @@ def at_work(assignments: Iterable[Assignment]) -> list[Assignment]:
 class LaneQueue:
     """The trials of a lane: those that wait, and how many are out.
 
-    `groups` are those that the lane belongs to. `turn` is the device at work, if the devices of
-    the lane's node take turns.
+    `groups` are those of the lane. `turn` is the device at work, if its node's take turns.
     """
 
     groups: tuple[LaneGroup, ...]

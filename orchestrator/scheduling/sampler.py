@@ -289,8 +289,7 @@ class Suggestions:
     ) -> bool:
         """Report an epoch of a trial to the pruner; return whether the block ends.
 
-        It follows the first trial of a block to report one. An earlier start's epochs have no
-        `key`.
+        It follows the first trial of a block to report one. Epochs of earlier starts lack a `key`.
         """
         values = [metrics[name] for name in self._objectives if name in metrics]
         is_read = bool(values) and self.is_open(index) and arm in self._followable

@@ -87,8 +87,7 @@ class BlockSearch(Searcher):
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """Return the next trial as a Tune config, None while no lane needs one, FINISHED at last.
 
-        Where nothing is out, Tune only asks again each second: what must be watched is watched
-        here.
+        Where nothing is out, Tune only asks again each second: this is the place to look around.
         """
         self.check()
         with _through_tune():
@@ -153,8 +152,7 @@ class BlockSearch(Searcher):
     def lose_all(self) -> None:
         """Take back everything that is out, in its order: Tune itself was lost.
 
-        Only trials that can have been running (on each lane the oldest, up to its slots) are
-        charged an attempt.
+        Trials that can have been running (on a lane the oldest, up to its slots) are charged.
         """
         out, self.out = list(self.out.values()), {}
         running = at_work(out)

@@ -1,7 +1,6 @@
 """The append-only journal of a sweep: one JSON object a line, one writer, on disk before it counts.
 
-A record that `Journal.append` returned from survives SIGKILL and a power cut; a torn last line is
-cut off.
+A record that `Journal.append` returned from survives SIGKILL and a power cut.
 """
 
 import contextlib

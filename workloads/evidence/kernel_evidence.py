@@ -2,8 +2,7 @@
 
 TensorFlow has the graphs that it traced, JAX the program that it lowered, PyTorch the operations
 that its profiler recorded in one step. Each backend has a module here with the functions
-`prove_traced`, `prove_eager` and `prove_passes`; the same rules identify the kernel from their
-counts.
+`prove_traced`, `prove_eager` and `prove_passes`; the same rules identify the kernel.
 """
 
 from __future__ import annotations

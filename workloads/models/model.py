@@ -19,8 +19,7 @@ class Witness:
 
     `tracings` counts tracings by step: a constant count shows that nothing was traced.
     `eager_steps` counts train steps that ran untraced. `tracing_records` has
-    `Framework.tracing_record` of every tracing of the train step, `layer_states` the states of
-    stateful layers.
+    `Framework.tracing_record` of every tracing of the train step, `layer_states` those of layers.
     """
 
     framework: Framework

@@ -79,8 +79,7 @@ class ArmSummary:
     `baseline`, or empty. Of the complete trials, `proven` have evidence that the requested kernel
     ran, `unproven` have none of any kernel, `disturbed` were measured while other work took the
     machine, and `retried` needed more than one attempt. `jit` (XLA compiled the program) and
-    `precision` (of the products) are None for unknown implementations. `noise` are spreads by
-    metric.
+    `precision` (of the products) are None for unknown implementations. `noise` has spreads.
     """
 
     arm: Arm

@@ -1,8 +1,7 @@
 """Rankings: the fastest implementation on some hardware, the cheapest hardware for one, …
 
 All pairs of a group are one family, which accounts for the leader being chosen by its own numbers:
-a wrong leader occurs in at most 5 % of groups. A break-even is the number of steps after which a
-longer compilation pays off.
+a wrong leader occurs in at most 5 % of groups. A break-even: the steps that pay a compilation off.
 """
 
 import math

@@ -71,8 +71,7 @@ class CompleteRounds:
     def not_interleaved(self, arms: Sequence[Arm]) -> frozenset[Round]:
         """Return the rounds in which some of these arms should have been interleaved and were not.
 
-        Arms on one hardware class and node are interleaved: their slices share the state of the
-        machine.
+        Arms on one hardware class and node are interleaved: they share the machine's state.
         """
         ids: dict[tuple[HardwareRef, str, Round], set[str]] = defaultdict(set)
         for arm in arms:

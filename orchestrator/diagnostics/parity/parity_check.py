@@ -71,8 +71,7 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
     """A check with its results so far, and one warm trainer per backend and device until its end.
 
     `settings` are those of the user over the usual ones, or over those of the loaded weights.
-    `kept_in` is the folder of weights that are only saved, and `loaded` the list of weights that
-    another run saved.
+    `kept_in` is the folder of weights that are only saved, `loaded` the list of another run's.
     """
 
     settings: Mapping[str, Any]
@@ -246,8 +245,7 @@ def check(
 
     Without names all implementations take part that may run here; `overrides` are settings of
     `image_rows`. `report` prints a line for each finished step, from any thread. Weights are only
-    saved `into` a folder, or only loaded from a `source`. The tolerance replaces those by
-    precision.
+    saved `into` a folder, or only loaded from a `source`. The tolerance replaces the usual ones.
     """
     document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
     loaded = None if source is None else _read_list(source / LIST)

@@ -40,8 +40,7 @@ class CpuClocks:
     """The clocks of some CPUs. A reading never raises; an absent one is None.
 
     They are compared with the clock that a CPU's maker guarantees (`base_frequency` of Intel's
-    driver, `nominal_freq` of ACPI's CPPC): how long a boost lasts depends on luck and on what ran
-    before.
+    driver, `nominal_freq` of ACPI's CPPC): how long a boost lasts depends on luck.
     """
 
     def __init__(self, cpus: Sequence[int], root: Path = Path("/sys/devices/system/cpu")) -> None:
@@ -109,8 +108,7 @@ class Rapl:
     def read_j(self) -> float | None:
         """Return the joules so far; None if a package cannot be read.
 
-        It must be read before a counter starts again at 0 (at 100 W, after three quarters of an
-        hour).
+        It must be read before a counter starts again at 0 (at 100 W, after 45 minutes).
         """
         if not self._packages:
             return None

@@ -41,8 +41,7 @@ class ArmChange:
 
     A change within the margin is `inconclusive`. `needs` compares the memory of fresh trainers and
     the compile time of warm ones, with the arm before as its arm: a `speedup` above 1 (`faster`) is
-    a need that grew. `lost` counts the configs that the arm completed before, and only failed at
-    after.
+    a need that grew. `lost` counts the configs that the arm completed before, and fails at now.
     """
 
     before: Arm

@@ -17,8 +17,7 @@ class FusedStack(keras.layers.Layer):
     `weights_buffer` is cuDNN's opaque buffer (`workloads.models.canonical_weights`) on every
     backend: the library reads it directly, and an optimizer updates one variable. It starts as
     zeros: set the weights with `write`. Outputs are those of stacked Keras layers, directions
-    concatenated, but zero after the end of a masked sequence, as with Keras' cuDNN layers. Masks
-    must pad on the right.
+    concatenated, but zero after the end of a masked sequence. Masks must pad on the right.
 
     `settings` are cell, units, layers, bidirectional, dropout (between the layers, in training
     only) and stateful (a batch starts from the final states of the previous one).

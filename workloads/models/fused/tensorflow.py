@@ -25,8 +25,7 @@ def run_stack(
     """Return outputs and final states.
 
     The states' memory is cuDNN's (pseudo-layers, batch, units), which `time_major=False` does not
-    transpose. `is_training` prepares the backward pass, and is always on, as in Keras' cuDNN
-    layers.
+    transpose. `is_training` prepares the backward pass, and is always on, as in Keras.
     """
     shape = layer.stack_shape
     batch, steps = tf.unstack(tf.shape(sequences)[:2])
