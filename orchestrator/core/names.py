@@ -1,6 +1,7 @@
-"""Selectors of hardware and arms: one set of rules for specs, plans, prices and queries."""
+"""Selectors of hardware, labels and arms: one set of rules for specs, plans, prices and queries."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from orchestrator.core.arms import Arm, HardwareRef, HardwareUse
@@ -8,6 +9,16 @@ from workloads.implementations import Implementation, ImplementationError, parse
 
 ANY_IMPLEMENTATION = "*"
 """`* on gpu`: every arm on such hardware."""
+
+# ray/_private/label_utils.py, Ray 2.60: LABEL_REGEX, LABEL_PREFIX_REGEX, LABEL_SELECTOR_REGEX.
+_WORD = r"[a-zA-Z0-9](?:[a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?"
+_KEY = re.compile(rf"(?:(?=[^/]{{1,253}}/){_WORD}(?:\.{_WORD})*/)?{_WORD}")
+_LIST = rf"{_WORD}(?:, ?{_WORD})*"
+_CONDITION = re.compile(rf"(?P<no>!?)(?:in\((?P<several>{_LIST})\)|(?P<one>{_WORD}))")
+
+KEY_SHAPE = "a label's key, such as ray.io/accelerator-type or market-type"
+CONDITION_SHAPE = "a label selector: value, !value, in(one, other) or !in(one, other)"
+"""Shapes of labels, as in Ray; a node without the key meets a negated condition."""
 
 
 def selects(selector: str, hardware: HardwareRef | HardwareUse) -> bool:
@@ -67,3 +78,31 @@ def different_models(arms: Iterable[Arm]) -> list[str]:
     variants = dict.fromkeys(arm.variant for arm in arms)
     unlike = {variant.identity[1] if variant else () for variant in variants}
     return [str(variant or "no variant") for variant in variants] if len(unlike) > 1 else []
+
+
+def is_key(text: str) -> bool:
+    """Return whether Ray accepts this as a label's key."""
+    return _KEY.fullmatch(text) is not None
+
+
+def is_condition(text: str) -> bool:
+    """Return whether Ray accepts this as a condition on a label."""
+    return _CONDITION.fullmatch(text) is not None
+
+
+def carries(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
+    """Return whether a node with these labels meets every condition of the selector."""
+    return all(_meets(labels.get(key), condition) for key, condition in selector.items())
+
+
+def _meets(value: str | None, condition: str) -> bool:
+    match = _CONDITION.fullmatch(condition)
+    if match is None:
+        raise ValueError(f"expected {CONDITION_SHAPE}; received {condition!r}")
+    values = match["several"].split(",") if match["several"] else [match["one"]]
+    return (value in {text.strip() for text in values}) is not bool(match["no"])
+
+
+def labels_text(selector: Mapping[str, str]) -> str:
+    """Return `market-type=spot, ray.io/accelerator-type=in(T4, L4)`."""
+    return ", ".join(f"{key}={condition}" for key, condition in selector.items())

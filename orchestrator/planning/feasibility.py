@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.core.arms import Variant
-from orchestrator.core.labels import carries, shown
-from orchestrator.core.names import selects
+from orchestrator.core.names import carries, labels_text, selects
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.hardware import HardwareClass, no_gpu_class_reason
@@ -50,7 +49,7 @@ def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> s
         pairs = {pair for node in nodes.values() for pair in node.labels.items()}
         present = ", ".join(sorted(f"{k}={v}" for k, v in pairs if k != _NODE_ID))
         others = f"present: {present}" if present else "none has any"
-        return f"no node has the labels {shown(entry.labels)}; {others}"
+        return f"no node has the labels {labels_text(entry.labels)}; {others}"
     selector = entry.selector
     for node in labelled:  # GPUs that are unlike form no class
         unusable = [node.gpu_class(gpu.name) for gpu in node.profile.gpus]
@@ -68,7 +67,7 @@ def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> s
         where = counted(len({node.profile.hostname for node in labelled}), "node")
         return f"no NVIDIA GPU found on {where} (asked through NVML){faults}"
     if entry.labels and any(hardware_class.matches(selector) for hardware_class in hardware):
-        return f"no node of this class has the labels {shown(entry.labels)}"
+        return f"no node of this class has the labels {labels_text(entry.labels)}"
     present = ", ".join(repr(hardware_class.name) for hardware_class in hardware)
     return f"no node is of this class; present: {present}{faults}"
 

@@ -21,9 +21,9 @@ from pydantic import (
     model_validator,
 )
 
-from orchestrator.core import labels
 from orchestrator.core.arms import Usage, Variant
 from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits, Margins, MeasureMode, Timing
+from orchestrator.core.names import CONDITION_SHAPE, KEY_SHAPE, is_condition, is_key, labels_text
 from orchestrator.spec.errors import nearest, shown
 from orchestrator.spec.fields import (
     Choice,
@@ -41,15 +41,15 @@ from orchestrator.spec.fields import (
 
 
 def _key(text: str) -> str:
-    if not labels.is_key(text):
-        raise refusal(labels.KEY_SHAPE)
+    if not is_key(text):
+        raise refusal(KEY_SHAPE)
     return text
 
 
 def _condition(value: Any) -> Any:
-    if not isinstance(value, str) or not labels.is_condition(value):
+    if not isinstance(value, str) or not is_condition(value):
         hint = "" if isinstance(value, str) else "labels are text: put it in quotes"
-        raise refusal(labels.CONDITION_SHAPE, shown(value), hint=hint)
+        raise refusal(CONDITION_SHAPE, shown(value), hint=hint)
     return value
 
 
@@ -113,7 +113,7 @@ class HardwareEntry(Strict):
     def __str__(self) -> str:
         """Return the entry for a message, before its class is known."""
         chosen = [self.selector] if self.selector is not None else []
-        chosen += [f"nodes with {labels.shown(self.labels)}"] if self.labels else []
+        chosen += [f"nodes with {labels_text(self.labels)}"] if self.labels else []
         usage = f" [{self.usage}]" if str(self.usage) else ""
         return f"{' on '.join(chosen)}{usage}"
 

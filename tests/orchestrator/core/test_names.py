@@ -7,8 +7,7 @@ import yaml
 from ray._private.label_utils import validate_label_key, validate_label_selector_value
 
 from orchestrator.core.arms import Arm, Usage
-from orchestrator.core.labels import carries, is_condition, is_key
-from orchestrator.core.names import names_arm, selects
+from orchestrator.core.names import carries, is_condition, is_key, names_arm, selects
 from orchestrator.planning.objectives import arms_read
 from orchestrator.spec import Objective
 from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
