@@ -326,11 +326,8 @@ def _lost(record: SweepRecord, earlier: Arm, later: Arm) -> int:
     """Count the configs that the arm completed before, and only failed at after."""
     done = grouped((t.arm, t.block) for t in record.trials if t.status == "complete")
     tried = {trial.block for trial in record.trials if trial.arm == later}
-    return (
-        len(tried.intersection(done.get(earlier, ())).difference(done[later]))
-        if later in done
-        else 0
-    )
+    lost = tried.intersection(done.get(earlier, ())).difference(done.get(later, tried))
+    return len(lost)
 
 
 def _differences(before: SweepRecord, after: SweepRecord) -> tuple[Difference, ...]:
