@@ -143,14 +143,11 @@ def measure(
     measured: list[Peak] = []
     failures: list[str] = []
     for hardware, node, answers in _run_plans(plans, report):
-        if isinstance(answers, str):
-            failures.append(f"{hardware.name} could not be measured: {answers}")
-            continue
         for backend, answer in answers.items():
             measured += _peaks(hardware, node, backend, answer)
             if answer.reason is not None:
-                reason = f"could not be measured by {backend}: {answer.reason}"
-                failures.append(f"{hardware.name} {reason}")
+                by = f" by {backend}" if backend else ""
+                failures.append(f"{hardware.name} could not be measured{by}: {answer.reason}")
     for failure in failures:
         report(failure)
     if measured:
@@ -211,8 +208,8 @@ def _plan(hardware: HardwareClass, stored: Sequence[Peak]) -> _Plan | None:
 
 def _run_plans(
     plans: Sequence[_Plan], report: Callable[[str], object]
-) -> Iterator[tuple[HardwareClass, Node, Mapping[str, BackendRates] | str]]:
-    """Yield each class with the rates that its node measured, or why it did not."""
+) -> Iterator[tuple[HardwareClass, Node, Mapping[str, BackendRates]]]:
+    """Yield each class with the rates that its node measured, by backend, or why it did not."""
     references = []
     for hardware, node, request in plans:
         backends = ", ".join(request.backends)
@@ -233,7 +230,7 @@ def _run_plans(
         try:
             yield hardware, node, ray.get(reference)
         except ray.exceptions.RayError as error:
-            yield hardware, node, last_line(error)
+            yield hardware, node, {"": BackendRates(reason=last_line(error))}
 
 
 def _peaks(

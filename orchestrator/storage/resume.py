@@ -22,16 +22,8 @@ from orchestrator.core.trial import (
 from orchestrator.core.version import workload_commit
 from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec
+from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import (
-    BlockSuggested,
-    Draft,
-    Record,
-    SweepOpened,
-    SweepState,
-    TrialFinished,
-    read,
-)
 from orchestrator.storage.tracking.address import sqlite_path
 from orchestrator.storage.tracking.records import Manifest
 from workloads import registry
@@ -68,54 +60,54 @@ def identify(spec: SweepSpec, number: int) -> SweepIdentity:
 
 
 def take_over(
-    journal: Draft,
+    draft: journal.Draft,
     stored: Manifest | None,
     identity: SweepIdentity,
     spec: SweepSpec,
     *,
     same_code: bool = False,
-) -> SweepState:
+) -> journal.SweepState:
     """Open the sweep in the journal, unless it is there; `merge_stored` adds the store's trials.
 
     With `same_code`, changed code of a user's own workload counts as the same. Trials of another
     spec or code are `Incomparable`.
     """
-    if journal.state is not None:
-        has_result = any(t.status != "failed" for t in journal.state.finished.values())
+    if draft.state is not None:
+        has_result = any(t.status != "failed" for t in draft.state.finished.values())
         is_same = same_code or not has_result  # that results of other code could be compared with
-        _expect_same(journal.state.identity, identity, same_code=is_same)
-        _expect_same_variants((t.arm for t in journal.state.finished.values()), spec)
-        journal.state.identity = identity
-        return journal.state
+        _expect_same(draft.state.identity, identity, same_code=is_same)
+        _expect_same_variants((t.arm for t in draft.state.finished.values()), spec)
+        draft.state.identity = identity
+        return draft.state
     if stored is not None and stored.identity.generation == identity.generation:
         _expect_same(stored.identity, identity, same_code=same_code)
         _expect_same_variants(stored.arms, spec)
-    journal.append(SweepOpened(identity, spec.model_dump(mode="json")))
-    assert journal.state is not None
-    return journal.state
+    draft.append(journal.SweepOpened(identity, spec.model_dump(mode="json")))
+    assert draft.state is not None
+    return draft.state
 
 
-def merge_stored(journal: Draft, stored: Iterable[FinishedTrial]) -> None:
+def merge_stored(draft: journal.Draft, stored: Iterable[FinishedTrial]) -> None:
     """Add the trials to the journal that only the store has: those that ended under another home.
 
     Of two outcomes of one trial the later one counts. A block without outcomes in this journal
     takes the store's config: it was suggested under another home too, and run there. A block that
     was run with several configs is `Incomparable`.
     """
-    state = journal.state
+    state = draft.state
     assert state is not None  # take_over has written the first record
     stored = list(stored)
     _expect_one_config([*state.finished.values(), *stored])
     newer = [trial for trial in stored if _is_later(trial, state.finished.get(trial.key))]
     for record in rebuild(newer):
-        if isinstance(record, BlockSuggested):
+        if isinstance(record, journal.BlockSuggested):
             block = state.blocks.get(record.block)
             if block is not None and block.config == record.config:
                 continue
-        journal.append(record)
+        draft.append(record)
 
 
-def rebuild(finished: Iterable[FinishedTrial]) -> Iterator[Record]:
+def rebuild(finished: Iterable[FinishedTrial]) -> Iterator[journal.Record]:
     """Yield the records of a lost journal, from the trials that the tracking store has.
 
     The sampler suggests blocks without an ended trial again: the store does not have them.
@@ -124,18 +116,20 @@ def rebuild(finished: Iterable[FinishedTrial]) -> Iterator[Record]:
     for trial in sorted(finished, key=lambda trial: trial.ended_s):
         if trial.block not in begun:
             begun.add(trial.block)
-            yield BlockSuggested(trial.block, trial.config, trial.started_s)
-        yield TrialFinished(trial)
+            yield journal.BlockSuggested(trial.block, trial.config, trial.started_s)
+        yield journal.TrialFinished(trial)
 
 
-def unrecorded_trials(state: SweepState, stored: Iterable[FinishedTrial]) -> list[FinishedTrial]:
+def unrecorded_trials(
+    state: journal.SweepState, stored: Iterable[FinishedTrial]
+) -> list[FinishedTrial]:
     """Return the trials whose latest outcome the store lacks."""
     in_store = {trial.key: trial for trial in stored}
     return [t for key, t in state.finished.items() if _is_later(t, in_store.get(key))]
 
 
 def events(
-    state: SweepState, *, retry_failed: bool, retimed: Container[str] = ()
+    state: journal.SweepState, *, retry_failed: bool, retimed: Container[str] = ()
 ) -> Iterator[Block | FinishedTrial]:
     """Yield blocks and finished trials in order; not `retimed` keys, nor failed ones on request."""
     for event in state.order.values():
@@ -146,7 +140,7 @@ def events(
         yield event
 
 
-def trials_to_retime(state: SweepState, plan: Plan, *, retry_failed: bool) -> set[str]:
+def trials_to_retime(state: journal.SweepState, plan: Plan, *, retry_failed: bool) -> set[str]:
     """Return the keys of the complete trials of incomplete interleaved rounds.
 
     If an arm of a hardware class has no outcome, or one from another round on that node, all of
@@ -178,21 +172,21 @@ def trials_to_retime(state: SweepState, plan: Plan, *, retry_failed: bool) -> se
 
 def preview(
     folder: SweepFolder, spec: SweepSpec, tracking_uri: str, *, same_code: bool = False
-) -> SweepState:
+) -> journal.SweepState:
     """Return the state that a start of the spec would resume; write nothing.
 
     The store is read as well, unless it is in this home and the home has the sweep's journal. Raise
     `Incomparable` as `take_over` does, and `TrackingError` if the store cannot be used.
     """
     number, before, stored = max(folder.latest(), 1), None, list[FinishedTrial]()
-    draft, file = Draft(read(folder.generation(number))), sqlite_path(tracking_uri)
+    draft, file = journal.Draft(journal.read(folder.generation(number))), sqlite_path(tracking_uri)
     is_complete = draft.state is not None and file == folder.home / "mlflow.db"
     if not is_complete and (file is None or file.exists()):
         from orchestrator.storage.tracking import reader  # noqa: PLC0415  (MLflow: seconds)
 
         latest, before = reader.find(tracking_uri, spec.name)
         number = generation(folder, latest, fresh=False)
-        draft = Draft(read(folder.generation(number)))
+        draft = journal.Draft(journal.read(folder.generation(number)))
         if before is not None and before.identity.generation == number:
             stored += reader.read_sweep(tracking_uri, spec.name, number).trials
     take_over(draft, before, identify(spec, number), spec, same_code=same_code)
