@@ -1,14 +1,12 @@
 """`rnnsweep bench`, with real trainers of a workload that draws its times."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import FinishedTrial
+from orchestrator.diagnostics import bench as benches
 from orchestrator.diagnostics.bench import Bench
 from orchestrator.spec import load
 from tests.orchestrator.cli.typed_commands import Run
@@ -33,18 +31,8 @@ def bench(run: Run, *options: str, function: str = "steady") -> tuple[int, str, 
 def test_rounds_give_a_verdict_that_can_be_exported(
     run: Run, monkeypatch: pytest.MonkeyPatch, disturbed: int, verdict: str
 ) -> None:
-    recorded = Bench.record
-
-    def record(self: Bench) -> SweepRecord:
-        made = recorded(self)
-        outcomes = (
-            replace(one.outcome, disturbance=OTHERS if one.block < disturbed else {})
-            for one in made.trials
-        )
-        trials = map(FinishedTrial, [one.trial for one in made.trials], outcomes)
-        return replace(made, trials=tuple(trials))
-
-    monkeypatch.setattr(Bench, "record", record)
+    trials = iter([OTHERS] * len(ARMS) * disturbed + [{}] * len(ARMS) * (6 - disturbed))
+    monkeypatch.setattr(benches, "detect_disturbance", lambda *_: next(trials))
     code, out, exported = bench(run, "--save-spec", "spec.yaml")
     assert code == 0
     assert "none/slow is 1.5" in out
