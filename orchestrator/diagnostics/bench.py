@@ -6,6 +6,7 @@ sweep that is summarised like any other, and recorded nowhere.
 """
 
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -54,6 +55,7 @@ class Bench:
     spec: SweepSpec
     plan: Plan
     rounds: list[Sequence[TrialRun]] = field(default_factory=list)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def run(self, rounds: int, progress: Callable[[], object]) -> None:
         """Run this many rounds; `progress` is called about once a second."""
@@ -102,6 +104,7 @@ class Bench:
         environment = trials[-1].outcome.environment if trials else {}
         return SweepRecord(
             self.spec.name,
+            run_id=self.id,
             workload=self.spec.workload,
             arms=self.plan.arms,
             blocks=len(self.rounds),
