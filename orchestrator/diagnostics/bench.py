@@ -199,13 +199,13 @@ def _finished(
     )
 
 
-def _sentence(found: Comparison) -> tuple[str, str] | None:
+def _sentence(comparison: Comparison) -> tuple[str, str] | None:
     """Return the kind and the sentence of one implementation against the baseline."""
-    if found.speedup is None or found.baseline is None:
+    if comparison.speedup is None or comparison.baseline is None:
         return None
-    text = f"{found.arm.implementation} {speed(found.speedup, found.baseline.implementation)}"
-    if found.verdict == "inconclusive":
-        is_busy = found.bias is not None
+    text = f"{comparison.arm.implementation} {speed(comparison.speedup, comparison.baseline.implementation)}"
+    if comparison.verdict == "inconclusive":
+        is_busy = comparison.bias is not None
         cure = "measure again on an idle machine" if is_busy else "add rounds (--rounds)"
         return "inconclusive", f"{text}, but that is not certain: {cure}"
-    return found.verdict, f"{text}{', provisionally' if found.provisional else ''}"
+    return comparison.verdict, f"{text}{', provisionally' if comparison.provisional else ''}"
