@@ -180,9 +180,7 @@ def as_document(summary: ReportSummary) -> Document:
     )
 
 
-def _finished(
-    run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits
-) -> FinishedTrial:
+def _finished(run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits) -> FinishedTrial:
     """Return a trial of a round that may still be under way, with its time per step so far."""
     outcome = run.outcome()
     step_ms = {"step_ms": geometric([one.step_ms for one in run.slices])} if run.slices else {}
@@ -199,13 +197,13 @@ def _finished(
     )
 
 
-def _sentence(comparison: Comparison) -> tuple[str, str] | None:
+def _sentence(own: Comparison) -> tuple[str, str] | None:
     """Return the kind and the sentence of one implementation against the baseline."""
-    if comparison.speedup is None or comparison.baseline is None:
+    if own.speedup is None or own.baseline is None:
         return None
-    text = f"{comparison.arm.implementation} {speed(comparison.speedup, comparison.baseline.implementation)}"
-    if comparison.verdict == "inconclusive":
-        is_busy = comparison.bias is not None
+    text = f"{own.arm.implementation} {speed(own.speedup, own.baseline.implementation)}"
+    if own.verdict == "inconclusive":
+        is_busy = own.bias is not None
         cure = "measure again on an idle machine" if is_busy else "add rounds (--rounds)"
         return "inconclusive", f"{text}, but that is not certain: {cure}"
-    return comparison.verdict, f"{text}{', provisionally' if comparison.provisional else ''}"
+    return own.verdict, f"{text}{', provisionally' if own.provisional else ''}"

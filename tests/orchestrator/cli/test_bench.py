@@ -25,9 +25,7 @@ def bench(run: Run, *options: str, function: str = "steady") -> tuple[int, str, 
     return code, out, json.loads(Path("bench.json").read_text())
 
 
-@pytest.mark.parametrize(
-    ("disturbed", "verdict"), [(1, "slower"), (6, "inconclusive")]
-)
+@pytest.mark.parametrize(("disturbed", "verdict"), [(1, "slower"), (6, "inconclusive")])
 def test_rounds_give_a_verdict_that_can_be_exported(
     run: Run, monkeypatch: pytest.MonkeyPatch, disturbed: int, verdict: str
 ) -> None:
