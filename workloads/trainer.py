@@ -251,9 +251,8 @@ def _expect_data(workload: Workload, settings: Mapping[str, Any], expected: str)
 
 def _expect_code(workload: Workload, expected: Mapping[str, str]) -> None:
     code = _own_code(workload.name)
-    changed = sorted(
-        {name for name, _ in expected.items() ^ (code.digests if code else {}).items()}
-    )
+    digests = code.digests if code else {}
+    changed = sorted({name for name, _ in expected.items() ^ digests.items()})
     if changed:
         names = ", ".join([*changed[:_NAMED], *["…"] * (len(changed) > _NAMED)])
         raise BadRequest(

@@ -313,7 +313,7 @@ def predict_from(
     if not arms:
         choices = "; ".join(map(str, record.arms)) or "none, as none can run"
         raise NotPredicted(f"sweep {record.name!r}: expected an arm of it ({choices}); got {arm!r}")
-    for own, name, value in ((own, *item) for own in arms for item in own.settings.items()):
+    for own, name, value in ((one, *item) for one in arms for item in one.settings.items()):
         if config.get(name, value) != value:
             raise NotPredicted(
                 f"sweep {record.name!r}: {own} has {name} {value} of its own; received "

@@ -160,10 +160,10 @@ def test_a_users_workload_takes_slices() -> None:
 
 
 def test_trial_runs_that_are_not_recorded_choose_the_steps_of_a_slice() -> None:
-    events, train_s, compiled = list[Event](), 0.0, set[int]()
+    events, seconds, compiled = list[Event](), list[float](), set[int]()
     slicing = Slicing(iter([Slice(), Finish()]).__next__, slice_s=0.25)
-    for steps in slicing.slices(None, events.append, lambda: train_s):
-        train_s += 0.01 * steps + (steps not in compiled)  # each number of steps is compiled
+    for steps in slicing.slices(None, events.append, lambda: sum(seconds)):
+        seconds.append(0.01 * steps + (steps not in compiled))  # each number is compiled
         compiled.add(steps)
     assert [type(event) for event in events] == [Ready, SliceDone]
     assert single_event(events, Ready).slice_steps == single_event(events, SliceDone).steps == 25

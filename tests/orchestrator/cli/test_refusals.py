@@ -80,12 +80,7 @@ def test_a_start_that_does_not_extend_the_existing_trials_is_refused(
     overrides = set_words([*others, "search.configs=2"])
     code, out, err = run("plan", "mine.yaml", *overrides, "--format", form)
     assert (code, out) == (2, "")
-    for difference in (
-        "seed: 0 -> 4",
-        "search.sampler: ",
-        "settings.units: ",
-        "run it with --fresh",
-    ):
+    for difference in ("seed: 0 -> 4", "search.sampler: ", "settings.units: ", "it with --fresh"):
         assert difference in err
     assert run("plan", "mine.yaml", "--set", "repeats=2")[0] == 0
 
