@@ -20,7 +20,7 @@ import yaml
 from orchestrator.api import query
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.query import QueryError, as_bytes, ask, to_table
+from orchestrator.report.query import QueryError, as_bytes, ask
 from tests.orchestrator.cli.typed_commands import Run, typed
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import PORTABLE, paired, sweep, trial
@@ -165,12 +165,6 @@ def test_formats_agree(tmp_path: Path) -> None:
     assert (from_csv[0]["jit"], from_csv[0]["started"]) == ("false", body["rows"][0]["started"])
     (tmp_path / "found.parquet").write_bytes(as_bytes(frame, "parquet", {}))
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "found.parquet"), frame)
-
-
-def test_a_table_has_a_line_for_each_trial() -> None:
-    lines = to_table(ask({"s": paired(60)}, "", ["block", "arm", "trial_key"])).splitlines()
-    assert len(lines) == 121
-    assert len({line.index("tensorflow") for line in lines[1:]}) == 1
 
 
 @pytest.fixture(scope="module")
