@@ -54,18 +54,18 @@ _SPEED: dict[Finding, Verdict] = {"same": "same", "more": "faster", "less": "slo
 class Comparison:
     """An arm against its baseline.
 
-    `speedup` is the geometric mean of the blocks' ratios, baseline time over the arm's time, with
-    its plain interval of the level `plain_confidence` (above 95 % in a sweep that stopped by the
-    width of its intervals). The verdict follows from `corrected`, the interval at the level
-    `confidence`, which is corrected for the report's other comparisons; `p_value` (of no
-    difference) is adjusted likewise. `same` is wholly within `margin` (a share: 0.02 is 1 / 1.02 to
-    1.02). Estimates are None for fewer than two blocks, corrected ones for fewer than `MIN_BLOCKS`.
-    `reason` explains an `inconclusive` verdict. `blocks_needed` estimates how many more blocks give
-    which half-width (of the logarithm of the ratio).
+    `speedup` is the geometric mean of the blocks' ratios, baseline time over the arm's time: above
+    1 the arm is faster. Its plain interval has the level `plain_confidence` (above 95 % in a sweep
+    that stopped by the width of its intervals). The verdict follows from `corrected`, the interval
+    at the level `confidence`, which is corrected for the report's other comparisons; `p_value` (of
+    no difference) is adjusted likewise. `same` is wholly within `margin` (a share: 0.02 is 1 / 1.02
+    to 1.02). Estimates are None for fewer than two blocks, corrected ones for fewer than
+    `MIN_BLOCKS`. `reason` explains an `inconclusive` verdict. `blocks_needed` estimates how many
+    more blocks give which half-width (of the logarithm of the ratio).
 
     `bias` is None unless too few rounds were quiet: then it is the largest factor that such other
     work was measured to cause, infinite if that was not measured. A verdict is then `provisional`:
-    its whole interval is further from 1.
+    its whole interval is further from 1 than the bias.
 
     `measures` are the measuring modes of both. `disturbed_blocks` are those in which a side's
     timing was disturbed, `disturbance` the causes in the first one. With `quiet_only` the pairs are
