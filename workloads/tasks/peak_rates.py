@@ -4,14 +4,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 from workloads.context import Context
+from workloads.measuring import roofline
 from workloads.measuring.measurement import prepare_framework
-from workloads.measuring.roofline import (
-    DTYPES,
-    device_copy,
-    host_copy,
-    measure_copy_rate,
-    measure_product_rate,
-)
 from workloads.resources import read_limits, usable_cpus
 
 
@@ -29,18 +23,20 @@ def measure(trial: Context) -> dict[str, float]:
     """
     with prepare_framework(trial) as framework:
         precision = trial.implementation.precision
-        product_rate = measure_product_rate(precision, framework.synchronise)
+        product_rate = roofline.measure_product_rate(precision, framework.synchronise)
         metrics = product_rate.metrics("product_flops_per_s")
         if precision == "tf32":
             return metrics
-        dtype = DTYPES[precision]
+        dtype = roofline.DTYPES[precision]
         if trial.device == "gpu":
-            copy_rate = measure_copy_rate(device_copy(dtype, framework.synchronise))
+            copy_rate = roofline.measure_copy_rate(
+                roofline.device_copy(dtype, framework.synchronise)
+            )
         else:
             count = usable_cpus()
             with ThreadPoolExecutor(count) as threads:
-                copy_rate = measure_copy_rate(
-                    host_copy(dtype, threads, count), _sixteenth_of_memory()
+                copy_rate = roofline.measure_copy_rate(
+                    roofline.host_copy(dtype, threads, count), _sixteenth_of_memory()
                 )
         return metrics | copy_rate.metrics("copy_bytes_per_s")
 
