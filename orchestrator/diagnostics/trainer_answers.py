@@ -59,9 +59,10 @@ def ask(
     answer, began_s = Answer(), time.monotonic()
     try:
         trainer.request(request)
-        for event in filter(None, Watchdog(trainer, LIMITS).events()):
-            listen(event)
-            answer.take(event)
+        for event in Watchdog(trainer, LIMITS).events():
+            if event is not None:
+                listen(event)
+                answer.take(event)
     except FAILURES as error:
         tail = trainer.output_tail().splitlines()
         last = f"; its last output: {tail[-1]}" if tail else ""

@@ -28,6 +28,7 @@ from workloads import process, trainer
 from workloads.own_code import read_code
 from workloads.protocol import (
     Artifact,
+    Command,
     Epoch,
     Event,
     Failure,
@@ -161,7 +162,8 @@ def test_a_users_workload_takes_slices() -> None:
 
 def test_trial_runs_that_are_not_recorded_choose_the_steps_of_a_slice() -> None:
     events, seconds, compiled = list[Event](), list[float](), set[int]()
-    slicing = Slicing(iter([Slice(), Finish()]).__next__, slice_s=0.25)
+    commands = iter(list[Command]([Slice(), Finish()]))
+    slicing = Slicing(commands.__next__, slice_s=0.25)
     for steps in slicing.slices(None, events.append, lambda: sum(seconds)):
         seconds.append(0.01 * steps + (steps not in compiled))  # each number is compiled
         compiled.add(steps)

@@ -1,6 +1,7 @@
 """`rnnsweep bench`, with real trainers of a workload that draws its times."""
 
 import json
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def bench(run: Run, *options: str, function: str = "steady") -> tuple[int, str, 
 def test_rounds_give_a_verdict_that_can_be_exported(
     run: Run, monkeypatch: pytest.MonkeyPatch, disturbed: int, verdict: str
 ) -> None:
-    trials = iter([OTHERS] * len(ARMS) * disturbed + [{}] * len(ARMS) * (6 - disturbed))
+    causes: list[dict[str, float]] = [*[OTHERS] * disturbed, *[{}] * (6 - disturbed)]
+    trials = cycle(one for one in causes for _ in ARMS)
     monkeypatch.setattr(benches, "detect_disturbance", lambda *_: next(trials))
     code, out, exported = bench(run, "--save-spec", "spec.yaml")
     assert code == 0

@@ -136,7 +136,8 @@ def mapping_of(kind: Any) -> st.SearchStrategy[dict[Any, Any]]:
 
 st.register_type_strategy(float, st.floats(0, 2e9))
 st.register_type_strategy(Mapping, mapping_of)
-st.register_type_strategy(SliceRecord, every_field(SliceRecord, steps=st.integers(1, 99)))
+slices = every_field(SliceRecord, steps=st.integers(1, 99), seconds=st.floats(1e-6, 1e6))
+st.register_type_strategy(SliceRecord, slices)
 st.register_type_strategy(Telemetry, every_field(Telemetry, at_s=st.just(()), curves=st.just({})))
 for nested in (Usage, HardwareRef, HardwareUse, Arm, EpochRecord, Trial, Outcome):
     st.register_type_strategy(nested, every_field(nested))
