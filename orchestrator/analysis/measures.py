@@ -69,11 +69,13 @@ EXPENSES = (
     Measure("epoch_s", "epoch", "s"),
     Measure("fit_s", "fit", "s"),
     Measure("energy_j", "energy", "J"),
+    Measure("energy_gpu_j", "energy of the GPUs", "J"),
+    Measure("mean_power_w", "power", "W"),
     Measure("energy_per_sample_j", "energy per sample", "mJ", per=1e-3),
     Measure("train_cost_usd", "cost of the timed epochs", "USD"),
     Measure("cost_usd", "cost per trial", "USD"),
 )
-"""The measures that tables by hardware add."""
+"""What a trial costs: the measures that are not of the workload itself."""
 
 FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == "fresh")
 

@@ -30,6 +30,7 @@ from orchestrator.cli.output import (
     write,
 )
 from orchestrator.core.errors import Refusal
+from orchestrator.report.document import PARTS
 from orchestrator.storage.home import sweep_home
 from orchestrator.storage.tracking.address import tracking_uri
 
@@ -93,8 +94,13 @@ def output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
     callback=in_a_folder,
     help="Also draw the report's plots into this folder, as PNG and SVG.",
 )
+@click.option("--full", is_flag=True, help="Write everything; without it, text is short.")
 @click.option(
-    "--brief", is_flag=True, help="Write the verdict and the speed-ups only (text and markdown)."
+    "--section",
+    "parts",
+    multiple=True,
+    type=click.Choice([*PARTS]),
+    help="Write this part of the full report; may be repeated (text and markdown).",
 )
 @dashboard_option()
 def report(
@@ -102,26 +108,27 @@ def report(
     form: Any,
     generation: int | None,
     plots: Path | None,
-    brief: bool,
     output: Path | None,
     address: str | None,
-    **compared: Any,
+    **options: Any,
 ) -> None:
     """Report on a SWEEP; without a name, on the latest one."""
     form = form or usual_form(output, _REPORT_FORMATS)
     _expect_no_terminal(form, output, sweep or "report")
-    if brief and form not in ("text", "markdown"):
+    shown = {name: options.pop(name) for name in ("full", "parts")}
+    if any(shown.values()) and form not in ("text", "markdown"):
         raise Refusal(
-            f"--brief: expected text or markdown, received {form}. Leave --brief out, or ask for"
-            " --format markdown"
+            f"--{'full' if shown['full'] else 'section'}: expected --format text or markdown, "
+            f"received {form}, which is always whole"
         )
     if address is not None and plots is not None:
         raise Refusal("--plots: expected without --address; the page (-o NAME.html) has the plots")
     if address is not None:
-        options = {"format": form, "baseline": compared["baseline"], "generation": generation}
-        words = [f"--{name}={value}" for name, value in options.items() if value is not None]
-        words += [f"--target={target}" for target in compared["targets"]]
-        put(fetch_report(address, sweep, [*words, *(["--brief"] if brief else [])]), output)
+        given = {"format": form, "baseline": options["baseline"], "generation": generation}
+        words = [f"--{name}={value}" for name, value in given.items() if value is not None]
+        words += [f"--target={target}" for target in options["targets"]]
+        words += [f"--section={part}" for part in shown["parts"]] + ["--full"] * shown["full"]
+        put(fetch_report(address, sweep, words), output)
         return
     if sweep is None:
         from orchestrator.cli.local import list_sweeps
@@ -136,9 +143,9 @@ def report(
     from orchestrator.report import render
 
     curves = _curves(record) if plots is not None or form != "csv" else {}
-    summary = render.summarise(record, curves=curves, **compared)
+    summary = render.summarise(record, curves=curves, **options)
     colour = output is None and wants_colour()
-    text = render.render(summary, form, width=width(), colour=colour, brief=brief)
+    text = render.render(summary, form, width=width(), colour=colour, **shown)
     put(text.encode(errors="replace"), output)
     if plots is not None:
         from orchestrator.report.formats.images import draw

@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
     from orchestrator.cli.progress import PlainLines
-    from orchestrator.core.records import SweepRecord
     from orchestrator.planning.plan import Plan
     from orchestrator.scheduling.sweep import RunResult
     from orchestrator.spec import SweepSpec
@@ -92,8 +90,6 @@ def run(
         code = _report_end(ended, checked, resume, begun=begun)
         if ended.record.trials:
             output.show(f"{view_of(ended.record, store)}\n", err=True)
-        if any(trial.status != "failed" for trial in ended.record.trials):
-            output.show(_next_steps(ended.record), err=True)
         return code
     except Stopped:
         output.show(f"Stopped before a trial was started. Resume with: {resume}\n", err=True)
@@ -125,7 +121,6 @@ def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, 
 def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) -> int:
     """Print how a start of a sweep ended, with its report; return the exit code."""
     from orchestrator.core.failures import describe_failures
-    from orchestrator.core.text import counted
     from orchestrator.report.render import render, summarise
     from workloads.registry import find_workload
 
@@ -148,35 +143,20 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
         )
         return exit_codes.STOPPED
     summary = summarise(ended.record, spec.baseline, ended.curves)
-    output.show(render(summary, "text", width=output.width(), colour=output.wants_colour()))
-    failed = sum(trial.status == "failed" for trial in ended.record.trials)
-    if any(comparison.bias for comparison in summary.comparisons):
-        command = f"{resume} --set repeats={summary.sweep.repeats + 1}"
-        output.show(f"measured on a busy machine; once it is quiet: {command}\n", err=True)
+    retry = resume if "--retry-failed" in resume else f"{resume} --retry-failed"
+    if not summary.is_without_success and not find_workload(spec.workload).is_built_in:
+        retry += " --same-code"  # a fix changes the code, and the others' results are kept
+    colour = output.wants_colour()
+    width = output.width()
+    output.show(render(summary, "text", width=width, colour=colour, resume=resume, retry=retry))
     if not begun:
         output.show("All trials were done already; nothing was run.\n", err=True)
-    if failed:
-        retry = resume if "--retry-failed" in resume else f"{resume} --retry-failed"
-        is_alone = failed == len(ended.record.trials)
-        if not is_alone and not find_workload(spec.workload).is_built_in:
-            retry += " --same-code"  # a fix changes the code, and the others' results are kept
-        lines = describe_failures(ended.record.trials) if is_alone else []
-        lines.append(f"{counted(failed, 'trial')} failed. After a fix, re-run with: {retry}")
-        lines.append("the output of each is the artifact trainer_output.txt of its MLflow run")
+    if summary.is_without_success:
+        lines = describe_failures(ended.record.trials)
         output.show("".join(f"{line}\n" for line in lines), err=True)
     if ended.refused:
         return exit_codes.WITH_FAILURES
     return exit_codes.code_of(ended.record.trials)
-
-
-def _next_steps(record: SweepRecord) -> str:
-    """Return commands that read the recorded trials."""
-    label = shlex.quote(f"{record.name}#{record.generation}")
-    name = record.name if record.generation == 1 else label
-    return (
-        f"the report as a page: rnnsweep report {name} -o {record.name}.html\n"
-        f"its trials as rows: rnnsweep query {name} --list\n"
-    )
 
 
 def _report_error(error: Exception, log: Path, resume: str | None) -> int:

@@ -30,13 +30,7 @@ class TrialColumn:
     kind: Kind
     get: Getter
     stored: Literal["param", "tag", "attribute", "record"] = "tag"
-    unit: str = ""
     qualifies: bool = False
-
-    @property
-    def flat_name(self) -> str:
-        """The name with its unit, for files without types."""
-        return f"{self.name}_{self.unit}" if self.unit else self.name
 
 
 def _implementation(
@@ -86,8 +80,8 @@ COLUMNS: tuple[TrialColumn, ...] = (
     TrialColumn("failure", "text", lambda trial: trial.failure_text),
     TrialColumn("attempt", "whole", lambda trial: trial.attempt),
     TrialColumn("trainer_trials", "whole", lambda trial: trial.trainer_trials),
-    TrialColumn("started", "time", lambda trial: trial.started_s or None, "attribute", "s"),
-    TrialColumn("ended", "time", lambda trial: trial.ended_s or None, "attribute", "s"),
+    TrialColumn("started", "time", lambda trial: trial.started_s or None, "attribute"),
+    TrialColumn("ended", "time", lambda trial: trial.ended_s or None, "attribute"),
     TrialColumn("kernel_asked", "text", _kernel(lambda kernel: kernel.asked), "record"),
     TrialColumn("kernel_ran", "text", _kernel(lambda kernel: kernel.ran)),
     TrialColumn("kernel_evidence", "text", _kernel(lambda kernel: kernel.evidence)),

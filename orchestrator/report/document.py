@@ -12,12 +12,25 @@ from orchestrator.analysis.statistics.formatting import ABSENT, number
 
 Row = tuple[str, ...]
 
+PARTS = {
+    "fastest": "Which is fastest?",
+    "speed": "By how much?",
+    "accuracy": "Does accuracy suffer?",
+    "sizes": "Which size?",
+    "cost": "What does it cost?",
+    "trust": "Can I trust it?",
+    "reading": "How to read this",
+}
+"""The parts of a report in their order, with the questions that they answer."""
+
 Item = TypeVar("Item")
 
 
 def plain(value: object) -> str:
-    """Return a value as the text of a cell; a float has four figures."""
-    return number(value) if isinstance(value, float) else str(value)
+    """Return a value as the text of a cell, numbers as `number` formats them."""
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        return number(value)
+    return str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +100,13 @@ def _is_numeric(column: Column[Any], cells: Sequence[Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled part: bullets (a kind, for the colour, and a sentence), tables, paragraphs."""
+    """Bullets (a kind, for the colour, and a sentence), tables, paragraphs; a part of `PARTS`."""
 
     title: str
     bullets: tuple[tuple[str, str], ...] = ()
     tables: tuple[Table, ...] = ()
     paragraphs: tuple[str, ...] = ()
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)

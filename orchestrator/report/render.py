@@ -1,25 +1,27 @@
-"""Rendering of a summary as text, Markdown, JSON, CSV or an HTML page, whole or in brief."""
+"""Rendering of a summary as text, Markdown, JSON, CSV or an HTML page; text is short by default."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from orchestrator.analysis.pairing.pairs import BaselineError
 from orchestrator.analysis.summary import ReportSummary, summarise
-from orchestrator.report.document import Document, Section
+from orchestrator.report.document import PARTS, Document, Section
 from orchestrator.report.formats.csv_rows import to_csv
 from orchestrator.report.formats.html import to_html
 from orchestrator.report.formats.json_format import to_json
-from orchestrator.report.formats.text import escape, section_markdown, to_markdown, to_text
-from orchestrator.report.sections.arms import matrix
+from orchestrator.report.formats.text import to_markdown, to_text
+from orchestrator.report.sections.answer import answer
 from orchestrator.report.sections.document import document
-from orchestrator.report.sections.speedups import speed
-from orchestrator.report.sections.verdict import verdicts
-from orchestrator.report.wording import Maker, arm_names, paragraphs
 
 __all__ = ["BaselineError", "ReportFormat", "ReportSummary", "render", "summarise"]
 
 ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
+
+MOST_LINES = 40
+"""The length of the short report, which fits on a screen."""
+
+_MOST_ROWS, _FEWEST_ROWS = 30, 3
 
 
 def render(
@@ -28,17 +30,22 @@ def render(
     *,
     width: int = 100,
     colour: bool = False,
-    brief: bool = False,
+    full: bool = False,
+    parts: Collection[str] = (),
+    **commands: str,
 ) -> str:
     """Return the report as one string that ends with a newline; ValueError for another format.
 
-    The width (columns of a terminal) and the colours are for `text` only. A `brief` report, as text
-    or Markdown, has the verdict, validity in short, and the speed-ups.
+    `text` is the short report of at most `MOST_LINES`, unless it is to be `full`. Text and Markdown
+    can have some `parts` alone, keys of `PARTS`. The width (columns of a terminal) and the colours
+    are for text only, and so are the `commands` (`resume`, `retry`) that the short report names.
     """
+    if format == "text" and not (full or parts):
+        return _short_text(summary, width, colour=colour, **commands)
     if format == "text":
-        return to_text(in_brief(summary) if brief else document(summary), width, colour=colour)
+        return to_text(_chosen(document(summary), parts), width, colour=colour)
     if format == "markdown":
-        return to_markdown(in_brief(summary) if brief else document(summary))
+        return to_markdown(_chosen(document(summary), parts))
     if format == "json":
         return to_json(summary)
     if format == "csv":
@@ -51,57 +58,49 @@ def render(
 def to_short_markdown(
     summary: ReportSummary, limit: int, whole: str = "the artifacts of this run"
 ) -> str:
-    """Write the verdict, validity in short, and as many tables of speed as fit.
+    """Write the short report as Markdown of fewer characters than `limit`.
 
-    MLflow silently cuts a description that is longer than its `limit` of characters. So this one is
-    cut beforehand, only between sections and between sentences, and names the place of the `whole`.
+    MLflow silently cuts a description that is longer. So this one has fewer rows and sections, and
+    names the place of the `whole`.
     """
-    head, foot = f"# {escape(_title(summary))}", escape(f"The full report is in {whole}.")
-    room = limit - len(head) - len(foot) - 2 * len(_GAP) - 1
-    parts: list[str] = []
-    for part in _sections(summary, (speed, matrix)):
-        if kept := _fitting(part, room):
-            parts.append(kept)
-            room -= len(kept) + len(_GAP)
-    return _GAP.join([head, *parts, foot])[: limit - 1] + "\n"
+    rest = f"The full report is in {whole}."
+    for shorter in _shorter(summary, rest=rest):
+        text = to_markdown(shorter)
+        if len(text) < limit:
+            break
+    return text[: limit - 1]
 
 
-def in_brief(summary: ReportSummary) -> Document:
-    """Make the short report for a terminal, without the matrix, which is long with many arms."""
-    foot = Section(
-        "More", paragraphs=("For the full report, run the same command without --brief.",)
+def _short_text(summary: ReportSummary, width: int, *, colour: bool, **commands: str) -> str:
+    for shorter in _shorter(summary, **commands):
+        text = to_text(shorter, width, colour=colour)
+        if text.count("\n") <= MOST_LINES:
+            break
+    return text
+
+
+def _shorter(summary: ReportSummary, **options: Any) -> Iterator[Document]:
+    """Yield the short report with ever fewer rows of arms, then sentences, then sections."""
+    rows = min(len(summary.arms), _MOST_ROWS)
+    for most in range(rows, min(rows, _FEWEST_ROWS) - 1, -1):
+        report = answer(summary, most, **options)
+        yield report
+    first, *others, last = report.sections
+    while len(first.bullets) > 1:
+        first = replace(first, bullets=first.bullets[:-1])
+        yield replace(report, sections=(first, *others, last))
+    while others:
+        others.pop()
+        yield replace(report, sections=(first, *others, last))
+
+
+def _chosen(report: Document, parts: Collection[str]) -> Document:
+    """Return the report with these parts alone; all of them if there are none."""
+    found = {section.part for section in report.sections}
+    missing = (
+        Section(PARTS[part], paragraphs=("This sweep has no figures for it.",), part=part)
+        for part in PARTS
+        if part in parts and part not in found
     )
-    return Document(_title(summary), (*_sections(summary, (speed,)), foot))
-
-
-_GAP = "\n\n"
-
-
-def _title(summary: ReportSummary) -> str:
-    return f"Sweep {summary.sweep.label}: {summary.sweep.workload}"
-
-
-def _sections(summary: ReportSummary, makers: Iterable[Maker]) -> Iterator[Section]:
-    """Make the verdict, validity in short, and these sections without their notes."""
-    name = arm_names(summary)
-    yield verdicts(summary, name)
-    proven = sum(arm.proven for arm in summary.arms)
-    notes = paragraphs("sections/in_short.j2", summary=summary, proven=proven)
-    yield Section("Validity in short", paragraphs=notes)
-    for make in () if summary.is_without_success else makers:
-        if section := make(summary, name):
-            yield replace(section, paragraphs=())
-
-
-def _fitting(part: Section, room: int) -> str:
-    """Write the section; if it is too long, without its last tables, then sentences; else empty."""
-    bullets, tables = part.bullets, part.tables
-    while True:
-        dropped = len(part.bullets) - len(bullets)
-        notes = (*part.paragraphs, *([f"{dropped} more in the full report."] if dropped else []))
-        written = section_markdown(Section(part.title, bullets, tables, notes))
-        if len(written) <= room:
-            return written
-        bullets, tables = (bullets, tables[:-1]) if tables else (bullets[:-1], ())
-        if not (tables or bullets):
-            return ""
+    kept = (section for section in report.sections if not parts or section.part in parts)
+    return replace(report, sections=(*kept, *missing))

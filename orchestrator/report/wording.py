@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -18,13 +19,13 @@ from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.complete_rounds import ParamRange
 from orchestrator.analysis.statistics import formatting
 from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.formatting import ABSENT, difference, number, share
+from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.disturbance import disturbance_text
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Config
-from orchestrator.report.document import Section, visible
+from orchestrator.report.document import Section, plain, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -65,12 +66,21 @@ def _environment() -> Environment:
     )
     for name in (
         *("difference", "difference_interval", "joined", "number"),
-        *("quartiles", "ratio", "ratio_interval", "share", "speed"),
+        *("quartiles", "ratio", "ratio_interval", "share", "speed", "speed_ratio"),
     ):
         environment.filters[name] = getattr(formatting, name)
     environment.filters["counted"] = counted
-    environment.filters["causes"] = disturbance_text
+    environment.filters |= {"about": _about, "causes": disturbance_text, "run": run_text}
     return environment
+
+
+def run_text(run_id: str) -> str:
+    """Return the start of a run id, which is enough to find it; JSON and CSV have the whole id."""
+    return run_id[:8]
+
+
+def _about(value: float) -> str:
+    return number(float(f"{value:.2g}"))
 
 
 Key = TypeVar("Key")
@@ -79,13 +89,23 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class ArmNames:
-    """Names of arms; without their hardware if the whole sweep ran on one class."""
+    """Names of arms; without their hardware if the whole sweep ran on one class.
+
+    `places` has short names of hardware classes: without the host's CPU if only that class has such
+    a GPU.
+    """
 
     hardware: str | None
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, arm: Arm | RequestedArm) -> str:
         """Return `tensorflow/cudnn`, or `gru: tensorflow/cudnn on NVIDIA H200`."""
-        return arm.short_name if str(arm.hardware) == self.hardware else str(arm)
+        own = str(arm.hardware)
+        return arm.short_name if own == self.hardware else f"{arm.short_name} on {self.place(own)}"
+
+    def place(self, hardware: object) -> str:
+        """Return the short name of a hardware class."""
+        return self.places.get(str(hardware), str(hardware))
 
     @property
     def where(self) -> str:
@@ -99,20 +119,26 @@ Maker: TypeAlias = Callable[[ReportSummary, ArmNames], Section | None]
 
 def arm_names(summary: ReportSummary) -> ArmNames:
     """Return the names of this sweep's arms."""
-    hardware = {str(arm_summary.arm.hardware) for arm_summary in summary.arms}
-    hardware = hardware or {impossible.arm.hardware for impossible in summary.impossible}
-    return ArmNames(hardware.pop() if len(hardware) == 1 else None)
+    used = dict.fromkeys(row.arm.hardware for row in summary.arms)
+    hardware = {*map(str, used)} or {impossible.arm.hardware for impossible in summary.impossible}
+    if len(hardware) == 1:
+        return ArmNames(hardware.pop())
+    gpus = Counter((own.hardware_class.gpu, str(own.usage)) for own in used)
+    return ArmNames(
+        None,
+        {
+            str(own): str(own).replace(str(own.hardware_class), own.hardware_class.gpu)
+            for own in used
+            if own.hardware_class.gpu and gpus[own.hardware_class.gpu, str(own.usage)] == 1
+        },
+    )
 
 
 def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
     """Write the verdict of one arm against its baseline, with interval and number of blocks."""
     needed = comparison.blocks_needed
-    more = int(float(f"{needed.more_blocks:.2g}")) if needed else 0  # it has two figures at most
-    text = needed and (
-        f"{more:,} more block{'' if more == 1 else 's'} would give "
-        f"± {share(math.expm1(needed.half_width))}"
-    )
-    return sentence("sections/comparison.j2", c=comparison, name=name, needed=text)
+    width = math.expm1(needed.half_width) if needed else 0.0
+    return sentence("sections/comparison.j2", c=comparison, name=name, width=width)
 
 
 def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
@@ -136,7 +162,7 @@ def kernel_text(asked: str, ran: str) -> str:
 def config_text(config: Config) -> str:
     """Write a config: `batch_size 32, units 96`."""
     values = ((key, config[key]) for key in sorted(config))
-    return ", ".join(f"{k} {number(v) if isinstance(v, float) else v}" for k, v in values)
+    return ", ".join(f"{key} {plain(value)}" for key, value in values)
 
 
 def ranges_text(configs: Iterable[ParamRange]) -> str:
@@ -155,16 +181,3 @@ def _range_text(param: ParamRange) -> str:
 def deciding_interval(comparison: Comparison) -> Estimate | None:
     """Return the interval that decides the verdict: the corrected one, if there is one."""
     return comparison.corrected or comparison.speedup
-
-
-def accuracy_of(comparison: Comparison) -> Estimate | None:
-    """Return the mean difference in val_accuracy with its plain interval."""
-    return comparison.accuracy.difference if comparison.accuracy else None
-
-
-def accuracy_text(comparison: Comparison) -> str:
-    """Write the difference in val_accuracy, with the number of its blocks if that differs."""
-    estimate = accuracy_of(comparison)
-    if estimate is None or estimate.n == len(comparison.pairs):
-        return difference(estimate)
-    return f"{difference(estimate)}, {counted(estimate.n, 'block')}"

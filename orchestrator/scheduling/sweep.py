@@ -325,7 +325,7 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
         state,
         {
             "report.md": render(summary, "markdown"),
-            "report.txt": render(summary, "text"),
+            "report.txt": render(summary, "text", full=True),
             "report.json": render(summary, "json"),
             "report.html": render(summary, "html"),
         },

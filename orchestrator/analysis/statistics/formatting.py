@@ -1,4 +1,4 @@
-"""Numbers as text, with no more digits than their spread supports."""
+"""Numbers as text: three significant digits, or fewer if their spread does not support them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from orchestrator.analysis.statistics.estimates import Estimate, Spread
 
 ABSENT = "–"
-_LONE_FIGURES = 4  # significant figures of a number that has no spread
+_FIGURES = 3
+_MANY = 1e9  # from here on, powers of ten are easier to read
 _HOPELESS = 10_000  # between the ends of a ratio's interval: decimals would only look exact
 
 
@@ -22,22 +23,20 @@ def quartiles(spread: Spread | None) -> str:
     low, high = spread.lower_quartile, spread.upper_quartile
     if low is None or high is None:
         return number(spread.median)
-    digits = _decimals(spread.median, high - low)
-    if low > 0:
-        digits = max(digits, _decimals(low, low))
+    digits = max(_FIGURES - 1 - _magnitude(spread.median), -_magnitude(low))
     return f"{_fixed(spread.median, digits)} ({_fixed(low, digits)}–{_fixed(high, digits)})"
 
 
 def ratio(estimate: Estimate | None) -> str:
-    """Format `1.31 × (1.22–1.40)`, with enough digits to show whether the interval excludes 1.
+    """Format `1.31 × (1.22–1.40)`, with enough digits to show that the interval excludes 1.
 
     A hopelessly wide interval has two figures: `0.2 × (2.6e-07–1.5e+05)`. A ratio without an
-    interval has three: `1.31 ×`.
+    interval is `1.31 ×`.
     """
     if estimate is None:
         return ABSENT
     if estimate.high == math.inf:
-        return f"{number(float(f'{estimate.value:.3g}'))} ×"
+        return f"{number(estimate.value)} ×"
     value, low, high = _ratio_parts(estimate)
     return f"{value} × ({low}–{high})"
 
@@ -51,6 +50,11 @@ def natural(estimate: Estimate) -> Estimate:
     """Return a ratio of speeds, or that of times if it is below 1 (and not as good as 1)."""
     if estimate.value >= 1 or 0.99 < estimate.value < 1 <= estimate.high:
         return estimate
+    return inverse(estimate)
+
+
+def inverse(estimate: Estimate) -> Estimate:
+    """Return the ratio with its sides exchanged."""
     value, high, low = (
         1 / end if end else math.inf for end in (estimate.value, estimate.low, estimate.high)
     )
@@ -99,12 +103,13 @@ def share(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """Format one number without a spread: four significant figures, whole numbers whole."""
+    """Format one number without a spread: `0.910`, `26.7`, `5,200`; short ones stay as they are."""
     if not math.isfinite(value):
         return str(value)
-    if value == int(value) and abs(value) < 1e9:
-        return str(int(value))
-    return f"{value:.{_LONE_FIGURES}g}"
+    rounded, is_whole = float(f"{value:.{_FIGURES}g}"), value == int(value)
+    if (is_whole or abs(rounded) >= 10 ** (_FIGURES - 1)) and abs(value) < _MANY:
+        return f"{value if is_whole else rounded:,.0f}"
+    return f"{value:{'' if rounded == value else '#'}.{_FIGURES}g}"
 
 
 def joined(parts: Sequence[str]) -> str:
@@ -116,17 +121,18 @@ def _ratio_parts(estimate: Estimate) -> tuple[str, str, str]:
     value, low, high = estimate.value, estimate.low, estimate.high
     if low < 0.1 and high > max(10, _HOPELESS * low):
         return _rough(value), _rough(low), _rough(high)
-    digits = max(_decimals(value, high - low), _decimals(low, low), 2 if low < 10 else 0)
-    while digits < 9 and any(end != 1 and round(end, digits) == 1 for end in (low, high)):
+    digits = max(_decimals(value, high - low), -_magnitude(low))
+    while (low > 1 or high < 1) and digits < 9 and 1 in (round(low, digits), round(high, digits)):
         digits += 1
     return _fixed(value, digits), _fixed(low, digits), _fixed(high, digits)
 
 
 def _decimals(value: float, width: float) -> int:
-    """Return the decimals that show two significant figures of the width, at most seven in all."""
+    """Return the decimals that show two significant figures of the width, at most three in all."""
+    most = _FIGURES - 1 - _magnitude(value)
     if not math.isfinite(width) or width <= 1e-9 * abs(value):  # rounding error only
-        return max(0, _LONE_FIGURES - 1 - _magnitude(value))
-    return min(1 - _magnitude(width), max(0, 6 - _magnitude(value)))
+        return max(0, most)
+    return min(1 - _magnitude(width), max(0, most))
 
 
 def _rough(value: float) -> str:
@@ -144,4 +150,4 @@ def _fixed(value: float, digits: int, *, sign: bool = False) -> str:
     if not math.isfinite(value):
         return "∞" if value > 0 else str(value)
     rounded = round(value, digits) + 0.0  # + 0.0: no negative zero
-    return f"{rounded:{'+' if sign and rounded else ''}.{max(0, digits)}f}"
+    return f"{rounded:{'+' if sign and rounded else ''},.{max(0, digits)}f}"

@@ -116,7 +116,6 @@ def matrix(summary: ReportSummary) -> Chart | None:
         }
         for cell in cells
     ]
-    is_section = len({cell.arm.hardware for cell in cells}) > 1
     hardware = {"orient": "top", "labelAngle": 0, "labelLimit": 220}
     nominal = {"type": "nominal", "sort": None, "title": None}
     place = {
@@ -135,7 +134,7 @@ def matrix(summary: ReportSummary) -> Chart | None:
     ]
     return Chart(
         key="matrix",
-        part="Hardware × implementation" if is_section else "Speed-up over",
+        part="Speed-up over",
         title="Speed-up by implementation and hardware",
         description="; ".join(
             f"{cell.arm}: {' '.join(filter(None, (figure(cell), _verdict(cell))))}"

@@ -51,8 +51,8 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
     ]
     note = (
         "Speed-up: time per step before divided by after; above 1 is faster now. Memory (of fresh "
-        "trainers) and time to compile (of warm ones): after divided by before. Intervals are "
-        "corrected for all arms together."
+        "trainers) and time to compile (of warm ones): after divided by before. Intervals hold "
+        "for all arms together."
     )
     table = make_table(columns, changes.arms, divisible=True)
     return Section("Arms before and after", tables=(table,), paragraphs=(note,))

@@ -4,13 +4,14 @@ import csv
 import math
 import re
 from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
 from io import StringIO
 
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.core.trial_columns import COLUMNS, config_names, free_name, metric_names
 
-HEADER = (*(column.flat_name for column in COLUMNS), "matched")
-"""The columns of every row. `matched` is true for a trial of a complete round."""
+HEADER = (*(column.name for column in COLUMNS), "matched")
+"""The columns of every row, named as in queries. `matched` is true in a complete round."""
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 
@@ -35,13 +36,19 @@ def to_csv(trials: Sequence[FinishedTrial], matched: Collection[str]) -> str:
     writer.writerow(map(safe, header))
     for trial in trials:
         values = [
-            *(column.get(trial) for column in COLUMNS),
+            *(_cell(column.kind, column.get(trial)) for column in COLUMNS),
             trial.run_id in matched,
             *(trial.params.get(name) for name in params),
             *(trial.metrics.get(name) for name in metrics),
         ]
         writer.writerow([safe(value) for value in values])
     return out.getvalue()
+
+
+def _cell(kind: str, value: Cell) -> Cell:
+    if kind != "time" or value is None:
+        return value
+    return datetime.fromtimestamp(float(value), UTC).isoformat(timespec="milliseconds")
 
 
 def safe(cell: Cell) -> Cell:

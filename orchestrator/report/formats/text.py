@@ -1,8 +1,8 @@
 """A document as plain text for a terminal, by rich, and as GitHub-flavoured Markdown."""
 
 import re
+from collections.abc import Iterator
 from io import StringIO
-from itertools import count
 
 from rich import box
 from rich.cells import cell_len
@@ -11,16 +11,18 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from orchestrator.report.document import Document, Section, Table, visible
+from orchestrator.report.document import PARTS, Document, Section, Table, visible
 
 MIN_WIDTH = 60
 _KEY_WIDTH = 36  # a longer first column folds
-_TEXT_WIDTH = 12  # the narrowest readable column of text
 _GAP = 2
 _PART = re.compile(r"(?:\+|\S)(?:[^\s/+]|/(?!\w{3}))*/?\s*")
 """The places to fold a header: between words, and between parts of `tensorflow/portable+xla`."""
 _STYLES = {
+    "fastest": "bold green",
     "faster": "bold green",
+    "failed": "bold red",
+    "missing": "bold yellow",
     "slower": "bold red",
     "same": "bold cyan",
     "inconclusive": "bold yellow",
@@ -48,13 +50,25 @@ def to_text(document: Document, width: int = 100, *, colour: bool = False) -> st
         _environ={},
     )
     console.print(_text(document.title, "bold"))
-    for number, section in zip(count(), document.sections, strict=False):
+    for question, title, section in _headed(document):
         console.print()
-        if number:  # the first section needs no title
-            console.print(_text(section.title, "bold"))
+        if question:
+            console.print(_text(f"{question} ".ljust(console.width, "─"), "bold"))
+        if title:
+            console.print(_text(title, "bold"))
         console.print(_section(section, console.width))
     lines = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
     return re.sub(r"\n{3,}", "\n\n", lines).strip("\n") + "\n"
+
+
+def _headed(document: Document) -> Iterator[tuple[str, str, Section]]:
+    """Yield the sections with their headings: the part's question where it begins, and a title."""
+    part = ""
+    for i, section in enumerate(document.sections):
+        question = PARTS.get(section.part, "")
+        is_titled = section.title != question and (i > 0 or section.part)  # else it needs no title
+        yield question if section.part != part else "", section.title if is_titled else "", section
+        part = section.part
 
 
 def _section(section: Section, width: int) -> Group:
@@ -100,30 +114,32 @@ def _columns(table: Table, chosen: list[int]) -> Table:
 
 def _table(table: Table, width: int) -> RichTable:
     grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
-    for i, (header, wide) in enumerate(zip(table.headers, _widths(table, width), strict=True)):
+    widths = _widths(table, width)
+    for i, wide in enumerate(widths):
         right = i in table.numeric
-        title = Text("\n".join(_folded(header, wide)), overflow="fold")
+        title = _folded(table.headers[i], wide)
         grid.add_column(title, justify="right" if right else "left", width=wide)
     for row in table.rows:
-        grid.add_row(*map(_text, row))
+        grid.add_row(*map(_folded, row, widths))
     return grid
 
 
 def _widths(table: Table, width: int) -> list[int]:
-    """Return the widths of the columns: texts fold first, then names of rows and numbers."""
+    """Return the widths of the columns: whole words first, then names, numbers, and the rest."""
     # The widths are fixed here because rich crops a table that it cannot shrink.
     columns = range(len(table.headers))
+    words = [max(map(_part_width, _cells(table, i))) for i in columns]
+    named = [min(_width(table, 0), _KEY_WIDTH), *words[1:]]
+    whole = [_number_width(table, i) if i in table.numeric else named[i] for i in columns]
+    texts = [whole[i] if i in table.numeric or not i else _width(table, i) for i in columns]
     natural = [max(_width(table, i), cell_len(visible(table.headers[i]))) for i in columns]
     room = width - _GAP * len(natural) - 1
-    if sum(natural) <= room:
-        return natural
-    whole = {0: min(natural[0], _KEY_WIDTH)} | {i: _number_width(table, i) for i in table.numeric}
-    flexible = [i for i in columns if i not in whole]
-    needed = sum(min(_TEXT_WIDTH, natural[i]) for i in flexible)
-    if sum(whole.values()) + needed > room:
-        whole, flexible = {}, list(columns)
-    shared = _share(room - sum(whole.values()), [natural[i] for i in flexible])
-    return [(whole | dict(zip(flexible, shared, strict=True)))[i] for i in columns]
+    widths = _share(room, words)
+    for wanted in (named, whole, texts, natural):
+        missing = [max(0, more - own) for more, own in zip(wanted, widths, strict=True)]
+        given = _share(room - sum(widths), missing)
+        widths = [own + more for own, more in zip(widths, given, strict=True)]
+    return widths
 
 
 def _share(room: int, wanted: list[int]) -> list[int]:
@@ -131,7 +147,7 @@ def _share(room: int, wanted: list[int]) -> list[int]:
     given = [0] * len(wanted)
     remaining = len(wanted)
     for i in sorted(range(len(wanted)), key=lambda i: wanted[i]):
-        given[i] = max(1, min(wanted[i], room // remaining))
+        given[i] = min(wanted[i], room // remaining)
         room -= given[i]
         remaining -= 1
     return given
@@ -139,18 +155,26 @@ def _share(room: int, wanted: list[int]) -> list[int]:
 
 def _number_width(table: Table, column: int) -> int:
     """Return the width of a column of numbers, whose header folds between words and parts."""
-    parts = (part.rstrip() for part in _PART.findall(visible(table.headers[column])))
-    return max(_width(table, column), *map(cell_len, parts), 1)
+    return max(_width(table, column), _part_width(table.headers[column]), 1)
 
 
-def _folded(header: str, width: int) -> list[str]:
-    """Fold a header into lines, with as many whole parts in a line as fit."""
+def _cells(table: Table, column: int) -> list[str]:
+    return [table.headers[column], *(row[column] for row in table.rows)]
+
+
+def _part_width(cell: str) -> int:
+    """Return the width of the longest part of a cell, below which it folds badly."""
+    return max((cell_len(part.rstrip()) for part in _PART.findall(visible(cell))), default=0)
+
+
+def _folded(cell: str, width: int) -> Text:
+    """Fold a cell into lines, with as many whole parts in a line as fit."""
     lines = [""]
-    for part in _PART.findall(visible(header)):
+    for part in _PART.findall(visible(cell)):
         if lines[-1] and cell_len(lines[-1] + part.rstrip()) > width:
             lines.append("")
         lines[-1] += part
-    return [line.rstrip() for line in lines]
+    return Text("\n".join(line.rstrip() for line in lines), overflow="fold")
 
 
 def _width(table: Table, column: int) -> int:
@@ -170,16 +194,12 @@ _LINK = re.compile(r"(?i)\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
 
 def to_markdown(document: Document) -> str:
     """Write the document, with tables in GitHub's syntax."""
-    parts = [f"# {escape(document.title)}"]
-    for number, part in enumerate(document.sections):
-        parts += _markdown_parts(part) if number == 0 else [section_markdown(part)]
-    return "\n\n".join(parts) + "\n"
-
-
-def section_markdown(part: Section) -> str:
-    """Write one section with its heading, without a line break at its end."""
-    heading = [f"## {escape(part.title)}"] if part.title else []
-    return "\n\n".join([*heading, *_markdown_parts(part)])
+    lines = [f"# {escape(document.title)}"]
+    for question, title, section in _headed(document):
+        lines += [f"## {question}"] if question else []
+        lines += [f"{'###' if section.part else '##'} {escape(title)}"] if title else []
+        lines += _markdown_parts(section)
+    return "\n\n".join(lines) + "\n"
 
 
 def escape(raw: str) -> str:

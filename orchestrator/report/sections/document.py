@@ -1,7 +1,10 @@
-"""The sections of a report in their order: a summary becomes a document.
+"""The sections of a full report in their order: a summary becomes a document.
 
 Here are also those by which a reader judges it: the sweep, excluded trials, evidence of kernels.
 """
+
+from collections.abc import Mapping
+from dataclasses import replace
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary, ExcludedTrials
 from orchestrator.analysis.statistics.estimates import spread
@@ -9,27 +12,32 @@ from orchestrator.analysis.statistics.formatting import ABSENT, quartiles
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import neighbours_text
 from orchestrator.report import wording
-from orchestrator.report.document import Column, Document, Section, Table, make_table
-from orchestrator.report.sections import arms
-from orchestrator.report.sections.effects import compiling, crossovers, effects
-from orchestrator.report.sections.speedups import attainment, speed
-from orchestrator.report.sections.verdict import verdicts
+from orchestrator.report.document import PARTS, Column, Document, Section, Table, make_table
+from orchestrator.report.sections import answer, arms, effects, speedups
 
 
 def document(summary: ReportSummary) -> Document:
-    """Make the report: verdicts first, then the figures behind them."""
+    """Make the full report, by the questions of its parts; how to read it comes last."""
     name = wording.arm_names(summary)
-    makers: tuple[wording.Maker, ...] = (
-        *(verdicts, sweep, speed, arms.matrix, effects, crossovers, compiling, attainment),
-        *(arms.arms, arms.front, arms.fronts, arms.learning, arms.phases, arms.spending),
-        *(arms.telemetry, arms.published),
-        *(left_out, validity),
-    )
-    if summary.is_without_success:
-        makers = verdicts, sweep, left_out
-    sections = (make(summary, name) for make in makers)
-    title = f"Sweep {summary.sweep.label}: {summary.sweep.workload}"
-    return Document(title, tuple(section for section in sections if section is not None))
+    makers = _OF_FAILURES if summary.is_without_success else _MAKERS
+    sections, explained = [], [*wording.paragraphs("sections/reading.j2", summary=summary)]
+    for part, own in makers.items():
+        for section in filter(None, (make(summary, name) for make in own)):
+            if text := _explained(section):
+                explained.append(f"{section.title}: {text}")
+            shown = tuple(text for text in section.paragraphs if not text.startswith(_READING))
+            sections.append(replace(section, part=part, paragraphs=shown))
+    last = Section(PARTS["reading"], paragraphs=tuple(explained), part="reading")
+    return Document(answer.title(summary), (*sections, last))
+
+
+_READING = "reading |"
+"""The beginning of a paragraph that explains figures; such paragraphs are in the last section."""
+
+
+def _explained(section: Section) -> str:
+    texts = (text for text in section.paragraphs if text.startswith(_READING))
+    return " ".join(text.removeprefix(_READING).strip() for text in texts)
 
 
 def sweep(summary: ReportSummary, name: wording.ArmNames) -> Section:
@@ -62,35 +70,28 @@ _SHARES = (
 
 
 def left_out(summary: ReportSummary, name: wording.ArmNames) -> Section | None:
-    """List trials that enter no comparison, and arms that cannot run."""
-    tables = []
-    if summary.left_out:
-        excluded: list[Column[ExcludedTrials]] = [
-            Column("arm", lambda row: name(row.arm)),
-            Column("reason", lambda row: row.reason.replace("_", " ")),
-            Column("trials", lambda row: row.trials),
-            Column("first message", lambda row: row.message),
-            Column("first run", lambda row: row.run_id),
-        ]
-        tables.append(make_table(excluded, summary.left_out))
-    if summary.impossible:
-        rows = tuple((name(row.arm), row.reason) for row in summary.impossible)
-        tables.append(Table(("arm that cannot run", "reason"), rows))
-    return Section("Excluded", tables=tuple(tables)) if tables else None
+    """List trials that enter no comparison."""
+    columns: list[Column[ExcludedTrials]] = [
+        Column("arm", lambda row: name(row.arm)),
+        Column("reason", lambda row: row.reason.replace("_", " ")),
+        Column("trials", lambda row: row.trials),
+        Column("first message", lambda row: row.message),
+        Column("first run", lambda row: wording.run_text(row.run_id)),
+    ]
+    table = make_table(columns, summary.left_out)
+    return Section("Excluded", tables=(table,)) if summary.left_out else None
 
 
 def validity(summary: ReportSummary, name: wording.ArmNames) -> Section | None:
     """Count trials by outcome; list proven kernels, disturbances, versions and clocks."""
     if not summary.trials:
         return None
-    pruned: list[Column[ArmSummary]] = [Column("pruned", lambda arm: arm.trials.pruned)]
-    pruned = pruned if summary.sweep.trials.pruned else []
     columns: list[Column[ArmSummary]] = [
         Column("arm", lambda a: name(a.arm) + ("" if a.planned else " (no longer run)")),
         Column("complete", lambda arm: arm.trials.complete),
         Column("failed", lambda arm: arm.trials.failed),
         Column("wrong kernel", lambda arm: arm.trials.wrong_kernel),
-        *pruned,
+        Column("pruned", lambda arm: arm.trials.pruned or None, optional=True),
         Column("disturbed", lambda arm: arm.disturbed),
         Column("missing", lambda arm: arm.trials.missing),
         Column("re-run", lambda arm: arm.retried),
@@ -103,7 +104,7 @@ def validity(summary: ReportSummary, name: wording.ArmNames) -> Section | None:
     recorded = [text for trial in complete if (text := neighbours_text(trial.telemetry))]
     notes = wording.paragraphs(
         "sections/validity.j2",
-        evidence=summary.validity,
+        summary=summary,
         retried=sum(proof.retried for proof in summary.arms),
         nodes=sorted({node for proof in summary.arms for node in proof.nodes}),
         most_nodes=_NODES,
@@ -141,3 +142,17 @@ def _kernels(arm: ArmSummary) -> str:
     ]
     unproven = [f"not proven: {arm.unproven}"] if arm.unproven else []
     return "; ".join([*texts, *unproven]) or ABSENT
+
+
+_MAKERS: Mapping[str, tuple[wording.Maker, ...]] = {
+    "fastest": (answer.fastest, speedups.ranked),
+    "speed": (speedups.speed, effects.compiling),
+    "accuracy": (speedups.accuracy, speedups.attainment, arms.learning),
+    "sizes": (effects.effects, effects.crossovers, effects.configs, arms.front, arms.fronts),
+    "cost": (arms.arms, arms.phases),
+    "trust": (answer.doubtful, sweep, left_out, validity, arms.published),
+}
+_OF_FAILURES: Mapping[str, tuple[wording.Maker, ...]] = {
+    "fastest": (answer.fastest,),
+    "trust": (answer.doubtful, sweep, left_out),
+}

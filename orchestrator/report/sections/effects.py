@@ -1,22 +1,24 @@
 """The sections on effects of params, on crossovers, and on when compiling pays off."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
+from statistics import fmean
 
 from orchestrator.analysis.comparisons.effects import Crossover, ParamEffect, Region
 from orchestrator.analysis.comparisons.ranking import BreakEven
 from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.formatting import difference, joined, number, ratio
+from orchestrator.analysis.statistics.formatting import difference, number, ratio
 from orchestrator.analysis.statistics.regression import Change
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.report.document import Column, Section, Table, make_table
+from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.wording import ArmNames, Bullet, config_text, grouped, paragraphs, sentence
 
 _UNITS = {"step_ms": "time per step", "sample_us": "time per sample", "train_s": "training time"}
-_FEW = 12
-"""Up to so many blocks are listed if no effect can be estimated."""
+_LISTED = 20
+"""The most configs that are listed."""
 _SHARES = ("val_accuracy", "accuracy")
 """Metrics whose differences are given in points, which are hundredths."""
 
@@ -46,18 +48,7 @@ def effects(summary: ReportSummary, name: ArmNames) -> Section | None:
         has_effects=bool(texts),
         busy=_busy(summary),
     )
-    tables = tables if texts else _by_config(summary, name)
-    return Section("Effects", tables=tuple(tables), paragraphs=notes)
-
-
-def size_bullets(crossovers: Sequence[Crossover], name: ArmNames) -> Iterator[Bullet]:
-    """Write at which size which one of two arms is the faster one."""
-    shown = [crossover for crossover in crossovers if crossover.verdict == "crosses"]
-    decided = [crossover for crossover in crossovers if crossover.verdict != "inconclusive"]
-    if decided and not shown:
-        shown = [max(decided, key=lambda c: (c.verdict == "partly", c.effect.importance or 0))]
-    for crossover in shown:
-        yield crossover.verdict, crossover_sentence(crossover, name)
+    return Section("Effects", tables=tuple(tables) if texts else (), paragraphs=notes)
 
 
 def effect_bullets(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
@@ -72,12 +63,12 @@ def effect_bullets(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
     ]
     for _, arm, change in sorted(shown_effects, key=lambda item: -item[0])[:1]:
         texts = [
-            f"{value} {'the ' * value.endswith('×')}{_unit(metric)}{bracket}{interval}"
+            f"{_unit(metric)} {text}"
             for (metric, other), text in _texts(summary.effects)[change].items()
-            for value, bracket, interval in [text.partition(" (")]
             if other == arm
         ]
-        return [("effect", f"{change}: {', '.join(texts)}, on {name(arm)}{_busy(summary)}")]
+        head = change[:1].upper() + change[1:]
+        return [("effect", f"{head}: {'; '.join(texts)}; on {name(arm)}{_busy(summary)}.")]
     return []
 
 
@@ -124,17 +115,26 @@ def _change(param: str, change: Change) -> str:
     return f"{sized(param, to)} instead of {of}"
 
 
-def _by_config(summary: ReportSummary, name: ArmNames) -> list[Table]:
-    """List the times, or else the accuracies, of few blocks as they are."""
-    metric = summary.effects[0].metric
-    own = [effect for effect in summary.effects if effect.metric == metric]
-    values = {(p.block, effect.arm): p.value for effect in own for p in effect.points}
-    configs = {trial.block: config_text(trial.config) for trial in summary.trials}
-    blocks = list(dict.fromkeys(block for block, _ in values))
-    columns: list[Column[int]] = [Column(f"{metric} at", lambda block: configs[block])]
-    for arm in dict.fromkeys(effect.arm for effect in own):
-        columns.append(Column(name(arm), partial(lambda a, block: values.get((block, a)), arm)))
-    return [make_table(columns, blocks, divisible=True)] if len(blocks) <= _FEW else []
+def configs(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """List the sizes of each config with the time on each arm, repeats averaged."""
+    metric, rows = summary.time_metric, [row.arm for row in summary.arms if row.measures]
+    if metric is None:
+        return None
+    times = grouped(
+        ((trial.block, trial.arm), trial.metrics[metric])
+        for trial in summary.trials
+        if trial.status == "complete" and metric in trial.metrics
+    )
+
+    def mean(arm: Arm, block: int) -> float | None:
+        return fmean(times[block, arm]) if (block, arm) in times else None
+
+    sizes = {trial.block: config_text(trial.config) for trial in summary.trials}
+    columns: list[Column[int]] = [Column(f"{metric} with", sizes.__getitem__)]
+    columns += [Column(name(arm), partial(mean, arm)) for arm in rows]
+    table = make_table(columns, sorted(sizes)[:_LISTED], divisible=True)
+    notes = paragraphs("sections/configs.j2", summary=summary, more=len(sizes) - _LISTED)
+    return Section("Configs tried", tables=(table,), paragraphs=notes)
 
 
 _SENTENCES = 24
@@ -156,25 +156,12 @@ def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
             for c in curves
             if c.verdict in ("faster", "slower", "same")
         ),
-        inconclusive=_inconclusive(curves, name),
+        inconclusive=Counter(c.effect.param for c in curves if c.verdict == "inconclusive"),
         changes=len(changes),
         most=_SENTENCES,
     )
     bullets = tuple(("crosses", crossover_sentence(c, name)) for c in changes[:_SENTENCES])
     return Section("Crossovers", bullets, paragraphs=notes)
-
-
-def _inconclusive(curves: Sequence[Crossover], name: ArmNames) -> str:
-    """Make `by layers and units (only 5 blocks …): tensorflow/cudnn, …`, for each reason."""
-    arms = grouped(
-        ((curve.reason or "", curve.effect.param), name(curve.effect.arm))
-        for curve in curves
-        if curve.verdict == "inconclusive"
-    )
-    params = grouped(((reason, tuple(own)), param) for (reason, param), own in arms.items())
-    return "; ".join(
-        f"by {joined(by)} ({reason}): {', '.join(own)}" for (reason, own), by in params.items()
-    )
 
 
 def compiling(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -207,8 +194,7 @@ def break_even_sentence(point: BreakEven, name: ArmNames) -> str:
     """Write `A compiles 4.1 s longer than B, which pays off after 5,300 steps`."""
     steps = point.steps
     ends = (steps.value, steps.low, steps.high) if steps else ()
-    figures = [f"{float(f'{end:.3g}'):,.0f}" for end in ends]
-    return sentence("sections/break_even.j2", p=point, name=name, steps=figures)
+    return sentence("sections/break_even.j2", p=point, name=name, steps=[*map(number, ends)])
 
 
 def _sides(crossover: Crossover, crossing: Estimate) -> tuple[str, str]:
@@ -218,7 +204,7 @@ def _sides(crossover: Crossover, crossing: Estimate) -> tuple[str, str]:
     ends = (crossing.value, crossing.low, crossing.high)
     is_above = crossover.faster == "above"
     if any(float(point.at) % 1 for point in crossover.effect.points):
-        value, low, high = map(_rough, ends)
+        value, low, high = map(number, ends)
     elif is_above:
         value, low, high = (str(math.ceil(end * (1 - _ROUNDING))) for end in ends)
     else:
@@ -226,8 +212,8 @@ def _sides(crossover: Crossover, crossing: Estimate) -> tuple[str, str]:
     within = f" ({low}–{high})" if low != high else ""
     at = sized(crossover.effect.param, value)
     if is_above:
-        return f"from {at} on{within}", f"below {low}"
-    return f"up to {at}{within}", f"above {high}"
+        return f"From {at} on{within}", f"below {low}"
+    return f"Up to {at}{within}", f"above {high}"
 
 
 def _region(region: Region, crossover: Crossover) -> str:
@@ -238,11 +224,6 @@ def _region(region: Region, crossover: Crossover) -> str:
         return ""
     ends = number(sizes[0]) if len(sizes) == 1 else f"{number(sizes[0])}–{number(sizes[-1])}"
     return f"{'as fast' if region.verdict == 'same' else region.verdict} at {ends}"
-
-
-def _rough(value: float) -> str:
-    """Format a size with three figures, or as a whole number if it is large."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def sized(param: str, size: str) -> str:
@@ -265,8 +246,5 @@ def _span(crossover: Crossover) -> str:
 
 def _aside(crossover: Crossover) -> str:
     """Write the other params: ` (at layers 2)`."""
-    held = [
-        f"{name} {_rough(value) if isinstance(value, float) else value}"
-        for name, value in crossover.effect.held.items()
-    ]
-    return f" (at {', '.join(held)})" if held else ""
+    held = config_text(crossover.effect.held)
+    return f" (at {held})" if held else ""

@@ -1,10 +1,11 @@
-"""The sections that compare arms with their baselines: by speed, and by the way to an accuracy."""
+"""The sections that compare arms: by speed, by accuracy, by the way to it, and by rank."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from math import isclose
+from dataclasses import replace
 from typing import Any
 
+from orchestrator.analysis.comparisons.ranking import Ranking
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.comparisons.targets import (
     ExpenseToTarget,
@@ -18,81 +19,87 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted
 from orchestrator.report.document import Column, Section, Table, make_table
-from orchestrator.report.wording import ArmNames, accuracy_text, grouped, paragraphs, sentence
+from orchestrator.report.wording import (
+    ArmNames,
+    deciding_interval,
+    grouped,
+    paragraphs,
+    verdict_sentence,
+)
+
+NAMED = 8
+"""The most comparisons that get a sentence each; the table has all."""
 
 _DAY_S = 86_400.0
 
 
 def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Compare every arm with its baseline: speed, and accuracy if there is any."""
+    """Compare the speed of every arm with that of its baseline."""
     comparisons = summary.comparisons
     if not comparisons or summary.baseline is None:
         return None
-    plain = {c.plain_confidence for c in comparisons}
-    accuracies = [c.accuracy for c in comparisons if c.accuracy]
-    speeds: list[Column[Comparison]] = [
-        Column("arm", lambda c: name(c.arm)),
-        Column("speed-up (95 %)", lambda c: c.speedup, show=formatting.speed_ratio, numeric=True),
-        Column(
-            "corrected",
-            lambda c: c.corrected,
-            show=lambda e: formatting.ratio_interval(formatting.natural(e)),
-            numeric=True,
-        ),
-        Column("blocks", lambda c: len(c.pairs), numeric=True),
+    plain = max(c.plain_confidence for c in comparisons)
+    columns: list[Column[Comparison]] = [
+        *_compared(summary, name),
+        Column("speed-up (95 % CI)", deciding_interval, show=formatting.speed_ratio, numeric=True),
+        Column("blocks", lambda c: len(c.pairs)),
         Column("verdict", lambda c: c.label),
     ]
-    learned: list[Column[Comparison]] = [
-        Column("arm", lambda c: name(c.arm)),
-        Column("Δ val_accuracy (95 %)", accuracy_text, numeric=True),
-        Column(
-            "corrected",
-            lambda c: c.accuracy and c.accuracy.corrected,
-            show=formatting.difference_interval,
-            numeric=True,
-        ),
-        Column("accuracy", lambda c: c.accuracy and c.accuracy.verdict),
-    ]
-    # corrected intervals are shown if they differ from the plain ones
-    if not _differ([c.confidence for c in comparisons], max(plain)):
-        del speeds[2]
-    if not _differ([accuracy.confidence for accuracy in accuracies], CONFIDENCE):
-        del learned[2]
-    if summary.models:  # not all of these have one baseline
-        over: Column[Comparison] = Column("over", lambda c: _reference(c, name))
-        speeds.insert(1, over)
-        learned.insert(1, over)
-    tables = [make_table(speeds, comparisons)]
-    tables += [make_table(learned, comparisons)] if accuracies else []
     notes = paragraphs(
         "sections/speedups.j2",
         summary=summary,
         judged=sum(comparison.confidence is not None for comparison in comparisons),
-        plain=max(plain) if max(plain) > CONFIDENCE else None,
-        accuracy=accuracies[0] if accuracies else None,
+        plain=plain if plain > CONFIDENCE else None,
         blocks_needed=MIN_BLOCKS,
         block_notes=block_notes(summary, name),
     )
-    title = f"Speed-up over {_baseline(summary, name)}"
-    return Section(title, tables=tuple(tables), paragraphs=notes)
+    named = comparisons if len(comparisons) <= NAMED else ()
+    bullets = tuple((c.verdict, verdict_sentence(c, name)) for c in named)
+    title = f"Speed-up over {baseline_name(summary, name)}"
+    return Section(title, bullets, (make_table(columns, comparisons),), notes)
 
 
-def _reference(comparison: Comparison, name: ArmNames) -> str | None:
+def accuracy(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """Compare the accuracy of every arm with that of its baseline."""
+    compared = [c for c in summary.comparisons if c.accuracy]
+    if not compared:
+        return None
+    columns: list[Column[Comparison]] = [
+        *_compared(summary, name),
+        Column(
+            "Δ val_accuracy (95 % CI)",
+            lambda c: c.accuracy and (c.accuracy.corrected or c.accuracy.difference),
+            show=formatting.difference,
+            numeric=True,
+        ),
+        Column("blocks", lambda c: c.accuracy and c.accuracy.difference.n),
+        Column("accuracy", lambda c: c.accuracy and c.accuracy.verdict),
+    ]
+    notes = paragraphs("sections/accuracy.j2", accuracy=compared[0].accuracy)
+    table = make_table(columns, compared)
+    return Section(f"Accuracy compared with {baseline_name(summary, name)}", (), (table,), notes)
+
+
+def _compared(summary: ReportSummary, name: ArmNames) -> list[Column[Comparison]]:
+    reference: Column[Comparison] = Column("over", lambda c: over(c, name))
+    return [Column("arm", lambda c: name(c.arm)), *([reference] if summary.models else [])]
+
+
+def over(comparison: Comparison, name: ArmNames) -> str | None:
+    """Return what an arm is compared with: the other variant, or its baseline."""
     base = comparison.baseline
     if base is None:
         return None
     return base.variant_name if comparison.is_of_variants else name(base)
 
 
-def _differ(confidences: list[float | None], plain: float) -> bool:
-    return any(c is not None and not isclose(c, plain, rel_tol=1e-9) for c in confidences)
-
-
-def _baseline(summary: ReportSummary, name: ArmNames) -> str:
-    over = summary.baseline
-    assert over is not None  # a comparison has a baseline
-    place = " on the same hardware" if over.scope == "same hardware" else ""
-    return next((name(a) for a in over.of.values() if str(a) == over.name), over.name) + place
+def baseline_name(summary: ReportSummary, name: ArmNames) -> str:
+    """Return the name of the baseline; empty if no arm can run."""
+    base = summary.baseline
+    if base is None:
+        return ""
+    place = " on the same hardware" if base.scope == "same hardware" else ""
+    return next((name(a) for a in base.of.values() if str(a) == base.name), base.name) + place
 
 
 def block_notes(summary: ReportSummary, name: ArmNames) -> tuple[str, ...]:
@@ -106,7 +113,7 @@ def block_notes(summary: ReportSummary, name: ArmNames) -> tuple[str, ...]:
     return paragraphs(
         "sections/blocks.j2",
         summary=summary,
-        gaps=[f"{counted(n, 'block')} ({_missing(own, name)})" for own, n in gaps.most_common()],
+        gaps=[f"{counted(n, 'config')} ({_missing(own, name)})" for own, n in gaps.most_common()],
         set_aside=[name(arm) for arm in summary.set_aside] if summary.trials else [],
         former=[name(arm) for arm in summary.former],
         torn=max((c.not_interleaved_rounds for c in summary.comparisons), default=0),
@@ -120,19 +127,49 @@ def _missing(missing: tuple[tuple[Arm, str], ...], name: ArmNames) -> str:
     return "; ".join(texts) or "no trial complete"
 
 
+_TITLES = {
+    "energy_per_sample_j": "least energy per sample",
+    "train_cost_usd": "cheapest to train on",
+    "peak_rss_mib": "least memory",
+    "peak_gpu_mib": "least GPU memory",
+}
+
+
+def ranked(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """Rank the arms of each group by time, energy, cost and memory."""
+    columns: list[Column[Ranking]] = [
+        Column("of", lambda r: name.place(r.within) or "all arms"),
+        Column("fastest", lambda r: _choice(r, name, r.leader)),
+        Column("next", lambda r: _choice(r, name, r.behind[0].arm)),
+        Column("it needs (95 % CI)", lambda r: r.behind[0].ratio, show=formatting.ratio),
+        Column("verdict", _standing),
+    ]
+    tables = []
+    for metric, own in grouped((r.metric, r) for r in summary.rankings).items():
+        columns[1] = replace(columns[1], title=_TITLES.get(metric, "fastest"))
+        tables.append(make_table(columns, own))
+    left_out = dict.fromkeys(name(arm) for r in summary.rankings for arm in r.left_out)
+    notes = paragraphs("sections/rankings.j2", left_out=[*left_out])
+    return Section("Rankings", tables=tuple(tables), paragraphs=notes) if tables else None
+
+
+def _choice(ranking: Ranking, name: ArmNames, arm: Arm) -> str:
+    """Return the part of an arm's name that differs within the group."""
+    if ranking.among == "implementations":
+        return arm.short_name
+    return name.place(arm.hardware) if ranking.among == "hardware" else name(arm)
+
+
+def _standing(ranking: Ranking) -> str:
+    if ranking.reason:
+        return "too few blocks"
+    is_equal = all(behind.standing != "inconclusive" for behind in ranking.behind)
+    text = "first" if ranking.sole else "equal" if is_equal else "inconclusive"
+    return f"{text} (provisional)" if ranking.provisional else text
+
+
 _NEVER = "never"
 """The text of a quartile among the trials that did not reach the target."""
-_KINDS = {"less": "faster", "more": "slower"}
-"""The kind of verdict, which decides the colour, by comparison."""
-
-
-def target_verdicts(summary: ReportSummary, name: ArmNames) -> list[tuple[str, str]]:
-    """Write a kind and a sentence for each comparison of time to a target."""
-    return [
-        (_KINDS.get(comparison.verdict, comparison.verdict), _sentence(target, comparison, name))
-        for target in summary.targets
-        for comparison in target.comparisons
-    ]
 
 
 def attainment(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -149,23 +186,6 @@ def attainment(summary: ReportSummary, name: ArmNames) -> Section | None:
         has_expenses=any(a.energy_j or a.cost_usd for t in summary.targets for a in t.arms),
     )
     return Section(title, tables=tuple(tables), paragraphs=notes)
-
-
-def _sentence(target: Target, comparison: TargetComparison, name: ArmNames) -> str:
-    """Write the verdict, with the blocks that are not compared: `(only torch/fused in 2)`."""
-    counts = (
-        (f"only {name(comparison.arm)}", comparison.only_arm),
-        (f"only {name(comparison.baseline)}", comparison.only_baseline),
-        ("neither", comparison.neither),
-    )
-    return sentence(
-        "sections/target.j2",
-        c=comparison,
-        name=name,
-        goal=f"val_accuracy {formatting.number(target.accuracy)}",
-        blocks=comparison.both + _other_blocks(comparison),
-        others=[f"{who} in {blocks}" for who, blocks in counts if blocks],
-    )
 
 
 def _reached(arm: TargetArm) -> str:
@@ -188,11 +208,10 @@ def _table(target: Target, name: ArmNames) -> Table:
         Column("energy", lambda row: row.energy_j, "J", _cell, optional=True),
         Column("cost", lambda row: row.cost_usd, "USD", _cell, optional=True),
         Column("energy of", lambda row: (scoped and row.energy_scope) or None, optional=True),
-        Column("ratio (95 %)", compared(lambda c: c.ratio), show=formatting.ratio, optional=True),
         Column(
-            "corrected",
-            compared(lambda c: c.corrected),
-            show=formatting.ratio_interval,
+            "ratio (95 % CI)",
+            compared(lambda c: c.corrected or c.ratio),
+            show=formatting.ratio,
             optional=True,
         ),
         Column("both", compared(lambda c: c.both), optional=True),
@@ -210,5 +229,5 @@ def _cell(reached: ExpenseToTarget) -> str:
     low, median, high = reached.lower_quartile, reached.median, reached.upper_quartile
     if low is not None and median is not None and high is not None:
         return formatting.quartiles(Spread(reached.trials, median, low, high))
-    ends = [_NEVER if end is None else f"{end:.3g}" for end in (low, median, high)]
+    ends = [_NEVER if end is None else formatting.number(end) for end in (low, median, high)]
     return _NEVER if low is None else f"{ends[1]} ({ends[0]}–{ends[2]})"

@@ -43,7 +43,7 @@ def report(stored: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
         ("r.json", "{"),
         ("plain", "Sweep quickstart"),
         ("r.pdf --format text", "Sweep quickstart"),
-        ("r.md --brief", "# Sweep quickstart"),
+        ("r.md --section cost", "# Sweep quickstart"),
     ],
 )
 def test_the_format_is_that_of_the_files_name(
@@ -99,7 +99,7 @@ def test_sweeps_are_listed_and_the_latest_one_is_reported(
     counts = {"trials": 14, "expected": 14, "failed": 0}
     places = {"nodes": ["node-1"], "kept_in": ["store"]}
     assert row == {"sweep": "quickstart", "state": "complete", **counts, **places}
-    assert run("report", "--brief")[1] == report("--brief")[1]
+    assert run("report", "--full")[1] == report("--full")[1]
 
 
 @pytest.mark.parametrize("arguments", [["report", "quickstart"], ["--help"]])

@@ -119,20 +119,21 @@ def test_the_announcement_and_the_report_with_trials_that_mlflow_refuses(
 
 def test_a_busy_machine_has_a_next_command(ends: Ends) -> None:
     busy = disturb(paired(6), {XLA: range(6)})
-    assert "quiet: rnnsweep run mine.yaml --set repeats=2\n" in ends(RunResult(busy, None))[2]
+    shown = " ".join(ends(RunResult(busy, None))[1].split())
+    assert "quiet: rnnsweep run mine.yaml --set repeats=2 " in shown
 
 
 def test_failed_trials_and_a_stop_have_their_exit_codes(ends: Ends) -> None:
     failed = sweep([trial(PORTABLE, 0), trial(XLA, 0, status="failed", failure="error: broke")])
     code, out, err = ends(RunResult(failed, None))
-    retry = "1 trial failed. After a fix, re-run with: rnnsweep run mine.yaml --retry-failed\n"
-    assert code == 1 and out and retry in err and "as a page" in err
+    retry = "After a fix: rnnsweep run mine.yaml --retry-failed "
+    assert code == 1 and retry in " ".join(out.split())
     broken = [
         trial(PORTABLE, b, status="failed", failure="error: it\n  at mine.py") for b in (0, 1)
     ]
     code, out, err = ends(RunResult(sweep(broken), None))
-    assert code == 1 and "inconclusive" not in out and "as a page" not in err
-    assert f"failed: {PORTABLE}, block 0, 1: error: it\n    at mine.py\n2 trials failed. A" in err
+    assert code == 1 and "inconclusive" not in out
+    assert f"failed: {PORTABLE}, block 0, 1: error: it\n    at mine.py\n" in err
     code, out, err = ends(RunResult(failed, Stopped("a node is lost")))
     assert (code, out) == (3, "")
     assert f"Stopped, because a node is lost: 2 of 2 trials are done and recorded. {RESUME}" in err

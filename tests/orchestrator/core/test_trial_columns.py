@@ -25,7 +25,7 @@ def test_each_column_is_in_the_run_the_csv_and_the_sheet() -> None:
     for stored, columns in ((content.params, PARAMS), (content.tags, TAGS)):
         for column in columns:
             assert (column.name in stored) == (column.get(finished()) is not None)
-    assert HEADER[:-1] == tuple(column.flat_name for column in COLUMNS)
+    assert HEADER[:-1] == tuple(column.name for column in COLUMNS)
     sheet = trial_table([sweep([trial(PORTABLE, 0)], (PORTABLE,))]).column_names
     names = [column.name for column in COLUMNS]
     assert [name for name in sheet if name in names] == names

@@ -95,7 +95,7 @@ def parts_of(report: Document, plots: Sequence[Chart]) -> list[PagePart]:
         for part in dict.fromkeys(plot.part for plot in plots)
         if not any(section.title.startswith(part) for section in sections)
     ]
-    validity = (i for i, s in enumerate(sections) if s.title in ("Excluded", "Validity"))
+    validity = (i for i, s in enumerate(sections) if s.part in ("trust", "reading"))
     end = next(validity, len(sections))
     return [
         (

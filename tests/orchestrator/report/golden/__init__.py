@@ -41,16 +41,18 @@ DIGITS = DatasetRecord("digits", "0123456789abcdef", "scikit-learn", 1437, 360)
 
 def reports() -> Iterator[tuple[str, str]]:
     every = everything()
-    yield "everything.txt", render(every, "text")
-    yield "everything.md", render(every, "markdown")
-    yield "everything-brief.txt", render(every, "text", brief=True)
+    shorts = {
+        **{"everything": every, "busy": summarise(busy()), "few-blocks": summarise(few_blocks())},
+        **{"variants": summarise(variants()), "many-arms": summarise(large(8, 10))},
+        "failed": summarise(failed()),
+    }
+    yield from ((f"short-{name}.txt", render(short, "text")) for name, short in shorts.items())
+    yield "everything.txt", render(every, "text", full=True)
     yield "everything-short.md", to_short_markdown(every, 2000)
-    yield "crossing.txt", render(summarise(crossing()), "text")
+    yield "crossing.txt", render(summarise(crossing()), "text", full=True)
     yield "crossing.json", render(summarise(crossing()), "json")
-    yield "timed.txt", render(summarise(timed()), "text")
-    yield "variants.txt", render(summarise(variants()), "text")
-    yield "few-blocks.txt", render(summarise(few_blocks()), "text")
-    yield "busy.txt", render(summarise(busy()), "text", brief=True)
+    yield "timed.txt", render(summarise(timed()), "text", full=True)
+    yield "stopped.txt", render(summarise(stopped()), "text", parts=("fastest", "trust"))
     before, after = crossing(), replace(crossing(slower=1.2), run_id="after", state="running")
     changes = compare(Side("quickstart#1", before), Side("quickstart#2", after))
     yield "changes.txt", to_text(to_document(changes))
@@ -167,6 +169,23 @@ def few_blocks() -> SweepRecord:
         for block in range(4)
     ]
     return sweep(trials, (PORTABLE, XLA, UNROLL), objectives={"val_accuracy": "maximize"})
+
+
+def stopped() -> SweepRecord:
+    """Return a sweep that was stopped before one of its arms had a complete trial."""
+    trials = [trial(arm, block) for block in range(2) for arm in (PORTABLE, XLA)][:3]
+    return sweep(trials, (PORTABLE, XLA, UNROLL), expected_trials=18, state="stopped")
+
+
+def failed() -> SweepRecord:
+    """Return a sweep of which every trial failed in the same way."""
+    error = "error: ModuleNotFoundError: no module named 'mine'"
+    trials = [
+        trial(arm, block, status="failed", failure=error, metrics={})
+        for block in range(3)
+        for arm in (PORTABLE, XLA)
+    ]
+    return sweep(trials)
 
 
 def busy() -> SweepRecord:
