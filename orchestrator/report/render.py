@@ -96,11 +96,11 @@ def _shorter(summary: ReportSummary, **options: Any) -> Iterator[Document]:
 
 def _chosen(report: Document, parts: Collection[str]) -> Document:
     """Return the report with these parts alone; all of them if there are none."""
-    found = {section.part for section in report.sections}
+    used = {section.part for section in report.sections}
     missing = (
         Section(PARTS[part], paragraphs=("This sweep has no figures for it.",), part=part)
         for part in PARTS
-        if part in parts and part not in found
+        if part in parts and part not in used
     )
     kept = (section for section in report.sections if not parts or section.part in parts)
     return replace(report, sections=(*kept, *missing))

@@ -272,7 +272,7 @@ def answer(
     retry: str | None = None,
     rest: str | None = None,
 ) -> Document:
-    """Make the short report, with at most so many rows of arms; `rest` says where the rest is."""
+    """Make the short report, with at most so many rows of arms; `rest` names its place."""
     label = shlex.quote(summary.sweep.label)
     heads = headlines(summary)
     more = len(heads) - MOST_HEADLINES
@@ -288,8 +288,8 @@ def answer(
         base = baseline_name(summary, wording.arm_names(summary))
         head = f"Arms, compared with {base}" if summary.comparisons else "Arms"
         sections.append(Section(head, tables=(arms_table(summary, most),), paragraphs=notes))
-    if found := doubts(summary, resume, retry):
-        sections.append(Section("Missing or doubtful", found))
+    if missing := doubts(summary, resume, retry):
+        sections.append(Section("Missing or doubtful", missing))
     texts = (rest,) if rest else wording.paragraphs("sections/more.j2", label=label, parts=PARTS)
     sections.append(Section("More", paragraphs=texts))
     return Document(title(summary), tuple(sections))
