@@ -3,9 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RESULTS := tests/benchmarks/results
+GALLERY_HOME := $(CURDIR)/rnnsweep-data/gallery
+GALLERY := RNNSWEEP_HOME=$(GALLERY_HOME) $(BIN)/rnnsweep
+CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 --virtual-time-budget=30000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-all test-rest test-cluster size docs lint backends lock gpu clean \
+.PHONY: help demo test test-quick test-all test-rest test-cluster size docs gallery lint backends lock gpu clean \
 	benchmark-overhead benchmark-steps benchmark-unlike-nodes \
 	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage \
 	benchmark-bias
@@ -39,8 +42,20 @@ size: ## count the lines of Python, outside tests and of tests
 	@printf 'source %6d lines\n' "$$(git ls-files '*.py' ':!tests' | xargs cat | wc -l)"
 	@printf 'tests  %6d lines\n' "$$(git ls-files 'tests/*.py' | xargs cat | wc -l)"
 
-docs: $(VENV)/.dev ## write docs/workloads.md, the table of workloads, settings and kernels
-	$(BIN)/python -m orchestrator.diagnostics.workload_catalogue > docs/workloads.md
+docs: $(VENV)/.dev ## write the generated parts of docs/, and build the site into build/site
+	$(BIN)/python -m orchestrator.cli.reference docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+gallery: $(VENV)/.backends ## run the sweeps of docs/gallery, and write their reports: 15 minutes on an idle machine; needs Chromium
+	$(GALLERY) run sweeps/quickstart.yaml --yes
+	$(GALLERY) run sweeps/cpu_backends.yaml --yes --set settings.samples=1280 --set "search.space.units=[32, 48, 64, 96, 128, 192]"
+	$(GALLERY) run sweeps/timing.yaml --yes --set settings.dataset=digits --set blocks.interval=0.1
+	for name in quickstart cpu-backends timing; do \
+		$(GALLERY) report $$name -o $(GALLERY_HOME)/$$name.html && \
+		$(CHROMIUM) --screenshot=$(CURDIR)/docs/gallery/$$name.png file://$(GALLERY_HOME)/$$name.html && \
+		{ printf '# %s\n\n![The first screen of the page](%s.png)\n\n```text\n' "$$name" "$$name"; \
+		  $(GALLERY) report $$name; printf '```\n'; } > docs/gallery/$$name.md || exit 1; \
+	done
 
 lint: $(VENV)/.dev ## check formatting, lint, types and imports
 	$(BIN)/ruff format --check .

@@ -1,13 +1,6 @@
 """The decision that a sweep needs no more blocks, by the widths of the speed-ups' intervals alone.
 
-It is never made by a verdict: a sweep that stops as soon as a difference shows finds differences
-too often, and too large ones. The width of an interval does not depend on where it lies, so that
-the estimate has no bias. But it is narrow when the blocks happen to be close together, and the
-coverage after a stop is right only asymptotically: Chow and Robbins, "On the asymptotic theory of
-fixed-width sequential confidence intervals for the mean", Annals of Mathematical Statistics 36(2),
-1965. So there are few looks, and every interval of such a sweep has the level `LEVEL`, which covers
-the truth in over 95 % of sweeps, where 95 % covered it in 92.7 % at the worst
-(`tests/benchmarks/results/coverage.txt`).
+It is never made by a verdict, which leaves the estimate without bias (`docs/statistics.md`).
 """
 
 import math

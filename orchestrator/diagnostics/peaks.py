@@ -1,12 +1,7 @@
 """The peaks of the hardware: a short roofline of each class, measured by trainers and stored.
 
-Each installed backend measures a matrix product and a copy, in each precision of the device (see
-`workloads.measuring.roofline`), in a trainer process that has the device to itself: on this
-machine, or on one node per class of a cluster. The peaks are kept in the sweep home (`peaks.json`)
-by hardware class and versions.
-
-A trial's own `peak_flops_per_s` is not read from here. The trainer of the trial measures it by the
-same method, so that it has the same process, clocks and neighbours as the times it is compared to.
+A trainer process measures each class by itself (`docs/hardware.md`). The peaks are kept in the sweep
+home (`peaks.json`) by hardware class and versions. A trial measures its own `peak_flops_per_s`.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """The choices of a spec and which of them run here: workloads, settings, implementations.
 
-`make docs` writes the part that is the same on every machine to `docs/workloads.md`.
+`make docs` writes the part that is the same on every machine into `docs/workloads.md`.
 """
 
 import typing
@@ -14,7 +14,6 @@ from pydantic.fields import FieldInfo
 from orchestrator.core.errors import Refusal
 from orchestrator.hardware import HardwareClass
 from orchestrator.report.document import Column, Document, Section, Table, make_table
-from orchestrator.report.formats.text import to_markdown
 from orchestrator.spec import yaml_locations
 from workloads import registry
 from workloads.eligibility import Cell, LayerTraits, ineligibility_reason
@@ -263,13 +262,3 @@ def _workload_json(workload: Workload, catalogue: Catalogue) -> dict[str, Any]:
             for hardware in catalogue.hardware
         ],
     }
-
-
-def docs_page() -> str:
-    """Return the text of `docs/workloads.md`."""
-    note = "<!-- Written by `make docs`. -->\n\n"
-    return note + to_markdown(to_document(full_catalogue(())))
-
-
-if __name__ == "__main__":
-    print(docs_page(), end="")  # noqa: T201

@@ -2,7 +2,7 @@
 
 A trial reports its model FLOPs as a share of the product's rate in its own precision. `rnnsweep
 hardware --measure` asks for both rates (`workloads.tasks.peak_rates`). The method is in
-`docs/measuring.md`.
+`docs/hardware.md`.
 """
 
 import functools

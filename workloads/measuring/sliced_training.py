@@ -1,12 +1,6 @@
 """Training in slices that are requested one by one, instead of in epochs. Imports Keras.
 
-One `fit` runs through all slices. If a pass over the data takes at most about twice `slice_s`, a
-slice is whole passes: a pass costs as much as an epoch of a full trial, which includes a fixed
-cost per epoch (30 ms on TensorFlow). If a pass takes longer, a slice is a part of it: its steps are
-timed separately, and it gets the share of the fixed cost that its steps have in a whole pass. The
-time of a step therefore does not depend on the slice's length.
-
-All batches are full, windows are synchronised at both edges, and nothing compiles in them.
+One `fit` runs through all slices. `docs/methodology.md` has what a slice is, and its fixed cost.
 """
 
 import time

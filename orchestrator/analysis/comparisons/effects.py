@@ -1,16 +1,6 @@
 """Effects: what each param does to the time and accuracy of each arm; crossovers of two arms.
 
-For each arm and metric all params that varied are fitted together over its complete blocks, repeats
-averaged first: the logarithm of the time, and the accuracy itself. The intervals are t intervals
-with the fit's residual degrees of freedom. They are not corrected for their number.
-
-For a crossover, the log of a block's speed-up is a straight line in the log of the size. Where the
-band of the line is above 1 the arm is faster, where it is below 1, slower. Between the two is the
-interval of the crossing, which is Fieller's ("Some problems in interval estimation", Journal of the
-Royal Statistical Society B 16(2), 1954). Nothing is extrapolated beyond the values tried. All lines
-of a report are one family (Bonferroni), with the error of its speed-ups. A line gets a verdict of a
-difference only if its simultaneous band (Scheffé) excludes 1 somewhere. So if no arm differs, a
-wrong region occurs in at most 5 % of sweeps, however many arms and params there are.
+`docs/statistics.md` has the methods and their sources (Fieller 1954, Bonferroni, Scheffé).
 """
 
 import math

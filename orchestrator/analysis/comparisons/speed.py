@@ -1,14 +1,6 @@
-"""Comparison of each arm with its baseline, block by block.
+"""Comparison of each arm with its baseline, block by block (`docs/statistics.md`).
 
 All comparisons are one family: the more there are, the wider each interval.
-
-A round in which one side diverged has no accuracy and is excluded. The remaining rounds are those
-in which this side trained well. So they can show neither an equal accuracy nor a better one, if the
-other side did not diverge there.
-
-With few validation samples, accuracies come in steps: one more correct sample is one step. A margin
-narrower than a step is widened to it, because blocks often coincide by chance: an arm that loses
-one sample in every third block loses a third of a step, and six such blocks often do not differ.
 """
 
 from __future__ import annotations

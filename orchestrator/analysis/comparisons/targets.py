@@ -1,20 +1,6 @@
 """Time, energy and cost to a target accuracy, by arm, and the times compared with the baseline's.
 
-All trainings that ended count. A trial reaches a target at the end of the first epoch whose
-`val_accuracy` is at least the target, after its seconds of training without validation. Its energy
-and its cost are those of its timed epochs times the share of these seconds. A trial that never
-reached the target, as one that diverged, counts as longer than any in the quartiles. (Kaplan and
-Meier's estimate would assume that trials which ended early resemble the others, but a config that
-is too small to reach the target does not.)
-
-A ratio of times exists only in blocks in which all repeats of both sides reach the accuracy. A
-block that one side alone reaches counts as a win without a number. Such blocks can revoke a verdict
-from the other blocks, by sign tests at 5 %, uncorrected because they can only revoke:
-
-- `less` and `more` are revoked if the other side alone reaches the accuracy in significantly more
-  blocks, or in more blocks while this side is not first in significantly more of all blocks that
-  either side reaches.
-- `same` is revoked if one side alone reaches the accuracy in significantly more blocks.
+`docs/statistics.md` has the rules: what counts as reached, and which blocks revoke a verdict.
 """
 
 import math

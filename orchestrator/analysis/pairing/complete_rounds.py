@@ -1,15 +1,6 @@
 """The rounds and blocks that may be compared: those that are complete on every arm.
 
-A round is one repeat of one block: every arm once, close in time, with the same seed. A round in
-which one arm failed is excluded for all arms, so that no arm is judged on the configs or seeds that
-it alone completed. But an arm without a complete trial is set aside, and an arm of an earlier start
-is compared over the rounds that it shares with the others.
-
-A training that diverged has no value to compare, but it is a result of the arm and no accident. It
-counts as a training that reaches no accuracy, and contradicts equal accuracies.
-
-A disturbance affects implementations unequally. So times are over quiet rounds if enough blocks
-have one. Otherwise all rounds count. If many blocks are disturbed, verdicts are provisional.
+`docs/statistics.md` has the rules for failed, diverged and disturbed rounds.
 """
 
 from __future__ import annotations

@@ -1,16 +1,7 @@
 """The paired ratio of two arms that took turns in slices, with its interval.
 
-Each turn gives one log-ratio. These are autocorrelated, as steps and the state of a machine are. So
-the interval uses the means of batches of adjacent turns: Schmeiser, "Batch size effects in the
-analysis of simulation output", Operations Research 30(3), 1982: 10 to 30 batches do. Where adjacent
-means are still correlated it is wider, as for a first-order autoregression (Law and Kelton,
-"Simulation modeling and analysis"). It is evaluated at numbers of turns that are planned in
-advance, at a level that accounts for all of them (Bonferroni). A round ends by its width alone,
-never by the position of the ratio, which leaves the ratio without bias (see `stopping`).
-
-Correlation over more turns than a batch has narrows the interval too much
-(`tests/benchmarks/results/coverage.txt`). It only decides when a round ends: verdicts use the
-spread between blocks, which includes whatever lasts for a whole round.
+The interval uses the means of batches of adjacent turns, because turns are autocorrelated
+(Schmeiser 1982, Law and Kelton; `docs/statistics.md`). It only decides when a round ends.
 """
 
 import itertools

@@ -1,27 +1,6 @@
 """Verdicts of several comparisons in one report, with intervals corrected for their number.
 
-For k comparisons over at least `MIN_BLOCKS` blocks each (the others get no verdict):
-
-- *A difference* is a t test of the blocks' numbers against 0. Holm's procedure over the k p-values
-  decides which differ: Holm, "A simple sequentially rejective multiple test procedure",
-  Scandinavian Journal of Statistics 6(2), 1979. The interval has the level of its rank, and all
-  that are not found to differ have the level at which the procedure stopped. So an interval
-  excludes 0 exactly when Holm's procedure rejects.
-- *Sameness* is two one-sided tests against the margin, each at half of the error: Schuirmann, "A
-  comparison of the two one-sided tests procedure and the power approach for assessing the
-  equivalence of average bioavailability", Journal of Pharmacokinetics and Biopharmaceutics 15(6),
-  1987. They are a family of their own, because a small difference can be the same within the
-  margin.
-- A verdict follows from the one interval that is shown: within the margin is *same*, otherwise an
-  interval that excludes 0 gives the direction.
-- A verdict over blocks on a busy machine is provisional: its interval must be further from 0 than
-  the largest bias (see `LARGEST`).
-
-So at an error of 5 % a family has a wrong "more" or "less" in at most 5 % of sweeps, and a wrong
-"same" in at most 2.5 %. The speed-ups of a report are one family, and so are its accuracies, the
-times to one target, and the pairs of one ranking; a whole report can be wrong more often. This
-holds for blocks that scatter evenly around their mean; see `tests/benchmarks/results/coverage.txt`
-for others.
+`docs/statistics.md` has the rules and their sources (Holm 1979, Schuirmann 1987).
 """
 
 import math
@@ -201,15 +180,9 @@ LARGEST: Mapping[MeasureMode, Mapping[str, float]] = {
 }
 """The largest factor by which other work was measured to make a ratio wrong, by measuring mode.
 
-Measured by `make benchmark-bias` on 2026-11-22, on two cores of an AMD EPYC without a GPU: five
-implementations, one LSTM of 320 units, with a busy process on one core or on each, and in slices
-also with a second sweep, while tests ran. The figures are the largest upper ends of 95 % intervals
-in `tests/benchmarks/results/bias.txt`, rounded up. PyTorch's threads wait for each other many times
-a step: it took up to 41 times as long, the others up to 2.4.
-
-The arms had the same other work, `within` one backend or `between` two, or one `alone` had it. With
-`torch` one of them is on another backend than TensorFlow and JAX. The figures are also used for
-GPUs, whose steps a CPU starts.
+From `make benchmark-bias` (`tests/benchmarks/results/bias.txt`, 2026-11-22), rounded up. The arms had
+the same other work, `within` one backend or `between` two, or one `alone` had it. With `torch` one
+of them is on another backend than TensorFlow and JAX.
 """
 
 _UNMEASURED = {"shared_gpu"}

@@ -12,6 +12,7 @@ import pytest
 
 from orchestrator.core.trial import Telemetry
 from orchestrator.spec import load
+from tests.documents import rnnsweep_commands
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, finished, fresh_home
@@ -53,6 +54,14 @@ def test_the_format_is_that_of_the_files_name(
     target = tmp_path / file
     assert report("-o", str(target), *options) == (0, "", f"wrote {target}\n")
     assert target.read_text().lower().startswith(begins.lower())
+
+
+def test_the_reading_commands_of_the_documents_run(run: Run, report: Run) -> None:
+    reading = {"report", "query", "best", "compare", "list", "status", "workloads"}
+    for arguments in rnnsweep_commands():
+        if arguments[0] in reading and "--address" not in arguments:
+            code, _, err = run(*arguments)
+            assert code == 0, (arguments, err)
 
 
 def test_text_is_coloured_where_colours_are_wanted(

@@ -3,7 +3,6 @@
 import itertools
 import typing
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,6 @@ from workloads.eligibility import Cell, LayerTraits
 from workloads.implementations import OPTIONS
 
 IMAGE_ROWS = registry.find_workload("image_rows")
-DOCS = Path(__file__).parents[3] / "docs/workloads.md"
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +27,6 @@ def all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 def rows(document: Document, title: str) -> dict[str, str]:
     (part,) = [part for part in document.sections if part.title.startswith(title)]
     return {row[0]: row[1] for row in part.tables[0].rows}
-
-
-def test_the_page_in_the_documents_is_up_to_date() -> None:
-    assert catalogue.docs_page() == DOCS.read_text(), "renew it with: make docs"
 
 
 def test_settings_have_their_choices_and_what_selects_the_data_is_not_searchable() -> None:

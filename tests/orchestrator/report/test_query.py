@@ -5,7 +5,6 @@ import io
 import json
 import math
 import os
-import re
 import signal
 import threading
 from dataclasses import replace
@@ -226,14 +225,3 @@ def test_binary_rows_are_not_written_to_a_terminal(
     code, _, err = run("report", "quickstart#1", "--format", "html")
     assert code == 2
     assert "Add -o quickstart-1.html" in err
-
-
-def test_the_readme_has_valid_queries() -> None:
-    readme = (Path(__file__).parents[3] / "README.md").read_text()
-    conditions = re.findall(r'rnnsweep query \S+ "([^"]+)"', readme)
-    statements = re.findall(r'--sql "([^"…]+)"', readme)
-    assert conditions and statements
-    for condition in conditions:
-        ask(SWEEPS, condition)
-    for statement in statements:
-        ask(SWEEPS, sql=statement)
