@@ -89,7 +89,7 @@ def _values(part: Json) -> str:
 
 def _command_help() -> Iterator[str]:
     for name, command in main.commands.items():
-        context = click.Context(command, info_name=f"rnnsweep {name}", max_content_width=92)
+        context = click.Context(command, info_name=f"rnnsweep {name}", terminal_width=92)
         yield f"### {name}\n\n```text\n{command.get_help(context)}\n```"
 
 
