@@ -71,6 +71,7 @@ def test_every_metric_of_the_built_in_workloads_has_its_name_in_the_documents() 
 
 def test_every_spec_and_part_of_a_spec_is_valid() -> None:
     usual = yaml.safe_load((ROOT / "sweeps" / "quickstart.yaml").read_text())
+    usual["search"]["objectives"] = {"step_ms": "minimize"}  # arms in slices have no accuracy
     for page, block in blocks("yaml"):
         data = yaml.safe_load(block)
         if not data.keys() >= {"name", "workload", "search", "arms"}:
