@@ -1,6 +1,6 @@
 """The peaks of the hardware: a short roofline of each class, measured by trainers and stored.
 
-A trainer process measures each class by itself (`docs/hardware.md`). The peaks are kept in the sweep
+A trainer process measures each class alone (`docs/hardware.md`). The peaks are kept in the sweep
 home (`peaks.json`) by hardware class and versions. A trial measures its own `peak_flops_per_s`.
 """
 

@@ -180,7 +180,7 @@ LARGEST: Mapping[MeasureMode, Mapping[str, float]] = {
 }
 """The largest factor by which other work was measured to make a ratio wrong, by measuring mode.
 
-From `make benchmark-bias` (`tests/benchmarks/results/bias.txt`, 2026-11-22), rounded up. The arms had
+From `make benchmark-bias` (`tests/benchmarks/results/bias.txt`, 2026-11-22). The arms had
 the same other work, `within` one backend or `between` two, or one `alone` had it. With `torch` one
 of them is on another backend than TensorFlow and JAX.
 """
