@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,8 +14,8 @@ import click
 
 from orchestrator.cli.main import main
 from orchestrator.diagnostics.workload_catalogue import full_catalogue, to_document
-from orchestrator.report.document import Section, Table
-from orchestrator.report.formats.text import section_markdown
+from orchestrator.report.document import Document, Section, Table
+from orchestrator.report.formats.text import to_markdown
 from orchestrator.spec import json_schema
 
 MARK = "<!-- Below: written by `make docs`. -->\n"
@@ -27,45 +28,34 @@ _KINDS = {"integer": "whole number", "boolean": "true or false", "string": "text
 
 def generated_parts() -> dict[str, str]:
     """Return the Markdown below the mark of each page, by the name of the page."""
-    catalogue = to_document(full_catalogue(()))
+    spec = json_schema.schema()
+    sections = _spec_sections("The whole file", {**spec, **spec["else"]}, spec["$defs"])
     parts = {
-        "spec.md": (f"#{section_markdown(section)}" for section in _spec_sections()),
-        "commands.md": _command_help(),
-        "workloads.md": map(section_markdown, catalogue.sections),
+        "spec.md": to_markdown(Document("Every key", (Section(""), *sections))),
+        "commands.md": "\n\n".join(["# Help of each command", *_command_help()]) + "\n",
+        "workloads.md": to_markdown(to_document(full_catalogue(()))),
     }
-    return {page: "\n\n".join(texts).strip() + "\n" for page, texts in parts.items()}
+    return {page: re.sub("^#", "##", text, flags=re.MULTILINE) for page, text in parts.items()}
 
 
-def _spec_sections() -> Iterator[Section]:
-    """Yield a table of keys for the top of a spec and for each of its sections."""
-    whole = json_schema.schema()
-    yield Section("The whole file", tables=(_keys({**whole, **whole["else"]}),))
-    for path, name in _places(whole["properties"], whole["$defs"]):
-        yield Section(path, tables=(_keys(_mapping(whole["$defs"][name])),))
-
-
-def _places(properties: Json, sections: Json, above: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the place of each section that properties refer to, and its name in the schema."""
-    for key, part in properties.items():
-        named = [name for name in sections if f'/{name}"' in json.dumps(part)]
-        for name in named:
-            yield f"{above}{key}" + (f": {name.lower()}" if len(named) > 1 else ""), name
-            inner = _mapping(sections[name])["properties"]
-            yield from _places(inner, sections, f"{above}{key}.")
-
-
-def _mapping(section: Json) -> Json:
-    """Return the form of a section that has keys."""
-    return next(form for form in section.get("anyOf", [section])[::-1] if "properties" in form)
+def _spec_sections(title: str, section: Json, others: Json, above: str = "") -> Iterator[Section]:
+    """Yield a table of the keys of a section of a spec, and those of the sections in it."""
+    yield Section(title, tables=(_keys(section),))
+    for key, part in section["properties"].items():
+        names = [name for name in others if f'/{name}"' in json.dumps(part)]
+        for name in names:
+            forms = others[name].get("anyOf", [others[name]])
+            inner = next(form for form in reversed(forms) if "properties" in form)
+            place = above + key + (f": {name.lower()}" if len(names) > 1 else "")
+            yield from _spec_sections(place, inner, others, f"{above}{key}.")
 
 
 def _keys(section: Json) -> Table:
     rows = []
     for key, part in section["properties"].items():
-        default = part.get("default")
-        usual = "–" if default is None else json.dumps(default)
-        usual = "required" if key in section.get("required", ()) else usual
-        rows.append((key, _values(part), usual, part.get("description", "")))
+        default = "–" if part.get("default") is None else json.dumps(part["default"])
+        default = "required" if key in section.get("required", ()) else default
+        rows.append((key, _values(part), default, part.get("description", "")))
     return Table(("key", "values", "default", "meaning"), tuple(rows))
 
 
@@ -90,7 +80,7 @@ def _values(part: Json) -> str:
 def _command_help() -> Iterator[str]:
     for name, command in main.commands.items():
         context = click.Context(command, info_name=f"rnnsweep {name}", terminal_width=92)
-        yield f"### {name}\n\n```text\n{command.get_help(context)}\n```"
+        yield f"## {name}\n\n```text\n{command.get_help(context)}\n```"
 
 
 if __name__ == "__main__":

@@ -159,11 +159,7 @@ def encode(text: str, kind: TokenKind, vocabulary: int) -> EncodedText:
 def zipf_corpus(length: int, vocabulary: int) -> EncodedText:
     """Return the first `length` words of an endless synthetic corpus, always the same.
 
-    Word r is r times as rare as word 1 (Zipf's law), and previous words predict the next one. Every
-    word has an arc of a circle, as long as its probability, in a random order. A point moves around
-    by the same angle in every step, jumps to a random place in a quarter of the steps, and visits
-    the words. Several previous words locate it better than one, so memory helps; because of the
-    jumps no model's loss falls to zero.
+    Its words follow Zipf's law and depend on each other (`docs/workloads.md`).
 
     Word r is token r, with the text `w<r>`. Token 0, the unknown one, does not occur, but counts in
     `vocabulary`.
