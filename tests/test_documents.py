@@ -121,8 +121,9 @@ def test_the_generated_parts_are_up_to_date(page: str) -> None:
 def test_the_site_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     if find_spec("mkdocs") is None:
         skip_here("mkdocs-material is not installed here: make test installs it")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path]
-    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    build = ["build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "mkdocs", *build]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     loaded = r"<(?:script|img|iframe)[^>]+src=\"?https?:|<link[^>]+stylesheet[^>]+href=\"?https?:"
     assert not [page for page in tmp_path.rglob("*.html") if re.search(loaded, page.read_text())]
