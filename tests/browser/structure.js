@@ -12,7 +12,7 @@
     const landmarks = ["header", "nav", "main", "footer"];
     return {
         lang: document.documentElement.lang,
-        landmarks: landmarks.map((name) => all(`body > ${name}, body > div > ${name}`).length),
+        landmarks: landmarks.map((name) => all(`body > ${name}, body > div > ${name}, .side > ${name}`).length),
         levels: all("h1, h2, h3, h4").map((heading) => Number(heading.tagName[1])),
         twice: ids.filter((id, i) => ids.indexOf(id) !== i),
         unnamed: all(controls).filter((e) => !named(e)).map(shown),

@@ -1,6 +1,7 @@
 """The HTML report in a real browser: it draws, sends no request and executes no text."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,8 @@ from tests.orchestrator.report import samples
 from tests.orchestrator.sample_records import PORTABLE, sweep, trial
 
 pytestmark = pytest.mark.full
+
+HERE = Path(__file__).parent
 
 
 def test_a_page_draws_every_point_without_messages_or_requests(open_page: Open) -> None:
@@ -72,12 +75,22 @@ def test_without_scripts_only_plots_and_trials_are_missing(open_page: Open) -> N
     assert "need JavaScript" in page.locator("noscript").inner_text()
     page.locator("#figure-crossover-units summary").last.click()
     assert "tensorflow/portable" in page.locator("#figure-crossover-units table").inner_text()
+    assert not page.locator("#filters").is_visible()
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("of", [samples.small, samples.hostile])
-def test_nothing_is_wider_than_the_screen(open_page: Open, of: Callable[[], SweepRecord]) -> None:
-    page = open_page(of(), viewport={"width": 320, "height": 800}).page
-    for width in (320, 400, 1280):
+def test_every_width_shows_all_text_with_contrast(
+    open_page: Open, of: Callable[[], SweepRecord], scheme: str
+) -> None:
+    """Require a contrast of at least 4.5 to 1 (WCAG 2.2, 1.4.3, 'relative luminance')."""
+    opened = open_page(of(), viewport={"width": 360, "height": 800}, color_scheme=scheme)
+    page = opened.page
+    page.locator("main summary").last.click()
+    page.locator(".side summary").last.click()
+    for width in (320, 360, 1440, 2560):
         page.set_viewport_size({"width": width, "height": 800})
         page.wait_for_function("width => innerWidth === width", arg=width)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate((HERE / "contrast.js").read_text()) == []
+    assert opened.messages == []

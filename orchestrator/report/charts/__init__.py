@@ -21,7 +21,7 @@ def charts_of(summary: ReportSummary) -> list[Chart]:
     styles = {entry.arm: place for place, entry in enumerate(summary.arms)}
     charts = (
         speedups(summary, name, styles),
-        matrix(summary),
+        matrix(summary, name),
         *(trade_off_chart(summary, front, name, styles) for front in summary.fronts),
         *curves(summary, name, styles),
         phases(summary, name),

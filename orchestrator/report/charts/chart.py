@@ -156,14 +156,34 @@ ROW = {"field": "row", "type": "nominal", "sort": None, "axis": None}
 """The place of a row, without an axis: `row_names` names it."""
 
 
+ROW_HEIGHT = 60
+"""The pixels of a row and of the names above it."""
+
+
 def row_names(data: str) -> list[Layer]:
-    """Return the name and the label of each row above it: long names need no margin."""
-    look = {"align": "left", "color": "var(--ink)", "limit": 900}
-    place = {"x": {"value": 0}, "y": ROW}
+    """Return the name of each row above it, and its label: at the right, or below if narrow."""
+    look = {"color": "var(--ink)", "fontSize": 12}
+    name = {
+        "align": "left",
+        "x": 0,
+        "dy": _by_width("-16", "-25"),
+        "limit": _by_width("width - 260", "width"),
+        "fontWeight": "bold",
+    }
+    label = {
+        "align": _by_width("'right'", "'left'"),
+        "x": _by_width("width", "0"),
+        "dy": _by_width("-16", "-11"),
+        "limit": {"expr": "width"},
+    }
     return [
-        layer(data, "text", {**look, "dy": -26, "fontWeight": "bold"}, text="row", **place),
-        layer(data, "text", {**look, "dy": -12}, text="label", **place),
+        layer(data, "text", {**look, **name}, text="row", y=ROW),
+        layer(data, "text", {**look, **label}, text="label", y=ROW),
     ]
+
+
+def _by_width(wide: str, narrow: str) -> dict[str, str]:
+    return {"expr": f"width > 600 ? {wide} : {narrow}"}
 
 
 def in_light(specification: str) -> str:

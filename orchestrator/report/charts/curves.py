@@ -34,8 +34,8 @@ _UNITS = {
     "percentage": "%", "megabytes": "MB", "watts": "W", "celsius": "°C", "megahertz": "MHz",
 }  # fmt: skip
 
-_Line: TypeAlias = Sequence[Mapping[str, Any]]
-"""The points of a line: `name`, `at`, `value`, the ends `low` and `high` of a band, and `text`."""
+_Rows: TypeAlias = Sequence[Mapping[str, Any]]
+"""The points of a line: `at`, `value`, the ends `low` and `high` of a band, and `text`."""
 
 
 def curves(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
@@ -66,45 +66,44 @@ def curves(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) ->
 
 
 def _drawing(
-    lines: Sequence[_Line],
-    points: _Line,
-    names: Mapping[str, int],
+    named: Sequence[tuple[Arm, _Rows]],
+    points: _Rows,
+    name: ArmNames,
+    styles: Mapping[Arm, int],
     titles: tuple[str, str],
     *,
     logs: str = "",
     baseline: bool = False,
 ) -> dict[str, Any]:
-    """Draw lines with bands around them, and points; `logs` names the logarithmic axes."""
-    drawn = [{**row, "line": i, "text": None} for i, line in enumerate(lines) for row in line]
+    """Draw a line for each arm, and points, or else some of each line's own.
+
+    `logs` names the logarithmic axes.
+    """
+    names = {name(arm): styles[arm] for arm, _ in named}
+    lines = [
+        [{**row, "name": name(arm), "line": i} for row in rows]
+        for i, (arm, rows) in enumerate(named)
+    ]
+    points = points or [row for line in lines for row in _thinned(line, _MOST_MARKS)]
+    drawn = [row | {"text": None} for line in lines for row in line]
     ends = [row[end] for row in drawn for end in ("low", "high") if row.get(end) is not None]
     at = [row["at"] for row in [*drawn, *points]]
-    words = {"field": "at", "type": "nominal", "sort": None, "axis": {"labelAngle": 0}}
-    across = {**words, "title": titles[0]}
+    across: dict[str, Any] = {"field": "at", "type": "nominal", "sort": None, "title": titles[0]}
+    across["axis"] = {"labelAngle": 0}
     if all(map(is_number, at)):
         across = axis("at", titles[0], at, log="x" in logs)
     up = axis("value", titles[1], [r["value"] for r in [*drawn, *points]], ends, log="y" in logs)
     look = looks(names)
-    line = {"color": look["color"], "detail": "line"}
-    mark = {"color": look["color"], "shape": look["shape"], "tooltip": "text"}
+    line = {"x": across, "color": look["color"], "detail": "line"}
+    mark = {"x": across, "color": look["color"], "shape": look["shape"], "tooltip": "text"}
     rule = {"color": "var(--quiet)", "strokeDash": [2, 3]}
-    band = layer(
-        "lines", "area", {"opacity": 0.16, "clip": True}, x=across, y="low", y2="high", **line
-    )
+    shade, stroke = {"opacity": 0.16, "clip": True}, {"strokeWidth": 2, "clip": True}
+    dots = {"size": 45, "filled": True, "opacity": 1, "clip": True}
     layers = [
         *([layer(None, "rule", rule, y={"datum": 1})] if baseline else []),
-        *([band] if ends else []),
-        layer(
-            "lines",
-            "line",
-            {"strokeWidth": 2, "clip": True},
-            **{**line, "strokeDash": look["strokeDash"], "x": across, "y": up},
-        ),
-        layer(
-            "points",
-            "point",
-            {"size": 45, "filled": True, "opacity": 1, "clip": True},
-            **{**mark, "x": across, "y": "value"},
-        ),
+        *([layer("lines", "area", shade, y="low", y2="high", **line)] if ends else []),
+        layer("lines", "line", stroke, y=up, strokeDash=look["strokeDash"], **line),
+        layer("points", "point", dots, y="value", **mark),
     ]
     return {
         "layers": layers,
@@ -123,19 +122,17 @@ def _by_param(
     columns: list[Column[Any]] = [
         Column("arm", lambda row: name(row[0].arm)),
         Column(param, lambda row: row[1].at),
-        Column(f"{title}, fitted (95 %)", lambda row: Spread(1, *_ends(row[1])), show=quartiles),
+        Column(
+            f"{title}, fitted (95 %)",
+            lambda row: Spread(1, *_ends(row[1]).values()),
+            show=quartiles,
+        ),
     ]
-    lines = [
-        [
-            {"name": name(e.arm), "at": p.at, "value": value, "low": low, "high": high}
-            for p in e.curve
-            for value, low, high in [_ends(p)]
-        ]
-        for e in fitted
-    ]
+    lines = [(e.arm, [{"at": p.at, **_ends(p)} for p in e.curve]) for e in fitted]
     points = [
         {
             "name": name(e.arm),
+            "block": p.block,
             "at": p.at,
             "value": p.adjusted,
             "text": f"{name(e.arm)}, block {p.block}: {number(p.value)} at {plain(p.at)}",
@@ -150,23 +147,24 @@ def _by_param(
     )
     doubled = any(change.of is None for e in fitted for change in e.changes)
     logs = "x" * doubled + "y" * fitted[0].is_ratio
-    names = {name(e.arm): styles[e.arm] for e in fitted}
+    titles = param, title
     return Chart(
         key=f"crossover-{slug(param)}" if is_speedup else f"effect-{slug(metric)}-{slug(param)}",
         part="Crossovers" if is_speedup else "Effects",
         title=f"Speed-up by {param}" if is_speedup else f"{title} by {param}",
         description=crossing or f"{title} by {param}. {ends}",
         table=make_table(columns, [(e, p) for e in fitted for p in e.curve]),
-        **_drawing(lines, points, names, (param, title), logs=logs, baseline=is_speedup),
+        **_drawing(lines, points, name, styles, titles, logs=logs, baseline=is_speedup),
         notes=(
             "Dotted line: as fast as the baseline" if is_speedup else "All other params are held",
         ),
     )
 
 
-def _ends(point: CurvePoint) -> tuple[float, float | None, float | None]:
+def _ends(point: CurvePoint) -> dict[str, Any]:
     """Return a fitted number with the ends of its interval, if it has one."""
-    return point.value, *((point.low, point.high) if math.isfinite(point.high) else (None, None))
+    low, high = (point.low, point.high) if math.isfinite(point.high) else (None, None)
+    return {"value": point.value, "low": low, "high": high}
 
 
 def _learning(
@@ -180,21 +178,22 @@ def _learning(
         Column(f"{metric}: median (quartiles)", lambda row: row[1].value, show=quartiles),
     ]
     lines = [
-        [
-            {
-                "name": name(curve.arm),
-                "at": float(point.epoch) if against == "epochs" else point.seconds,
-                "value": point.value.median,
-                "low": point.value.lower_quartile,
-                "high": point.value.upper_quartile,
-                "text": f"{name(curve.arm)}, epoch {point.epoch}, {number(point.seconds)} s: "
-                f"{quartiles(point.value)}",
-            }
-            for point in curve.points
-        ]
+        (
+            curve.arm,
+            [
+                {
+                    "at": float(point.epoch) if against == "epochs" else point.seconds,
+                    "value": point.value.median,
+                    "low": point.value.lower_quartile,
+                    "high": point.value.upper_quartile,
+                    "text": f"{name(curve.arm)}, epoch {point.epoch}, {number(point.seconds)} s: "
+                    f"{quartiles(point.value)}",
+                }
+                for point in curve.points
+            ],
+        )
         for curve in shown
     ]
-    names = {name(curve.arm): styles[curve.arm] for curve in shown}
     across = "epochs" if against == "epochs" else "seconds of training (median)"
     texts = (
         f"{name(curve.arm)}: {metric} from {number(first.value.median)} after epoch {first.epoch} "
@@ -208,7 +207,7 @@ def _learning(
         title=f"{title} against {against}",
         description=" ".join(texts),
         table=make_table(columns, [(curve, point) for curve in shown for point in curve.points]),
-        **_drawing(lines, _marked(lines), names, (across, f"{title}: median and quartiles")),
+        **_drawing(lines, (), name, styles, (across, f"{title}: median and quartiles")),
     )
 
 
@@ -238,37 +237,31 @@ def _telemetry(
     table = make_table(columns, recorded)
     title = title_of(curve)
     lines = [
-        _thinned(
+        (
+            trial.arm,
             [
                 {
-                    "name": name(trial.arm),
+                    "block": trial.block,
                     "at": at,
                     "value": value,
-                    "text": None
-                    if value is None
-                    else f"{name(trial.arm)}: {number(value)} at {number(at)} s",
+                    "text": f"{name(trial.arm)}: {number(value)} at {number(at)} s",
                 }
                 for at, value in zip(trial.at_s, trial.curves[curve], strict=True)
+                if value is not None
             ],
-            MOST_POINTS,
         )
         for trial, _ in recorded
     ]
-    names = {name(trial.arm): styles[trial.arm] for trial, _ in recorded}
+    lines = [(arm, _thinned(rows, MOST_POINTS)) for arm, rows in lines]
     return Chart(
         key=f"telemetry-{slug(curve.removeprefix('system/'))}",
         part="Telemetry",
         title=f"{title[:1].upper()}{title[1:]} over time",
         description=" ".join(f"{r[0]}: from {r[2]} to {r[4]}, mean {r[3]}." for r in table.rows),
         table=table,
-        **_drawing(lines, _marked(lines), names, ("seconds since the trial began", title)),
+        **_drawing(lines, (), name, styles, ("seconds since the trial began", title)),
     )
 
 
-def _marked(lines: Sequence[_Line]) -> _Line:
-    """Return the points of lines that get a symbol."""
-    return [row for line in lines for row in _thinned(line, _MOST_MARKS)]
-
-
-def _thinned(line: _Line, most: int) -> _Line:
+def _thinned(line: _Rows, most: int) -> _Rows:
     return line[:: -(-len(line) // most) or 1]  # rounded up

@@ -12,6 +12,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted
 from orchestrator.report.charts.chart import (
     ROW,
+    ROW_HEIGHT,
     Chart,
     axis,
     layer,
@@ -31,7 +32,10 @@ _FULL_SHADE = math.log(4)  # a factor of 4 either way is as dark as it gets
 
 
 def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> Chart | None:
-    """Make a chart of all comparisons; None if nothing could be compared."""
+    """Make a chart of all comparisons, the fastest arm of each hardware class first; else None.
+
+    `pairs` are blocks and log-ratios: the page calculates speed-ups over some blocks from them.
+    """
     compared = [
         (comparison, comparison.speedup, comparison.corrected or comparison.speedup)
         for comparison in summary.comparisons
@@ -39,9 +43,11 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     ]
     if not compared:
         return None
+    places = dict.fromkeys(str(arm.hardware) for arm in styles)
+    compared.sort(key=lambda one: ([*places].index(str(one[0].arm.hardware)), -one[1].value))
     names = {name(comparison.arm): styles[comparison.arm] for comparison, *_ in compared}
     look = looks(names, legend=None)
-    data: list[dict[str, Any]] = [
+    rows: list[dict[str, Any]] = [
         {
             "name": name(c.arm),
             "row": short(name(c.arm)),
@@ -53,6 +59,7 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
             "outer_high": decisive.high,
             "fill": "var(--paper)" if c.verdict == "inconclusive" else colour,
             "text": verdict_sentence(c, name),
+            "pairs": [(p.block, round(math.log(p.baseline / p.arm), 6)) for p in c.pairs],
         }
         for (c, plain, decisive), colour in zip(
             compared, look["color"]["scale"]["range"], strict=True
@@ -60,32 +67,33 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     ]
     margin = compared[0][0].margin
     low, high = 1 / (1 + margin), 1 + margin
-    bounded = [row for row in data if row["high"] < math.inf]
+    bounded = [row for row in rows if row["high"] < math.inf]
     ends = [row[end] for row in bounded for end in ("low", "high", "outer_low", "outer_high")]
     corrected = any(decisive != plain for _, plain, decisive in compared)
     title = "speed-up over the baseline (×)" + ("; thin: corrected" if corrected else "")
-    across = axis("outer_low", title, [low, high, *(row["value"] for row in data)], ends, log=True)
+    across = axis("outer_low", title, [low, high, *(row["value"] for row in rows)], ends, log=True)
     line = {"y": ROW, "color": look["color"]}
     fill = {"field": "fill", "type": "nominal", "scale": None}
     point = {**line, "shape": look["shape"], "fill": fill, "x": "value", "tooltip": "text"}
     thin, thick = ({"strokeWidth": width, "clip": True} for width in (1.5, 4))
     band = {"color": "var(--rule)", "opacity": 0.7}
     baseline = {"color": "var(--quiet)", "strokeDash": [2, 3]}
+    is_bounded = {"transform": [{"filter": "isValid(datum.high)"}]}
     return Chart(
         key="speedups",
         part="Speed-up over",
         title="Speed-up with its 95 % interval",
-        description=". ".join(row["text"] for row in data) + ".",
+        description=". ".join(row["text"] for row in rows) + ".",
         layers=[
             layer(None, "rect", band, x={"datum": low}, x2={"datum": high}),
             layer(None, "rule", baseline, x={"datum": 1}),
-            layer("bounded", "rule", thin, **line, x=across, x2="outer_high"),
-            layer("bounded", "rule", thick, **line, x="low", x2="high"),
+            layer("rows", "rule", thin, **line, x=across, x2="outer_high") | is_bounded,
+            layer("rows", "rule", thick, **line, x="low", x2="high") | is_bounded,
             layer("rows", "point", {"size": 110, "opacity": 1}, **point),
             *row_names("rows"),
         ],
-        data={"rows": data, "bounded": bounded},
-        height=70 * len(data),
+        data={"rows": rows},
+        height=ROW_HEIGHT * len(rows),
         notes=(
             f"Grey band: same within {100 * margin:g} %",
             "Dotted line: as fast as the baseline",
@@ -94,10 +102,10 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     )
 
 
-def matrix(summary: ReportSummary) -> Chart | None:
-    """Make the matrix of hardware × implementation; None if no arm has a speed-up."""
+def matrix(summary: ReportSummary, name: ArmNames) -> Chart | None:
+    """Make the matrix of hardware × implementation; None for one class, or without a speed-up."""
     cells = summary.arms
-    if not any(cell.speedup for cell in cells):
+    if len({cell.arm.hardware for cell in cells}) < 2 or not any(cell.speedup for cell in cells):
         return None
     shown = {comparison.arm: deciding_interval(comparison) for comparison in summary.comparisons}
 
@@ -107,6 +115,7 @@ def matrix(summary: ReportSummary) -> Chart | None:
 
     data = [
         {
+            "arm": short(name(cell.arm)),
             "implementation": short(cell.arm.short_name, 34),
             "hardware": short(str(cell.arm.hardware), 30),
             "figure": figure(cell) or "",
@@ -188,7 +197,8 @@ def trade_off_chart(
     def row(point: ParetoPoint, about: str) -> dict[str, Any]:
         x, y = point.values[trade_off.expense], point.values[trade_off.accuracy]
         text = f"{name(point.arm)}, {about}block {point.block}: {accuracy} {number(y)}, {measure}"
-        return {"name": name(point.arm), "x": x, "y": y, "text": f"{text} {number(x)}"}
+        text += f" {number(x)}"
+        return {"name": name(point.arm), "block": point.block, "x": x, "y": y, "text": text}
 
     tried = [
         row(point, "")
@@ -279,7 +289,7 @@ def phases(summary: ReportSummary, name: ArmNames) -> Chart | None:
         description=" ".join(_longest(name(split.arm), split.seconds) for split in splits),
         layers=[bars, *row_names("arms")],
         data={"bars": data, "arms": arms},
-        height=56 * len(splits),
+        height=ROW_HEIGHT * len(splits),
         names=tuple(names),
         notes=("From left to right in the order of the legend",),
     )

@@ -19,30 +19,35 @@ Cell = bool | str | int | float | None
 
 
 def to_csv(trials: Sequence[FinishedTrial], matched: Collection[str]) -> str:
-    """Return a header and one row per trial: the fixed columns, config sorted, metrics sorted.
+    """Return a header and one row per trial, with the columns of `csv_columns`.
 
-    A setting or metric whose name is taken becomes `config.NAME` or `metric.NAME`. Missing values
-    and numbers that are not finite are empty. Text that a spreadsheet would take for a formula
-    begins with `'`; its line breaks are `\\n`. `matched` are the run ids of complete rounds.
+    Missing values and numbers that are not finite are empty. Text that a spreadsheet would take for
+    a formula begins with `'`; its line breaks are `\\n`.
     """
-    params, metrics = config_names(trials), metric_names(trials)
+    columns = csv_columns(trials, matched)
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    header = list(HEADER)
-    for name in params:
-        header.append(free_name(name, "config", header))
-    for name in metrics:
-        header.append(free_name(name, "metric", header))
-    writer.writerow(map(safe, header))
-    for trial in trials:
-        values = [
-            *(_cell(column.kind, column.get(trial)) for column in COLUMNS),
-            trial.run_id in matched,
-            *(trial.params.get(name) for name in params),
-            *(trial.metrics.get(name) for name in metrics),
-        ]
-        writer.writerow([safe(value) for value in values])
+    writer.writerow(map(safe, columns))
+    writer.writerows(map(safe, row) for row in zip(*columns.values(), strict=True))
     return out.getvalue()
+
+
+def csv_columns(trials: Sequence[FinishedTrial], matched: Collection[str]) -> dict[str, list[Cell]]:
+    """Return the cells of each column: the fixed columns, config sorted, metrics sorted.
+
+    A setting or metric whose name is taken becomes `config.NAME` or `metric.NAME`. `matched` are
+    the run ids of complete rounds.
+    """
+    columns: dict[str, list[Cell]] = {
+        column.name: [_cell(column.kind, column.get(trial)) for trial in trials]
+        for column in COLUMNS
+    }
+    columns["matched"] = [trial.run_id in matched for trial in trials]
+    for name in config_names(trials):
+        columns[free_name(name, "config", columns)] = [trial.params.get(name) for trial in trials]
+    for name in metric_names(trials):
+        columns[free_name(name, "metric", columns)] = [trial.metrics.get(name) for trial in trials]
+    return columns
 
 
 def _cell(kind: str, value: Cell) -> Cell:

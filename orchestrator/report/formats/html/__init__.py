@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -18,14 +19,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from orchestrator import __version__
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import FinishedTrial
-from orchestrator.core.trial_columns import COLUMNS, QUALIFIERS, config_names, metric_names
+from orchestrator.core.trial_columns import config_names
 from orchestrator.report.charts import Chart, charts_of
 from orchestrator.report.charts.chart import DARK, LIGHT, short, slug
 from orchestrator.report.charts.speedups import SIGNS
-from orchestrator.report.document import Document, Section, visible
+from orchestrator.report.document import PARTS, Section, visible
+from orchestrator.report.formats.csv_rows import HEADER, Cell, csv_columns
+from orchestrator.report.sections.answer import best, counts, doubts, headlines, title
 from orchestrator.report.sections.document import document
-from orchestrator.report.wording import ArmNames, arm_names, kernel_text
+from orchestrator.report.wording import arm_names
 from workloads.data.cache import atomic_write, cache_folder
 
 if TYPE_CHECKING:
@@ -41,70 +43,71 @@ _FIRST = ("step_ms", "train_s", "val_accuracy", "val_loss", "val_bits_per_char")
 _HERE = files("orchestrator.report.formats.html")
 _MARKS = SIGNS | {
     "equal": "=", "better": "▲", "worse": "▼", "best": "★", "pays": "▲", "never": "▼",
+    "fastest": "★", "failed": "✕", "provisional": "?",
 }  # fmt: skip
 
-PagePart: TypeAlias = tuple[str, Section, list[Chart]]
-"""A part of the page: its id, its section and its plots."""
+PagePart: TypeAlias = tuple[Section, list[Chart]]
+"""A section with its plots."""
+Question: TypeAlias = tuple[str, str, list[PagePart]]
+"""An id, a question that people ask, and the sections that answer it."""
 
 
 def to_html(summary: ReportSummary) -> str:
-    """Write the full report as one page that needs no network.
+    """Write the full report as one page that needs no network; its first screen is the answer.
 
     Texts from specs and runs are escaped. In addition, the page's policy allows only its own
     scripts, and no requests: a text that became markup could do nothing.
     """
-    name = arm_names(summary)
-    report = document(summary)
-    plots = charts_of(summary)
-    arms = [entry.arm for entry in summary.arms]
-    hardware = list(dict.fromkeys(str(arm.hardware) for arm in arms))
-    choices = {
-        "hardware": hardware,
-        "implementation": list(dict.fromkeys(arm.implementation for arm in arms)),
-        "variant": list(dict.fromkeys(filter(None, (arm.variant_name for arm in arms)))),
-    }
-    filters = {key: texts for key, texts in choices.items() if len(texts) > 1}
-    outcomes = dict.fromkeys(trial.status.replace("_", " ") for trial in summary.trials)
-    scripts = [vega(), _file("plots.js"), _file("trials.js")]
+    heads, choice = headlines(summary), best(summary, is_short=True)
+    first, *others = document(summary).sections
+    on_top = {choice, *(headline.text for headline in heads)}
+    answer = replace(first, bullets=tuple(b for b in first.bullets if b[1] not in on_top))
+    plots = {plot.key: plot for plot in charts_of(summary)}
+    figures = {key: plot.specification("container") for key, plot in plots.items()}
+    forest = plots.pop("speedups", None)
+    scripts = [vega(), *map(_file, ("page.js", "plots.js", "trials.js"))]
     return _template().render(
-        title=report.title,
+        title=title(summary),
         version=__version__,
         policy=_policy(scripts),
         css=_file("page.css"),
         colours=list(zip(LIGHT, DARK, strict=True)),
         head=summary.sweep,
-        arms=len(arms),
-        hardware=name.hardware or f"{len(hardware)} classes",
-        plot_filters=filters if plots else {},
-        trial_filters={"arm": [name(arm) for arm in arms], **filters, "outcome": list(outcomes)},
-        parts=parts_of(report, plots),
+        headlines=heads,
+        best=choice,
+        counts=counts(summary),
+        doubts=doubts(summary),
+        forest=forest,
+        questions=questions_of(
+            [answer, *others], [*plots.values()], has_trials=bool(summary.trials)
+        ),
         marks=_MARKS,
-        trials=bool(summary.trials),
         most_rows=MOST_ROWS,
-        figures_json=script_json({p.key: p.specification("container") for p in plots}),
-        trials_json=script_json(trial_columns(summary, name)),
+        figures_json=script_json(figures),
+        trials_json=script_json(trial_data(summary)),
         scripts=scripts,
     )
 
 
-def parts_of(report: Document, plots: Sequence[Chart]) -> list[PagePart]:
-    """Return the sections in their order; plots without one precede the sections on validity."""
-    sections = list(report.sections)
-    missing = [
-        Section(part)
-        for part in dict.fromkeys(plot.part for plot in plots)
-        if not any(section.title.startswith(part) for section in sections)
-    ]
-    validity = (i for i, s in enumerate(sections) if s.part in ("trust", "reading"))
-    end = next(validity, len(sections))
-    return [
-        (
-            f"part-{i}-{slug(section.title) or 'part'}",
-            section,
-            [plot for plot in plots if section.title.startswith(plot.part)],
-        )
-        for i, section in enumerate([*sections[:end], *missing, *sections[end:]], 1)
-    ]
+def questions_of(
+    sections: Sequence[Section], plots: Sequence[Chart], *, has_trials: bool = True
+) -> list[Question]:
+    """Return the sections with their plots, grouped by the question that they answer.
+
+    The raw trials are a question of their own, before the last one, how to read the report. A plot
+    whose section is missing has one without tables, by which a reader judges the others.
+    """
+    titles = [section.title for section in sections]
+    without = (plot.part for plot in plots if not any(t.startswith(plot.part) for t in titles))
+    missing = (Section(part, part="trust") for part in dict.fromkeys(without))
+    groups: dict[str, list[PagePart]] = {part: [] for part in PARTS}
+    for section in (*sections, *missing):
+        own = [plot for plot in plots if section.title.startswith(plot.part)]
+        groups[section.part].append((section, own))
+    questions = [(part, PARTS[part], own) for part, own in groups.items() if own]
+    if has_trials:
+        questions.insert(len(questions) - bool(groups["reading"]), ("trials", "Raw trials", []))
+    return questions
 
 
 def _template() -> Template:
@@ -154,26 +157,34 @@ def script_json(value: Any) -> str:
     return text.translate({ord(char): f"\\u{ord(char):04x}" for char in "<>&"})
 
 
-def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
-    """Return a list for each field with a value per trial; texts are numbers of `texts`.
+def trial_data(summary: ReportSummary) -> dict[str, Any]:
+    """Return the columns of the trials' CSV; those that are `coded` have indices of `texts`.
 
     `arms` are in the order of the summary, which also decides the colours of plots; `plotted` is
-    the name of an arm in plots.
+    the name of an arm in plots. Fractions have six figures.
     """
-    texts = {"": 0}
-
-    def numbered(cells: Iterable[Any]) -> list[int]:
-        return [texts.setdefault(visible(cell or ""), len(texts)) for cell in cells]
-
-    trials = summary.trials
+    name = arm_names(summary)
     place = {entry.arm: i for i, entry in enumerate(summary.arms)}
-    metrics = metric_names(trials)
-    cells = {column.name: [column.get(trial) for trial in trials] for column in COLUMNS}
-    shown = [m for m in (*summary.sweep.objectives, *_FIRST) if m in metrics]
+    columns = csv_columns(summary.trials, summary.matched_runs)
+    texts = {"": 0}
+    data = dict[str, list[Any]]()
+    coded = []
+    for column, cells in columns.items():
+        if all(cell is None or isinstance(cell, str) for cell in cells):
+            coded.append(visible(column))
+            data[visible(column)] = [
+                texts.setdefault(str(cell or ""), len(texts)) for cell in cells
+            ]
+        else:
+            data[visible(column)] = [_short(cell) for cell in cells]
+    settings = len(config_names(summary.trials))
+    shown = (metric for metric in (*summary.sweep.objectives, *_FIRST) if metric in columns)
     return {
+        "sweep": slug(summary.sweep.label) or "trials",
         "arms": [
             {
                 "name": visible(name(entry.arm)),
+                "short": visible(entry.arm.short_name),
                 "plotted": short(name(entry.arm)),
                 "implementation": visible(entry.arm.implementation),
                 "hardware": visible(str(entry.arm.hardware)),
@@ -181,36 +192,18 @@ def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
             }
             for entry in summary.arms
         ],
-        "shown": list(dict.fromkeys(shown))[:MOST_SHOWN],
-        "arm": [place[trial.arm] for trial in trials],
-        **{field: cells[field] for field in ("block", "repeat", "attempt")},
-        **{field: numbered(cells[field]) for field in ("node", "failure")},
-        "outcome": numbered(trial.status.replace("_", " ") for trial in trials),
-        "run": [visible(trial.run_id) for trial in trials],
-        "kernel": numbered(map(_kernel, trials)),
-        "params": _columns(config_names(trials), [trial.params for trial in trials]),
-        "metrics": _columns(metrics, [trial.metrics for trial in trials]),
-        "notes": {c.name: numbered(cells[c.name]) for c in QUALIFIERS if any(cells[c.name])},
-        "texts": list(texts),
+        "arm_of": [place[trial.arm] for trial in summary.trials],
+        "params": [*data][len(HEADER) : len(HEADER) + settings],
+        "shown": [*dict.fromkeys(shown)][:MOST_SHOWN],
+        "columns": data,
+        "coded": coded,
+        "texts": [*map(visible, texts)],
     }
 
 
-def _columns(
-    names: Iterable[str], rows: list[Mapping[str, bool | float | str]]
-) -> dict[str, list[Any]]:
-    return {visible(name): [_short(row.get(name)) for row in rows] for name in names}
-
-
-def _short(value: bool | float | str | None) -> bool | float | str | None:
+def _short(value: Cell) -> Cell:
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else str(value)
+        return float(f"{value:.6g}") if math.isfinite(value) else None
     return value
-
-
-def _kernel(trial: FinishedTrial) -> str:
-    if trial.kernel is None:
-        return ""
-    ran = kernel_text(trial.kernel.asked, trial.kernel.ran)
-    return f"{ran} ({trial.kernel.evidence or 'no evidence'})"
