@@ -91,8 +91,8 @@ def test_the_csv_has_the_chosen_trials_as_report_writes_them(open_page: Open) ->
     report = pd.read_csv(StringIO(render(summarise(record), "csv")))
     chosen = report[report["hardware"].eq(str(GPU)) & report["units"].le(48)]
     chosen = chosen[chosen["outcome"].eq("complete")].reset_index(drop=True)
-    button = page.get_by_role("button", name="as CSV").first
-    expect(button).to_have_text(f"Download {len(chosen)} trials as CSV")
+    button = page.get_by_role("button", name="Download CSV").first
+    expect(button).to_have_text(f"Download CSV ({len(chosen)} trials)")
     with page.expect_download() as download:
         button.press("Enter")
     assert download.value.suggested_filename == "quickstart.csv"

@@ -70,33 +70,36 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     bounded = [row for row in rows if row["high"] < math.inf]
     ends = [row[end] for row in bounded for end in ("low", "high", "outer_low", "outer_high")]
     corrected = any(decisive != plain for _, plain, decisive in compared)
-    title = "speed-up over the baseline (×)" + ("; thin: corrected" if corrected else "")
+    title = "speed-up (×)" + ("; thin: corrected" if corrected else "")
+    bases = [name(c.baseline) if c.baseline else "the baseline" for c, *_ in compared]
+    over = bases[0] if len({*bases}) == 1 else "the baseline"
     across = axis("outer_low", title, [low, high, *(row["value"] for row in rows)], ends, log=True)
     line = {"y": ROW, "color": look["color"]}
     fill = {"field": "fill", "type": "nominal", "scale": None}
     point = {**line, "shape": look["shape"], "fill": fill, "x": "value", "tooltip": "text"}
-    thin, thick = ({"strokeWidth": width, "clip": True} for width in (1.5, 4))
-    band = {"color": "var(--rule)", "opacity": 0.7}
-    baseline = {"color": "var(--quiet)", "strokeDash": [2, 3]}
+    lower = {"yOffset": 8, "clip": True}  # below the names
+    thin, thick = ({"strokeWidth": width, **lower} for width in (1.5, 4))
+    band = {"color": "var(--rule)", "size": 18, **lower}
+    baseline = {"color": "var(--quiet)", "size": 18, "thickness": 1, **lower}
     is_bounded = {"transform": [{"filter": "isValid(datum.high)"}]}
     return Chart(
         key="speedups",
         part="Speed-up over",
-        title="Speed-up with its 95 % interval",
+        title=f"Speed-up over {over}, with its 95 % interval",
         description=". ".join(row["text"] for row in rows) + ".",
         layers=[
-            layer(None, "rect", band, x={"datum": low}, x2={"datum": high}),
-            layer(None, "rule", baseline, x={"datum": 1}),
+            layer("rows", "bar", band, y=ROW, x={"datum": low}, x2={"datum": high}),
+            layer("rows", "tick", baseline, y=ROW, x={"datum": 1}),
             layer("rows", "rule", thin, **line, x=across, x2="outer_high") | is_bounded,
             layer("rows", "rule", thick, **line, x="low", x2="high") | is_bounded,
-            layer("rows", "point", {"size": 110, "opacity": 1}, **point),
+            layer("rows", "point", {"size": 110, "opacity": 1, "yOffset": 8}, **point),
             *row_names("rows"),
         ],
         data={"rows": rows},
         height=ROW_HEIGHT * len(rows),
         notes=(
             f"Grey band: same within {100 * margin:g} %",
-            "Dotted line: as fast as the baseline",
+            "Line in it: as fast as the baseline",
             "Hollow point: inconclusive",
         ),
     )

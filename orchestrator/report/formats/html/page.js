@@ -10,6 +10,11 @@ const report = (() => {
   const isMissing = (value) => value === null || value === undefined || value === "";
   const listeners = [];
 
+  function rounded(value) {
+    const isFraction = typeof value === "number" && !Number.isInteger(value);
+    return isFraction ? value.toLocaleString("en", { maximumSignificantDigits: 3 }) : value;
+  }
+
   /* Text is set as text, never as HTML: it comes from specs and runs. */
   function element(tag, content, attributes = {}) {
     const made = document.createElement(tag);
@@ -77,27 +82,33 @@ const report = (() => {
       named.set(text, [...(named.get(text) ?? []), arm]);
     }
   }
+  const configs = all.map((i) => data.params.filter((name) => !isMissing(cell(name, i)))
+    .map((name) => `${name} ${rounded(cell(name, i))}`).join(", "));
   const hides = (box) => {
     const arms = named.get(box.textContent);
     return Boolean(arms) && !arms.some(fits);
   };
+  const ofConfig = new Map(all.map((i) => [configs[i], cell("block", i)])); // blocks of one config fit alike
   const tables = [...document.querySelectorAll("main table:not(#trial-table)")].map((table) => {
     const heads = [...table.tHead.rows[0].cells];
     const block = heads.findIndex((head) => head.textContent === "block");
-    if (block < 0) table.classList.add("over-all");
-    return { heads, block, rows: [...table.tBodies[0].rows] };
+    const rows = [...table.tBodies[0].rows];
+    const blockOf = rows.map(({ cells }) => (block >= 0
+      ? Number(cells[block].textContent.replaceAll(",", "")) : ofConfig.get(cells[0].textContent)));
+    if (rows.length && blockOf.every((number) => number === undefined)) table.classList.add("over-all");
+    return { heads, rows, blockOf };
   });
 
   /* Rows and columns of arms, hardware, implementations or blocks that are not chosen are hidden. */
   function filterTables() {
-    for (const { heads, block, rows } of tables) {
+    for (const { heads, rows, blockOf } of tables) {
       const columns = heads.map(hides);
       heads.forEach((head, at) => { head.hidden = columns[at]; });
-      for (const row of rows) {
+      rows.forEach((row, place) => {
         const cells = [...row.cells];
         cells.forEach((box, at) => { box.hidden = columns[at]; });
-        row.hidden = cells.some(hides) || (block >= 0 && !fitsBlock(Number(cells[block].textContent.replaceAll(",", ""))));
-      }
+        row.hidden = cells.some(hides) || (blockOf[place] !== undefined && !fitsBlock(blockOf[place]));
+      });
     }
   }
 
@@ -175,5 +186,5 @@ const report = (() => {
   form.addEventListener("reset", applySoon); // the fields change after the event
   form.addEventListener("submit", (event) => event.preventDefault());
 
-  return { root, byId, data, all, cell, isMissing, element, fits, fitsBlock, fitsTrial, applyFilters, listeners };
+  return { root, byId, data, all, cell, isMissing, rounded, configs, element, fits, fitsBlock, fitsTrial, applyFilters, listeners };
 })();

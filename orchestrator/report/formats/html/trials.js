@@ -1,7 +1,7 @@
 /* The table of trials: filtered, sorted, in pages of rows; and its CSV. */
 "use strict";
 (() => {
-  const { byId, data, all, cell, isMissing, element, fitsTrial, applyFilters, listeners } = report;
+  const { byId, data, all, cell, isMissing, rounded, configs, element, fitsTrial, applyFilters, listeners } = report;
   const table = byId("trial-table");
   const ROWS = 50;
   let order = { column: null, down: false };
@@ -10,22 +10,16 @@
 
   const arm = (i) => data.arms[data.arm_of[i]];
   const outcome = (i) => cell("outcome", i).replaceAll("_", " ");
-  const config = all.map((i) => data.params.filter((name) => !isMissing(cell(name, i)))
-    .map((name) => `${name} ${rounded(cell(name, i))}`).join(", "));
-  const searched = all.map((i) => [arm(i).name, outcome(i), config[i], ...["run_id", "node", "failure"]
+  const searched = all.map((i) => [arm(i).name, outcome(i), configs[i], ...["run_id", "node", "failure"]
     .map((name) => cell(name, i))].join("\n").toLowerCase());
   const columns = [
     { title: "arm", of: (i) => arm(i).name },
-    { title: "config", of: (i) => config[i], name: "config" },
+    { title: "config", of: (i) => configs[i], name: "config" },
     { title: "outcome", of: outcome, name: "outcome" },
     ...[...data.shown, "block", "repeat"].map((name) => ({ title: name, of: (i) => cell(name, i), number: true })),
     { title: "run", of: (i) => cell("run_id", i).slice(0, 8), name: "run mono" },
   ];
 
-  function rounded(value) {
-    const isFraction = typeof value === "number" && !Number.isInteger(value);
-    return isFraction ? value.toLocaleString("en", { maximumSignificantDigits: 3 }) : value;
-  }
   const shown = (value) => (isMissing(value) ? "–" : String(rounded(value)));
 
   function compare(one, other) {
@@ -80,7 +74,7 @@
     byId("page-back").disabled = first === 0;
     byId("page-on").disabled = last >= matching.length;
     for (const button of document.querySelectorAll(".download")) {
-      button.textContent = `Download ${matching.length} trial${matching.length === 1 ? "" : "s"} as CSV`;
+      button.textContent = `Download CSV (${matching.length} trial${matching.length === 1 ? "" : "s"})`;
     }
   }
 
