@@ -57,7 +57,7 @@ def test_no_text_of_a_sweep_is_executed(open_page: Open) -> None:
     [
         (sweep([]), "No trial has ended yet"),
         (sweep([], arms=()), "cuDNN kernels need an NVIDIA GPU"),
-        (sweep([trial(PORTABLE, b, train_s=2.0) for b in range(8)], (PORTABLE,)), "Trials"),
+        (sweep([trial(PORTABLE, b, train_s=2.0) for b in range(8)], (PORTABLE,)), "Raw trials"),
     ],
 )
 def test_a_sweep_without_comparisons_has_a_page(
