@@ -236,7 +236,7 @@ def _telemetry(
     ]
     table = make_table(columns, recorded)
     title = title_of(curve)
-    lines = [
+    lines: list[tuple[Arm, _Rows]] = [
         (
             trial.arm,
             [
