@@ -24,11 +24,10 @@ from orchestrator.storage.tracking.errors import TrackingError, no_store
 
 if TYPE_CHECKING:
     from orchestrator.core.records import SweepRecord
+    from orchestrator.storage.tracking.mlflow_store import StoredRun
 
 HOST, PORT = "127.0.0.1", 5000
 """The default address of the UI."""
-
-_LATEST = 5
 
 
 @click.command()
@@ -43,11 +42,12 @@ _LATEST = 5
     "--host", default=HOST, show_default=True, help="Listen on this address of the machine."
 )
 def ui(port: int, host: str) -> int:
-    """Serve the MLflow UI, with all sweeps of this machine."""
+    """Show all sweeps in MLflow's UI: serve it, or print links to the server that does."""
     home = sweep_home()
     tracking_uri = address.tracking_uri(home, os.environ)
     if not address.is_database(tracking_uri):
-        show(f"The tracking server has its own UI: {address.shown(tracking_uri)}\n")
+        root_url = address.root_url(tracking_uri)
+        show(f"MLflow: {root_url}\n{_links(tracking_uri, root_url)}")
         return 0
     database = address.sqlite_path(tracking_uri)
     if database is not None and not database.exists():
@@ -74,7 +74,8 @@ def ui(port: int, host: str) -> int:
             if _wait_for(server, host, port):
                 root_url = f"http://{host}:{port}"
                 show(f"MLflow: {root_url} (Ctrl-C ends it)\n")
-                show(_links(tracking_uri, root_url))
+                with contextlib.suppress(TrackingError):
+                    show(_links(tracking_uri, root_url))
             return server.wait()
         except KeyboardInterrupt:
             os.killpg(server.pid, signal.SIGTERM)
@@ -86,44 +87,40 @@ def view_of(record: SweepRecord, tracking_uri: str) -> str:
     from orchestrator.storage.tracking.ui_views import view_link
 
     is_local = address.is_database(tracking_uri)
-    root_url = f"http://{HOST}:{PORT}" if is_local else address.shown(tracking_uri)
+    root_url = f"http://{HOST}:{PORT}" if is_local else address.root_url(tracking_uri)
     link = view_link(root_url, record.experiment_id, record.run_id)
     return f"the trials in MLflow{', while `rnnsweep ui` runs' if is_local else ''}: {link}"
 
 
 def _links(tracking_uri: str, root_url: str) -> str:
-    """Return a line for each of the latest sweeps; none if the store cannot be read."""
+    """Return a line for the latest generation of each sweep, and one for all sweeps together."""
     from orchestrator.storage.tracking.reader import list_sweeps
-    from orchestrator.storage.tracking.ui_views import view_link
+    from orchestrator.storage.tracking.ui_views import sweeps_link, view_link
 
-    try:
-        latest = list_sweeps(tracking_uri)[:_LATEST]
-    except TrackingError:
-        return ""
-    width = max((len(run.name) for run in latest), default=0)
-    return "".join(
-        f"  {run.name:{width}}  {view_link(root_url, run.experiment_id, run.run_id)}\n"
-        for run in latest
-    )
+    latest: dict[str, StoredRun] = {}
+    for run in list_sweeps(tracking_uri):
+        latest.setdefault(run.experiment_id, run)
+    lines = [(run.name, view_link(root_url, key, run.run_id)) for key, run in latest.items()]
+    if len(lines) > 1:
+        lines.append(("all sweeps", sweeps_link(root_url, list(latest))))
+    width = max((len(name) for name, _ in lines), default=0)
+    return "".join(f"  {name:{width}}  {link}\n" for name, link in lines)
 
 
 def _wait_for(server: subprocess.Popen[bytes], host: str, port: int) -> bool:
     """Wait until the server answers; return False if it ends before."""
     while server.poll() is None:
-        with contextlib.suppress(OSError):
-            socket.create_connection((host, port), timeout=1).close()
+        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
             return True
         time.sleep(0.2)
     return False
 
 
 def _expect_free(host: str, port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise Refusal(
-                f"{host}:{port}: expected a free port, received: {error.strerror}. "
-                "Choose another with --port"
-            ) from error
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as error:
+        raise Refusal(
+            f"{host}:{port}: expected a free port, received: {error.strerror}. "
+            "Choose another with --port"
+        ) from error

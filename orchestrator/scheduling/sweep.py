@@ -42,7 +42,7 @@ from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, SessionEnded
 from orchestrator.storage.tracking.errors import LeaseHeld
 from orchestrator.storage.tracking.recorder import Recorder
-from orchestrator.storage.tracking.records import TAG_LIMIT, SweepOpening
+from orchestrator.storage.tracking.records import ANSWER_LIMIT, Answer, SweepOpening
 
 _DRAIN_S, _CLOSE_S = 300.0, 60.0
 """How long a complete sweep waits for its tracking store, also with models; and with its report."""
@@ -311,6 +311,7 @@ def _extent(opening: SweepOpening) -> object:
 def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     """Wait until everything is recorded, read it back, and store the report with it."""
     from orchestrator.analysis.arms.arm_summary import representatives  # noqa: PLC0415
+    from orchestrator.report.formats.mlflow_values import to_metrics, to_params  # noqa: PLC0415
     from orchestrator.report.render import render, summarise, to_short_markdown  # noqa: PLC0415
 
     recorder, spec, identity = start.recorder, start.spec, start.identity
@@ -329,8 +330,10 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
             "report.json": render(summary, "json"),
             "report.html": render(summary, "html"),
         },
-        description=to_short_markdown(
-            summary, TAG_LIMIT, "the artifacts report.html and report.md"
+        Answer(
+            to_short_markdown(summary, ANSWER_LIMIT, "the artifacts report.html and report.md"),
+            to_metrics(summary),
+            to_params(summary, identity.search.get("space", {})),
         ),
         timeout_s=_STOPPED_DRAIN_S if stopped else _CLOSE_S,
     )

@@ -7,9 +7,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from orchestrator.report.formats.html import to_html
+from orchestrator.report.formats.mlflow_values import to_metrics
 from orchestrator.report.render import summarise, to_short_markdown
 from orchestrator.storage.tracking.reader import read_sweep
-from orchestrator.storage.tracking.records import TAG_LIMIT
+from orchestrator.storage.tracking.records import ANSWER_LIMIT, Answer
 from tests.commands import Command, wait_for
 from tests.integration.sweeping import Home, free_port
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, address, finished, fresh_home, opening
@@ -28,7 +29,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         opened.record([finished(block, arm) for block in range(4) for arm in (PORTABLE, XLA)])
         summary = summarise(opened.read("quickstart", 1))
         texts = {"report.html": to_html(summary)}
-        opened.close("complete", texts, to_short_markdown(summary, TAG_LIMIT))
+        answer = Answer(to_short_markdown(summary, ANSWER_LIMIT), to_metrics(summary), {})
+        opened.close("complete", texts, answer)
     return Home(path)
 
 
@@ -65,6 +67,16 @@ def test_the_printed_link_shows_the_trials_by_arm(served: str, page: Page) -> No
     )  # their order in the page is arbitrary
     assert shown.index("metrics.`val_accuracy`") < shown.index("metrics.`step_ms`")
     assert "attributes.`Source`" not in shown  # part of MLflow's default view
+
+
+def test_the_charts_have_a_dot_per_trial(served: str, page: Page) -> None:
+    page.goto(f"{served}&compareRunsMode=CHART")
+    expect(page.get_by_text("Sizes: a dot per trial")).to_be_visible()
+    expect(page.get_by_text("Model training")).to_be_visible()
+    for place in (0, -1):  # of sizes, and of what the arms differ in
+        chart = page.locator(".js-plotly-plot:has(.scatterlayer)").nth(place)
+        chart.scroll_into_view_if_needed()
+        expect(chart.locator(".scatterlayer .point")).to_have_count(8)
 
 
 def test_the_sweeps_run_has_its_report(served: str, home: Home, page: Page) -> None:

@@ -79,8 +79,9 @@ def expect_mlflow_describes_the_sweep_and_each_trial(home: Home) -> None:
     plan = json.loads(home.artifact(parent, "plan.json"))
     assert (len(plan["arms"]), len(plan["impossible"])) == (2, 4)
     assert "Sweep digits" in home.artifact(parent, "report.md")
-    (environment,) = Path(parent.info.artifact_uri.removeprefix("file://")).glob("environment/*")
-    assert {"tensorflow", "keras"} <= set(json.loads(environment.read_text()))
+    (environment,) = json.loads(home.artifact(parent, "environments.json")).values()
+    assert {"tensorflow", "keras"} <= environment.keys() & parent.data.params.keys()
+    assert parent.data.metrics["trials"] == 4
     client = home.client()
     for run in home.children(NAME):
         assert run.data.tags[PARENT] == parent.info.run_id

@@ -50,6 +50,11 @@ def shown(uri: str) -> str:
     return re.sub(r"(?<=//)([^/@:]*):[^/@]*@", r"\1:***@", uri)
 
 
+def root_url(uri: str) -> str:
+    """Return a server's address for links, without a login: browsers ask for it."""
+    return re.sub(r"//[^/@]*@", "//", uri).rstrip("/")
+
+
 def set_defaults(environ: MutableMapping[str, str]) -> None:
     """Set MLflow's environment variables, except those that the user has set."""
     for name, value in _DEFAULTS.items():

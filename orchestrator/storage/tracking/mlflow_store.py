@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.core.errors import one_line
-from orchestrator.core.trial import DatasetRecord, canonical
+from orchestrator.core.trial import DatasetRecord, canonical, digest
 from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.errors import ContentRefused, TrackingError, no_store
 from orchestrator.storage.tracking.run_content import Point
@@ -57,6 +57,9 @@ _FORBIDDEN = 403
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 MODEL_TAG = "model"
 """The tag with the address of a run's model (`models:/ID`), as MLflow's loaders take it."""
+NOTE_TAG = "mlflow.note.content"
+"""The tag with the description of a run or an experiment, in Markdown."""
+_NOTE_DIGEST_TAG = "mlflow.rnnsweep.note"
 _MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 """The kind of experiment for which MLflow's UI shows runs and charts, not traces and prompts."""
 
@@ -128,6 +131,13 @@ class MlflowStore:
         """Set tags of an experiment."""
         for key, value in tags.items():
             self._client.set_experiment_tag(experiment_id, key, value)
+
+    def describe_experiment(self, experiment_id: str, text: str) -> None:
+        """Set an experiment's description, unless a person has written another one."""
+        tags = self._client.get_experiment(experiment_id).tags
+        before = tags.get(NOTE_TAG, "")
+        if not before or digest(before) == tags.get(_NOTE_DIGEST_TAG):
+            self.tag_experiment(experiment_id, {NOTE_TAG: text, _NOTE_DIGEST_TAG: digest(text)})
 
     def create_run(
         self, experiment_id: str, name: str, start_ms: int, tags: Mapping[str, str]
@@ -227,9 +237,9 @@ class MlflowStore:
         """Copy a file to the top of a run's artifacts, and replace one of that name."""
         self._client.log_artifact(run_id, str(path))
 
-    def texts(self, run_id: str, folder: str | None = None) -> list[str]:
-        """Return the paths of the artifacts in a folder of a run's artifacts, or at their top."""
-        return [info.path for info in self._client.list_artifacts(run_id, folder)]
+    def texts(self, run_id: str) -> list[str]:
+        """Return the paths of the files and folders at the top of a run's artifacts."""
+        return [info.path for info in self._client.list_artifacts(run_id)]
 
     def read_text(self, run_id: str, path: str) -> str:
         """Return a text artifact."""
@@ -249,8 +259,7 @@ class MlflowStore:
     def analyse(self) -> None:
         """Update the statistics of a SQLite store, which make MLflow's queries fast.
 
-        Without them SQLite looks for one run's values of a metric among those of all runs. A sample
-        of each index is enough. Another writer has priority: the next sweep updates them then.
+        A sample of each index is enough. Another writer has priority: the next sweep updates them.
         """
         path = address.sqlite_path(self.uri)
         if path is None:

@@ -30,16 +30,13 @@ from orchestrator.storage.tracking.records import (
     Manifest,
     SweepState,
 )
-from orchestrator.storage.tracking.run_content import CURVES, PARENT_TAG, all_settings
+from orchestrator.storage.tracking.run_content import CURVES, PARENT_TAG, PARENTS, all_settings
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, read_table
 
 Environment: TypeAlias = Mapping[str, str | int | float | bool | None]
 
 MANIFEST_FILE = "sweep.json"
 TABLE_TAG = "table"
-
-PARENTS = "tags.generation LIKE '%'"
-"""The search filter of every parent run: runs of trials have no generation."""
 
 _log = logging.getLogger(__name__)
 
@@ -276,8 +273,8 @@ def read_manifest(store: MlflowStore, parent: StoredRun) -> Manifest | None:
 
 
 def lease_of(store: MlflowStore, parent: StoredRun) -> Lease:
-    """Return the lease of a parent run."""
-    text = parent.tags.get(LEASE_TAG)
+    """Return the lease of a parent run, also that of a driver of an earlier version."""
+    text = parent.tags.get(LEASE_TAG, parent.tags.get("lease"))
     place = f"tag {LEASE_TAG} of run {parent.run_id} in {store.shown}"
     return Lease() if text is None else LEASE.load(text, place)
 

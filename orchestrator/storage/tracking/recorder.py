@@ -28,7 +28,7 @@ from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.core.version import import_path
 from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
-from orchestrator.storage.tracking.records import BEAT_S, EndState, Manifest, SweepOpening
+from orchestrator.storage.tracking.records import BEAT_S, Answer, EndState, Manifest, SweepOpening
 
 _BATCH = 50  # about a second of writing: calls and heartbeats are sent between batches
 _FIRST_PAUSE_S = 1.0
@@ -149,18 +149,17 @@ class Recorder:
         self,
         state: EndState,
         texts: Mapping[str, str],
+        answer: Answer | None = None,
         *,
-        description: str = "",
         timeout_s: float = _CLOSE_LIMIT_S,
     ) -> None:
-        """Record the queued trials, then reports and the state, and release the lease.
+        """Record the queued trials, then reports (by path) and the state, and release the lease.
 
-        `texts` are the reports, as artifacts by path. `description` begins the sweep's page in
-        MLflow, in Markdown. `timeout_s` limits the draining, and the rest. Raise as `drain` does.
+        `timeout_s` limits the draining, and the rest. Raise as `drain` does.
         """
         self.drain(timeout_s)
         try:
-            self._call("close", state, texts, description, timeout_s=timeout_s)
+            self._call("close", state, texts, answer, timeout_s=timeout_s)
         except TrackingError as error:
             raise NotRecorded(0, str(error)) from error
         with self._change:
@@ -297,8 +296,7 @@ class RecorderProcess:
     def ask(self, method: str, *arguments: Any) -> Any:
         """Return the answer to a method of `Writer`, or a function of `reader` on its store.
 
-        Raise the error that the process answered with, or `RecorderDied`; the next call starts
-        another.
+        Raise the error that it answered with, or `RecorderDied`; the next call starts another.
         """
         try:
             if self._opening is not None and not (self._running and self._has_opened):

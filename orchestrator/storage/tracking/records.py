@@ -23,12 +23,15 @@ SweepState: TypeAlias = Literal["running", "complete", "stopped", "failed"]
 LEASE_S = 60.0
 BEAT_S = 15.0
 
-LEASE_TAG = "lease"
+LEASE_TAG = "mlflow.rnnsweep.lease"
+"""MLflow's UI hides tags with this prefix."""
 RECORD_TAG = "record"
 RECORD_FILE = "outcome.json"
 """The artifact that replaces the tag where it would be too long."""
 TAG_LIMIT = 8000
 """MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH."""
+ANSWER_LIMIT = 4400
+"""The longest description: links follow it, and some servers take 5,000 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,15 @@ class SweepOpening:
     spec_yaml: str
     plan: Mapping[str, Any]
     owner: Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A sweep's answer, as its parent run shows it: in Markdown, and as values to compare."""
+
+    description: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +141,11 @@ def _version(text: str, default: int) -> object:
 MANIFEST = Form(Manifest, "a sweep's manifest", 5)
 LEASE = Form(Lease, "a lease", 2)
 TRIAL = Form(FinishedTrial, "the record of a trial", 7)
+
+
+def lease_tag(owner: Owner | None = None, now_s: float = 0.0) -> dict[str, str]:
+    """Return the tag of a lease that begins now; without an owner, of none."""
+    return {LEASE_TAG: LEASE.dump(Lease(owner, now_s + LEASE_S) if owner else Lease())}
 
 
 def record_text(finished: FinishedTrial) -> str:

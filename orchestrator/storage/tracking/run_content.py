@@ -1,9 +1,8 @@
 """A finished trial as the content of an MLflow run. Pure: nothing here speaks to MLflow.
 
 The README lists the names; `orchestrator.core.trial_columns` defines those of most params and tags.
-Everything is derived from the trial and its outcome, including times, so that writing a run again
-changes nothing. Params, tags, metrics and curves are for people. A trial is read back from the tag
-`record`: MLflow's params are text, and its metrics cannot be deleted when a trial runs again.
+Everything is derived from the trial and its outcome, so that writing a run again changes nothing.
+Params, tags, metrics and curves are for people. A trial is read back from the tag `record`.
 """
 
 import posixpath
@@ -29,6 +28,8 @@ from orchestrator.storage.tracking.records import RECORD_TAG, TAG_LIMIT, record_
 from workloads import registry
 
 PARENT_TAG = "mlflow.parentRunId"
+PARENTS = "tags.generation LIKE '%'"
+"""The search filter of every sweep's parent run: runs of trials have no generation."""
 OUTPUT_FILE = "trainer_output.txt"
 EVIDENCE_FILE = "kernel_evidence.txt"
 ARTIFACT_FOLDER = "texts"
@@ -136,12 +137,17 @@ def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
     for key, value in all_settings(identity, {**trial.config, **trial.arm.settings}).items():
         # A workload may call a setting "seed": the trial's own keeps the plain name.
         name = f"settings.{key}" if key in params else key
-        params[entity_name(name)] = _cut(_text(value), _PARAM_LIMIT)
+        params |= param_texts({name: value})
     if dataset is not None:
         # A param cannot change: the setting's text wins, so that a failed attempt, which may
         # have no data, and a later one agree.
         params.setdefault("dataset", _cut(dataset.name, _PARAM_LIMIT))
     return params
+
+
+def param_texts(values: Mapping[str, object]) -> dict[str, str]:
+    """Return params with names and texts that MLflow accepts."""
+    return {entity_name(name): _cut(_text(value), _PARAM_LIMIT) for name, value in values.items()}
 
 
 def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object]:

@@ -1,98 +1,120 @@
-"""The view of a sweep in MLflow's UI: its runs, columns and charts.
+"""The view of a sweep in MLflow's UI: its trials, columns, charts and colours.
 
-The UI keeps views in the browser. Its "share" button stores one as a tag of the experiment, and a
-link with the tag's key opens it in any other browser; this module writes such a tag. Names are
-those of MLflow 3.17 (mlflow/server/js/src/experiment-tracking: ExperimentPageUIState,
-ExperimentPageSearchFacetsState, runs-charts.types). Another UI shows its default view.
+MLflow's "share" button stores a view as a tag of the experiment, and a link with the tag's key
+opens it in any browser; this module writes such a tag. Names are those of MLflow 3.17
+(mlflow/server/js/src/experiment-tracking: ExperimentPageUIState, runs-charts.types). The table is
+grouped by arm, and charts have a dot or a line per trial: MLflow's mean of a group has no text.
 """
 
 import base64
+import json
+import urllib.parse
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.trial import canonical
 from orchestrator.storage.tracking.records import Manifest
+from orchestrator.storage.tracking.run_content import PARENT_TAG, PARENTS
+from workloads.implementations import parse_implementation
 
 _TAG = "mlflow.sharedViewState."
-_FIGURES = ("val_accuracy", "step_ms", "train_s", "compile_s", "energy_j", "cost_usd")
-_PER_EPOCH = ("val_accuracy", "val_loss", "epoch_s")
-_RUN_NAME, _CREATED = "attributes.`Run Name`", "attributes.`Created`"
-_RUN_NAME_PX, _FIGURE_PX = 430, 100
-_MOST_CURVES = 100
-_ARMS, _EPOCHS, _SIZES = (
-    "Arms: means over the configs tried",
-    "Epochs: means over the configs tried",
-    "Sizes",
-)
+_VIEW = json.loads(Path(__file__).with_name("ui_view.json").read_text(encoding="utf-8"))
+"""The parts of the view that all sweeps share. The hues are those of the report's charts."""
 
 
-def view_tags(parent_id: str, manifest: Manifest) -> dict[str, str]:
-    """Return the experiment's tag with a sweep's view: its trials, grouped by arm."""
-    metrics = list(dict.fromkeys((*manifest.objectives, *_FIGURES)))
-    params = sorted(manifest.identity.search.get("space", {}))
+def view_tags(parent_id: str, manifest: Manifest, settings: Collection[str]) -> dict[str, str]:
+    """Return the experiment's tag with a sweep's view; `settings` are named in trials' configs."""
+    params = sorted({*manifest.identity.search.get("space", {}), *settings})
+    charts = list(_charts(manifest, params))
+    sections = dict.fromkeys(chart["metricSectionId"] for chart in charts)
     columns = [
-        *(f"metrics.`{name}`" for name in metrics),
+        *(f"metrics.`{name}`" for name in dict.fromkeys((*manifest.objectives, *_VIEW["columns"]))),
         *(f"params.`{name}`" for name in params),
         "tags.`outcome`",
     ]
     state = {
-        "searchFilter": f"tags.`mlflow.parentRunId` = '{parent_id}'",
-        "orderByKey": "attributes.start_time",
-        "orderByAsc": True,
+        **_VIEW["state"],
+        "searchFilter": f"tags.`{PARENT_TAG}` = '{parent_id}'",
         "selectedColumns": columns,
-        "columnOrder": [_RUN_NAME, _CREATED, *columns],
-        "columnWidths": {
-            _RUN_NAME: _RUN_NAME_PX,
-            **dict.fromkeys([_CREATED, *columns], _FIGURE_PX),
-        },
-        "groupBy": {
-            "aggregateFunction": "average",
-            "groupByKeys": [{"mode": "tag", "groupByData": "arm"}],
-        },
-        "runsHiddenMode": "SHOW_ALL",
+        "columnOrder": [*_VIEW["widths_px"], *columns],
+        "columnWidths": {**_VIEW["widths_px"], **dict.fromkeys(columns, _VIEW["width_px"])},
         "compareRunSections": [
-            {"uuid": name, "name": name, "display": True, "isReordered": True, "deleted": False}
-            for name in (_ARMS, _EPOCHS, _SIZES)
+            {"uuid": name, "name": name, "display": name in sections, "isReordered": True}
+            for name in (*sections, *_VIEW["closed_sections"])
         ],
-        "compareRunCharts": list(_charts(metrics, params, list(manifest.objectives))),
+        "compareRunCharts": charts,
     }
-    # MLflow takes 5,000 characters of an experiment's tag; its UI packs them in this way too.
+    # Some servers take 5,000 characters of an experiment's tag; its UI packs them in this way too.
     packed = base64.b64encode(zlib.compress(canonical(state).encode(), 9)).decode()
     return {f"{_TAG}{_key(parent_id)}": f"deflate;{packed}"}
 
 
-def view_link(address: str, experiment_id: str, parent_id: str) -> str:
-    """Return the link to a sweep's table in the UI at `address`."""
-    page = f"{address.rstrip('/')}/#/experiments/{experiment_id}/runs"
+def view_link(address: str, experiment_id: str, parent_id: str, **shown: str) -> str:
+    """Return the link to a sweep's view in the UI at `address`."""
+    shown["viewStateShareKey"] = _key(parent_id)
+    return _link(f"{address}/#/experiments/{experiment_id}/runs", shown)
+
+
+def sweeps_link(address: str, experiment_ids: Sequence[str]) -> str:
+    """Return the link to the runs of sweeps, one per generation, to compare them."""
+    if len(experiment_ids) == 1:
+        page = f"{address}/#/experiments/{experiment_ids[0]}/runs"
+        return _link(page, {"searchFilter": PARENTS})
+    shown = {"experiments": canonical(sorted(experiment_ids)), "searchFilter": PARENTS}
+    return _link(f"{address}/#/compare-experiments/s", shown)
+
+
+def markdown_links(experiment_id: str, parent_id: str) -> str:
+    """Return links to a sweep's views for a description, in Markdown. They work on any server."""
+    trials = view_link(".", experiment_id, parent_id)
+    charts = view_link(".", experiment_id, parent_id, compareRunsMode="CHART")
+    generations = sweeps_link(".", [experiment_id])
+    return f"\n[Trials]({trials}) · [charts]({charts}) · [all generations]({generations})\n"
+
+
+def colour_tags(arms: Sequence[Arm], arm: Arm) -> dict[str, str]:
+    """Return the tag that gives the trials of an arm one colour in all charts."""
+    hues = _VIEW["hues"]
+    return {"mlflow.runColor": hues[arms.index(arm) % len(hues)]} if arm in arms else {}
+
+
+def _link(page: str, shown: dict[str, str]) -> str:
     # Without the type the UI opens the view that the browser had last, at first that of traces.
-    return f"{page}?viewStateShareKey={_key(parent_id)}&workflowType=machine_learning"
+    query = {**shown, "workflowType": "machine_learning"}
+    return f"{page}?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}"
 
 
 def _key(parent_id: str) -> str:
     return f"rnnsweep-{parent_id[:12]}"
 
 
-def _charts(metrics: list[str], params: list[str], objectives: list[str]) -> Iterator[Any]:
-    for name in metrics:
-        yield _card("BAR", _ARMS, name) | {"metricKey": name}
-    for name in _PER_EPOCH:
+def _charts(manifest: Manifest, params: list[str]) -> Iterator[dict[str, Any]]:
+    objectives = list(manifest.objectives)
+    factors = [name for name in _factors(manifest.arms) if name not in params]
+    for section, names in (("sizes", params), ("arms", factors)):
+        for name in names:
+            for metric in dict.fromkeys((*objectives, *_VIEW["outcomes"])):
+                axes = {"xaxis": (name, "PARAM"), "yaxis": (metric, "METRIC")}
+                parts = {axis: {"key": key, "type": kind} for axis, (key, kind) in axes.items()}
+                yield _card("SCATTER", section, f"{name} {metric}", **parts)
+    lines = {"selectedParams": [*factors, *params], "selectedMetrics": objectives}
+    yield _card("PARALLEL", "settings", "", **lines)
+    for name in _VIEW["per_epoch"]:
         line = {"metricKey": name, "selectedMetricKeys": [name], "xAxisKey": "step"}
-        yield _card("LINE", _EPOCHS, name) | line
-    for param in params:
-        for metric in objectives:
-            yield _card("SCATTER", _SIZES, f"{param} {metric}") | {
-                "xaxis": {"key": param, "type": "PARAM"},
-                "yaxis": {"key": metric, "type": "METRIC"},
-            }
+        yield _card("LINE", "epochs", name, **line)
 
 
-def _card(kind: str, section: str, name: str) -> dict[str, Any]:
-    return {
-        "uuid": f"{kind} {name}",
-        "type": kind,
-        "metricSectionId": section,
-        "runsCountToCompare": _MOST_CURVES,
-        "deleted": False,
-        "isGenerated": False,
-    }
+def _factors(arms: Sequence[Arm]) -> list[str]:
+    """Return the params in which the arms differ."""
+    parts = [parse_implementation(arm.implementation, known_only=False) for arm in arms]
+    names = ("backend", "kernel", "jit", "precision")
+    differing = [name for name in names if len({getattr(part, name) for part in parts}) > 1]
+    return differing + sorted({name for arm in arms for name in arm.settings})
+
+
+def _card(kind: str, section: str, name: str, **parts: object) -> dict[str, Any]:
+    place = {"uuid": f"{kind} {name}", "metricSectionId": _VIEW["sections"][section]}
+    return {**_VIEW["chart"], **place, "type": kind, **parts}

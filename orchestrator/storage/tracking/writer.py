@@ -1,8 +1,8 @@
 """The writer in the recorder process: one parent run per sweep, one run per trial, exactly once."""
 
 import functools
-import json
 import logging
+import shutil
 import tarfile
 import tempfile
 import time
@@ -11,41 +11,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical
-from orchestrator.storage.tracking import reader
-from orchestrator.storage.tracking.errors import (
-    ContentRefused,
-    LeaseHeld,
-    SweepNotFound,
-    TrackingError,
-)
-from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
+from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical, digest
+from orchestrator.storage.tracking import reader, records
+from orchestrator.storage.tracking.errors import ContentRefused, LeaseHeld, TrackingError
+from orchestrator.storage.tracking.mlflow_store import NOTE_TAG, MlflowStore, StoredRun
 from orchestrator.storage.tracking.reader import MANIFEST_FILE, TABLE_TAG, StoredTrials
-from orchestrator.storage.tracking.records import (
-    BEAT_S,
-    LEASE,
-    LEASE_S,
-    LEASE_TAG,
-    MANIFEST,
-    TAG_LIMIT,
-    EndState,
-    Lease,
-    SweepOpening,
-)
+from orchestrator.storage.tracking.records import Answer, EndState
 from orchestrator.storage.tracking.run_content import (
     PARENT_TAG,
     SOURCE_TAGS,
     TRIAL_TAGS,
+    Point,
     RunContent,
+    entity_name,
+    param_texts,
     run_content,
 )
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, write_table
-from orchestrator.storage.tracking.ui_views import view_tags
-
-_NOTE_TAG = "mlflow.note.content"
-_ENVIRONMENTS = "environment"
-"""The folder of the parent run's artifacts that has one file per distinct environment."""
+from orchestrator.storage.tracking.ui_views import colour_tags, markdown_links, view_tags
 
 _SETTLE_S = 0.5
 _RUN_STATUS = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
@@ -57,12 +42,7 @@ _LATE_SHARE = 0.25
 All tables of a sweep together then take about five times as long to write as the last one.
 """
 
-_KERAS_MODEL = {
-    "flavors": {
-        "keras": {"data": "data", "save_exported_model": False},
-        "python_function": {"loader_module": "mlflow.keras"},
-    }
-}
+_KERAS_MODEL = Path(__file__).with_name("keras_model.json")
 """The file `MLmodel` of a model in `data/model.keras` (MLflow 3.17, mlflow/keras/save.py)."""
 
 _log = logging.getLogger(__name__)
@@ -74,13 +54,12 @@ class Writer:
     def __init__(self, tracking_uri: str, artifact_root: Path | None) -> None:
         self._uri = tracking_uri
         self._artifact_root = artifact_root
-        self._opening: SweepOpening  # from `open` on
+        self._opening: records.SweepOpening  # from `open` on
         self._holds_lease = False
         self._parent = ""
         self._experiment = ""
         self._stored = StoredTrials()
         self._unsure: set[str] = set()  # keys whose creation ended in an error
-        self._environments: set[str] = set()
         self._beat_s = 0.0
 
     @functools.cached_property
@@ -93,7 +72,7 @@ class Writer:
             if hasattr(self, method):
                 return getattr(self, method)(*arguments)
             return getattr(reader, method)(self._uri, *arguments)
-        except (TrackingError, LeaseHeld, SweepNotFound) as error:
+        except Refusal as error:
             _log.warning("%s", error)
             return error
         except Exception as error:  # noqa: BLE001  (raised in the driver; its trace is in the log)
@@ -110,7 +89,7 @@ class Writer:
         self._update_table()  # so that neither this reading nor the next needs single runs
         return reader.read_sweep(self._uri, name, generation)
 
-    def open(self, opening: SweepOpening) -> list[FinishedTrial]:
+    def open(self, opening: records.SweepOpening) -> list[FinishedTrial]:
         """Find or make the sweep's runs, take the lease, and return the trials in the store.
 
         A SQLite store that does not exist is made. Raise `LeaseHeld` if a live driver records into
@@ -129,7 +108,7 @@ class Writer:
         self._parent = parent.run_id
         claimed_s = self._claim(parent)
         self._stored = reader.read_trials(self._store, parent)
-        self._describe()
+        self._describe(is_described=NOTE_TAG in parent.tags)
         self._confirm(claimed_s)
         for run in self._stored.doubles:
             _log.warning("run %s doubles trial %s: deleted", run.run_id, run.tags["trial_key"])
@@ -160,22 +139,25 @@ class Writer:
     def beat(self) -> None:
         """Renew the lease, if it is time; raise `LeaseHeld` if another driver has it."""
         now_s = time.time()
-        if not self._beat_s <= now_s < self._beat_s + BEAT_S:
+        if not self._beat_s <= now_s < self._beat_s + records.BEAT_S:
             self._refuse_other(self._store.run(self._parent), now_s)
-            self._store.log(self._parent, tags=self._lease(now_s))
+            self._store.log(self._parent, tags=records.lease_tag(self._opening.owner, now_s))
             self._beat_s = now_s
 
-    def close(self, state: EndState, texts: Mapping[str, str], description: str = "") -> None:
-        """End the session, as `Recorder.close`; a description of "" leaves that of the run."""
+    def close(
+        self, state: EndState, texts: Mapping[str, str], answer: Answer | None = None
+    ) -> None:
+        """End the session, as `Recorder.close`; without an answer, that of the run stays."""
         self._update_table()
-        for path, text in texts.items():
+        trials = self._stored.finished.values()
+        distinct = {repr(e): e for e in (trial.outcome.environment for trial in trials)}
+        environments = canonical({digest(one): one for one in distinct.values()})
+        for path, text in {**texts, "environments.json": environments}.items():
             self._store.write_text(self._parent, path, text)
-        for dataset in reader.datasets(self._stored.finished.values()):
+        for dataset in reader.datasets(trials):
             self._store.log_dataset(self._parent, dataset)
-        tags = {"state": state, LEASE_TAG: LEASE.dump(Lease())}
-        if description:
-            tags[_NOTE_TAG] = description[:TAG_LIMIT]
-        self._store.log(self._parent, tags=tags)
+        self._publish(answer)
+        self._store.log(self._parent, tags={"state": state, **records.lease_tag()})
         self._store.set_status(self._parent, _RUN_STATUS[state], round(time.time() * 1000))
         self._holds_lease = False
         self._store.analyse()
@@ -188,7 +170,7 @@ class Writer:
                 tar.extractall(folder / "data", filter="data")
             for file in sorted((folder / "data").glob("*.keras"))[:1]:
                 file.replace(file.with_name("model.keras"))
-                (folder / "MLmodel").write_text(json.dumps(_KERAS_MODEL))  # JSON is YAML
+                shutil.copy(_KERAS_MODEL, folder / "MLmodel")  # JSON is YAML
             self._store.log_model(self._store.run(run_id), folder)
 
     @property
@@ -207,7 +189,7 @@ class Writer:
             "generation": str(identity.generation),
             "workload": identity.workload,
             "state": "running",
-            **self._lease(now_s),
+            **records.lease_tag(self._opening.owner, now_s),
         }
         run_id = self._store.create_run(self._experiment, identity.label, round(now_s * 1000), tags)
         parent = self._find_parent() or self._store.run(run_id)
@@ -215,15 +197,14 @@ class Writer:
             self._store.delete_run(run_id)  # another driver was first
         return parent
 
-    def _lease(self, now_s: float) -> dict[str, str]:
-        """Return the tag of a lease of this driver that begins now."""
-        return {LEASE_TAG: LEASE.dump(Lease(self._opening.owner, now_s + LEASE_S))}
-
     def _claim(self, parent: StoredRun) -> float:
         """Take the lease, and return the time of that."""
         now_s = time.time()
         self._refuse_other(parent, now_s)
-        self._store.log(self._parent, tags={"state": "running", **self._lease(now_s)})
+        self._store.log(
+            self._parent,
+            tags={"state": "running", **records.lease_tag(self._opening.owner, now_s)},
+        )
         self._store.set_status(self._parent, "RUNNING")
         self._beat_s, self._holds_lease = now_s, True
         return now_s
@@ -240,7 +221,7 @@ class Writer:
         if not self._stored.finished and not self._stored.unfinished:
             self._store.delete_run(self._parent)
         self._holds_lease = False
-        raise LeaseHeld(self._identity.label, "another driver", time.time() + LEASE_S)
+        raise LeaseHeld(self._identity.label, "another driver", time.time() + records.LEASE_S)
 
     def _refuse_other(self, parent: StoredRun, now_s: float) -> None:
         lease = reader.lease_of(self._store, parent)
@@ -248,14 +229,38 @@ class Writer:
             self._holds_lease = False
             raise LeaseHeld(self._identity.label, str(lease.owner), lease.until_s)
 
-    def _describe(self) -> None:
+    def _describe(self, *, is_described: bool) -> None:
         opening, manifest = self._opening, self._opening.manifest
         self._store.write_text(self._parent, "spec.yaml", opening.spec_yaml)
         self._store.write_text(self._parent, "plan.json", canonical(opening.plan))
-        self._store.write_text(self._parent, MANIFEST_FILE, MANIFEST.dump(manifest))
+        self._store.write_text(self._parent, MANIFEST_FILE, records.MANIFEST.dump(manifest))
         self._store.log(self._parent, tags=manifest.identity.code_facts)
-        self._store.tag_experiment(self._experiment, view_tags(self._parent, manifest))
-        self._environments = set(self._store.texts(self._parent, _ENVIRONMENTS))
+        waiting = f"# Sweep {manifest.identity.label}\n\nThe answer appears here at the end.\n"
+        self._publish(None if is_described else Answer(waiting))
+
+    def _publish(self, answer: Answer | None) -> None:
+        """Update the view of the trials; describe the sweep if there is an answer."""
+        experiment, manifest = self._experiment, self._opening.manifest
+        settings = {name for trial in self._stored.finished.values() for name in trial.config}
+        self._store.tag_experiment(experiment, view_tags(self._parent, manifest, settings))
+        if answer is None:
+            return
+        note = answer.description[: records.ANSWER_LIMIT] + markdown_links(experiment, self._parent)
+        self._store.describe_experiment(experiment, note)
+        run, params = self._store.run(self._parent), param_texts(answer.params)
+        now_ms = round(time.time() * 1000)
+        # A param cannot change. What differs in a later session, such as a version, is a tag.
+        changed = {
+            f"latest.{key}": text
+            for key, text in params.items()
+            if run.params.get(key, text) != text or f"latest.{key}" in run.tags
+        }
+        self._store.log(
+            self._parent,
+            params={key: text for key, text in params.items() if key not in run.params},
+            tags={NOTE_TAG: note, **changed},
+            points=[Point(entity_name(k), value, now_ms, 0) for k, value in answer.metrics.items()],
+        )
 
     def _update_table(self) -> None:
         if (self._stored.late or self._stored.needs_table) and self._holds_lease:
@@ -276,9 +281,9 @@ class Writer:
         if stored is not None and _revision(stored) == _revision(trial):
             return
         content = run_content(self._identity, trial)
-        tags = {**content.tags, TABLE_TAG: str(self._stored.table + 1)}
+        colour = colour_tags(self._opening.manifest.arms, trial.arm)
+        tags = {**content.tags, **colour, TABLE_TAG: str(self._stored.table + 1)}
         content = replace(content, tags=tags)
-        self._keep_environment(tags["environment"], trial.outcome.environment)
         run_id = stored.run_id if stored else ""
         if key in self._stored.unfinished:
             run_id = self._stored.unfinished[key].run_id
@@ -324,12 +329,6 @@ class Writer:
         if content.dataset is not None:
             self._store.log_dataset(run.run_id, content.dataset)
         self._store.set_status(run.run_id, content.status, content.end_ms)
-
-    def _keep_environment(self, digest: str, environment: reader.Environment) -> None:
-        path = f"{_ENVIRONMENTS}/{digest}.json"
-        if environment and path not in self._environments:
-            self._store.write_text(self._parent, path, canonical(environment))
-            self._environments.add(path)
 
 
 def _revision(trial: FinishedTrial) -> tuple[str, int, float, float]:

@@ -11,6 +11,7 @@ from orchestrator.core.trial import Block, FinishedTrial, make_trial
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal
 from orchestrator.storage.resume import Incomparable, identify, preview, take_over
+from orchestrator.storage.tracking.mlflow_store import StoredRun
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_specs import spec, spec_text
 from tests.orchestrator.sample_sweeps import PORTABLE, address, finished, fresh_home, opening
@@ -62,9 +63,14 @@ def test_a_port_that_is_taken_is_refused(run: Run, home: Path) -> None:
 
 
 def test_a_tracking_server_has_its_own_ui(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example/")
+    runs = [StoredRun("", name[1], name, "FINISHED", 0, {}) for name in ("s1#2", "s2", "s1")]
+    monkeypatch.setattr("orchestrator.storage.tracking.reader.list_sweeps", lambda uri: runs)
     code, out, _ = run("ui")
-    assert code == 0 and "https://me:***@mlflow.example" in out
+    lines = out.splitlines()
+    assert code == 0 and "secret" not in out and lines[0] == "MLflow: https://mlflow.example"
+    assert [line.split()[0] for line in lines[1:]] == ["s1#2", "s2", "all"]
+    assert all("https://mlflow.example/#/" in line for line in lines[1:])
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

@@ -1,7 +1,9 @@
 """The addresses of stores, the errors of stores that cannot be used, and views in MLflow's UI."""
 
 import base64
+import itertools
 import json
+import re
 import sqlite3
 import threading
 import time
@@ -18,21 +20,22 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.cli.ui import view_of
+from orchestrator.storage.tracking import ui_views
 from orchestrator.storage.tracking.address import artifact_root, tracking_uri
 from orchestrator.storage.tracking.errors import StoreMissing, TrackingError
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.reader import find, list_sweeps, read_sweep
-from orchestrator.storage.tracking.ui_views import view_link, view_tags
 from orchestrator.storage.tracking.writer import Writer
 from tests.orchestrator.sample_sweeps import (
     IDENTITY,
+    XLA,
     address,
     failed,
     finished,
     fresh_home,
     opening,
 )
-from tests.orchestrator.storage.tracking.recording import record
+from tests.orchestrator.storage.tracking.recording import children, record
 
 
 def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
@@ -167,35 +170,47 @@ def test_the_end_of_a_sweep_updates_sqlites_statistics_unless_somebody_writes(
 
 def test_the_view_in_mlflow_shows_the_sweeps_trials_by_arm(home: Path) -> None:
     """That the real UI shows it so is tested in tests/browser."""
-    record(home, finished(0))
+    record(home, finished(0), finished(0, XLA))
     read = read_sweep(address(home), "quickstart")
     (listed,) = list_sweeps(address(home))
     assert (listed.experiment_id, listed.run_id) == (read.experiment_id, read.run_id)
-    link = view_link("http://ui:1/", read.experiment_id, read.run_id)
-    place, _, query = link.partition("?")
-    shown = dict(urllib.parse.parse_qsl(query))
-    assert shown["workflowType"] == "machine_learning", "not the view of traces and prompts"
-    key = shown["viewStateShareKey"]
+    place, shown = read_link(ui_views.view_link("http://ui:1", read.experiment_id, read.run_id))
     assert place == f"http://ui:1/#/experiments/{read.experiment_id}/runs"
     assert place.replace("ui:1", "127.0.0.1:5000") in view_of(read, address(home))
-    served = view_of(read, "https://me:secret@host/mlflow")
-    assert "https://me:***@host/mlflow/#/experiments/1/" in served
+    assert "https://host/mlflow/#/experiments/1/" in view_of(read, "https://me:secret@host/mlflow/")
     tags = MlflowClient(tracking_uri=address(home)).get_experiment(read.experiment_id).tags
-    view = unpacked(tags[f"mlflow.sharedViewState.{key}"])
+    view = unpacked(tags[f"mlflow.sharedViewState.{shown['viewStateShareKey']}"])
     assert view["searchFilter"] == f"tags.`mlflow.parentRunId` = '{read.run_id}'"
     assert view["groupBy"]["groupByKeys"] == [{"mode": "tag", "groupByData": "arm"}]
     assert {"metrics.`val_accuracy`", "params.`units`"} <= set(view["selectedColumns"])
     sections, cards = view["compareRunSections"], view["compareRunCharts"]
-    assert {card["metricSectionId"] for card in cards} == {card["uuid"] for card in sections}
+    assert {card["metricSectionId"] for card in cards} < {card["uuid"] for card in sections}
     assert len({card["uuid"] for card in cards}) == len(cards)
+    dots = {tuple(card["uuid"].split()[1:]) for card in cards if card["type"] == "SCATTER"}
+    names = ("units", "layers", "learning_rate", "bidirectional", "jit")  # the arms differ in jit
+    assert dots == set(itertools.product(names, ("val_accuracy", "step_ms")))
+    assert len({run.data.tags["mlflow.runColor"] for run in children(home)}) == 2
+
+
+def test_every_link_opens_the_view_of_model_training() -> None:
+    links = [ui_views.sweeps_link("http://ui", ids) for ids in (["1"], ["2", "1"])]
+    links += re.findall(r"\((.+?)\)", ui_views.markdown_links("1", "ab"))
+    shown = [read_link(link)[1] for link in links]
+    assert [one["workflowType"] for one in shown] == ["machine_learning"] * 5
+    assert shown[1]["experiments"] == '["1","2"]'
 
 
 def test_the_view_of_a_large_space_fits_what_mlflow_takes() -> None:
     space = {f"a_setting_of_some_length_{index}": {"low": 1, "high": 2} for index in range(60)}
     large = opening(replace(IDENTITY, search={"space": space})).manifest
-    (tag,) = view_tags("0" * 32, large).values()
-    assert len(tag) < 5000  # MLflow 3.17: MAX_EXPERIMENT_TAG_VAL_LENGTH
+    (tag,) = ui_views.view_tags("0" * 32, large, ()).values()
+    assert len(tag) < 5000
     assert len(unpacked(tag)["compareRunCharts"]) > 60
+
+
+def read_link(link: str) -> tuple[str, dict[str, str]]:
+    place, _, query = link.partition("?")
+    return place, dict(urllib.parse.parse_qsl(query))
 
 
 def unpacked(tag: str) -> dict[str, Any]:

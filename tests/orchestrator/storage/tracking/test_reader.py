@@ -15,6 +15,7 @@ from orchestrator.core.trial import ConfigValue, FinishedTrial, Telemetry
 from orchestrator.storage.tracking.errors import Damaged, SweepNotFound, TrackingError, WrongVersion
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
 from orchestrator.storage.tracking.reader import find, list_sweeps, read_curves, read_sweep
+from orchestrator.storage.tracking.records import LEASE_TAG
 from orchestrator.storage.tracking.run_content import run_content
 from orchestrator.storage.tracking.trial_table import read_table, write_table
 from tests.orchestrator.sample_sweeps import (
@@ -217,7 +218,7 @@ def give_another_version(home: Path, place: str, version: int) -> None:
     [
         ("tag record of run", 7, 99),
         ("sweep.json of run", 5, None),
-        ("tag lease of run", 2, 99),
+        (f"tag {LEASE_TAG} of run", 2, 99),
         ("trials.parquet of run", 5, 99),
     ],
 )

@@ -17,7 +17,7 @@ from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.recorder import Recorder, RecorderProcess
-from orchestrator.storage.tracking.records import LEASE, Lease
+from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, Lease
 from tests.commands import wait_for
 from tests.orchestrator.sample_sweeps import XLA, address, failed, finished, opening
 from tests.orchestrator.storage.tracking.recording import children
@@ -168,4 +168,4 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
     assert sorted(type(error).__name__ for error in errors) == ["KeyError", "LeaseHeld"]
     expect_once(tmp_path, TRIALS[:1])
     (parent,) = MlflowStore(address(tmp_path)).search(["1"], "tags.generation = '1'")
-    assert (parent.tags["state"], LEASE.load(parent.tags["lease"], "")) == ("stopped", Lease())
+    assert (parent.tags["state"], LEASE.load(parent.tags[LEASE_TAG], "")) == ("stopped", Lease())

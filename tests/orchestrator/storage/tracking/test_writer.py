@@ -12,12 +12,22 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.models import Model as MLmodel
 
+from orchestrator.analysis.summary import summarise
+from orchestrator.report.formats.mlflow_values import to_metrics, to_params
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.errors import LeaseHeld, TrackingError
-from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.mlflow_store import NOTE_TAG, MlflowStore
 from orchestrator.storage.tracking.reader import read_sweep
-from orchestrator.storage.tracking.records import BEAT_S, LEASE, LEASE_S, TAG_LIMIT, Lease
-from tests.orchestrator.sample_sweeps import address, failed, finished, opening
+from orchestrator.storage.tracking.records import BEAT_S, LEASE, LEASE_S, LEASE_TAG, Answer, Lease
+from tests.orchestrator.sample_sweeps import (
+    IDENTITY,
+    PORTABLE,
+    XLA,
+    address,
+    failed,
+    finished,
+    opening,
+)
 from tests.orchestrator.storage.tracking.recording import (
     children,
     new_writer,
@@ -140,23 +150,46 @@ def test_one_trial_that_mlflow_refuses_keeps_no_other_waiting(
     assert record(home) == [finished(1)]
 
 
-def test_the_parent_run_has_reports_and_documents(home: Path) -> None:
+def test_the_parent_run_has_the_answer_reports_and_documents(home: Path) -> None:
+    halved = {**finished().metrics, "step_ms": finished().metrics["step_ms"] / 2}
+    client = MlflowClient(tracking_uri=address(home))
     with writer(home) as opened:
         opened.open(opening())
         assert parent(home).info.status == "RUNNING"
-        opened.record([finished(0), finished(1)])
-        opened.close("complete", {"report.md": "# Whole", "report.json": "{}"}, "×" * 9_000)
+        opened.record([finished(block) for block in range(3)])
+        opened.record([finished(block, XLA, metrics=halved) for block in range(3)])
+        summary = summarise(opened.read("quickstart", 1))
+        params = to_params(summary, IDENTITY.search["space"])
+        answer = Answer("×" * 9_000, to_metrics(summary), params)
+        opened.close("complete", {"report.md": "# Whole", "report.json": "{}"}, answer)
+        note = parent(home).data.tags[NOTE_TAG]
+        assert note.startswith("×××") and len(note) < 5000
+        assert client.get_experiment("1").tags[NOTE_TAG] == note
+        client.set_experiment_tag("1", NOTE_TAG, "a person's own")
         opened.open(opening())
-        opened.close("failed", {})
+        later = Answer("later", answer.metrics, {**params, "baseline": "x", "new": 1})
+        opened.close("failed", {}, later)
+    assert client.get_experiment("1").tags[NOTE_TAG] == "a person's own"
     run = parent(home)
     assert (run.info.status, run.data.tags["state"]) == ("FAILED", "failed")
-    assert run.data.tags["mlflow.note.content"] == "×" * TAG_LIMIT  # characters, not bytes
+    visible = {name for name in run.data.tags if not name.startswith("mlflow.")}
+    assert visible == {"sweep", "generation", "workload", "state", "latest.baseline"}
+    speedup = {name: 2.0 for name in run.data.metrics if name.startswith("speedup")}
+    assert len(speedup) == 3 and "speedup/tensorflow portable xla" in speedup
+    counts = {"trials": 6, "trials_expected": 8, "trials_failed": 0, "trials_disturbed": 0}
+    best = {"best/val_accuracy": 0.875, "best/step_ms": halved["step_ms"]}
+    assert run.data.metrics == pytest.approx({**speedup, **counts, **best})
+    texts = {"workload": "image_rows", "epochs": "3", "search.units": '{"high":128,"low":16}'}
+    texts |= {"baseline": str(PORTABLE), "tensorflow": "2.21.0", "new": "1", "seed": "7"}
+    assert run.data.params.items() >= texts.items()
+    assert len(read_sweep(address(home), "quickstart").trials) == 6
     store = MlflowStore(address(home))
     assert store.read_text(run.info.run_id, "report.md") == "# Whole"
     assert store.read_text(run.info.run_id, "spec.yaml") == opening().spec_yaml
     assert json.loads(store.read_text(run.info.run_id, "plan.json")) == opening().plan
-    (environment,) = store.texts(run.info.run_id, "environment")
-    assert json.loads(store.read_text(run.info.run_id, environment))["python"] == "3.11.7"
+    environments = json.loads(store.read_text(run.info.run_id, "environments.json"))
+    digest = children(home)[0].data.tags["environment"]
+    assert (len(environments), environments[digest]["python"]) == (1, "3.11.7")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +225,7 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
 
 def test_the_heartbeat_renews_the_lease(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lease() -> Lease:
-        return LEASE.load(parent(home).data.tags["lease"], "the test")
+        return LEASE.load(parent(home).data.tags[LEASE_TAG], "the test")
 
     with writer(home) as opened:
         opened.open(opening())
@@ -214,7 +247,7 @@ def test_of_two_drivers_at_once_one_opens(
 
     def overtake(seconds: float) -> None:
         store, lease = MlflowStore(address(home)), Lease(other_owner(), time.time() + LEASE_S)
-        tags = {"generation": "1", "lease": LEASE.dump(lease)}
+        tags = {"generation": "1", LEASE_TAG: LEASE.dump(lease)}
         if makes_a_run:
             store.create_run(parent(home).info.experiment_id, "quickstart", 1, tags)
         else:

@@ -1,0 +1,47 @@
+"""The answer of a sweep as metrics and params of its MLflow run.
+
+With them MLflow's own tables and charts compare generations and sweeps.
+"""
+
+import math
+from collections.abc import Mapping
+
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.report.wording import arm_names, deciding_interval
+
+
+def to_metrics(summary: ReportSummary) -> dict[str, float]:
+    """Return counts of trials, the best value of each objective, and speed-ups with intervals.
+
+    MLflow charts metrics with the same text before a slash together: names of arms have no slash.
+    """
+    name, front, trials = arm_names(summary), summary.front, summary.sweep.trials
+    metrics: dict[str, float] = {
+        "trials": trials.expected - trials.missing,
+        "trials_expected": trials.expected,
+        "trials_failed": trials.failed,
+        "trials_disturbed": sum(arm.disturbed for arm in summary.arms),
+    }
+    for objective, direction in front.objectives.items() if front.points else ():
+        best = max if direction == "maximize" else min
+        metrics[f"best/{objective}"] = best(point.values[objective] for point in front.points)
+    for comparison in summary.comparisons:
+        if speedup := deciding_interval(comparison):
+            arm = name(comparison.arm).replace("/", " ").replace("+", " ")
+            metrics[f"speedup/{arm}"] = speedup.value
+            metrics[f"speedup_low/{arm}"] = speedup.low
+            metrics[f"speedup_high/{arm}"] = speedup.high
+    return {key: value for key, value in metrics.items() if math.isfinite(value)}
+
+
+def to_params(summary: ReportSummary, space: Mapping[str, object]) -> dict[str, object]:
+    """Return versions, settings, the searched `space`, the baseline and the hardware."""
+    sweep, baseline = summary.sweep, summary.baseline
+    return {
+        **sweep.environment,
+        **sweep.settings,
+        **{f"search.{name}": values for name, values in space.items()},
+        **{"workload": sweep.workload, "sampler": sweep.sampler, "seed": sweep.seed},
+        "baseline": baseline.name if baseline else "none",
+        "hardware": ", ".join(dict.fromkeys(str(row.arm.hardware) for row in summary.arms)),
+    }
