@@ -1,10 +1,8 @@
 """Sweeps read back from a store, from any machine that can reach it.
 
-Most trials are read from the parent run's table. The tag `table` of a run is the number of the
-first table that has it as it is now, so that a reader finds the runs that are later than the table.
-A run that somebody deleted in MLflow is left out. Without a readable table all runs are read. Every
-function raises a `TrackingError` where the store cannot be reached or used, and a `WrongVersion`
-where another version of rnnsweep wrote it.
+Most trials are read from the parent run's table, the others from their runs. The tag `table` of a
+run is the number of the first table that has it as it is now. Runs that were deleted in MLflow are
+left out. Every function raises `TrackingError`, and `WrongVersion` for another version's store.
 """
 
 import difflib
@@ -207,9 +205,8 @@ _ROUNDED_MS = 10
 def read_curves(tracking_uri: str, run_ids: Iterable[str]) -> Mapping[str, Telemetry]:
     """Return the telemetry curves of a few trials by run id; those without any are left out.
 
-    A sweep's table has no curves: they are most of what is recorded, and a report shows those of a
-    few trials. The run of a trial that was run more than once has the points of every attempt; the
-    points of the attempt that counts are returned.
+    The run of a trial that was run more than once has the points of every attempt. Those of the
+    attempt that counts are returned.
     """
     store = MlflowStore(tracking_uri)
     telemetry = {run_id: _curves(store, run_id) for run_id in run_ids}
@@ -241,10 +238,9 @@ class StoredTrials:
     """The trials of a sweep by key, and runs that double one of them.
 
     Of two runs of one trial the first finished one is kept, else the first. `unfinished` are runs
-    whose writer was stopped half-way. `table` is the number of the table that was read, 0 if there
-    was none, and `late` the number of trials that it lacks, has otherwise or should not have.
-    `needs_table` marks a table that could not be read, or whose writing ended in an error: it is
-    written before any run.
+    whose writer was stopped half-way. `table` is the number of the table that was read, or 0, and
+    `late` the number of trials that it lacks or has otherwise. `needs_table` marks a table that
+    could not be read or written: it is written before any run.
     """
 
     finished: dict[str, FinishedTrial] = field(default_factory=dict)

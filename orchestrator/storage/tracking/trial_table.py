@@ -1,7 +1,7 @@
 """A sweep's trials in one file, `trials.parquet` of the parent run, for quick reading.
 
-Reading 10,000 runs takes MLflow half a minute, and this file a second. Its columns have the names
-and values of `mlflow.search_runs`, for whoever loads it; the column `record` is for reading back.
+Its columns have the names and values of `mlflow.search_runs`. The column `record` is for reading
+back: that of 10,000 runs takes MLflow half a minute, and this file a second.
 """
 
 import json
