@@ -29,9 +29,10 @@ def to_metrics(summary: ReportSummary) -> dict[str, float]:
         if speedup := deciding_interval(comparison):
             arm = name(comparison.arm).replace("/", " ").replace("+", " ")
             metrics[f"speedup/{arm}"] = speedup.value
-            metrics[f"speedup_low/{arm}"] = speedup.low
-            metrics[f"speedup_high/{arm}"] = speedup.high
-    return {key: value for key, value in metrics.items() if math.isfinite(value)}
+            if math.isfinite(speedup.high):
+                metrics[f"speedup_low/{arm}"] = speedup.low
+                metrics[f"speedup_high/{arm}"] = speedup.high
+    return metrics
 
 
 def to_params(summary: ReportSummary, space: Mapping[str, object]) -> dict[str, object]:

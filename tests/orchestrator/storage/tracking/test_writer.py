@@ -156,8 +156,8 @@ def test_the_parent_run_has_the_answer_reports_and_documents(home: Path) -> None
     with writer(home) as opened:
         opened.open(opening())
         assert parent(home).info.status == "RUNNING"
-        opened.record([finished(block) for block in range(3)])
-        opened.record([finished(block, XLA, metrics=halved) for block in range(3)])
+        opened.record([finished(block) for block in range(6)])
+        opened.record([finished(block, XLA, metrics=halved) for block in range(6)])
         summary = summarise(opened.read("quickstart", 1))
         params = to_params(summary, IDENTITY.search["space"])
         answer = Answer("×" * 9_000, to_metrics(summary), params)
@@ -176,13 +176,13 @@ def test_the_parent_run_has_the_answer_reports_and_documents(home: Path) -> None
     assert visible == {"sweep", "generation", "workload", "state", "latest.baseline"}
     speedup = {name: 2.0 for name in run.data.metrics if name.startswith("speedup")}
     assert len(speedup) == 3 and "speedup/tensorflow portable xla" in speedup
-    counts = {"trials": 6, "trials_expected": 8, "trials_failed": 0, "trials_disturbed": 0}
+    counts = {"trials": 12, "trials_expected": 12, "trials_failed": 0, "trials_disturbed": 0}
     best = {"best/val_accuracy": 0.875, "best/step_ms": halved["step_ms"]}
     assert run.data.metrics == pytest.approx({**speedup, **counts, **best})
     texts = {"workload": "image_rows", "epochs": "3", "search.units": '{"high":128,"low":16}'}
     texts |= {"baseline": str(PORTABLE), "tensorflow": "2.21.0", "new": "1", "seed": "7"}
     assert run.data.params.items() >= texts.items()
-    assert len(read_sweep(address(home), "quickstart").trials) == 6
+    assert len(read_sweep(address(home), "quickstart").trials) == 12
     store = MlflowStore(address(home))
     assert store.read_text(run.info.run_id, "report.md") == "# Whole"
     assert store.read_text(run.info.run_id, "spec.yaml") == opening().spec_yaml
