@@ -322,6 +322,8 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     record = replace(record, state=state)
     curves = recorder.curves(representatives(record), timeout_s=limit_s)
     summary = summarise(record, spec.baseline, curves)
+    short = to_short_markdown(summary, ANSWER_LIMIT, "the artifacts report.html and report.md")
+    space = spec.search.model_dump(mode="json", include={"space"}, exclude_defaults=True)
     recorder.close(
         state,
         {
@@ -331,9 +333,9 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
             "report.html": render(summary, "html"),
         },
         Answer(
-            to_short_markdown(summary, ANSWER_LIMIT, "the artifacts report.html and report.md"),
+            short.partition("\n\n")[2],  # without the title, which is the run's name
             to_metrics(summary),
-            to_params(summary, identity.search.get("space", {})),
+            to_params(summary, space.get("space", {})),
         ),
         timeout_s=_STOPPED_DRAIN_S if stopped else _CLOSE_S,
     )

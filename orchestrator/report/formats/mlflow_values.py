@@ -1,7 +1,4 @@
-"""The answer of a sweep as metrics and params of its MLflow run.
-
-With them MLflow's own tables and charts compare generations and sweeps.
-"""
+"""The answer of a sweep as values of its MLflow run, to compare generations and sweeps there."""
 
 import math
 from collections.abc import Mapping

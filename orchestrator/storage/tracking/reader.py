@@ -15,19 +15,9 @@ from typing import TypeAlias, cast, get_args
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, Telemetry, count_spared
-from orchestrator.storage.tracking import errors
+from orchestrator.storage.tracking import errors, records
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
-from orchestrator.storage.tracking.records import (
-    LEASE,
-    LEASE_TAG,
-    MANIFEST,
-    RECORD_FILE,
-    RECORD_TAG,
-    TRIAL,
-    Lease,
-    Manifest,
-    SweepState,
-)
+from orchestrator.storage.tracking.records import Manifest, SweepState
 from orchestrator.storage.tracking.run_content import CURVES, PARENT_TAG, PARENTS, all_settings
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, read_table
 
@@ -49,11 +39,11 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     name, generation = _split(name, generation)
     parent, manifest = _parent(store, name, generation)
     trials = read_trials(store, parent).finished.values()
-    records = _with_shared_parts(trials, manifest.arms)
+    shared = _with_shared_parts(trials, manifest.arms)
     order = {arm: position for position, arm in enumerate(manifest.arms)}
-    records.sort(key=lambda trial: (trial.block, trial.repeat, order.get(trial.arm, len(order))))
+    shared.sort(key=lambda trial: (trial.block, trial.repeat, order.get(trial.arm, len(order))))
     # With `blocks: auto` the number of blocks was not known when the sweep was opened.
-    blocks = max([manifest.blocks, *(trial.block + 1 for trial in records)])
+    blocks = max([manifest.blocks, *(trial.block + 1 for trial in shared)])
     return SweepRecord(
         name=name,
         generation=manifest.identity.generation,
@@ -64,10 +54,10 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
         impossible=manifest.impossible,
         blocks=blocks,
         repeats=manifest.repeats,
-        expected_trials=_expected(manifest, blocks, records),
-        trials=tuple(records),
-        environment=_merged(records),
-        settings=_fixed_settings(manifest, records),
+        expected_trials=_expected(manifest, blocks, shared),
+        trials=tuple(shared),
+        environment=_merged(shared),
+        settings=_fixed_settings(manifest, shared),
         datasets=datasets(trials),
         sampler=str(manifest.identity.search.get("sampler", "")),
         seed=manifest.identity.seed,
@@ -262,17 +252,18 @@ def read_manifest(store: MlflowStore, parent: StoredRun) -> Manifest | None:
         return None
     text = store.read_text(parent.run_id, MANIFEST_FILE)
     try:
-        return MANIFEST.load(text, f"{MANIFEST_FILE} of run {parent.run_id} in {store.shown}")
+        place = f"{MANIFEST_FILE} of run {parent.run_id} in {store.shown}"
+        return records.MANIFEST.load(text, place)
     except errors.Damaged as error:
         _log.warning("%s", error)
         return None
 
 
-def lease_of(store: MlflowStore, parent: StoredRun) -> Lease:
+def lease_of(store: MlflowStore, parent: StoredRun) -> records.Lease:
     """Return the lease of a parent run, also that of a driver of an earlier version."""
-    text = parent.tags.get(LEASE_TAG, parent.tags.get("lease"))
-    place = f"tag {LEASE_TAG} of run {parent.run_id} in {store.shown}"
-    return Lease() if text is None else LEASE.load(text, place)
+    text = parent.tags.get(records.LEASE_TAG, parent.tags.get("lease"))
+    place = f"tag {records.LEASE_TAG} of run {parent.run_id} in {store.shown}"
+    return records.Lease() if text is None else records.LEASE.load(text, place)
 
 
 def trials_of(parent_id: str) -> str:
@@ -340,13 +331,14 @@ def _read_table(
 
 def finished_of(store: MlflowStore, run: StoredRun) -> FinishedTrial | None:
     """Return the trial of a run; None where its writer was stopped half-way, or it is damaged."""
-    text = run.tags.get(RECORD_TAG)
+    text = run.tags.get(records.RECORD_TAG)
     if not run.has_ended or text is None:
         return None
     try:
-        if text == RECORD_FILE:
-            text = store.read_text(run.run_id, RECORD_FILE)
-        trial = TRIAL.load(text, f"tag {RECORD_TAG} of run {run.run_id} in {store.shown}")
+        if text == records.RECORD_FILE:
+            text = store.read_text(run.run_id, records.RECORD_FILE)
+        place = f"tag {records.RECORD_TAG} of run {run.run_id} in {store.shown}"
+        trial = records.TRIAL.load(text, place)
         return replace(trial, run_id=run.run_id)
     except errors.WrongVersion:
         raise

@@ -21,6 +21,7 @@ from orchestrator.storage.tracking.run_content import PARENT_TAG, PARENTS
 from workloads.implementations import parse_implementation
 
 _TAG = "mlflow.sharedViewState."
+_CHARTS = {"compareRunsMode": "CHART"}
 _VIEW = json.loads(Path(__file__).with_name("ui_view.json").read_text(encoding="utf-8"))
 """The parts of the view that all sweeps share. The hues are those of the report's charts."""
 
@@ -29,7 +30,7 @@ def view_tags(parent_id: str, manifest: Manifest, settings: Collection[str]) -> 
     """Return the experiment's tag with a sweep's view; `settings` are named in trials' configs."""
     params = sorted({*manifest.identity.search.get("space", {}), *settings})
     charts = list(_charts(manifest, params))
-    sections = dict.fromkeys(chart["metricSectionId"] for chart in charts)
+    used = {chart["metricSectionId"] for chart in charts}
     columns = [
         *(f"metrics.`{name}`" for name in dict.fromkeys((*manifest.objectives, *_VIEW["columns"]))),
         *(f"params.`{name}`" for name in params),
@@ -42,8 +43,9 @@ def view_tags(parent_id: str, manifest: Manifest, settings: Collection[str]) -> 
         "columnOrder": [*_VIEW["widths_px"], *columns],
         "columnWidths": {**_VIEW["widths_px"], **dict.fromkeys(columns, _VIEW["width_px"])},
         "compareRunSections": [
-            {"uuid": name, "name": name, "display": name in sections, "isReordered": True}
-            for name in (*sections, *_VIEW["closed_sections"])
+            {"uuid": key, "isReordered": True, **section}
+            for key, section in _VIEW["sections"].items()
+            if key in used or not section["display"]
         ],
         "compareRunCharts": charts,
     }
@@ -59,18 +61,15 @@ def view_link(address: str, experiment_id: str, parent_id: str, **shown: str) ->
 
 
 def sweeps_link(address: str, experiment_ids: Sequence[str]) -> str:
-    """Return the link to the runs of sweeps, one per generation, to compare them."""
-    if len(experiment_ids) == 1:
-        page = f"{address}/#/experiments/{experiment_ids[0]}/runs"
-        return _link(page, {"searchFilter": PARENTS})
+    """Return the link to charts that compare all generations of these sweeps."""
     shown = {"experiments": canonical(sorted(experiment_ids)), "searchFilter": PARENTS}
-    return _link(f"{address}/#/compare-experiments/s", shown)
+    return _link(f"{address}/#/compare-experiments/s", {**shown, **_CHARTS})
 
 
 def markdown_links(experiment_id: str, parent_id: str) -> str:
     """Return links to a sweep's views for a description, in Markdown. They work on any server."""
     trials = view_link(".", experiment_id, parent_id)
-    charts = view_link(".", experiment_id, parent_id, compareRunsMode="CHART")
+    charts = view_link(".", experiment_id, parent_id, **_CHARTS)
     generations = sweeps_link(".", [experiment_id])
     return f"\n[Trials]({trials}) · [charts]({charts}) · [all generations]({generations})\n"
 
@@ -116,5 +115,5 @@ def _factors(arms: Sequence[Arm]) -> list[str]:
 
 
 def _card(kind: str, section: str, name: str, **parts: object) -> dict[str, Any]:
-    place = {"uuid": f"{kind} {name}", "metricSectionId": _VIEW["sections"][section]}
+    place = {"uuid": f"{kind} {name}", "metricSectionId": section}
     return {**_VIEW["chart"], **place, "type": kind, **parts}

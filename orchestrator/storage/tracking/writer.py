@@ -14,21 +14,11 @@ from typing import Any
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical, digest
-from orchestrator.storage.tracking import reader, records
+from orchestrator.storage.tracking import reader, records, run_content
 from orchestrator.storage.tracking.errors import ContentRefused, LeaseHeld, TrackingError
 from orchestrator.storage.tracking.mlflow_store import NOTE_TAG, MlflowStore, StoredRun
 from orchestrator.storage.tracking.reader import MANIFEST_FILE, TABLE_TAG, StoredTrials
 from orchestrator.storage.tracking.records import Answer, EndState
-from orchestrator.storage.tracking.run_content import (
-    PARENT_TAG,
-    SOURCE_TAGS,
-    TRIAL_TAGS,
-    Point,
-    RunContent,
-    entity_name,
-    param_texts,
-    run_content,
-)
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, write_table
 from orchestrator.storage.tracking.ui_views import colour_tags, markdown_links, view_tags
 
@@ -184,7 +174,7 @@ class Writer:
     def _create_parent(self) -> StoredRun:
         identity, now_s = self._identity, time.time()
         tags = {
-            **SOURCE_TAGS,
+            **run_content.SOURCE_TAGS,
             "sweep": identity.label,
             "generation": str(identity.generation),
             "workload": identity.workload,
@@ -235,7 +225,7 @@ class Writer:
         self._store.write_text(self._parent, "plan.json", canonical(opening.plan))
         self._store.write_text(self._parent, MANIFEST_FILE, records.MANIFEST.dump(manifest))
         self._store.log(self._parent, tags=manifest.identity.code_facts)
-        waiting = f"# Sweep {manifest.identity.label}\n\nThe answer appears here at the end.\n"
+        waiting = f"The answer of {manifest.identity.label} appears here at the end.\n"
         self._publish(None if is_described else Answer(waiting))
 
     def _publish(self, answer: Answer | None) -> None:
@@ -247,19 +237,18 @@ class Writer:
             return
         note = answer.description[: records.ANSWER_LIMIT] + markdown_links(experiment, self._parent)
         self._store.describe_experiment(experiment, note)
-        run, params = self._store.run(self._parent), param_texts(answer.params)
+        run, params = self._store.run(self._parent), run_content.param_texts(answer.params)
         now_ms = round(time.time() * 1000)
         # A param cannot change. What differs in a later session, such as a version, is a tag.
-        changed = {
-            f"latest.{key}": text
-            for key, text in params.items()
-            if run.params.get(key, text) != text or f"latest.{key}" in run.tags
-        }
+        changed = {key: text for key, text in params.items() if run.params.get(key, text) != text}
         self._store.log(
             self._parent,
             params={key: text for key, text in params.items() if key not in run.params},
-            tags={NOTE_TAG: note, **changed},
-            points=[Point(entity_name(k), value, now_ms, 0) for k, value in answer.metrics.items()],
+            tags={NOTE_TAG: note, **{f"latest.{key}": text for key, text in changed.items()}},
+            points=[
+                run_content.Point(run_content.entity_name(k), value, now_ms, 0)
+                for k, value in answer.metrics.items()
+            ],
         )
 
     def _update_table(self) -> None:
@@ -280,7 +269,7 @@ class Writer:
         stored = self._stored.finished.get(key)
         if stored is not None and _revision(stored) == _revision(trial):
             return
-        content = run_content(self._identity, trial)
+        content = run_content.run_content(self._identity, trial)
         colour = colour_tags(self._opening.manifest.arms, trial.arm)
         tags = {**content.tags, **colour, TABLE_TAG: str(self._stored.table + 1)}
         content = replace(content, tags=tags)
@@ -295,9 +284,9 @@ class Writer:
         del self._stored.unfinished[key]
         self._stored.finished[key] = replace(trial, run_id=run.run_id)
 
-    def _create_run(self, key: str, content: RunContent) -> StoredRun:
+    def _create_run(self, key: str, content: run_content.RunContent) -> StoredRun:
         """Make the run, unless an earlier request whose answer was lost has made it."""
-        experiment, tags = self._experiment, {PARENT_TAG: self._parent, **content.tags}
+        experiment, tags = self._experiment, {run_content.PARENT_TAG: self._parent, **content.tags}
         if key in self._unsure:
             query = f"{reader.trials_of(self._parent)} and tags.trial_key = '{key}'"
             for run in self._store.search([experiment], query):
@@ -307,7 +296,7 @@ class Writer:
         self._unsure.discard(key)
         return StoredRun(run_id, experiment, content.name, "RUNNING", content.start_ms, tags)
 
-    def _fill(self, run: StoredRun, content: RunContent) -> None:
+    def _fill(self, run: StoredRun, content: run_content.RunContent) -> None:
         """Write the content of a run. Its status is set last, so that a partial one is noticed."""
         if run.has_ended:
             # Before anything else: the table has the trial as it was.
@@ -315,7 +304,7 @@ class Writer:
             self._store.set_status(run.run_id, "RUNNING")
         for path, text in content.texts.items():
             self._store.write_text(run.run_id, path, text)
-        for key in TRIAL_TAGS:
+        for key in run_content.TRIAL_TAGS:
             if key in run.tags and key not in content.tags:
                 self._store.delete_tag(run.run_id, key)
         self._store.log(
