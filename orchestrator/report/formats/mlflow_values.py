@@ -8,10 +8,7 @@ from orchestrator.report.wording import arm_names, deciding_interval
 
 
 def to_metrics(summary: ReportSummary) -> dict[str, float]:
-    """Return counts of trials, the best value of each objective, and speed-ups with intervals.
-
-    MLflow charts metrics with the same text before a slash together: names of arms have no slash.
-    """
+    """Return counts of trials, the best value of each objective, and speed-ups with intervals."""
     name, front, trials = arm_names(summary), summary.front, summary.sweep.trials
     metrics: dict[str, float] = {
         "trials": trials.expected - trials.missing,
@@ -24,6 +21,7 @@ def to_metrics(summary: ReportSummary) -> dict[str, float]:
         metrics[f"best/{objective}"] = best(point.values[objective] for point in front.points)
     for comparison in summary.comparisons:
         if speedup := deciding_interval(comparison):
+            # MLflow charts metrics with the same text before a slash together, and takes no plus.
             arm = name(comparison.arm).replace("/", " ").replace("+", " ")
             metrics[f"speedup/{arm}"] = speedup.value
             if math.isfinite(speedup.high):

@@ -71,7 +71,7 @@ class SweepOpening:
 class Answer:
     """A sweep's answer, as its parent run shows it: in Markdown, and as values to compare."""
 
-    description: str = ""
+    description: str
     metrics: Mapping[str, float] = field(default_factory=dict)
     params: Mapping[str, object] = field(default_factory=dict)
 
