@@ -4,18 +4,15 @@ import math
 from collections.abc import Mapping
 
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.report.sections.answer import counts
 from orchestrator.report.wording import arm_names, deciding_interval
 
 
 def to_metrics(summary: ReportSummary) -> dict[str, float]:
     """Return counts of trials, the best value of each objective, and speed-ups with intervals."""
-    name, front, trials = arm_names(summary), summary.front, summary.sweep.trials
-    metrics: dict[str, float] = {
-        "trials": trials.expected - trials.missing,
-        "trials_expected": trials.expected,
-        "trials_failed": trials.failed,
-        "trials_disturbed": sum(arm.disturbed for arm in summary.arms),
-    }
+    name, front = arm_names(summary), summary.front
+    metrics: dict[str, float] = {f"trials_{kind}": n for kind, n in counts(summary).items()}
+    metrics["trials"] = metrics.pop("trials_trials")
     for objective, direction in front.objectives.items() if front.points else ():
         best = max if direction == "maximize" else min
         metrics[f"best/{objective}"] = best(point.values[objective] for point in front.points)
