@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RESULTS := tests/benchmarks/results
-GALLERY_HOME := $(CURDIR)/rnnsweep-data/gallery
+GALLERY_HOME ?= $(CURDIR)/rnnsweep-data/gallery
+GALLERY_PAGES ?= quickstart gru-or-lstm cpu-backends timing
 GALLERY := RNNSWEEP_HOME=$(GALLERY_HOME) $(BIN)/rnnsweep
 CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 --virtual-time-budget=30000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-all test-rest test-cluster size docs gallery lint backends lock gpu clean \
+.PHONY: help demo test test-quick test-all test-rest test-cluster size docs gallery gallery-pages lint backends lock gpu clean \
 	benchmark-overhead benchmark-steps benchmark-unlike-nodes \
 	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage \
 	benchmark-bias
@@ -46,15 +47,19 @@ docs: $(VENV)/.dev ## write the generated parts of docs/, and build the site int
 	$(BIN)/python -m orchestrator.cli.reference docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-gallery: $(VENV)/.backends ## run the sweeps of docs/gallery, and write their reports: 15 minutes on an idle machine; needs Chromium
+gallery: $(VENV)/.backends ## run the sweeps of docs/gallery on an idle machine (20 minutes), and renew its pages; needs Chromium
 	$(GALLERY) run sweeps/quickstart.yaml --yes
-	$(GALLERY) run sweeps/cpu_backends.yaml --yes --set settings.samples=1280 --set "search.space.units=[32, 48, 64, 96, 128, 192]"
+	$(GALLERY) run sweeps/gru_or_lstm.yaml --yes
+	$(GALLERY) run sweeps/cpu_backends.yaml --yes --set settings.samples=1280 --set settings.sequence_length=32
 	$(GALLERY) run sweeps/timing.yaml --yes --set settings.dataset=digits --set blocks.interval=0.1
-	for name in quickstart cpu-backends timing; do \
+	@$(MAKE) gallery-pages
+
+gallery-pages: # of the sweeps that were run before
+	for name in $(GALLERY_PAGES); do \
 		$(GALLERY) report $$name -o $(GALLERY_HOME)/$$name.html && \
 		$(CHROMIUM) --screenshot=$(CURDIR)/docs/gallery/$$name.png file://$(GALLERY_HOME)/$$name.html && \
-		{ printf '# %s\n\n![The first screen of the page](%s.png)\n\n```text\n' "$$name" "$$name"; \
-		  $(GALLERY) report $$name; printf '```\n'; } > docs/gallery/$$name.md || exit 1; \
+		{ printf '# %s\n\n```text\n' "$$name"; $(GALLERY) report $$name; \
+		  printf '```\n\n![The first screen of the page](%s.png)\n' "$$name"; } > docs/gallery/$$name.md || exit 1; \
 	done
 
 lint: $(VENV)/.dev ## check formatting, lint, types and imports
