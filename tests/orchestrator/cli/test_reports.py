@@ -57,7 +57,7 @@ def test_the_format_is_that_of_the_files_name(
 
 
 def test_the_reading_commands_of_the_documents_run(run: Run, report: Run) -> None:
-    reading = {"report", "query", "best", "compare", "list", "status", "workloads"}
+    reading = {"report", "query", "best", "list", "status", "workloads"}
     for arguments in rnnsweep_commands():
         if arguments[0] in reading and "--address" not in arguments:
             code, _, err = run(*arguments)
