@@ -18,7 +18,6 @@ from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import (
     difference,
     inverse,
-    joined,
     number,
     speed_ratio,
 )
@@ -246,7 +245,7 @@ def doubts(
         needs=[name(arm) for arm, _ in needs],
         blocks_needed=MIN_BLOCKS,
         torn=max((c.not_interleaved_rounds for c in summary.comparisons), default=0),
-        impossible=[(reason, joined(arms)) for reason, arms in impossible.items()],
+        impossible=[*impossible.items()],
         cause=wording.sentence("sections/busy.j2", summary=summary, resume=resume),
     )
 

@@ -70,7 +70,7 @@ def learning(summary: ReportSummary, name: ArmNames) -> Section | None:
     last = len(epochs) - 1
     columns: list[Column[arm_summary.LearningCurve]] = [
         Column("arm", lambda curve: name(curve.arm)),
-        Column("blocks", lambda curve: curve.points[0].value.n),
+        Column("configs", lambda curve: curve.points[0].value.n),
     ]
     for epoch in (epochs[place] for place in sorted({0, last // 2, last})):
         columns.append(Column(f"after epoch {epoch}", partial(_at, epoch), numeric=True))

@@ -42,7 +42,7 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
     columns: list[Column[Comparison]] = [
         *_compared(summary, name),
         Column("speed-up (95 % CI)", deciding_interval, show=formatting.speed_ratio, numeric=True),
-        Column("blocks", lambda c: len(c.pairs)),
+        Column("configs", lambda c: len(c.pairs)),
         Column("verdict", lambda c: c.label),
     ]
     notes = paragraphs(
@@ -72,7 +72,7 @@ def accuracy(summary: ReportSummary, name: ArmNames) -> Section | None:
             show=formatting.difference,
             numeric=True,
         ),
-        Column("blocks", lambda c: c.accuracy and c.accuracy.difference.n),
+        Column("configs", lambda c: c.accuracy and c.accuracy.difference.n),
         Column("accuracy", lambda c: c.accuracy and c.accuracy.verdict),
     ]
     notes = paragraphs("sections/accuracy.j2", accuracy=compared[0].accuracy)
@@ -90,7 +90,9 @@ def over(comparison: Comparison, name: ArmNames) -> str | None:
     base = comparison.baseline
     if base is None:
         return None
-    return base.variant_name if comparison.is_of_variants else name(base)
+    if comparison.is_of_variants:
+        return base.variant_name
+    return base.implementation if base.hardware == comparison.arm.hardware else name(base)
 
 
 def baseline_name(summary: ReportSummary, name: ArmNames) -> str:
@@ -162,7 +164,7 @@ def _choice(ranking: Ranking, name: ArmNames, arm: Arm) -> str:
 
 def _standing(ranking: Ranking) -> str:
     if ranking.reason:
-        return "too few blocks"
+        return "too few configs"
     is_equal = all(behind.standing != "inconclusive" for behind in ranking.behind)
     text = "first" if ranking.sole else "equal" if is_equal else "inconclusive"
     return f"{text} (provisional)" if ranking.provisional else text
