@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import shlex
 from pathlib import Path
@@ -62,7 +63,7 @@ def init(directory: Path, template: str) -> None:
         raise Refusal(output.unwritable(directory, error)) from error
     enter = [] if directory.resolve() == Path.cwd() else [f"cd {shlex.quote(str(directory))}"]
     start = f"submit {spec} --address http://HEAD:8265" if template == "cluster" else f"run {spec}"
-    commands = (f"rnnsweep {words}" for words in (f"doctor --for {spec}", f"plan {spec}", start))
+    commands = (f"rnnsweep {words}" for words in ("doctor", f"plan {spec}", start))
     output.show("".join(f"{line}\n" for line in ["Next:", *enter, *commands]))
 
 
@@ -88,26 +89,27 @@ def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
     """Check this machine, and name what is missing and its cure."""
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")  # before MLflow is imported
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    logging.getLogger("ray._private.authentication").setLevel("ERROR")  # of a token, at each start
     from orchestrator.diagnostics.doctor import check_machine
     from orchestrator.spec import load
 
     checked = load(spec) if spec else None
+    width = max([12, *map(len, checked.arms.implementations if checked else ())])
     checks = []
     for check in check_machine(sweep_home(), checked, address, output.show_progress):
         checks.append(check)
         if form != "json":
             status = click.style(f"{check.status:8}", fg=_COLOURS[check.status])
             lines = [*check.text.splitlines(), *([check.cure] if check.cure else [])]
-            text = f"\n{'':22}".join(lines)
-            output.show(f"{status} {check.name:12} {text}\n")
+            text = f"\n{'':{width + 10}}".join(lines)
+            output.show(f"{status} {check.name:{width}} {text}\n")
     missing = [one.name for one in checks if one.status == "missing" and one.is_needed]
     if form == "json":
         body = {"is_ready": not missing, "checks": [dataclasses.asdict(one) for one in checks]}
         output.write({"format": "rnnsweep-doctor", "version": 1, **body})
     else:
-        scope = "this spec" if spec else "every sweep"
-        names = ", ".join(missing) or "nothing"
-        output.show(f"\nMissing of what {scope} needs: {names}\n")
+        hint = f". Arms that cannot run are left out: rnnsweep plan {spec}" if spec else ""
+        output.show(f"\nMissing: {', '.join(missing)}{hint}\n" if missing else "\nReady\n")
     return exit_codes.WITH_FAILURES if missing else exit_codes.COMPLETE
 
 

@@ -35,8 +35,6 @@ from workloads.protocol import TrialRequest
 from workloads.registry import find_workload
 
 _DEVICES = "workloads.tasks.peak_rates:report_devices"
-_FREE_GIB = 2.0
-"""Less free disk is a warning: journals, the store, models and data sets need some."""
 
 Report = Callable[[str], object]
 Status: TypeAlias = Literal["ok", "warning", "missing"]
@@ -127,7 +125,7 @@ def _home(home: Path) -> Iterator[Check]:
         yield Check("home", "missing", f"{place} is no folder to write to", cure, is_needed=True)
     free_gib = shutil.disk_usage(place).free / 2**30
     disk = Check("disk", "ok", f"{free_gib:,.1f} GiB free in {place}")
-    yield disk if free_gib > _FREE_GIB else replace(disk, status="warning", cure=cure)
+    yield disk if free_gib > 2 else replace(disk, status="warning", cure=cure)
 
 
 def _store(home: Path) -> str:
