@@ -84,7 +84,7 @@ def run_sweep(  # noqa: PLR0913
     from orchestrator.core.stop_signal import Stopped, StopSignal
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.scheduling import sweep
-    from orchestrator.scheduling.session import Watcher
+    from orchestrator.scheduling.watcher import Watcher
     from orchestrator.storage.home import SweepFolder, sweep_home
     from orchestrator.storage.tracking.address import tracking_uri as default_store
 

@@ -63,6 +63,7 @@ def submit(
     home: str,
     *,
     yes: bool,
+    quiet: bool,
     detach: bool,
     **flags: bool,
 ) -> int:
@@ -107,6 +108,7 @@ def submit(
         submitted = running
     else:
         words = [*output.set_words(overrides), "--resume-command", resume]
+        flags["quiet"] = quiet
         words += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
         with tempfile.TemporaryDirectory(prefix="rnnsweep-submit-") as scratch:
             submitted = cluster.submit(_order(checked, digest, spec, words, Path(scratch), environ))

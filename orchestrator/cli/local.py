@@ -21,7 +21,7 @@ from orchestrator.core.failures import FailureLimit, describe_failures
 from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, count_spared
 from orchestrator.storage.home import HomeUnusable, SweepFolder
-from orchestrator.storage.journal import SessionStarted, SweepState, read, read_running
+from orchestrator.storage.journal import SweepState, read, read_running
 from orchestrator.storage.lock import FILE_NAME, holder
 from orchestrator.storage.tracking.address import shown, sqlite_path
 
@@ -141,8 +141,13 @@ def _describe(folder: SweepFolder) -> str:
         f"{blocks} of {at_most}{total} blocks suggested",
     ]
     if holder(folder.path) is not None:
-        place = folder.generation(folder.latest())
-        lines += _running(place, session, finished, trials - len(finished))
+        now_s, place = time.time(), folder.generation(folder.latest())
+        for since_s, text in read_running(place, session.at_s):
+            lines.append(f"  runs {text}, for {duration(now_s - since_s)}")
+        ended = sum(done.ended_s >= session.at_s for done in finished)
+        if ended > 1:  # one trial is no pace
+            remaining = duration((now_s - session.at_s) / ended * (trials - len(finished)))
+            lines.append(f"  {'at most' if session.least else 'about'} {remaining} left")
     if state.stop_decision:
         lines.append(
             f"  enough after {state.stop_decision.blocks} blocks: {state.stop_decision.why}"
@@ -174,19 +179,6 @@ def _failures(state: SweepState) -> FailureLimit:
         if session.includes(done.trial):
             limit.take(done)
     return limit
-
-
-def _running(
-    folder: Path, session: SessionStarted, finished: list[FinishedTrial], missing: int
-) -> Iterator[str]:
-    """Yield what each lane runs, and the time left by the pace of this start."""
-    now_s = time.time()
-    for since_s, text in read_running(folder, session.at_s):
-        yield f"  runs {text}, for {duration(now_s - since_s)}"
-    ended = sum(done.ended_s >= session.at_s for done in finished)
-    if ended > 1:  # one trial is no pace
-        remaining = duration((now_s - session.at_s) / ended * missing)
-        yield f"  {'at most' if session.least else 'about'} {remaining} left"
 
 
 _RESUME = "resume with the same run command"

@@ -141,7 +141,7 @@ def quiet(log: Path) -> Iterator[Console]:
             for number in kept:
                 os.dup2(descriptor, number)
             # Messages quote files, arms and errors of others: never markup.
-            yield Console(file=terminal, soft_wrap=True, highlight=False, markup=False, emoji=False)
+            yield Console(file=terminal, highlight=False, markup=False, emoji=False)
     finally:
         logger.removeHandler(handler)
         handler.close()
@@ -234,6 +234,9 @@ def start_options(command: Callable[..., int]) -> Callable[..., int]:
             "--accept-provisional",
             is_flag=True,
             help="With blocks: auto, count speed-ups that were measured on a busy machine.",
+        ),
+        click.option(
+            "-q", "--quiet", is_flag=True, help="Print only the report, warnings and errors."
         ),
         click.option("-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."),
         click.option("--retry-failed", is_flag=True, help="Re-run failed trials."),

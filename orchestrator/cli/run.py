@@ -36,22 +36,25 @@ def run(
     overrides: tuple[str, ...],
     address: str | None,
     yes: bool,
+    quiet: bool,
     resume: str | None,
     **flags: bool,
 ) -> int:
     """Run or resume the sweep of a SPEC file, then report on it."""
-    from orchestrator.cli.output import quiet
-    from orchestrator.cli.progress import make_view
-    from orchestrator.cli.ui import view_of
-    from orchestrator.core.stop_signal import Stopped, StopSignal
     from orchestrator.execution.workload_check import expect_importable
-    from orchestrator.scheduling.sweep import RunOptions, run_sweep
     from orchestrator.spec import load
-    from orchestrator.storage.home import SweepFolder
-    from orchestrator.storage.tracking.address import tracking_uri
 
     checked = load(spec, overrides)
     expect_importable(checked, on_cluster=address is not None)
+    if not quiet:  # before imports that take seconds
+        output.show(f"{checked.name}: loading Ray and MLflow takes 10 to 60 s\n", err=True)
+    from orchestrator.cli.progress import make_view
+    from orchestrator.cli.ui import view_of
+    from orchestrator.core.stop_signal import Stopped, StopSignal, exit_at_once
+    from orchestrator.scheduling.sweep import RunOptions, run_sweep
+    from orchestrator.storage.home import SweepFolder
+    from orchestrator.storage.tracking.address import tracking_uri
+
     home = sweep_home()
     store = tracking_uri(home, os.environ)
     folder = SweepFolder(home, checked.name)
@@ -62,15 +65,17 @@ def run(
     )
     begun = False
     try:
-        with quiet(log) as console:
+        with output.quiet(log) as console:
+            stopping = "Stopping: finished trials are kept; a second Ctrl-C stops at once."
+            kept = f"Stopped at once; finished trials are kept. Resume with: {resume}\n"
 
-            def stopping() -> None:
-                console.print("Stopping; a second Ctrl-C stops at once.")
+            def inform(text: str) -> None:
+                _log.info("%s", text)
+                if not quiet:
+                    console.print(text, soft_wrap=True)
 
             def confirm(plan: Plan, missing: int) -> None:
-                text = _announcement(checked, plan, missing, store, log)
-                console.print(text)
-                _log.info("%s", text)
+                inform(_announcement(checked, plan, missing, store, log))
                 trials = missing + plan.awaited_trials
                 if trials > output.MANY_TRIALS and not yes and console.is_terminal:
                     with stop.at_once():
@@ -80,15 +85,15 @@ def run(
             def view(plan: Plan) -> PlainLines:
                 nonlocal begun
                 begun = True
-                return make_view(console, plan)
+                return make_view(console, plan, checked.margins.speed, quiet)
 
-            with StopSignal(stopping) as stop:
-                options = RunOptions(home, store, address, **flags)
+            stop_now = functools.partial(exit_at_once, console.file.fileno(), kept)
+            with StopSignal(lambda: console.print(stopping), stop_now) as stop:
+                options = RunOptions(home, store, address, **flags, phase=inform)
                 ended = run_sweep(checked, options, stop=stop, view=view, confirm=confirm)
-                if begun:
-                    _log.info("the sweep is %s", ended.record.state)
-        code = _report_end(ended, checked, resume, begun=begun)
-        if ended.record.trials:
+                _log.info("the sweep is %s", ended.record.state)
+        code = _report_end(ended, checked, resume, begun=begun or quiet)
+        if ended.record.trials and not quiet:
             output.show(f"{view_of(ended.record, store)}\n", err=True)
         return code
     except Stopped:

@@ -6,7 +6,6 @@ Only the commands may change the process for good. Everything below them uses `r
 import contextlib
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -29,10 +28,11 @@ class Stopped(BaseException):
         self.reason = reason
 
 
-def exit_at_once() -> None:
-    """End the process without any clean-up, with the cursor visible."""
-    if sys.__stderr__ is not None and sys.__stderr__.isatty():
-        os.write(2, b"\x1b[?25h")
+def exit_at_once(terminal: int = 2, text: str = "") -> None:
+    """End the process without any clean-up: print a text, with the cursor visible again."""
+    shown = f"\x1b[?25h\n{text}" if os.isatty(terminal) else text
+    with contextlib.suppress(OSError):  # nobody reads it
+        os.write(terminal, shown.encode())
     os._exit(STOPPED)
 
 

@@ -19,6 +19,8 @@ from orchestrator.execution.trainer_pool import TrainerPool, key_of
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
 from workloads import protocol
 
+_PHASES = {"import": "loading the backend", "compile": "compiling"}
+
 
 class TrialActor(tune.Trainable):
     """A runner of the trials that Tune sends, which keeps trainers warm from one to the next."""
@@ -82,7 +84,7 @@ class TrialActor(tune.Trainable):
 def run_trial(
     trial_run: TrialRun, trainers: TrainerPool, instruments: telemetry.Instruments
 ) -> Generator[JobProgress, None, None]:
-    """Run one trial, yielding its epochs as they happen; `trial_run` then holds its outcome.
+    """Run one trial, yielding its phases and epochs; `trial_run` then holds its outcome.
 
     A trainer that reported a failure itself stays warm; after any other failure it is ended.
     """
@@ -98,8 +100,13 @@ def run_trial(
             for event in Watchdog(trainer, job.limits).events():
                 sampler.take(event)
                 trial_run.take(event)
-                if isinstance(event, protocol.Epoch):
-                    yield JobProgress(event.index + 1, event.metrics)
+                match event:
+                    case protocol.PhaseBegan("import" | "compile" as phase):
+                        yield JobProgress(0, doing=_PHASES[phase])
+                    case protocol.PhaseEnded("compile"):
+                        yield JobProgress(0, doing="training")
+                    case protocol.Epoch():
+                        yield JobProgress(event.index + 1, event.metrics)
         finally:
             trial_run.recording = sampler.stop()
         trial_run.end(output=trainer.output_tail())

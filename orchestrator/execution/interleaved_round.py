@@ -137,11 +137,13 @@ class InterleavedRound:
         with contextlib.suppress(CpusTaken):  # the largest number first: the others take from it
             if cpus := [trial_run.job.cpus for trial_run in self.trial_runs if trial_run.job.cpus]:
                 self._trainers.claims.take(max(cpus))
-        for trial in self._drawn(self._trials):
+        for number, trial in enumerate(self._drawn(self._trials), 1):
+            name = f"{trial.trial_run.job.request.implementation} ({number} of {len(keys)})"
+            yield JobProgress(0, most=self._looks[-1], doing=f"loading and compiling {name}")
             trial.trial_run.started_s = time.time()
             with self._isolated(trial):
                 trial.prepare(self._trainers.trainer_for(trial.trial_run.job, trial.key, keys))
-            yield JobProgress(0, most=self._looks[-1])
+        yield JobProgress(0, most=self._looks[-1])
         with self._sampled():
             yield from self._turns()
         for trial, ratio in self._ratios():

@@ -76,13 +76,15 @@ class JobProgress:
     """The `done` epochs of a trial, with the last one's `metrics`, or the slices of each arm.
 
     Of a round, `most` is the largest number of slices, and `interval` the half-width of the widest
-    ratio's interval so far, as a share; None before there is one.
+    ratio's interval so far, as a share; None before there is one. `doing` is what begins before
+    the first epoch or slice, such as `compiling`; empty at their ends.
     """
 
     done: int
     metrics: Mapping[str, float] = field(default_factory=dict)
     most: int | None = None
     interval: float | None = None
+    doing: str = ""
 
 
 @functools.cache

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial
 from orchestrator.planning.objectives import LEARNING
-from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import priced
 from orchestrator.scheduling.best_models import BestModels
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.lane_queue import Assignment
+from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import (
     BlocksEnough,
@@ -33,52 +32,6 @@ from workloads.protocol import TrialRequest
 if TYPE_CHECKING:
     from orchestrator.analysis.stopping import StopDecision
     from orchestrator.execution.job import JobProgress
-
-_log = logging.getLogger("rnnsweep")
-
-
-class Watcher:
-    """A view of a running sweep, and a context manager. This one writes to a logger, `rnnsweep`."""
-
-    def __init__(self, plan: Plan) -> None:
-        _log.info("up to %d trials on %d arms", plan.trials, len(plan.arms))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the view."""
-
-    def trial_restored(self, trial: Trial, outcome: Outcome) -> None:
-        """Count a trial of an earlier start."""
-
-    def trial_assigned(self, assignment: Assignment) -> None:
-        """Show that a trial was handed out; it may still wait for its node."""
-
-    def job_progressed(self, assignment: Assignment, progress: JobProgress) -> None:
-        """Show that a running trial finished an epoch, or a round some slices."""
-
-    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Show that a trial ended."""
-        reason = f": {outcome.failure.message}" if outcome.failure else ""
-        _log.info("block %d, %s: %s%s", trial.block, trial.arm, outcome.status, reason)
-
-    def warn(self, text: str) -> None:
-        """Show a warning."""
-        _log.warning("%s", text)
-
-    def attempt_lost(self, assignment: Assignment) -> None:
-        """Show that an attempt was lost with its worker, and that the trial is retried."""
-        trial = assignment.trial
-        _log.warning("block %d, %s: attempt lost; retrying", trial.block, trial.arm)
-
-    def arm_stopped(self, arm: Arm, reason: str) -> None:
-        """Show that the remaining trials of an arm are not run, and why."""
-        self.warn(f"{reason}. Its other trials are not run; after a fix, --retry-failed runs them")
-
-    def blocks_decided(self, blocks: int, reason: str) -> None:
-        """Show that no more blocks are needed, and why."""
-        _log.info("enough after %d blocks: %s", blocks, reason)
 
 
 @dataclass(slots=True)
@@ -162,7 +115,8 @@ class Session:
     def take_progress(self, assignment: Assignment, progress: JobProgress) -> bool:
         """Show a job's progress; return whether its trial is to end, since its block is pruned."""
         self.watcher.job_progressed(assignment, progress)
-        if self.spec.search.pruner is None or assignment.trial.arm.measure == "timing":
+        is_epoch = not progress.doing and assignment.trial.arm.measure == "full"
+        if self.spec.search.pruner is None or not is_epoch:
             return False
         return self.blocks.take_epoch(assignment.trial, progress.done - 1, progress.metrics)
 
@@ -255,6 +209,7 @@ class Session:
             now_s = time.time()
             self._since_s = {key: self._since_s.get(key, now_s) for key in running}
             texts = [f"{one} on node {one.lane.node.profile.hostname}" for one in running.values()]
+            self.watcher.jobs_changed([*running.values()])
             since_s = self._since_s.values()
             self.journal.show_running([*zip(since_s, texts, strict=True)])
 

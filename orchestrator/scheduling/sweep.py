@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import logging
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -34,7 +35,8 @@ from orchestrator.scheduling.remaining import (
     stopping_rule,
 )
 from orchestrator.scheduling.sampler import Suggester, Suggestions
-from orchestrator.scheduling.session import Session, Watcher
+from orchestrator.scheduling.session import Session
+from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
 from orchestrator.spec.checks import TIMING_METRICS
 from orchestrator.storage import resume
@@ -57,7 +59,7 @@ class NothingToRun(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How to run a sweep, as opposed to what the sweep is."""
+    """How to run a sweep, as opposed to what the sweep is; `phase` gets what is done now."""
 
     home: Path
     tracking_uri: str
@@ -65,6 +67,7 @@ class RunOptions:
     fresh: bool = False
     retry_failed: bool = False
     same_code: bool = False
+    phase: Callable[[str], None] = logging.getLogger("rnnsweep").info
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,7 @@ class _Start:
         plan = make_plan(spec, classify(self.nodes), "to come" if self.on_cluster else None)
         expect_runnable(spec, plan)
         log = folder.path / "recorder.log"
+        options.phase("Opening MLflow")
         self.recorder = cleanup.enter_context(Recorder(options.tracking_uri, options.home, log))
         latest, self.before = self.recorder.find(spec.name, fresh=options.fresh)
         number = resume.generation(folder, latest, fresh=options.fresh)
@@ -193,6 +197,7 @@ class _Start:
         if self.awaited:
             membership = Membership(self.nodes)
             wanted = requests(self.awaited, classify(self.nodes))
+            self.options.phase(f"Waiting for {', '.join({str(arm.entry) for arm in self.awaited})}")
             with requested_nodes(wanted), membership.watching():
                 self.nodes = wait_for_nodes(
                     self.spec, lambda: membership.nodes, check=self.stop.check
@@ -234,6 +239,7 @@ class _Start:
         return stopped
 
     def _join(self) -> tuple[Node, ...]:
+        self.options.phase("Joining the Ray cluster" if self.on_cluster else "Starting Ray")
         nodes = self.cleanup.enter_context(
             connection.connect(
                 self.options.address, self.spec.workload, may_be_empty=self.spec.may_wait
@@ -258,6 +264,7 @@ class _Start:
 
     def _run_missing(self, watcher: Watcher) -> Stopped | None:
         """Run the trials without an outcome; return what stopped them before the end."""
+        self.options.phase("Loading Ray Tune")
         from orchestrator.scheduling.tune_loop import run_trials  # noqa: PLC0415  (Ray Tune: seconds)
 
         spec, plan = self.spec, self.work.plan
@@ -315,6 +322,7 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     from orchestrator.report.render import render, summarise, to_short_markdown  # noqa: PLC0415
 
     recorder, spec, identity = start.recorder, start.spec, start.identity
+    start.options.phase("Recording the last trials in MLflow")
     recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S)
     state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"
     limit_s = _STOPPED_READ_S if stopped else None
@@ -324,6 +332,7 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     summary = summarise(record, spec.baseline, curves)
     short = to_short_markdown(summary, ANSWER_LIMIT, "the artifacts report.html and report.md")
     space = spec.search.model_dump(mode="json", include={"space"}, exclude_defaults=True)
+    start.options.phase("Closing MLflow")
     recorder.close(
         state,
         {

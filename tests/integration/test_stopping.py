@@ -40,7 +40,8 @@ def test_a_signal_stops_a_sweep_and_the_same_command_finishes_it(home: Home) -> 
         command.send_signal(signal.SIGTERM)  # works like SIGINT, even after Ray has set its own
         wait_for(lambda: "a second Ctrl-C" in command.printed(2), 10)
         command.send_signal(signal.SIGINT)
-        command.done(5).expect(3)  # at once
+        done = command.done(5).expect(3)  # at once
+    assert f"trials are kept. Resume with: rnnsweep run {spec}\n" in done.err
     home.expect_nothing_running()
 
     home.gate.touch()

@@ -3,13 +3,16 @@
 import io
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
+from orchestrator.cli import progress
 from orchestrator.cli.progress import LiveView, PlainLines, make_view
 from orchestrator.core.criteria import AutoBlocks
-from orchestrator.core.trial import FailureRecord, Outcome
+from orchestrator.core.trial import FailureRecord, Outcome, Trial
 from orchestrator.execution.job import JobProgress
 from orchestrator.hardware import classify
+from tests.commands import wait_for
 from tests.orchestrator.sample_plans import blocks_of, drain, node, plan
 
 PLAN = plan(classify([node("a")]), implementations=2, blocks=3, repeats=2)
@@ -18,13 +21,19 @@ DONE = Outcome("complete", 0.0, 2.0, metrics={"step_ms": 12.34, "val_accuracy": 
 FAILED = Outcome("failed", 0.0, 100.0, failure=FailureRecord("hung", "no [bold]sign[/] [/]"))
 
 
-def console(*, terminal: bool = False) -> Console:
-    return Console(file=io.StringIO(), force_terminal=terminal, width=100, color_system=None)
+def console(*, terminal: bool = False, width: int = 80) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system=None)
 
 
 def printed(console: Console) -> str:
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+def timed(trial: Trial) -> Outcome:
+    """`kernel1` is about twice as fast as `kernel0`."""
+    times = {"tensorflow/kernel0": 10.0, "tensorflow/kernel1": 5.0 + trial.block % 3 / 100}
+    return replace(DONE, metrics={"step_ms": times[trial.arm.implementation]})
 
 
 def test_a_pipe_gets_a_line_for_each_trial() -> None:
@@ -35,12 +44,43 @@ def test_a_pipe_gets_a_line_for_each_trial() -> None:
             view.trial_assigned(assignment)
             outcome = FAILED if assignment is ASSIGNMENTS[-1] else DONE
             view.trial_finished(assignment.trial, outcome)
-    lines = printed(out).splitlines()
+    lines = [line for line in printed(out).splitlines() if "so far" not in line]
     assert len(lines) == PLAN.trials == 12
     assert lines[0].startswith("1/12  block 0  tensorflow/kernel")
     assert "12.3 ms/step, 0.91 val_accuracy" in lines[0]
     assert "left" not in lines[0] and "left)" in lines[1], "one trial is no pace"
     assert "FAILED (hung): no [bold]sign[/] [/]" in lines[-1], "a workload's text is no markup"
+
+
+def test_a_pipe_is_never_silent_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = console()
+    monkeypatch.setattr(progress, "_SILENCE_S", 0.0)
+    with make_view(out, PLAN) as view:
+        view.jobs_changed(ASSIGNMENTS[:2])
+        view.job_progressed(ASSIGNMENTS[0], JobProgress(0, doing="compiling"))
+        wait_for(lambda: "0/12  compiling, 1 s: block 0  tensorflow/kernel" in printed(out), 5)
+    assert "and 1 other job" in printed(out)
+
+
+def test_the_fastest_arm_so_far_is_shown_now_and_then() -> None:
+    out, laid = console(), plan(classify([node("a")]), implementations=2, blocks=40)
+    view = make_view(out, laid)
+    for assignment in drain(blocks_of(laid)):
+        view.trial_finished(assignment.trial, timed(assignment.trial))
+    leads = [line for line in printed(out).splitlines() if line.startswith("so far")]
+    assert leads[0].startswith("so far tensorflow/kernel1 leads: ")
+    assert leads[-1].startswith("so far tensorflow/kernel1 is fastest: ")
+    assert leads[-1].endswith("over 40 blocks")
+    assert len(leads) == 14, "each ranking reads all trials"
+
+
+def test_quiet_leaves_failures_and_warnings() -> None:
+    out = console(terminal=True)
+    view = make_view(out, PLAN, quiet=True)
+    for assignment, outcome in zip(ASSIGNMENTS, (DONE, FAILED), strict=False):
+        view.trial_finished(assignment.trial, outcome)
+    view.warn("a GPU is lost")
+    assert "FAILED (hung)" in printed(out) and len(printed(out).splitlines()) == 2
 
 
 def test_the_end_of_blocks_changes_the_total() -> None:
@@ -57,30 +97,33 @@ def test_the_end_of_blocks_changes_the_total() -> None:
 def test_trials_that_a_pruned_block_does_not_run_are_not_expected() -> None:
     out = console(terminal=True)
     view = LiveView(out, PLAN)
-    view.trial_assigned(ASSIGNMENTS[1])
     view.trial_finished(ASSIGNMENTS[0].trial, Outcome("pruned", 0.0, 2.0))
     out.print(view.drawn())
     assert "1 of 9 trials · 1 of 3 blocks · 1 pruned" in printed(out)
-    assert "next" not in printed(out)
 
 
-def test_the_live_view_counts_blocks_arms_failures_and_shows_what_runs() -> None:
-    out = console(terminal=True)
-    with make_view(out, PLAN) as view:
-        assert isinstance(view, LiveView)
-        for assignment in ASSIGNMENTS[:7]:
-            view.trial_assigned(assignment)
-        for assignment in ASSIGNMENTS[:5]:
-            outcome = FAILED if assignment is ASSIGNMENTS[4] else DONE
-            view.trial_finished(assignment.trial, outcome)
-        view.job_progressed(ASSIGNMENTS[5], JobProgress(3))
-        view.job_progressed(ASSIGNMENTS[6], JobProgress(24, most=96, interval=0.023))
-        out.print(view.drawn())
-    shown = printed(out)
-    for words in ("5 of 12 trials · 1 of 3 blocks", "/6", "now   block 1", "epoch 3 done"):
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_live_view_fits_and_shows_blocks_failures_and_what_runs(width: int) -> None:
+    screen = console(terminal=True, width=width)
+    view = make_view(console(terminal=True), PLAN)
+    assert isinstance(view, LiveView)
+    for number, assignment in enumerate(ASSIGNMENTS[:9]):
+        outcome = FAILED if number == 8 else timed(assignment.trial)
+        view.trial_finished(assignment.trial, outcome)
+    view.jobs_changed(ASSIGNMENTS[9:12])
+    view.job_progressed(ASSIGNMENTS[9], JobProgress(3))
+    view.job_progressed(ASSIGNMENTS[10], JobProgress(24, most=96, interval=0.023))
+    screen.print(view.drawn())
+    shown = printed(screen)
+    for words in ("9 of 12 trials · 2 of 3 blocks · about 0 s left", "▸ starting, 0 s: block 2"):
         assert words in shown
-    for words in ("next  block 1", "FAILED (hung)", "1 failed", "slice 24 of at most 96", "± 2.3"):
+    for words in (
+        "▸ 3 epochs done, 0 s: block 2",
+        "▸ slice 24 of at most 96, ± 2.3 %, 0 s: block",
+    ):
         assert words in shown
+    assert "tensorflow/kernel1 leads: " in shown and ": 1 failed" in shown
+    assert max(map(len, shown.splitlines())) <= width
 
 
 def test_trials_of_an_earlier_start_count_as_far_as_they_are_planned_but_are_no_pace() -> None:

@@ -29,7 +29,7 @@ RESUME = "Resume with: rnnsweep run mine.yaml"
 
 class Ends(Protocol):
     def __call__(
-        self, outcome: RunResult | BaseException, *, begun: bool = True
+        self, outcome: RunResult | BaseException, *options: str, begun: bool = True
     ) -> tuple[int, str, str]: ...
 
 
@@ -37,7 +37,9 @@ class Ends(Protocol):
 def ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> Ends:
     """`rnnsweep run` with a sweep that is confirmed, may begin, and ends like this."""
 
-    def ends(outcome: RunResult | BaseException, *, begun: bool = True) -> tuple[int, str, str]:
+    def ends(
+        outcome: RunResult | BaseException, *options: str, begun: bool = True
+    ) -> tuple[int, str, str]:
         def sweep(
             *_: Any,
             view: Callable[[Plan], PlainLines],
@@ -52,7 +54,7 @@ def ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> Ends:
             return outcome
 
         monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", sweep)
-        return run("run", "mine.yaml")
+        return run("run", "mine.yaml", *options)
 
     return ends
 
@@ -96,6 +98,12 @@ def test_an_unexpected_error_never_looks_like_failed_trials(ends: Ends, home: Pa
     log = (home / "sweeps" / "mine" / "run.log").read_text()
     assert "Traceback" in log and "RuntimeError: early" in log
     assert ends(BrokenPipeError("Ray's"))[0] == 70, "no pipe of ours"
+
+
+def test_quiet_leaves_the_report(ends: Ends) -> None:
+    code, out, err = ends(RunResult(paired(6), None), "--quiet")
+    assert (code, err) == (0, "") and "tensorflow/portable+xla" in out
+    assert "Error: no" in ends(Refusal("no"), "--quiet", begun=False)[2]
 
 
 def test_a_signal_before_the_first_trial(ends: Ends) -> None:

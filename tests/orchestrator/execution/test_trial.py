@@ -45,11 +45,18 @@ def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
     assert len(trainers.warm) == 1
 
 
+def test_phases_before_the_first_epoch_are_shown(trainers: TrainerPool) -> None:
+    signs = run_trial(TrialRun(job_of("compiles")), trainers, Instruments())
+    assert [sign.doing for sign in signs] == ["compiling", "training", ""]
+
+
 def test_a_pruned_trial_ends_after_an_epoch_and_its_trainer_stays_warm(
     trainers: TrainerPool,
 ) -> None:
     trial_run = TrialRun(job_of("echo_memory:run", {"epochs": 9_999}))
     for progress in run_trial(trial_run, trainers, Instruments()):
+        if progress.doing:
+            continue
         assert progress.metrics["accuracy"] == trial_run.epochs[-1].metrics["accuracy"]
         trial_run.prune()
     outcome = trial_run.outcome()

@@ -16,7 +16,8 @@ from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import remaining_work, stopping_rule
-from orchestrator.scheduling.session import Session, Watcher
+from orchestrator.scheduling.session import Session
+from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import parse
 from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read
 from tests.orchestrator.sample_plans import blocks_of, identity, node

@@ -16,7 +16,6 @@ from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import make_opening
-from orchestrator.scheduling.session import Watcher
 from orchestrator.scheduling.sweep import (
     NothingToRun,
     RunOptions,
@@ -24,6 +23,7 @@ from orchestrator.scheduling.sweep import (
     expect_runnable,
     run_sweep,
 )
+from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
@@ -126,12 +126,18 @@ def finish(count: int, error: BaseException | None = None) -> Callable[..., None
     return run_trials
 
 
+PHASES = ["Opening MLflow", "Starting Ray", "Loading Ray Tune"]
+PHASES += ["Recording the last trials in MLflow", "Closing MLflow"]
+
+
 def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_time(
-    run: Run, tmp_path: Path
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store, swept = Store(), spec(BASE)
     stopped = Stopped("the head is gone")
-    first = run(swept, store, trials=finish(2, stopped))
+    with caplog.at_level("INFO", "rnnsweep"):
+        first = run(swept, store, trials=finish(2, stopped))
+    assert [text for text in caplog.messages if text[0].isupper()] == PHASES
     assert (first.stopped, first.refused, first.record.state) == (stopped, store.refused, "stopped")
     assert store.limits() == [10, 30, 30, 10]
     assert len(store.finished) == 2
@@ -146,7 +152,7 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
     second = run(swept, store, trials=finish(4), confirm=confirm, view=View)
     assert (second.stopped, second.record.state) == (None, "complete")
     assert store.limits() == [300, None, None, 60]
-    state, reports = store.close.call_args.args
+    state, reports, _ = store.close.call_args.args
     assert (state, len(reports)) == ("complete", 4)
     assert (restored.call_count, len(store.finished)) == (2, 6)
     assert lost in store.finished, "what the store lacks is recorded again"

@@ -21,6 +21,12 @@ def noop(trial: Context) -> dict[str, float]:
     return {"loss": 0.0, "step_ms": 1.0, "val_accuracy": 0.5}
 
 
+def compiles(trial: Context) -> dict[str, float]:
+    with trial.phase("compile"):
+        pass
+    return noop(trial)
+
+
 def usable_cpus(trial: Context) -> dict[str, float]:
     return {"val_accuracy": 0.5, "usable_cpus": float(len(os.sched_getaffinity(0)))}
 

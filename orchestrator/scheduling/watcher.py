@@ -1,0 +1,217 @@
+"""The view of a running sweep: it counts trials, describes what happens, and logs it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+from orchestrator.core.arms import Arm
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.text import counted, duration
+from orchestrator.core.trial import FinishedTrial, Outcome, Trial, config_text
+from orchestrator.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from orchestrator.execution.job import JobProgress
+    from orchestrator.scheduling.lane_queue import Assignment
+
+_log = logging.getLogger("rnnsweep")
+_FIGURES = {"step_ms": "ms/step", "val_accuracy": "val_accuracy", "train_s": "s training"}
+
+_GROWTH = 1.2  # of the number of blocks between two rankings, each of which reads all trials
+
+
+class Watcher:
+    """A view of a running sweep, and a context manager. This one writes to a logger, `rnnsweep`."""
+
+    def __init__(self, plan: Plan, margin: float = 0.0) -> None:
+        self._plan, self._margin = plan, margin
+        self.ended: Counter[Arm] = Counter()
+        self.failed: Counter[Arm] = Counter()
+        self.pruned = set[int]()
+        self.leads: list[str] = []
+        self.blocks_expected = plan.blocks
+        self._per_block = dict[int, Counter[Arm]]()
+        self._trials: dict[str, FinishedTrial] = {}
+        self._begun_blocks: set[int] = set()
+        self.stopped: set[Arm] = set()
+        self._shown: set[str] = set()
+        self._jobs: dict[str, tuple[Assignment, str, float, str]] = {}
+        """By key: a running job, the kind of its work, since when (monotonic), and its progress."""
+        self._ended_now, self._next_look = 0, 2.0
+        self._began_s = self._ended_s = time.monotonic()
+        self._is_open = plan.auto is not None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the view."""
+
+    @property
+    def blocks_ended(self) -> int:
+        """Blocks all of whose trials have an outcome, and pruned ones."""
+        return sum(map(self._is_whole, list(self._per_block)))
+
+    def _is_whole(self, block: int) -> bool:
+        whole = (len(self._plan.possible) - len(self.stopped)) * self._plan.repeats
+        return block in self.pruned or self._per_block[block].total() >= whole
+
+    @property
+    def trials_expected(self) -> int:
+        """The expected number of trials; an upper bound while blocks may be added."""
+        running = [arm for arm in self._plan.arms if arm not in self.stopped]
+        whole = (self.blocks_expected - len(self.pruned)) * self._plan.repeats * len(running)
+        ran = sum(self._per_block[block][arm] for block in self.pruned for arm in running)
+        return whole + ran + sum(self.ended[arm] for arm in self.stopped)
+
+    @property
+    def total(self) -> str:
+        """The expected number of trials as text: `at most 360` while blocks may be added."""
+        return f"{'at most ' if self._is_open else ''}{self.trials_expected}"
+
+    def remaining(self) -> str | None:
+        """Return `about 5 min 0 s left` by the pace of this start; None before two trials ended."""
+        if self._ended_now < 2:
+            return None
+        pace_s = (self._ended_s - self._began_s) / self._ended_now
+        missing_s = pace_s * (self.trials_expected - self.ended.total())
+        remaining_s = max(0.0, missing_s - (time.monotonic() - self._ended_s))
+        return f"{'at most' if self._is_open else 'about'} {duration(remaining_s)} left"
+
+    def trial_restored(self, trial: Trial, outcome: Outcome) -> None:
+        """Count a trial of an earlier start."""
+        self._count(trial, outcome)
+
+    def trial_assigned(self, assignment: Assignment) -> None:
+        """Note that the block of a trial has begun; the trial may still wait for its node."""
+        self._begun_blocks.add(assignment.trial.block)
+
+    def jobs_changed(self, running: Sequence[Assignment]) -> None:
+        """Show that these jobs, and no others, can be running now."""
+        new = {job.trial.key: (job, "", time.monotonic(), "starting") for job in running}
+        self._jobs = {key: self._jobs.get(key, new[key]) for key in new}
+
+    def job_progressed(self, assignment: Assignment, progress: JobProgress) -> None:
+        """Show that a running trial finished an epoch, a round some slices, or what begins."""
+        key, kind = assignment.trial.key, progress.doing or "training"
+        before, text = self._jobs.get(key), kind
+        since_s = before[2] if before and before[1] == kind else time.monotonic()
+        if progress.done:
+            text = f"{counted(progress.done, 'epoch')} done"
+        if progress.done and progress.most is not None:
+            text = f"slice {progress.done} of at most {progress.most}"
+        text += "" if progress.interval is None else f", ± {100 * progress.interval:.2g} %"
+        self._jobs = {**self._jobs, key: (assignment, kind, since_s, text)}
+
+    def running(self) -> list[str]:
+        """Return what each running job does, and for how long."""
+        now_s = time.monotonic()
+        return [
+            f"{text}, {duration(now_s - since_s)}: {self._place(job)}"
+            for job, _, since_s, text in self._jobs.values()
+        ]
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Count a trial and show how it ended."""
+        is_new = self._count(trial, outcome)
+        self._ended_now += is_new
+        self._ended_s = time.monotonic()
+        remaining = self.remaining()
+        self.print(
+            f"{self.ended.total()}/{self.total}  {self._place(trial)}  "
+            f"{describe_outcome(outcome)}{f'  ({remaining})' if remaining else ''}",
+            "trial" if outcome.failure is None else "failure",
+        )
+        if outcome.failure is not None and outcome.failure.text not in self._shown:
+            self._shown.add(outcome.failure.text)
+            for call in outcome.failure.message.splitlines()[1:]:
+                self.print(f"  {call}", "failure")
+        if outcome.failure is not None and outcome.failure.output_tail:
+            _log.info("its trainer's last output:\n%s", outcome.failure.output_tail)
+        if is_new and self._is_whole(trial.block) and self.blocks_ended >= self._next_look:
+            self._look()
+
+    def arm_stopped(self, arm: Arm, reason: str) -> None:
+        """Show that the remaining trials of an arm are not run, and why."""
+        self.stopped |= {arm} & {*self._plan.arms}
+        self.warn(f"{reason}. Its other trials are not run; after a fix, --retry-failed runs them")
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        self.print(f"Warning: {text}", "warning")
+
+    def blocks_decided(self, blocks: int, reason: str) -> None:
+        """Show that no more blocks are needed; those that have begun are finished."""
+        self.blocks_expected, self._is_open = len(self._begun_blocks), False
+        self.print(f"enough after {counted(blocks, 'block')}: {reason}", "message")
+
+    def attempt_lost(self, assignment: Assignment) -> None:
+        """Show that an attempt was lost with its worker, and that the trial is retried."""
+        attempt = f"attempt {assignment.attempt} was lost with its worker; retrying"
+        self.print(f"{self._place(assignment)}: {attempt}", "warning")
+
+    def print(self, text: str, event: str) -> None:
+        """Show an event: a trial, failure, warning, message, or what leads or runs."""
+        _log.log(logging.WARNING if event == "warning" else logging.INFO, "%s", text)
+
+    def _count(self, trial: Trial, outcome: Outcome) -> bool:
+        """Count an outcome once; one that is no longer part of the plan does not count."""
+        if not self._plan.includes(trial) or trial.key in self._trials:
+            return False
+        self._trials[trial.key] = FinishedTrial(trial, outcome)
+        self._begun_blocks.add(trial.block)
+        self.ended[trial.arm] += 1
+        self._per_block.setdefault(trial.block, Counter())[trial.arm] += 1
+        if outcome.status == "pruned":
+            self.pruned.add(trial.block)
+        self.failed[trial.arm] += outcome.failure is not None
+        return True
+
+    def _place(self, job: Assignment | Trial) -> str:
+        """Return block, arm and config; the hardware only where there are several."""
+        trial, others = (job, ()) if isinstance(job, Trial) else (job.trial, job.others)
+        name = f"{1 + len(others)} arms in turns" if others else self._name(trial.arm)
+        return f"block {trial.block}  {name}  {config_text(trial.config)}"
+
+    def _name(self, arm: Arm) -> str:
+        hardware = {own.hardware for own in self._plan.arms}
+        return arm.short_name if len(hardware) == 1 else str(arm)
+
+    def _look(self) -> None:
+        """Show which arm is fastest on each hardware so far, and how sure that is."""
+        from orchestrator.analysis.comparisons.ranking import rankings  # noqa: PLC0415  (SciPy)
+        from orchestrator.analysis.pairing import complete_rounds, pairs  # noqa: PLC0415
+        from orchestrator.analysis.statistics.formatting import ratio  # noqa: PLC0415
+
+        self._next_look, self.leads = max(self.blocks_ended + 1, _GROWTH * self.blocks_ended), []
+        record = SweepRecord("", arms=self._plan.arms, trials=tuple(self._trials.values()))
+        matched = complete_rounds.match(record, lambda trial: trial.has_times)
+        metric = pairs.time_metric(matched)
+        for ranked in rankings(matched, metric, self._margin):
+            second = ranked.behind[0]
+            if (ranked.metric, ranked.among) == (metric, "implementations") and second.ratio:
+                text = (
+                    f"{self._name(ranked.leader)} {'is fastest' if ranked.sole else 'leads'}: "
+                    f"{ratio(second.ratio)} as fast as {second.arm.short_name} over "
+                    f"{counted(ranked.blocks, 'block')}"
+                    f"{', on a busy machine' if ranked.provisional else ''}"
+                )
+                self.leads.append(text)
+                self.print(f"so far {text}", "lead")
+
+
+def describe_outcome(outcome: Outcome) -> str:
+    """Return how a trial ended, in a few words."""
+    if outcome.failure is not None:
+        return f"FAILED ({outcome.failure.reason}): {outcome.failure.headline}"
+    if outcome.status == "pruned":
+        return f"pruned after {counted(len(outcome.epochs), 'epoch')}"
+    if outcome.status != "complete":
+        return outcome.status.replace("_", " ")
+    metrics = outcome.metrics
+    figures = [f"{metrics[name]:.3g} {unit}" for name, unit in _FIGURES.items() if name in metrics]
+    return ", ".join(figures) or "complete"
