@@ -120,6 +120,6 @@ def _expect_free(host: str, port: int) -> None:
         socket.create_server((host, port)).close()
     except OSError as error:
         raise Refusal(
-            f"{host}:{port}: expected a free port, received: {error.strerror}. "
+            f"{host}:{port}: expected a free port, received: {os.strerror(error.errno or 0)}. "
             "Choose another with --port"
         ) from error
