@@ -42,7 +42,7 @@ HOST, PORT = "127.0.0.1", 5000
     "--host", default=HOST, show_default=True, help="Listen on this address of the machine."
 )
 def ui(port: int, host: str) -> int:
-    """Show all sweeps in MLflow's UI: serve it, or print links to the server that does."""
+    """Show all sweeps in MLflow's UI: serve it, or print links to it."""
     home = sweep_home()
     tracking_uri = address.tracking_uri(home, os.environ)
     if not address.is_database(tracking_uri):
