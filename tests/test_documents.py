@@ -49,7 +49,8 @@ def test_every_command_in_a_block_exists() -> None:
     others = [words for words in commands() if words[0] != "make"]
     for words in others:
         if words[0].endswith("rnnsweep"):
-            main.commands[words[1]].make_context(words[1], words[2:])
+            group = main.make_context("rnnsweep", words[1:2])
+            main.commands[words[1]].make_context(words[1], words[2:], group)
         elif words[0] == "echo":
             json.loads(words[1])
         else:

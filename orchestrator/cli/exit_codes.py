@@ -67,9 +67,8 @@ class CommandGroup(click.Group):
         """Write the commands by group."""
         for title, names in self.groups.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(name, self.commands[name].get_short_help_str(limit=100)) for name in names]
-                )
+                rows = [(name, self.commands[name].get_short_help_str(100)) for name in names]
+                formatter.write_dl(rows)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command; errors of the commands themselves are handled by `_with_exit_code`."""

@@ -79,7 +79,8 @@ def _values(part: Json) -> str:
 
 def _command_help() -> Iterator[str]:
     for name, command in main.commands.items():
-        context = click.Context(command, info_name=f"rnnsweep {name}", terminal_width=92)
+        group = click.Context(main, None, "rnnsweep", help_option_names=["-h", "--help"])
+        context = click.Context(command, group, name, terminal_width=92)
         yield f"## {name}\n\n```text\n{command.get_help(context)}\n```"
 
 

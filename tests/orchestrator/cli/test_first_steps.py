@@ -117,7 +117,7 @@ def test_without_a_spec_other_backends_are_optional(
 def test_the_examples_of_help_can_be_typed(example: str) -> None:
     _, name, *words = shlex.split(example)
     command = main.commands[name]
-    command.make_context(name, words)
+    command.make_context(name, words, main.make_context("rnnsweep", [name]))
     assert len(command.get_short_help_str(limit=100)) <= 68, "one line of a terminal"
 
 
