@@ -23,6 +23,7 @@ PACKAGES = ("orchestrator", "workloads", "rnnsweep")
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*))", re.MULTILINE)
 _SHOWN_LINES, _SHOWN_CALLS = 6, 3
 _NO_CODE = ("__pycache__", "node_modules")  # neither is copied to nodes
+_SHOWN_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +93,12 @@ def _installed(module: str) -> tuple[str, ...]:
 def describe_error(error: BaseException, code: CodeFiles | None) -> str:
     """Return an error in a line, equal for equal errors; then its text and calls there."""
     first, *more = [line for line in str(error).splitlines() if line.strip()] or [""]
+    rest = [first] if len(first) > _SHOWN_CHARACTERS else []
+    first = f"{first[:_SHOWN_CHARACTERS]}…" if rest else first
     line = f"{type(error).__name__}: {first.strip()}" if first else type(error).__name__
     names = {str(code.folder / name): name for name in code.digests} if code else {}
     calls = [call for call in traceback.extract_tb(error.__traceback__) if call.filename in names]
     if calls:
         line += f", at {names[calls[-1].filename]}:{calls[-1].lineno}"
     shown = (text.rstrip() for text in traceback.format_list(calls[-_SHOWN_CALLS:]))
-    return "\n".join([line, *more[:_SHOWN_LINES], *shown])
+    return "\n".join([line, *more[:_SHOWN_LINES], *shown, *rest])

@@ -7,15 +7,17 @@ backend and one device for life.
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from workloads.failures import BadRequest
 from workloads.implementations import BACKENDS, Implementation
 from workloads.protocol import Device
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def environment_for(implementation: Implementation, device: Device) -> dict[str, str]:
@@ -58,24 +60,80 @@ class BackendClaim:
             )
 
 
-def die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when the one that started it ends, however it ends.
+def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
+    """Let the kernel send a signal to this process when the one that started it ends.
 
     Linux does so as soon as the *thread* that started it ends, which must live as long as this
     process. On other systems the end of standard input has to do.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it ended before the line above
         sys.exit(f"parent {parent} is gone (now {os.getppid()}); nothing to do")
 
 
 def bind_trainer_to_parent(parent: int) -> None:
-    """Tie a trainer to its parent, and leave its signals to it: the parent decides about Ctrl-C.
+    """Tie a trainer and all its descendants to its parent, which decides about Ctrl-C.
 
-    Under memory pressure the kernel should end a trainer, and not a Ray worker.
+    It returns in a forked child, the trainer. This process remains as its reaper: it adopts the
+    trainer's orphans, even daemons. When the trainer or the parent ends, or at SIGTERM, it kills
+    all that is left, and ends as the trainer did. Under memory pressure the kernel should end a
+    trainer, and not a Ray worker.
     """
-    die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        die_with_parent(parent, signal.SIGTERM)
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        parent = os.getpid()
+        signal.signal(signal.SIGTERM, _stop)
+        if trainer := os.fork():
+            _reap(trainer)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with_parent(parent)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+class _Stopped(Exception):
+    """SIGTERM reached the reaper."""
+
+
+def _stop(*_: object) -> NoReturn:
+    raise _Stopped
+
+
+def _reap(trainer: int) -> NoReturn:
+    """Wait for the trainer or for SIGTERM; kill all descendants; end as the trainer did."""
+    with Path(os.devnull).open("r+b") as nothing:  # the pipes are the trainer's alone
+        os.dup2(nothing.fileno(), 0)
+        os.dup2(nothing.fileno(), 1)
+    pid, status = 0, int(signal.SIGKILL)
+    with contextlib.suppress(_Stopped):
+        while pid != trainer:
+            pid, status = os.waitpid(-1, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with contextlib.suppress(ChildProcessError):  # none is left
+        while True:
+            for child in children(os.getpid()):
+                os.kill(child, signal.SIGKILL)  # its own children become ours
+            os.waitpid(-1, 0)
+    if os.WIFSIGNALED(status):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if (number := os.WTERMSIG(status)) != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.waitstatus_to_exitcode(status))
+
+
+def children(pid: int) -> list[int]:
+    """Return the process ids of a process's children; none if it has ended."""
+    pids = list[int]()
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                pids += map(int, (thread / "children").read_text("ascii").split())
+    return pids
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value)

@@ -4,7 +4,8 @@ A trainer (`python -m workloads`) reads one request per line on standard input a
 events on standard output; the last one is `Result` or `Failure`. A trial that is timed in slices
 sends `Ready` once it is warm, then takes the commands `Slice`, answered with `SliceDone`, and
 `Finish`. Any other trial takes `Finish` at any time, to end early. Seconds in events are readings
-of `time.monotonic`, which all processes of a Linux machine share.
+of `time.monotonic`, which all processes of a Linux machine share. Each
+event repeats the `nonce` of its request as `trial`.
 """
 
 import dataclasses
@@ -69,6 +70,7 @@ class TrialRequest(_Message):
     expected digest of the data set, `code` those of the files of a user's own workload; a trainer
     with others refuses the trial. With `measure: timing` it is timed in slices on command; a slice
     takes about `slice_s`. The model that the workload keeps is copied to the folder `model_path`.
+    The `nonce` is random; without one, as by hand, events carry none.
     """
 
     workload: str
@@ -81,6 +83,7 @@ class TrialRequest(_Message):
     slice_s: Seconds = 0.25
     model_path: str | None = None
     code: Mapping[str, str] = field(default_factory=dict)
+    nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ class Epoch(_Message):
     """A timed epoch. `seconds` covers training only; `validate_s` the validation after it."""
 
     event: ClassVar[str] = "epoch"
-    index: Integer
+    index: Annotated[int, Strict(), Field(ge=-(2**31), lt=2**31)]
     seconds: Number
     validate_s: Number | None = None
     metrics: Mapping[str, Number] = field(default_factory=dict)
@@ -266,8 +269,10 @@ def artifact_refusal_reason(artifact: Artifact, stored: Mapping[str, str]) -> st
     return None
 
 
-def encode(message: TrialRequest | Command | Event) -> str:
+def encode(message: TrialRequest | Command | Event, nonce: str = "") -> str:
     """Return a request, a command or an event as one line, without its newline.
+
+    The `nonce` is that of the request which the event answers.
 
     Raise `ProtocolError` for NaN, for infinite numbers, and for types that JSON does not have.
     """
@@ -275,6 +280,8 @@ def encode(message: TrialRequest | Command | Event) -> str:
     for tag in ("command", "event"):
         if hasattr(message, tag):
             body = {tag: getattr(message, tag), **body}
+    if nonce:
+        body["trial"] = nonce
     try:
         return json.dumps(body, allow_nan=False, default=_plain)
     except (TypeError, ValueError) as error:
@@ -288,7 +295,7 @@ def decode_request(line: str) -> TrialRequest:
 
 def decode_command(line: str) -> Command:
     """Read a command line; raise `ProtocolError` for any other line."""
-    return _tagged(line, "command", _COMMANDS)
+    return _tagged(_object(line), "command", _COMMANDS)
 
 
 def is_command(line: str) -> bool:
@@ -299,9 +306,14 @@ def is_command(line: str) -> bool:
         return False
 
 
-def decode_event(line: str) -> Event:
-    """Read an event line; raise `ProtocolError` for any other line."""
-    return _tagged(line, "event", _EVENTS)
+def decode_event(line: str, nonce: str = "") -> Event:
+    """Read an event of the request with this nonce; raise `ProtocolError` for any other line."""
+    body = _object(line)
+    if (received := body.pop("trial", "")) != nonce:
+        raise ProtocolError(
+            f"expected an event of trial {nonce!r}; received one of {received!r:.80}: {line:.200}"
+        )
+    return _tagged(body, "event", _EVENTS)
 
 
 def _plain(value: Any) -> Any:
@@ -328,9 +340,10 @@ def _refuse_constant(name: str) -> float:
     raise ProtocolError(f"expected finite numbers; received {name}")
 
 
-def _tagged(line: str, tag: str, kinds: Mapping[str, TypeAdapter[MessageType]]) -> MessageType:
-    """Read a line of one of these kinds, by the value of its field `tag`."""
-    body = _object(line)
+def _tagged(
+    body: dict[str, Any], tag: str, kinds: Mapping[str, TypeAdapter[MessageType]]
+) -> MessageType:
+    """Read a message of one of these kinds, by the value of its field `tag`."""
     name = body.pop(tag, None)
     if not isinstance(name, str) or name not in kinds:
         raise ProtocolError(f"'{tag}': expected one of {', '.join(kinds)}; received {name!r}")

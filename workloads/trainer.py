@@ -31,6 +31,8 @@ from workloads.resources import peak_rss_mib, reset_peak
 from workloads.slicing import Slicing
 
 Emit = Callable[[protocol.Event], None]
+EmitFor = Callable[[protocol.Event, str], None]
+"""A writer of an event of the request with this nonce."""
 
 _DETAIL_CHARACTERS = 6_000
 _NAMED = 5
@@ -47,6 +49,7 @@ class Channel:
     """Exclusive use of standard input and output, which the rest of the process loses."""
 
     def __init__(self) -> None:
+        self._owner = os.getpid()
         self._requests, self._events = os.dup(0), os.dup(1)
         os.dup2(2, 1)
         empty = os.open(os.devnull, os.O_RDONLY)
@@ -54,9 +57,12 @@ class Channel:
         os.close(empty)
         self._writing = threading.Lock()  # a workload may report from threads of its own
 
-    def emit(self, event: protocol.Event) -> None:
-        """Write one complete event line."""
-        line = memoryview((protocol.encode(event) + "\n").encode())
+    def emit(self, event: protocol.Event, nonce: str = "") -> None:
+        """Write one complete event line; a forked child writes none."""
+        if os.getpid() != self._owner:
+            print(f"dropped, a child process reports it: {event}", file=sys.stderr)  # noqa: T201
+            return
+        line = memoryview((protocol.encode(event, nonce) + "\n").encode())
         with self._writing:
             try:
                 while line:
@@ -140,20 +146,23 @@ class Lines:
         return is_late
 
 
-def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> int:
+def answer_request(line: str, emit_for: EmitFor, claim: BackendClaim, lines: Lines) -> int:
     """Run the trial of a request line; a trial that is timed in slices also reads commands.
 
     Events of a thread that a workload leaves running go to standard error after its trial. Return 0
-    if it ended in a result, 1 if it failed, 2 if the line was no request.
+    if it ended in a result, 1 if it failed, 2 if the line was no request. A forked child ends here.
     """
     if lines.drop_late_command(line):
         return 0
     try:
         request = protocol.decode_request(line)
     except protocol.ProtocolError as error:
-        emit(protocol.Failure("bad_request", str(error)))
+        emit_for(protocol.Failure("bad_request", str(error)), "")
         return 2
-    is_over = False
+    owner, is_over = os.getpid(), False
+
+    def emit(event: protocol.Event) -> None:
+        emit_for(event, request.nonce)
 
     def emit_during_trial(event: protocol.Event) -> None:
         if is_over:
@@ -178,6 +187,8 @@ def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> 
         return 0
     finally:
         is_over = True
+        if os.getpid() != owner:
+            os._exit(1)
     return 1
 
 

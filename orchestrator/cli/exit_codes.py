@@ -48,6 +48,12 @@ class _CommandRefused(click.ClickException):
         show(f"Error: {self.format_message()}\n", err=True)
 
 
+class _ServerAway(_CommandRefused):
+    """A server that does not answer now."""
+
+    exit_code = STOPPED
+
+
 class CommandGroup(click.Group):
     """All commands; what click prints by itself (`--help`, `--version`) may meet a full disk."""
 
@@ -99,7 +105,8 @@ def _with_exit_code(command: Callable[_Parameters, int | None]) -> Callable[_Par
             raise
         except Exception as error:
             if isinstance(error, REFUSALS):
-                raise _CommandRefused(str(error)) from error
+                is_away = isinstance(error, Refusal) and error.is_away
+                raise (_ServerAway if is_away else _CommandRefused)(str(error)) from error
             code = internal_error(error)
         _exit_despite_waiting_threads(code)
         raise SystemExit(code)

@@ -56,6 +56,7 @@ _MEANINGS = {
     help="Keep the sweep in this folder of the head: an absolute path, or one from ~.",
 )
 @click.option("--detach", is_flag=True, help="Return as soon as the sweep is submitted.")
+@click.option("--dry-run", is_flag=True, help="List the files that would be sent; send nothing.")
 def submit(
     spec: Path,
     overrides: tuple[str, ...],
@@ -65,9 +66,11 @@ def submit(
     yes: bool,
     quiet: bool,
     detach: bool,
+    dry_run: bool,
     **flags: bool,
 ) -> int:
     """Run or resume a sweep on a cluster; follow its output."""
+    from orchestrator.cluster import code_bundle
     from orchestrator.cluster.jobs import Cluster, describe_store, store_for
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.spec import load
@@ -75,6 +78,10 @@ def submit(
 
     checked = load(spec, overrides)
     expect_importable(checked, on_cluster=True)
+    if dry_run:
+        for name, path in sorted(code_bundle.manifest(checked.workload).items()):
+            output.show(f"{path.stat().st_size:>10,} {name}\n")
+        return exit_codes.COMPLETE
     if not home.startswith(("/", "~/")):
         raise Refusal(f"--home: expected an absolute path on the head or ~/…, received {home!r}")
     home = str(PurePosixPath(home))

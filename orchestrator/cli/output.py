@@ -131,7 +131,7 @@ def quiet(log: Path) -> Iterator[Console]:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     kept = {number: os.dup(number) for number in (1, 2)}
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     logger, handler = logging.getLogger("rnnsweep"), logging.FileHandler(log, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
     logger.addHandler(handler)

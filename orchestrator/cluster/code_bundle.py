@@ -4,7 +4,9 @@ A cluster's nodes need rnnsweep's dependencies but not rnnsweep itself: Ray copi
 each of them. It holds `orchestrator`, `workloads`, and the code of a user's own workload.
 """
 
+import fnmatch
 import importlib.util
+import os
 import shutil
 from pathlib import Path
 
@@ -14,21 +16,23 @@ from workloads.own_code import PACKAGES, read_code
 from workloads.registry import find_workload
 
 _LIMIT_BYTES = 100 * 2**20
-_EXCLUDED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*", "node_modules", "rnnsweep-data")
+_EXCLUDED = ("__pycache__", "*.pyc", ".*", "node_modules", "rnnsweep-data")
 
 
-def pack(into: Path, workload: str | None = None) -> None:
-    """Copy the code that trials need into an empty folder; refuse a workload that is not found.
+def manifest(workload: str | None = None) -> dict[str, Path]:
+    """Return the files that trials need, by their names in the bundle; nothing is copied.
 
-    A user's own `workload` (`package.module:function`) is copied with the modules and packages next
-    to it that it imports. Packages of more than code are refused.
+    A user's own `workload` (`package.module:function`) comes with the modules and packages next to
+    it that it imports. Raise `Refusal` if it is not found, is too large, or has files that are no
+    regular ones or are outside of their package.
     """
+    files = dict[str, Path]()
     for name in PACKAGES:
         package = importlib.util.find_spec(name)
         assert package is not None and package.origin is not None
-        _copy(Path(package.origin).parent, into)
+        files |= _files(Path(package.origin).parent)
     if workload is None or find_workload(workload).is_built_in:
-        return
+        return files
     code = read_code(workload)
     if code is None:
         raise Refusal(
@@ -36,16 +40,23 @@ def pack(into: Path, workload: str | None = None) -> None:
             "the command in the folder of the module: the code is copied to the nodes"
         )
     for top in dict.fromkeys(name.partition("/")[0] for name in code.digests):
-        _copy(code.folder / top, into)
-    sizes = {path: path.stat().st_size for path in into.rglob("*") if path.is_file()}
+        files |= _files(code.folder / top)
+    sizes = {path: path.stat().st_size for path in files.values()}
     if sum(sizes.values()) > _LIMIT_BYTES:
         largest = max(sizes, key=lambda path: sizes[path])
         raise Refusal(
             f"{code.folder}: the code to copy to the nodes exceeds {_LIMIT_BYTES >> 20} MiB; the "
-            f"largest file is {code.folder / largest.relative_to(into)} with "
-            f"{sizes[largest] / 2**20:.0f} MiB. Keep data outside of the packages, at a path that "
-            "every node has"
+            f"largest file is {largest} with {sizes[largest] / 2**20:.0f} MiB. Keep data outside "
+            "of the packages, at a path that every node has"
         )
+    return files
+
+
+def pack(into: Path, workload: str | None = None) -> None:
+    """Copy the code that trials need into an empty folder; raise as `manifest`."""
+    for name, path in manifest(workload).items():
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, into / name)
 
 
 def environ(workload: str | None) -> dict[str, str]:
@@ -56,9 +67,31 @@ def environ(workload: str | None) -> dict[str, str]:
     return {name: text for name, text in commits.items() if text}
 
 
-def _copy(source: Path, into: Path) -> None:
-    """Copy a module or a whole package; follow links, since their targets are not copied."""
-    if source.is_dir():
-        shutil.copytree(source, into / source.name, ignore=_EXCLUDED, ignore_dangling_symlinks=True)
-    else:
-        shutil.copyfile(source, into / source.name)
+def _files(top: Path) -> dict[str, Path]:
+    """Return the files of a module or package by name; links within it are followed."""
+    files, pending, root = dict[str, Path](), [top], os.path.realpath(top)
+    while pending:
+        path = pending.pop()
+        if path != top and any(fnmatch.fnmatch(path.name, pattern) for pattern in _EXCLUDED):
+            continue
+        target = Path(os.path.realpath(path))
+        if path.is_symlink() and not target.exists():
+            continue
+        if not target.is_relative_to(root):
+            raise _not_copied(path, f"a link out of it, to {target}")
+        if path.is_symlink() and Path(os.path.realpath(path.parent)).is_relative_to(target):
+            raise _not_copied(path, "a link to a folder around it")
+        if path.is_dir():
+            pending += path.iterdir()
+        elif path.is_file():
+            files[str(path.relative_to(top.parent))] = path
+        else:
+            raise _not_copied(path, "no regular file")
+    return files
+
+
+def _not_copied(path: Path, received: str) -> Refusal:
+    return Refusal(
+        f"{path}: expected files of the package alone, to copy to the nodes; received {received}."
+        " Remove it, or keep it outside of the package"
+    )

@@ -1,8 +1,11 @@
 """The Ray cluster of a sweep: join or start it, probe its nodes, leave it."""
 
 import contextlib
+import importlib
 import json
 import os
+import secrets
+import shutil
 import socket
 import tempfile
 import threading
@@ -11,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import hardware
-from orchestrator.cluster import code_bundle
+from orchestrator.cluster import code_bundle, leftovers
 from orchestrator.core.errors import Refusal, last_line, one_line
 from orchestrator.core.stop_signal import Stopped, restored_process
 from orchestrator.core.version import ROOT
@@ -63,15 +66,39 @@ def connect(
         if address is not None:
             address = _answering(address)
             os.environ.update(token_settings())  # Ray reads its configuration when imported
+        else:  # nobody else on this machine may use it
+            leftovers.remove()
+            os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
         import ray  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
 
+        _secure()
         try:
             yield _join(address, workload, may_be_empty=may_be_empty)
+            session = None if address is not None else _session_folder()
         finally:
             if address is None:
                 ray.shutdown()
             else:
                 _leave()
+        if session is not None:
+            shutil.rmtree(session, ignore_errors=True)  # megabytes of logs, of no error
+
+
+def _secure() -> None:
+    """Let Ray read its token again, and keep secrets of the environment out of its logs."""
+    _raylet: Any = importlib.import_module("ray._raylet")
+    from ray.tune.execution import class_cache  # noqa: PLC0415
+
+    _raylet.Config.initialize("")  # it keeps the settings of this process's last cluster
+    _raylet.AuthenticationTokenLoader.instance().reset_cache()
+    for name in [name for name in class_cache.ENV_VARS_TO_PROPAGATE if "AWS" in name]:
+        class_cache.ENV_VARS_TO_PROPAGATE.remove(name)
+
+
+def _session_folder() -> Path:
+    import ray  # noqa: PLC0415
+
+    return Path(ray._private.worker._global_node.get_session_dir_path())
 
 
 def _leave() -> None:
@@ -143,6 +170,8 @@ def _start(profile: NodeProfile) -> None:
             log_to_driver=False,
             logging_level="warning",
         )
+        _session_folder().chmod(0o700)
+        leftovers.mark(_session_folder())
     except Exception as error:
         if not profile.gpu_faults:
             raise
@@ -159,7 +188,7 @@ def _answering(address: str) -> str:
     if address == "auto":
         return address
     host, _, port = address.rpartition(":")
-    if not host or "/" in host or not port.isdigit() or int(port) > 65_535:
+    if not host or "/" in host or not port.isdecimal() or int(port) > 65_535:
         hint = "; with a dashboard's address use rnnsweep submit" if "://" in address else ""
         raise ClusterError(
             "--address: expected HOST:PORT of a Ray head (such as 10.0.0.5:6379) or auto, "
@@ -173,8 +202,14 @@ def _answering(address: str) -> str:
     return f"[{number}]:{port}" if ":" in number else f"{number}:{port}"
 
 
+class NoAnswer(ClusterError):
+    """A cluster that does not answer now."""
+
+    is_away = True
+
+
 def _no_answer(where: str, error: Exception) -> ClusterError:
-    return ClusterError(
+    return NoAnswer(
         f"no Ray cluster answers at {where}: {str(error).rstrip('.')}. Is it running (ray "
         "status), and is its authentication token here (~/.ray/auth_token or RAY_AUTH_TOKEN)?"
     )
@@ -195,6 +230,8 @@ def token_settings() -> dict[str, str]:
     Ray 2.60 uses a token by itself when it starts a cluster, and not when it joins one.
     """
     token_file = Path.home() / ".ray" / "auth_token"
+    if token_file.exists() and token_file.stat().st_mode & 0o077:
+        token_file.chmod(0o600)  # Ray makes it readable for everyone on this machine
     if token_file.exists() or {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ):
         return {"RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE", "token")}
     return {}

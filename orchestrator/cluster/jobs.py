@@ -57,6 +57,8 @@ class SubmissionError(Refusal):
 class OutOfReach(SubmissionError):
     """A job server that does not answer, or not any more."""
 
+    is_away = True
+
 
 @dataclass(frozen=True, slots=True)
 class Order:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
+_CONTROL = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
 class Refusal(Exception):
     """Nothing was run; the message has the place, expected, received and the next step."""
+
+    is_away = False
+    """True if a server does not answer: the same command may succeed later."""
 
 
 def wrong_version(place: str, kind: str, expected: int, received: object) -> str:
@@ -38,6 +45,16 @@ def one_line(error: Exception, between: str = " ") -> str:
 
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def printable(text: str, limit: int) -> str:
+    """Return a foreign text for a terminal: control characters as escapes, cut to a length."""
+    cut = len(text) - limit
+    shown = "".join(
+        char if char in "\n\t" or unicodedata.category(char) not in _CONTROL else ascii(char)[1:-1]
+        for char in text[:limit]
+    )
+    return f"{shown}… ({cut:,} more characters)" if cut > 0 else shown
 
 
 def first_problem(error: ValidationError) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Self
 STOPPED = 3
 """The exit code of a sweep that was stopped and can be continued."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(BaseException):
@@ -37,9 +37,10 @@ def exit_at_once(terminal: int = 2, text: str = "") -> None:
 
 
 class StopSignal:
-    """A request by SIGINT or SIGTERM to stop; signals reach the main thread only.
+    """A request by SIGINT, SIGTERM or SIGHUP to stop; signals reach the main thread only.
 
-    Their handler calls `on_first` at the first one, to inform the user, and then `on_second`.
+    A SIGHUP that is ignored, as under nohup, stays ignored. The handler calls `on_first` at the
+    first signal, to inform the user, and then `on_second`.
     """
 
     def __init__(
@@ -49,6 +50,8 @@ class StopSignal:
         self._on_second = on_second
         self.is_set = False
         self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+        if self._before[signal.SIGHUP] is signal.SIG_IGN:
+            del self._before[signal.SIGHUP]
         self._at_once = False
 
     def __enter__(self) -> Self:
@@ -61,7 +64,7 @@ class StopSignal:
 
     def listen(self) -> None:
         """Handle the signals; call it once more after Ray has started, which handles them too."""
-        for number in _SIGNALS:
+        for number in self._before:
             _handle_by(number, self._handle)
 
     @contextlib.contextmanager
@@ -96,7 +99,7 @@ def _handle_by(number: signal.Signals, handler: Any) -> None:
 def restored_process() -> Iterator[None]:
     """Restore environment and signal handlers, which Ray changes, at the end of the block."""
     environ = dict(os.environ)
-    handlers = {number: signal.getsignal(number) for number in (*_SIGNALS, signal.SIGHUP)}
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from orchestrator.core.arms import Arm, RequestedArm
+from orchestrator.core.errors import printable
 from workloads import protocol
 
 T = TypeVar("T")
@@ -85,16 +86,25 @@ DatasetRecord: TypeAlias = protocol.Dataset
 """Events of a trainer that its trial's outcome keeps as they are."""
 
 
+MESSAGE_LIMIT = 16 * 1024
+"""The longest text of a failure, in characters."""
+
+
 @dataclass(frozen=True, slots=True)
 class FailureRecord:
     """Why a trial failed: a reason to count by, a message, and the trainer's last output.
 
     The first line of the message is complete; further ones have the last calls of a user's code.
+    Control characters are shown as escapes, and long texts are cut.
     """
 
     reason: FailureReason
     message: str
     output_tail: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("message", "output_tail"):
+            object.__setattr__(self, name, printable(getattr(self, name), MESSAGE_LIMIT))
 
     @property
     def headline(self) -> str:
@@ -314,20 +324,29 @@ def derive_seed(*parts: ConfigValue) -> int:
 
 def make_trial(identity: SweepIdentity, block: Block, arm: Arm, repeat: int) -> Trial:
     """Return the trial of a block on an arm. Its key identifies it in every start of the sweep."""
-    key = digest(
+    key = _key(identity, block.index, block.config, arm, repeat)
+    seed = derive_seed(identity.seed, "trial", block.index, repeat)
+    return Trial(key, block.index, block.config, arm, repeat, seed)
+
+
+def expected_key(identity: SweepIdentity, trial: FinishedTrial) -> str:
+    """Return the key that a stored trial must have; another one is damaged, or not of the sweep."""
+    return _key(identity, trial.block, trial.config, trial.arm, trial.repeat)
+
+
+def _key(identity: SweepIdentity, block: int, config: Config, arm: Arm, repeat: int) -> str:
+    return digest(
         [
             identity.label,
-            block.index,
+            block,
             identity.workload,
             identity.settings,
-            block.config,
+            config,
             arm.identity,
             repeat,
             identity.data_digest,
         ]
     )
-    seed = derive_seed(identity.seed, "trial", block.index, repeat)
-    return Trial(key, block.index, block.config, arm, repeat, seed)
 
 
 outcome_adapter: TypeAdapter[Outcome] = TypeAdapter(Outcome)

@@ -110,5 +110,6 @@ def run_trial(
         finally:
             trial_run.recording = sampler.stop()
         trial_run.end(output=trainer.output_tail())
+        trainers.end_if_left_in_doubt(key)
     except FAILURES as error:
         trial_run.end(FailureRecord(*failure_of(error, killed), trainers.end(key)))

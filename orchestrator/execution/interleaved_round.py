@@ -140,7 +140,7 @@ class InterleavedRound:
         for number, trial in enumerate(self._drawn(self._trials), 1):
             name = f"{trial.trial_run.job.request.implementation} ({number} of {len(keys)})"
             yield JobProgress(0, most=self._looks[-1], doing=f"loading and compiling {name}")
-            trial.trial_run.started_s = time.time()
+            trial.trial_run.restart()
             with self._isolated(trial):
                 trial.prepare(self._trainers.trainer_for(trial.trial_run.job, trial.key, keys))
         yield JobProgress(0, most=self._looks[-1])
@@ -149,6 +149,7 @@ class InterleavedRound:
         for trial, ratio in self._ratios():
             with self._isolated(trial):
                 trial.finish(ratio)
+                self._trainers.end_if_left_in_doubt(trial.key)
 
     def _turns(self) -> Generator[JobProgress, None, None]:
         signed_s = time.monotonic()

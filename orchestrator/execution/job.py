@@ -17,10 +17,18 @@ from pydantic import TypeAdapter
 from orchestrator import __version__, hardware
 from orchestrator.core import version
 from orchestrator.core.criteria import Timing
-from orchestrator.core.trial import FailureRecord, Outcome, OutcomeStatus, Telemetry
+from orchestrator.core.trial import (
+    MESSAGE_LIMIT,
+    FailureRecord,
+    Outcome,
+    OutcomeStatus,
+    Telemetry,
+)
 from orchestrator.execution import telemetry
 from orchestrator.execution.trainer_process import Trainer, TrainerGone
+from orchestrator.storage.tracking.run_content import entity_name
 from workloads import protocol, registry
+from workloads.implementations import parse_implementation
 
 _OF_A_NODE = ("not_possible", "data")
 """Failures that may concern one node only: a package or a file that it lacks."""
@@ -111,6 +119,7 @@ class TrialRun:
 
     job: Job
     started_s: float = field(default_factory=time.time)
+    started_clock_s: float = field(default_factory=time.monotonic)  # the system's clock may be set
     setup_s: float = 0.0
     trainer_trials: int = 0
     epochs: list[protocol.Epoch] = field(default_factory=list)
@@ -133,11 +142,18 @@ class TrialRun:
         """Return whether the trial is over."""
         return self.ended_s > 0
 
+    def restart(self) -> None:
+        """Let the trial begin now."""
+        self.started_s, self.started_clock_s = time.time(), time.monotonic()
+
+    def _lasted_s(self) -> float:
+        return time.monotonic() - self.started_clock_s
+
     def begin(self, trainer: Trainer) -> None:
         """Send the request to the trainer: the trial's own setup is over."""
         self.trainer = trainer
         self.trainer_trials, self.cpus = trainer.trials, trainer.cpus
-        self.setup_s = time.time() - self.started_s
+        self.setup_s = self._lasted_s()
         trainer.trials += 1
         request = self.job.request
         if self.model_path is not None:
@@ -153,13 +169,22 @@ class TrialRun:
                 trainer.send(protocol.Finish())
 
     def take(self, event: protocol.Event) -> None:
-        """Note an event; raise `ProtocolError` for an artifact that no trial may keep."""
+        """Note an event; raise `ProtocolError` for one that this trial cannot have sent."""
         match event:
-            case protocol.Epoch():
+            case protocol.Epoch(metrics=metrics):
+                _expect_distinct(metrics)
                 self.epochs.append(event)
             case protocol.SliceDone():
                 self.slices.append(event)
-            case protocol.KernelProof():
+            case protocol.KernelProof(asked=asked):
+                request = self.job.request
+                if (
+                    registry.find_workload(request.workload).is_built_in
+                    and asked != parse_implementation(request.implementation).kernel_text
+                ):
+                    raise protocol.ProtocolError(
+                        f"kernel: expected proof of {request.implementation}; received {asked!r}"
+                    )
                 self.kernel = event
             case protocol.Dataset():
                 self.dataset = event
@@ -170,6 +195,7 @@ class TrialRun:
                     raise protocol.ProtocolError(f"artifact: {reason}")
                 self.artifacts[name] = text
             case protocol.Result(metrics, pruned):
+                _expect_distinct(metrics)
                 kept = registry.PRUNED_METRICS if pruned else metrics.keys()
                 self.metrics = {name: metrics[name] for name in metrics.keys() & kept}
                 self.pruned = pruned
@@ -177,13 +203,16 @@ class TrialRun:
                 if kind in _OF_A_NODE:
                     message = f"node {platform.node()}: {message}"
                 self.failure = FailureRecord(kind, message, detail)
+                if len(message) > MESSAGE_LIMIT:
+                    size = protocol.ARTIFACTS_KIB * 1024 // 4  # of UTF-8, at most
+                    self.artifacts["failure_message.txt"] = message[:size]
 
     def end(self, failure: FailureRecord | None = None, *, output: str = "") -> None:
         """End the trial, with a failure if there is one.
 
         The trainer's last `output` is added to a failure that it reported itself.
         """
-        self.ended_s = time.time()
+        self.ended_s = self.started_s + self._lasted_s()
         if failure is not None:
             self.failure = failure
         elif self.failure is not None and output not in self.failure.output_tail:
@@ -241,6 +270,17 @@ class TrialRun:
             artifacts=self.artifacts,
             telemetry=record,
         )
+
+
+def _expect_distinct(metrics: Mapping[str, float]) -> None:
+    """Raise `ProtocolError` for two names that are one in MLflow."""
+    names = dict[str, str]()
+    for name in metrics:
+        other = names.setdefault(entity_name(name), name)
+        if other != name:
+            raise protocol.ProtocolError(
+                f"metrics: expected names that MLflow keeps apart; received {other!r} and {name!r}"
+            )
 
 
 def _shown(cpus: Sequence[int]) -> str:

@@ -112,7 +112,8 @@ class TrainerPool:
         """
         cpus = self.claims.take(job.cpus) if job.cpus is not None else None
         held = self.warm.get(key)
-        if held is not None and held.alive and held.cpus == cpus and not job.fresh:
+        is_idle = held is not None and held.alive and not held.has_events
+        if held is not None and is_idle and held.cpus == cpus and not job.fresh:
             limit_mib = job.limits.memory_mib or psutil.virtual_memory().total / 2**20
             if held.memory_mib() < _WARM_SHARE * limit_mib:
                 return held
@@ -131,6 +132,11 @@ class TrainerPool:
         if memory_share() > most:
             for key in self.warm.keys() - set(wanted):
                 self.end(key)
+
+    def end_if_left_in_doubt(self, key: TrainerKey) -> None:
+        """End a trainer whose trial has left processes, with all of them."""
+        if key in self.warm and self.warm[key].leaves_processes():
+            self.end(key)
 
     def end(self, key: TrainerKey) -> str:
         """End a trainer, if there is one of that key; return its last output."""

@@ -1,27 +1,34 @@
 """A trainer process: start it, send it requests, read its events, end it.
 
-It is `python -P -m workloads`, and dies with the thread that spawned it (the kernel's parent-death
-signal) or at the end of its standard input, whichever comes first.
+It is `python -P -m workloads`, under a reaper of its own. It dies, with all that it started, with
+the thread that spawned it (the kernel's parent-death signal) or at the end of its standard input,
+whichever comes first.
 """
 
 import contextlib
 import os
 import queue
+import secrets
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import psutil
 
 from orchestrator.core.version import import_path
 from workloads import protocol
 from workloads.implementations import Implementation
-from workloads.process import environment_for
+from workloads.process import children, environment_for
 
 _TAIL_BYTES = 4000
+_MOST_BYTES = 16 * 2**20
+"""The size at which the file of the output is emptied, so that a trial cannot fill the disk."""
+
 _DRAIN_S = 0.5
 
 
@@ -55,6 +62,7 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
     ) -> None:
         self.trials = 0
         self.cpus = cpus
+        self._nonce = ""
         self._output = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (closed in close())
         with confined(cpus):
             self._process = subprocess.Popen(
@@ -69,6 +77,11 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
                 errors="replace",
             )
         self._handle = psutil.Process(self._process.pid)
+        while self.alive and self._handle.pid == self._process.pid:
+            time.sleep(0.01)
+            for trainer in children(self._process.pid):
+                with contextlib.suppress(psutil.Error):
+                    self._handle = psutil.Process(trainer)
         self._events: queue.SimpleQueue[protocol.Event | protocol.ProtocolError | None] = (
             queue.SimpleQueue()
         )
@@ -81,18 +94,23 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
     @property
     def pid(self) -> int:
         """The process id."""
-        return self._process.pid
+        return self._handle.pid
 
     @property
     def alive(self) -> bool:
         """Return whether the process is running."""
         return self._process.poll() is None
 
+    @property
+    def has_events(self) -> bool:
+        """Return whether events are left that no one has read: no state to begin a trial in."""
+        return not self._events.empty()
+
     def request(self, request: protocol.TrialRequest) -> None:
         """Send one trial, and clear the output of the previous one; raise as `send`."""
-        os.ftruncate(self._output.fileno(), 0)
-        self._output.seek(0)
-        self.send(request)
+        self._empty_output()
+        self._nonce = secrets.token_hex(8)
+        self.send(replace(request, nonce=self._nonce))
 
     def send(self, command: protocol.TrialRequest | protocol.Command) -> None:
         """Send a command to the running trial; raise `TrainerGone` if the process has ended."""
@@ -143,6 +161,28 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
                     memory_mib += process.memory_info().rss / 2**20
         return cpu_s, memory_mib
 
+    def leaves_processes(self) -> bool:
+        """Return whether processes of a trial are left, apart from Python's resource tracker."""
+        started = {*children(self._process.pid), *children(self.pid)} - {self.pid}
+        for pid in started:
+            with contextlib.suppress(psutil.Error):  # a zombie has no command
+                command = " ".join(psutil.Process(pid).cmdline())
+                if command and "resource_tracker" not in command:
+                    return True
+        return False
+
+    def limit_output(self) -> None:
+        """Keep the last part of the output alone if there is much; call it now and then."""
+        if os.fstat(self._output.fileno()).st_size > _MOST_BYTES:
+            tail = self.output_tail()
+            self._empty_output()
+            self._output.write(tail.encode())
+            self._output.flush()
+
+    def _empty_output(self) -> None:
+        os.ftruncate(self._output.fileno(), 0)
+        self._output.seek(0)  # the trainer writes at the same position
+
     def output_tail(self) -> str:
         """Return the end of what the current trial wrote to standard output and standard error."""
         size = os.fstat(self._output.fileno()).st_size
@@ -152,9 +192,13 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
 
     def kill(self) -> None:
         """End the process and everything that it started, at once."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.terminate()
+        try:
+            self._process.wait(_DRAIN_S * 10)
+        except subprocess.TimeoutExpired:  # its reaper is suspended
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
 
     def close(self) -> None:
         """End the process and close its pipes and its output."""
@@ -169,7 +213,7 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
-                self._events.put(protocol.decode_event(line))
+                self._events.put(protocol.decode_event(line, self._nonce))
             except protocol.ProtocolError as error:
                 self._events.put(error)
         self._events.put(None)

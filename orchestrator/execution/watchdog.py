@@ -71,6 +71,7 @@ class Watchdog:
 
     def _look(self, now: float) -> None:
         self._looked = now
+        self.trainer.limit_output()
         limits = self._limits
         if now - self._counted > min(_FAMILY_S, limits.idle_s / 10):
             self._counted = now

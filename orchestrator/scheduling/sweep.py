@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from orchestrator.analysis.pairing.pairs import pick_baseline
-from orchestrator.cluster import connection
+from orchestrator.cluster import connection, leftovers
 from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
@@ -294,6 +294,7 @@ class _Start:
         scratch = tempfile.TemporaryDirectory(prefix="rnnsweep-tune-")
         try:
             with scratch as folder, membership.watching():
+                leftovers.mark(Path(folder))
                 run_trials(
                     recovery, folder=Path(folder), python_path=python_path, check=self._check
                 )

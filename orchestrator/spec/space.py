@@ -27,6 +27,10 @@ from orchestrator.spec.pruner import PrunerSpec
 Sampler: TypeAlias = Literal["tpe", "nsga2", "random", "grid", "qmc", "gp", "list"]
 """Samplers of Optuna, and `list`: the configs that the spec lists."""
 
+MOST_CONFIGS, MOST_REPEATS = 1_000_000, 1_000
+_WIDEST = 1e15
+"""The widest range: floats still separate the whole numbers in it; no sampler overflows."""
+
 WITHOUT_OBJECTIVE = ("grid", "random", "qmc", "list")
 """Samplers that never look at an objective."""
 
@@ -117,12 +121,16 @@ class Range(Strict):
     def _consistent(self) -> Self:
         if self.low > self.high:
             raise refusal(f"low at most high ({self.high})", shown(self.low), key="low")
+        if self.high - self.low > _WIDEST:
+            raise refusal(f"at most {_WIDEST:.0e} above low", shown(self.high), key="high")
         if self.log and self.low <= 0:
             raise refusal("low above 0, for log: true", shown(self.low), key="low")
         if self.step is not None and self.log:
             raise refusal("no step with log: true (Optuna has no such ranges)", key="step")
         if self.step is not None and self.step <= 0:
             raise refusal("more than 0", shown(self.step), key="step")
+        if self.step is not None and self._steps > MOST_CONFIGS:
+            raise refusal(f"at most {MOST_CONFIGS:,} steps", shown(self.step), key="step")
         if self.step is not None and not self.contains(self.high):
             expected = f"low plus a whole number of steps, such as {self._nth(self._steps)}"
             raise refusal(expected, shown(self.high), key="high")
@@ -241,7 +249,7 @@ def _number_or_list(value: Any) -> Any:
 
 
 Configs: TypeAlias = Annotated[
-    Annotated[Count, Tag("count")]
+    Annotated[Count, Field(le=MOST_CONFIGS), Tag("count")]
     | Annotated[tuple[Mapping[ParameterName, Choice], ...], Tag("list")],
     Discriminator(lambda value: "list" if isinstance(value, tuple) else "count"),
     BeforeValidator(_number_or_list),

@@ -16,7 +16,7 @@ from orchestrator.core.criteria import (
 )
 from orchestrator.spec import sections
 from orchestrator.spec.fields import ArmText, Count, Strict, Text
-from orchestrator.spec.space import MEMORY_METRICS, Search
+from orchestrator.spec.space import MEMORY_METRICS, MOST_REPEATS, Search
 
 
 class SweepSpec(Strict):
@@ -27,7 +27,7 @@ class SweepSpec(Strict):
     settings: Mapping[str, Any] = Field(default_factory=dict)
     search: Search
     arms: sections.Arms
-    repeats: Count = 1
+    repeats: Annotated[Count, Field(le=MOST_REPEATS)] = 1
     seed: Annotated[int, Field(ge=0)] = 0
     baseline: ArmText | None = None
     trainer: Literal["warm", "fresh"] | None = None

@@ -21,8 +21,19 @@ class HomeUnusable(Refusal):
 
 
 def sweep_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return `RNNSWEEP_HOME`, or `rnnsweep-data` in the current folder; always absolute."""
-    return Path(environ.get("RNNSWEEP_HOME") or "rnnsweep-data").expanduser().resolve()
+    """Return `RNNSWEEP_HOME`, or `rnnsweep-data` in the current folder; always absolute.
+
+    Raise `HomeUnusable` if that is no folder, or could never be one.
+    """
+    home = Path(environ.get("RNNSWEEP_HOME") or "rnnsweep-data")
+    try:
+        os.fsencode(home).decode("utf-8")  # as SQLite and MLflow need it
+        home = home.expanduser().resolve()
+        if home.exists() and not home.is_dir():
+            raise HomeUnusable(home, "a file")
+    except (OSError, RuntimeError, ValueError) as error:
+        raise HomeUnusable(home, str(error)) from error
+    return home
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,7 @@ class SweepFolder:
     def make(self) -> None:
         """Make the folder, if need be; raise `HomeUnusable` if it cannot be made or written."""
         try:
+            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # specs, code and logs
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise HomeUnusable(self.home, (error.strerror or str(error)).lower()) from error
@@ -71,4 +83,4 @@ class SweepFolder:
     def generations(self) -> list[int]:
         """Return the generations that have a folder."""
         entries = self.path.iterdir() if self.path.is_dir() else ()
-        return [int(path.name) for path in entries if path.name.isdigit()]
+        return [int(path.name) for path in entries if path.name.isdecimal()]

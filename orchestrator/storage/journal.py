@@ -1,12 +1,15 @@
 """The append-only journal of a sweep: one JSON object a line, one writer, on disk before it counts.
 
-A record that `Journal.append` returned from survives SIGKILL and a power cut.
+A record that `Journal.append` returned from survives SIGKILL and a power cut. Each line ends in a
+checksum of its other bytes.
 """
 
 import contextlib
 import json
 import os
 import threading
+import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +23,7 @@ from orchestrator.core.trial import Block, Config, FinishedTrial, SweepIdentity,
 from orchestrator.storage import lock
 
 FILE_NAME = "journal.jsonl"
-VERSION = 9
+VERSION = 10
 """The version of the records. Only journals of this version are read."""
 
 
@@ -132,6 +135,8 @@ _LINE: TypeAdapter[Record] = TypeAdapter(
 )
 """Reads and writes one line, strictly: an unknown key or a text for a number is refused."""
 
+_CHECKSUM = -len(b',"crc32":"12345678"}')
+
 _RUNNING_NAME = "running.json"
 _RUNNING = TypeAdapter(list[tuple[float, str]])
 
@@ -233,7 +238,7 @@ class Journal(Draft):
         self._guard = threading.Lock()
         self._lock = lock.take(folder)
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             records, self._size = _parse(self.path, self.path.read_bytes())
             super().__init__(replay(records))
             os.ftruncate(self._file, self._size)  # removes a line torn by a crash
@@ -246,7 +251,7 @@ class Journal(Draft):
 
     def append(self, record: Record) -> None:
         """Write one record to disk; remove it and raise `OSError` if the disk is full."""
-        line = to_json(_LINE, record) + b"\n"
+        line = _signed(to_json(_LINE, record)) + b"\n"
         with self._guard:
             try:
                 written = os.write(self._file, line)
@@ -312,12 +317,11 @@ def _parse(path: Path, data: bytes) -> tuple[list[Record], int]:
     for number, line in enumerate(lines, 1):
         if number == 1:
             _expect_version(path, line)
-        try:
-            record = _LINE.validate_json(line)
-        except ValidationError as error:
-            if error.errors()[0]["type"] == "json_invalid" and number == len(lines):
-                break  # a crash of the machine can leave a line of the right length and no content
-            raise _corrupt(path, number, first_problem(error)) from error
+        record, reason = _read_line(line)
+        if record is None and number == len(lines):
+            break  # a crash of the machine can leave a line of the right length and no content
+        if record is None:
+            raise _corrupt(path, number, reason)
         if isinstance(record, SweepOpened) != (number == 1):
             raise _corrupt(path, number, f"{record.record} as record {number}")
         records.append(record)
@@ -325,11 +329,52 @@ def _parse(path: Path, data: bytes) -> tuple[list[Record], int]:
     return records, size
 
 
+def _signed(body: bytes) -> bytes:
+    """Return a JSON object with its checksum as a last field."""
+    return body[:-1] + b',"crc32":"%08x"}' % zlib.crc32(body)
+
+
+def _read_line(line: bytes) -> tuple[Record | None, str]:
+    """Return the record of a line; None, and the reason, if it is damaged."""
+    body = line[:_CHECKSUM] + b"}"
+    if line != _signed(body):
+        return None, "a line whose checksum differs"
+    try:
+        return _LINE.validate_json(body), ""
+    except ValidationError as error:
+        return None, first_problem(error)
+
+
+def repair(folder: Path) -> tuple[Path, int] | None:
+    """Remove the damaged lines of a journal; return where the old one is kept, and their number.
+
+    None if no line is damaged. Without its first line the whole journal is set aside. Raise
+    `Locked` if a driver writes it, `FileNotFoundError` if there is none.
+    """
+    path = folder / FILE_NAME
+    with contextlib.closing(os.fdopen(lock.take(folder), "rb")):
+        lines = path.read_bytes().split(b"\n")[:-1]
+        if lines:
+            _expect_version(path, lines[0])
+        whole = [line for line in lines if _read_line(line)[0] is not None]
+        if len(whole) == len(lines):
+            return None
+        kept = path.with_name(f"journal-damaged-{time.time_ns()}.jsonl")
+        path.rename(kept)
+        if whole and whole[0] == lines[0]:
+            new = path.with_name(f"{FILE_NAME}.new")
+            new.write_bytes(b"".join(line + b"\n" for line in whole))
+            new.rename(path)
+        _sync_folder(folder)
+    return kept, len(lines) - len(whole)
+
+
 def _corrupt(path: Path, line: int, received: str) -> JournalError:
     """Return the error for a line that is no record before whole lines: no crash leaves that."""
     return JournalError(
-        f"{path}, line {line}: expected a journal record, received {received}. Move the file away"
-        " and run the same command again: finished trials are read back from MLflow"
+        f"{path}, line {line}: expected a journal record, received {received}. Remove the damaged"
+        f" lines with `rnnsweep repair {path.parent.parent.name}`, and run the same command again:"
+        " finished trials are read back from MLflow"
     )
 
 

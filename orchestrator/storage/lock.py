@@ -72,7 +72,7 @@ class Locked(Refusal):
 def take(folder: Path) -> int:
     """Take the lock of a folder, made if need be, until the descriptor is closed; else `Locked`."""
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / FILE_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(folder / FILE_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     for last_try in (*[False] * _TRIES, True):  # `holder` takes it for a moment
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,6 +86,19 @@ def take(folder: Path) -> int:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, _OWNER.dump_json(Owner.here()), 0)
     return descriptor
+
+
+def write_owner(path: Path, owner: Owner) -> None:
+    """Write an owner to a file, or raise `OSError`."""
+    path.write_bytes(_OWNER.dump_json(owner))
+
+
+def read_owner(path: Path) -> Owner:
+    """Return the owner in a file, one that is never gone if it has none, or raise `OSError`."""
+    try:
+        return _OWNER.validate_json(path.read_bytes())
+    except ValidationError:
+        return _UNKNOWN
 
 
 def holder(folder: Path) -> Owner | None:

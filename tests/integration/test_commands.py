@@ -38,12 +38,12 @@ def test_arms_that_cannot_run_are_refused(home: Home) -> None:
 
 
 @pytest.mark.full
-def test_a_store_or_a_cluster_that_does_not_answer_is_refused(home: Home) -> None:
+def test_a_store_or_a_cluster_that_does_not_answer_is_no_wrong_command(home: Home) -> None:
     spec, began_s = home.spec("unrecorded"), time.monotonic()
     nobody = "http://127.0.0.1:9"
-    home.run("run", spec, MLFLOW_TRACKING_URI=nobody).refused(nobody, "MLFLOW_TRACKING_URI")
+    assert nobody in home.run("run", spec, MLFLOW_TRACKING_URI=nobody).expect(3).err
     home.run("hardware", "--address", "nonsense").refused("nonsense")
-    home.run("hardware", "--address", "127.0.0.1:1").refused("127.0.0.1:1")
+    assert "127.0.0.1:1" in home.run("hardware", "--address", "127.0.0.1:1").expect(3).err
     assert time.monotonic() - began_s < 150
     assert home.journal("unrecorded") == []
 

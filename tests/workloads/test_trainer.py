@@ -62,7 +62,9 @@ def run(*texts: str) -> tuple[list[int], list[Event]]:
     lines, claim, events = Lines(), process.BackendClaim(), list[Event]()
     for text in (*texts, None):
         lines.received.put(text)
-    return [answer_request(line, events.append, claim, lines) for line in lines], events
+    return [
+        answer_request(line, lambda event, _: events.append(event), claim, lines) for line in lines
+    ], events
 
 
 def ask(workload: str, implementation: str = "none/noop", **fields: Any) -> list[Event]:
@@ -238,7 +240,8 @@ def test_interrupts_end_it_by_hand_only() -> None:
         attached.process.send_signal(signal.SIGINT)  # the parent decides what Ctrl-C means
         assert result(attached.ask(f"{HOSTILE}:noop"))
         if sys.platform == "linux":
-            score = Path(f"/proc/{attached.process.pid}/oom_score_adj").read_text("ascii")
+            (pid,) = process.children(attached.process.pid)
+            score = Path(f"/proc/{pid}/oom_score_adj").read_text("ascii")
             assert score.strip() == "1000"
 
 
@@ -264,8 +267,11 @@ def test_an_attached_trainer_ends_with_standard_input(lines: list[str]) -> None:
         attached.process.stdin = None
 
 
-def test_a_trainer_dies_with_its_parent_and_starts_with_none_that_has_ended() -> None:
-    line = request("sleeps_deaf")
+def test_a_trainer_dies_with_its_parent_and_starts_with_none_that_has_ended(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "pid"
+    line = request("leaves_daemon", settings={"file": str(file), "hangs": True})
     code = (
         "import os, subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-m', 'workloads', '--die-with-parent',"
@@ -279,9 +285,11 @@ def test_a_trainer_dies_with_its_parent_and_starts_with_none_that_has_ended() ->
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
         os.write(writer, f"{line}\n".encode())
-        time.sleep(1.0)  # until the trial hangs
+        while not (file.exists() and file.read_text("ascii")):
+            time.sleep(0.05)
+        family = [child, *child.children(), psutil.Process(int(file.read_text("ascii")))]
         parent.kill()
-        _, alive = psutil.wait_procs([child], timeout=10)
+        _, alive = psutil.wait_procs(family, timeout=10)
         os.close(writer)
         os.close(reader)
         assert not alive

@@ -9,7 +9,13 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 
+from orchestrator.storage.tracking.address import shown
 from workloads.process import die_with_parent
+
+
+class _Masked(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return shown(super().format(record))
 
 
 def main() -> None:
@@ -20,7 +26,9 @@ def main() -> None:
         # driver still records then, and ends this process itself.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         die_with_parent(parent_pid)
-        logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
+        logging.basicConfig(level=logging.WARNING)
+        (handler,) = logging.getLogger().handlers
+        handler.setFormatter(_Masked("%(asctime)s %(name)s: %(message)s"))
         # Imported after the parent-death signal is set: MLflow's import takes seconds.
         from orchestrator.storage.tracking.writer import Writer  # noqa: PLC0415
 

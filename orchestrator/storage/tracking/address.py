@@ -5,6 +5,8 @@ import urllib.parse
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
+_SECRET = "password|passwd|pwd|token|secret|access_?key|api_?key"
+
 _DEFAULTS = {
     # No usage pings, in either of the two ways that MLflow knows.
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -45,9 +47,10 @@ def sqlite_path(uri: str) -> Path | None:
     return Path(urllib.parse.unquote(match["path"])) if match else None
 
 
-def shown(uri: str) -> str:
-    """Return the address without its password, for messages and logs."""
-    return re.sub(r"(?<=//)([^/@:]*):[^/@]*@", r"\1:***@", uri)
+def shown(text: str) -> str:
+    """Return an address, or a text that quotes one, without passwords: for messages and logs."""
+    text = re.sub(r"(//[^/@:\s]*):[^\s'\"]*@", r"\1:***@", text)
+    return re.sub(rf"(?i)(\b({_SECRET})\w*=)[^&\s'\"]+", r"\1***", text)
 
 
 def root_url(uri: str) -> str:

@@ -19,6 +19,12 @@ class TrackingError(Refusal, RuntimeError):
         return f"{place}: expected {expected}, received {received}. {next_step}"
 
 
+class StoreAway(TrackingError):
+    """A server or database that does not answer now."""
+
+    is_away = True
+
+
 class WrongVersion(TrackingError):
     """The store has something that another version of rnnsweep wrote."""
 
@@ -59,11 +65,15 @@ class LeaseHeld(Refusal, RuntimeError):
 
     def __str__(self) -> str:
         sweep, owner, until_s = self.args
-        until = datetime.datetime.fromtimestamp(until_s, datetime.UTC)
+        try:
+            until = (
+                f"{datetime.datetime.fromtimestamp(until_s, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+            )
+        except (ValueError, OverflowError, OSError):  # a damaged one
+            until = f"{until_s:g} s after 1970"
         return (
             f"sweep {sweep!r}: expected no other driver, but {owner} is recording into it. Stop"
-            " that one first; if it is gone already, its lease ends at"
-            f" {until:%Y-%m-%d %H:%M:%S} UTC"
+            f" that one first; if it is gone already, its lease ends at {until}"
         )
 
 

@@ -7,6 +7,7 @@ Every error of MLflow is raised as a `TrackingError`.
 import fcntl
 import logging
 import os
+import re
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,12 @@ from typing import Any
 from orchestrator.core.errors import one_line
 from orchestrator.core.trial import DatasetRecord, canonical, digest
 from orchestrator.storage.tracking import address
-from orchestrator.storage.tracking.errors import ContentRefused, TrackingError, no_store
+from orchestrator.storage.tracking.errors import (
+    ContentRefused,
+    StoreAway,
+    TrackingError,
+    no_store,
+)
 from orchestrator.storage.tracking.run_content import Point
 
 address.set_defaults(os.environ)  # MLflow reads them when it is imported
@@ -47,13 +53,15 @@ _METRICS_PER_BATCH = 1000
 _PARAMS_PER_BATCH = 100
 _DATASET_NAME_LIMIT = 500
 _DATASET_DIGEST_LIMIT = 36
+_DATASET_SOURCE_LIMIT = 10_000  # of 65,535 bytes: JSON may need six for a character
 _RUNS_PER_PAGE = 500
 _ANALYSED_ROWS = 1000
 _ANALYSE_WAIT_S = 2.0
 _SHOWN = 600  # characters of an error: SQLAlchemy quotes whole statements
 _CONTENT_ERRORS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
-_CONTENT_METHODS = ("create_run", "log_batch", "log_inputs")
-_FORBIDDEN = 403
+_CONTENT_METHODS = ("create_run", "log_batch", "log_inputs", "log_text")
+_TOO_LARGE = 413  # HTTP: a proxy or server with a limit on bodies
+_FORBIDDEN, _SERVER_ERROR = 403, 500
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 MODEL_TAG = "model"
 """The tag with the address of a run's model (`models:/ID`), as MLflow's loaders take it."""
@@ -196,7 +204,7 @@ class MlflowStore:
             name=dataset.name[:_DATASET_NAME_LIMIT] or "data",
             digest=dataset.digest[:_DATASET_DIGEST_LIMIT] or "unknown",
             source_type="http" if is_web else "local",
-            source=canonical({"url" if is_web else "uri": dataset.source}),
+            source=canonical({"url" if is_web else "uri": dataset.source[:_DATASET_SOURCE_LIMIT]}),
             profile=canonical(profile),
         )
         use = InputTag("mlflow.data.context", "training")
@@ -306,22 +314,21 @@ def _translated(shown: str, *, content: bool = False) -> Iterator[None]:
     except TrackingError:
         raise
     except Exception as error:
-        if content and getattr(error, "error_code", "") in _CONTENT_ERRORS:
+        is_refused = getattr(error, "error_code", "") in _CONTENT_ERRORS
+        if content and (is_refused or _http_status(error) == _TOO_LARGE):
             raise ContentRefused(
                 f"MLflow store {shown}",
                 "content that it takes",
-                one_line(error)[:_SHOWN],
-                "Please report this: it is a defect of rnnsweep",
+                address.shown(one_line(error))[:_SHOWN],
+                "Raise the server's limit on bodies, or please report this as a defect of rnnsweep",
             ) from error
         raise _refused(shown, error) from error
 
 
 def _refused(where: str, error: Exception) -> TrackingError:
     """Return any error of MLflow, SQLAlchemy or the operating system as one of ours."""
-    received = one_line(error)[:_SHOWN]
-    status = getattr(getattr(error, "response", None), "status_code", None)  # the HTTP library's
-    if isinstance(error, MlflowException):
-        status = error.get_http_status_code()
+    received = address.shown(one_line(error))[:_SHOWN]
+    status = _http_status(error)
     next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
     if "maintenance mode" in received:
         next_step = "MLflow has retired folders as stores: use sqlite:///PATH or a server's address"
@@ -332,7 +339,18 @@ def _refused(where: str, error: Exception) -> TrackingError:
         )
     elif "No space left" in received or "disk is full" in received:
         next_step = "Make room on the disk"
-    return TrackingError(f"MLflow store {where}", "a working store", received, next_step)
+    is_server = where.startswith(("http", "postgresql", "mysql"))
+    kind = StoreAway if is_server and (status is None or status >= _SERVER_ERROR) else TrackingError
+    return kind(f"MLflow store {where}", "a working store", received, next_step)
+
+
+def _http_status(error: Exception) -> int | None:
+    """Return the status that a server answered with; None for any other error."""
+    if found := re.search(r"failed with error code (\d{3}) !=", str(error)):  # no JSON: a proxy's
+        return int(found[1])
+    if isinstance(error, MlflowException):
+        return int(error.get_http_status_code())
+    return getattr(getattr(error, "response", None), "status_code", None)  # the HTTP library's
 
 
 def _stored(run: Any) -> StoredRun:

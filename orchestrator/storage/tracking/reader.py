@@ -14,7 +14,14 @@ from typing import TypeAlias, cast, get_args
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import DatasetRecord, FinishedTrial, Telemetry, count_spared
+from orchestrator.core.trial import (
+    DatasetRecord,
+    FinishedTrial,
+    SweepIdentity,
+    Telemetry,
+    count_spared,
+    expected_key,
+)
 from orchestrator.storage.tracking import errors, records
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
 from orchestrator.storage.tracking.records import Manifest, SweepState
@@ -38,7 +45,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     store = MlflowStore(tracking_uri)
     name, generation = _split(name, generation)
     parent, manifest = _parent(store, name, generation)
-    trials = read_trials(store, parent).finished.values()
+    trials = own_trials(manifest.identity, read_trials(store, parent).finished.values())
     shared = _with_shared_parts(trials, manifest.arms)
     order = {arm: position for position, arm in enumerate(manifest.arms)}
     shared.sort(key=lambda trial: (trial.block, trial.repeat, order.get(trial.arm, len(order))))
@@ -68,6 +75,17 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     )
 
 
+def own_trials(identity: SweepIdentity, trials: Iterable[FinishedTrial]) -> list[FinishedTrial]:
+    """Return the trials whose keys are those of the sweep: others are damaged, or no part of it."""
+    own = []
+    for trial in trials:
+        if trial.key == expected_key(identity, trial):
+            own.append(trial)
+        else:
+            _log.warning("run %s is skipped: its trial has the key of another one", trial.run_id)
+    return own
+
+
 def find(tracking_uri: str, name: str, fresh: bool = False) -> tuple[int, Manifest | None]:
     """Return a sweep's highest generation, 0 if it is new, and the manifest of the latest.
 
@@ -94,7 +112,7 @@ def list_sweeps(tracking_uri: str) -> list[StoredRun]:
 
 def _split(name: str, generation: int | None) -> tuple[str, int | None]:
     head, _, tail = name.rpartition("#")
-    is_label = generation is None and head and tail.isdigit()
+    is_label = generation is None and head and tail.isdecimal()
     return (head, int(tail)) if is_label else (name, generation)
 
 
@@ -150,7 +168,7 @@ def datasets(trials: Iterable[FinishedTrial]) -> tuple[DatasetRecord, ...]:
 
 def _generation(run: StoredRun) -> int:
     text = run.tags.get("generation", "")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def _state(store: MlflowStore, parent: StoredRun) -> SweepState:

@@ -300,7 +300,7 @@ class RecorderProcess:
         """
         try:
             if self._opening is not None and not (self._running and self._has_opened):
-                self._exchange("open", self._opening)
+                self._exchange("reopen", self._opening)
                 self._has_opened = True
             answer = self._exchange(method, *arguments)
         except RecorderDied:

@@ -191,10 +191,11 @@ def _points(outcome: Outcome) -> Iterator[Point]:
         latest |= values
         for name, value in values.items():
             yield Point(name, value, _ms(clock_s), index)
+    end_ms = max(_ms(outcome.ended_s), _ms(clock_s) + 1)
     for name, value in outcome.metrics.items():
         if latest.get(name) != value:
             step = last_step if name in latest else 0
-            yield Point(entity_name(name), value, _ms(outcome.ended_s), step)
+            yield Point(entity_name(name), value, end_ms, step)
     for name, curve in outcome.telemetry.curves.items():
         for step, (at_s, at) in enumerate(zip(outcome.telemetry.at_s, curve, strict=True)):
             if at is not None:

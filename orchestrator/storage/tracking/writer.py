@@ -51,6 +51,7 @@ class Writer:
         self._stored = StoredTrials()
         self._unsure: set[str] = set()  # keys whose creation ended in an error
         self._beat_s = 0.0
+        self._last_run = "", ""  # trial key and run id
 
     @functools.cached_property
     def _store(self) -> MlflowStore:
@@ -79,7 +80,11 @@ class Writer:
         self._update_table()  # so that neither this reading nor the next needs single runs
         return reader.read_sweep(self._uri, name, generation)
 
-    def open(self, opening: records.SweepOpening) -> list[FinishedTrial]:
+    def reopen(self, opening: records.SweepOpening) -> list[FinishedTrial]:
+        """Open a sweep whose recorder process has died; raise `LeaseHeld` if the lease is lost."""
+        return self.open(opening, has_claimed=True)
+
+    def open(self, opening: records.SweepOpening, *, has_claimed: bool = False) -> list[FinishedTrial]:
         """Find or make the sweep's runs, take the lease, and return the trials in the store.
 
         A SQLite store that does not exist is made. Raise `LeaseHeld` if a live driver records into
@@ -96,14 +101,14 @@ class Writer:
         else:
             reader.read_manifest(self._store, parent)  # refuses one of another version
         self._parent = parent.run_id
-        claimed_s = self._claim(parent)
+        claimed_s = self._claim(parent, has_claimed=has_claimed)
         self._stored = reader.read_trials(self._store, parent)
         self._describe(is_described=NOTE_TAG in parent.tags)
         self._confirm(claimed_s)
         for run in self._stored.doubles:
             _log.warning("run %s doubles trial %s: deleted", run.run_id, run.tags["trial_key"])
             self._store.delete_run(run.run_id)
-        return list(self._stored.finished.values())
+        return reader.own_trials(opening.manifest.identity, self._stored.finished.values())
 
     def record(self, batch: Sequence[FinishedTrial]) -> dict[str, str]:
         """Write trials that have ended; what the store has already is not written again.
@@ -116,21 +121,27 @@ class Writer:
         if self._stored.needs_table:
             self._write_table()
         for trial in batch:
-            self.beat()
+            try:
+                self.beat()
+            except LeaseHeld:
+                self._delete_double()
+                raise
             try:
                 self._record_one(trial)
             except ContentRefused as error:  # must not keep the others waiting forever
                 _log.error("trial %s: %s", trial.key, error)
                 refused[trial.key] = str(error)
+                if run := self._stored.unfinished.get(trial.key):
+                    self._store.set_status(run.run_id, "FAILED", round(trial.ended_s * 1000))
         if self._stored.late >= max(_FEWEST_LATE, _LATE_SHARE * len(self._stored.finished)):
             self._write_table()
         return refused
 
     def beat(self) -> None:
-        """Renew the lease, if it is time; raise `LeaseHeld` if another driver has it."""
+        """Renew the lease, if it is time; raise `LeaseHeld` if another driver has or had it."""
         now_s = time.time()
         if not self._beat_s <= now_s < self._beat_s + records.BEAT_S:
-            self._refuse_other(self._store.run(self._parent), now_s)
+            self._refuse_other(self._store.run(self._parent), now_s, has_claimed=True)
             self._store.log(self._parent, tags=records.lease_tag(self._opening.owner, now_s))
             self._beat_s = now_s
 
@@ -187,10 +198,10 @@ class Writer:
             self._store.delete_run(run_id)  # another driver was first
         return parent
 
-    def _claim(self, parent: StoredRun) -> float:
+    def _claim(self, parent: StoredRun, *, has_claimed: bool) -> float:
         """Take the lease, and return the time of that."""
         now_s = time.time()
-        self._refuse_other(parent, now_s)
+        self._refuse_other(parent, now_s, has_claimed=has_claimed)
         self._store.log(
             self._parent,
             tags={"state": "running", **records.lease_tag(self._opening.owner, now_s)},
@@ -213,9 +224,10 @@ class Writer:
         self._holds_lease = False
         raise LeaseHeld(self._identity.label, "another driver", time.time() + records.LEASE_S)
 
-    def _refuse_other(self, parent: StoredRun, now_s: float) -> None:
+    def _refuse_other(self, parent: StoredRun, now_s: float, *, has_claimed: bool = False) -> None:
         lease = reader.lease_of(self._store, parent)
-        if lease.owner != self._opening.owner and lease.is_held(now_s):
+        is_lost = has_claimed or lease.is_held(now_s)  # another may have released it already
+        if lease.owner != self._opening.owner and is_lost:
             self._holds_lease = False
             raise LeaseHeld(self._identity.label, str(lease.owner), lease.until_s)
 
@@ -283,6 +295,16 @@ class Writer:
         self._fill(run, content)
         del self._stored.unfinished[key]
         self._stored.finished[key] = replace(trial, run_id=run.run_id)
+        self._last_run = key, run.run_id
+
+    def _delete_double(self) -> None:
+        """Delete the last run of this driver if another one has recorded its trial as well."""
+        # This process may have been suspended while it wrote it, for longer than the lease.
+        mine = self._last_run
+        query = f"{reader.trials_of(self._parent)} and tags.trial_key = '{mine[0]}'"
+        runs = [run.run_id for run in self._store.search([self._experiment], query)]
+        if mine[1] in runs and len(runs) > 1:
+            self._store.delete_run(mine[1])
 
     def _create_run(self, key: str, content: run_content.RunContent) -> StoredRun:
         """Make the run, unless an earlier request whose answer was lost has made it."""

@@ -1,5 +1,6 @@
 """The code bundle: enough to run a trial on a node, and no more."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,23 @@ def test_a_trial_of_ones_own_runs_from_what_was_packed(here: Path, tmp_path: Pat
 def test_a_missing_module_is_reported_with_the_places(here: Path, tmp_path: Path) -> None:
     with pytest.raises(Refusal, match=f"theirs:run in {here},"):
         packed(tmp_path, "theirs:run")
+
+
+def test_only_regular_files_of_the_package_are_bundled(here: Path, tmp_path: Path) -> None:
+    mine = here / "mine"
+    (mine / "alias.py").symlink_to(mine / "deep" / "run.py")
+    (mine / "dangling").symlink_to("nowhere")
+    (mine / "itself").symlink_to("itself")
+    assert (packed(tmp_path, "mine.deep.run:run") / "mine" / "alias.py").read_text() == WORKLOAD
+    for make, reason in (
+        (lambda path: path.symlink_to("/etc"), "a link out of it, to /etc"),
+        (lambda path: path.symlink_to(mine), "a link to a folder around it"),
+        (os.mkfifo, "no regular file"),
+    ):
+        make(mine / "odd")
+        with pytest.raises(Refusal, match=f"{mine}/odd: .* received {reason}"):
+            code_bundle.manifest("mine.deep.run:run")
+        (mine / "odd").unlink()
 
 
 def test_data_is_not_bundled_by_accident(

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any
 import pytest
 
 from orchestrator import hardware
-from orchestrator.cluster import connection
+from orchestrator.cluster import connection, leftovers
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify
+from orchestrator.storage.lock import Owner, write_owner
 
 GPUS = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(4))
 PROFILE = NodeProfile("host", "CPU A", 8, 8_000, GPUS, None, "Linux", "3.11")
@@ -67,7 +69,7 @@ Use = Callable[[Ray], Ray]
 
 
 @pytest.fixture
-def use(monkeypatch: pytest.MonkeyPatch) -> Use:
+def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Use:
     def install(ray: Ray) -> Ray:
         monkeypatch.setitem(sys.modules, "ray", ray)
         return ray
@@ -78,6 +80,8 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Use:
 
     monkeypatch.setattr(hardware, "probe", probe)
     monkeypatch.setattr(connection, "token_settings", lambda: {})
+    monkeypatch.setattr(connection, "_secure", lambda: None)
+    monkeypatch.setattr(connection, "_session_folder", lambda: tmp_path)
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     return install
 
@@ -115,8 +119,59 @@ def test_the_process_is_restored_and_rays_labels_are_kept(
     assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
     assert ray.environ["RAY_USAGE_STATS_ENABLED"] == "0"
     assert ray.environ["RAY_CHDIR_TO_TRIAL_DIR"] == "1", "a user's own setting is kept"
-    assert ray.environ.get("RAY_AUTH_MODE") == (None if address is None else "disabled")
+    assert ray.environ.get("RAY_AUTH_MODE") == ("token" if address is None else "disabled")
     assert node.labels == {"ray.io/node-id": "node-0"}
+
+
+def test_a_token_that_everyone_can_read_is_narrowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    assert connection.token_settings() == {}
+    token = tmp_path / ".ray" / "auth_token"
+    token.parent.mkdir()
+    token.write_text("secret", "ascii")
+    token.chmod(0o644)
+    assert connection.token_settings() == {"RAY_AUTH_MODE": "token"}
+    assert token.stat().st_mode & 0o777 == 0o600
+
+
+LOCAL_RAY = """
+import ray
+from ray._raylet import AuthenticationMode, get_authentication_mode
+from orchestrator.cluster import connection
+with connection.connect(None):
+    folder = connection._session_folder()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert get_authentication_mode() == AuthenticationMode.TOKEN
+    from ray.tune.execution.class_cache import ENV_VARS_TO_PROPAGATE
+    assert not [name for name in ENV_VARS_TO_PROPAGATE if "AWS" in name]
+assert not folder.exists()
+with connection.connect(None):  # with another token
+    ray.get(ray.remote(lambda: 1).remote())
+"""
+
+
+def test_a_local_ray_belongs_to_its_user(tmp_path: Path) -> None:
+    environ = {**os.environ, "HOME": str(tmp_path)}
+    command = [sys.executable, "-c", LOCAL_RAY]
+    subprocess.run(command, env=environ, check=True, capture_output=True)
+    assert not (tmp_path / ".ray").exists()
+
+
+def test_folders_of_drivers_that_were_killed_are_removed(tmp_path: Path) -> None:
+    killed, alive, foreign = (tmp_path / f"rnnsweep-tune-{n}" for n in range(3))
+    session = tmp_path / "ray" / "session_1"
+    for folder in (killed, alive, foreign, session):
+        folder.mkdir(parents=True)
+        leftovers.mark(folder)
+    for folder in (killed, session):
+        write_owner(folder / leftovers._MARK, dataclasses.replace(Owner.here(), pid=2**22 + 1))
+    (foreign / leftovers._MARK).unlink()
+    leftovers.remove(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"ray", alive.name, foreign.name}
+    assert not session.exists()
 
 
 def test_a_lost_gpu_is_hidden_from_ray(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,9 @@ def test_the_first_signal_asks_and_the_second_ends_at_once() -> None:
         signal.raise_signal(signal.SIGINT)
         assert calls == ["first", "second", "first"]
     assert signal.getsignal(signal.SIGTERM) == before
+    with StopSignal(lambda: calls.append("hang-up")) as stop:
+        signal.raise_signal(signal.SIGHUP)
+        assert stop.is_set and calls[-1] == "hang-up"
     asked = StopSignal(lambda: calls.append("asked"))
     with asked, pytest.raises(Stopped), asked.at_once():
         signal.raise_signal(signal.SIGINT)

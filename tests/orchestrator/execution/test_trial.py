@@ -9,6 +9,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,11 +21,12 @@ import yaml
 from orchestrator.core.trial import FailureReason, Outcome, outcome_adapter, to_json
 from orchestrator.execution import trainer_pool, watchdog
 from orchestrator.execution.actor import run_trial
-from orchestrator.execution.job import TrialLimits, TrialRun
+from orchestrator.execution.job import Job, TrialLimits, TrialRun
 from orchestrator.execution.telemetry import Instruments
 from orchestrator.execution.trainer_pool import CpuClaims, CpusTaken, TrainerPool
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
 from tests.orchestrator.execution.jobs import job_of
+from workloads.protocol import KernelProof, ProtocolError, Result, TrialRequest
 
 
 def run(trainers: TrainerPool, *arguments: Any, **options: Any) -> Outcome:
@@ -212,6 +214,24 @@ def test_a_trainer_whose_child_works_does_not_hang(trainers: TrainerPool) -> Non
     assert outcome.status == "complete"
 
 
+def test_processes_that_a_trial_leaves_end_with_it(trainers: TrainerPool, tmp_path: Path) -> None:
+    run(trainers, "noop")
+    outcome = run(trainers, "leaves_daemon", {"file": str(tmp_path / "pid")})
+    assert (outcome.status, outcome.trainer_trials) == ("complete", 1)
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text("ascii")))
+    assert run(trainers, "noop").trainer_trials == 0
+
+
+def test_a_loud_failure_fills_neither_terminal_nor_disk(trainers: TrainerPool) -> None:
+    outcome = run(trainers, "raises_loudly")
+    assert outcome.failure is not None
+    assert len(outcome.failure.message) < 17_000
+    assert r"\x1b[31myy" in outcome.failure.message and "\x1b" not in outcome.failure.message
+    assert len(outcome.artifacts["failure_message.txt"]) > 65_000
+    (trainer,) = trainers.warm.values()
+    assert os.fstat(trainer._output.fileno()).st_size < 20_000_000
+
+
 def test_a_cgroups_limit_counts_as_memory(tmp_path: Path) -> None:
     everything = watchdog.memory_share(tmp_path)
     (tmp_path / "memory.max").write_text("1000\n")
@@ -260,13 +280,20 @@ def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: TrainerPool) 
     ("line", "words"),
     [
         ("hello", "hello"),
-        ('{"event": "artifact", "name": "../a", "text": ""}', "expected a plain file name"),
+        (
+            '{"event": "artifact", "name": "../a", "text": "", "trial": "NONCE"}',
+            "expected a plain file name",
+        ),
     ],
 )
 def test_a_line_that_is_no_event_is_a_failure(
     trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch, line: str, words: str
 ) -> None:
-    program = f"import sys; sys.stdin.readline(); print({line!r}, flush=True); sys.stdin.read()"
+    program = (
+        "import json, os, sys\nif os.fork(): os._exit(os.wait()[1])\n"
+        "nonce = json.loads(sys.stdin.readline())['nonce']\n"
+        f"print({line!r}.replace('NONCE', nonce), flush=True); sys.stdin.read()"
+    )
     popen = subprocess.Popen
 
     def other_program(command: list[str], **options: Any) -> Any:
@@ -316,3 +343,43 @@ def test_a_trial_that_is_taken_away_is_sampled_no_longer(trainers: TrainerPool) 
     epochs.close()
     assert not trial_run.ended
     assert "telemetry" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_trial_never_takes_the_events_of_another(trainers: TrainerPool) -> None:
+    for seconds in (0.0, 0.3, 0.0, 0.3):
+        outcome = run(trainers, "forks", {"seconds": seconds})
+        assert (outcome.status, outcome.metrics["loss"], len(outcome.epochs)) == (
+            "complete",
+            0.0,
+            1,
+        )
+    trainer = next(iter(trainers.warm.values()))
+    trainer._events.put(Result({"loss": 666.0}))
+    fresh = run(trainers, "noop")
+    assert (fresh.metrics["loss"], fresh.trainer_trials) == (0.0, 0)
+    trainer = next(iter(trainers.warm.values()))
+    trainer._nonce = "another"
+    trainer.send(replace(job_of("noop").request, nonce="old"))
+    with pytest.raises(ProtocolError, match="expected an event of trial 'another'"):
+        trainer.next_event(10)
+
+
+def test_a_proof_is_that_of_the_arm() -> None:
+    trial_run = TrialRun(Job(TrialRequest("synthetic", "torch/fused"), 1, 0.0, TrialLimits(1, 1)))
+    with pytest.raises(ProtocolError, match="torch/fused; received 'portable'"):
+        trial_run.take(KernelProof("portable", "portable", "of another trial"))
+    trial_run.take(KernelProof("fused", "fused", "its own"))
+    assert trial_run.kernel is not None
+    with pytest.raises(ProtocolError, match=r"'a\?b' and 'a!b'"):
+        trial_run.take(Result({"a?b": 1.0, "a!b": 2.0}))
+
+
+def test_a_clock_that_is_set_back_changes_no_duration(
+    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial_run = TrialRun(job_of("noop"))
+    monkeypatch.setattr("time.time", lambda: 1.0)
+    list(run_trial(trial_run, trainers, Instruments()))
+    outcome = trial_run.outcome()
+    assert outcome.ended_s > outcome.started_s > 1.0
+    assert outcome.metrics["setup_s"] >= 0

@@ -83,7 +83,7 @@ def test_damage_in_the_middle_is_reported_with_its_line(
     tmp_path: Path, line: int, damage: bytes, reason: str
 ) -> None:
     lines = write(tmp_path).splitlines()
-    lines[line - 1] = damage
+    lines[line - 1] = journal._signed(damage)
     path = tmp_path / journal.FILE_NAME
     path.write_bytes(b"\n".join(lines) + b"\n")
     with pytest.raises(journal.JournalError) as caught:
@@ -91,9 +91,28 @@ def test_damage_in_the_middle_is_reported_with_its_line(
     message = str(caught.value)
     assert f"{path}, line {line}: expected a journal record" in message
     assert reason in message
-    assert "Move the file away and run the same command again" in message
+    assert "`rnnsweep repair " in message and "run the same command again" in message
     path.unlink()
     journal.Journal(tmp_path).close()  # the refused opening holds no lock
+
+
+def test_a_changed_byte_is_noticed_and_repair_removes_its_line_alone(tmp_path: Path) -> None:
+    whole = write(tmp_path)
+    path, lines = tmp_path / journal.FILE_NAME, whole.splitlines(keepends=True)
+    begin = sum(map(len, lines[:3]))
+    for position in range(begin, begin + len(lines[3]) - 1):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
+        with pytest.raises(journal.JournalError, match=r"line 4: .* checksum differs"):
+            journal.read(tmp_path)
+    damaged = path.read_bytes()
+    repaired = journal.repair(tmp_path)
+    assert repaired is not None and repaired[1] == 1
+    assert repaired[0].read_bytes() == damaged
+    assert journal.read(tmp_path) == journal.replay((*RECORDS[:3], *RECORDS[4:]))
+    assert journal.repair(tmp_path) is None
+    path.write_bytes(b"x" + whole)
+    assert journal.repair(tmp_path) is not None
+    assert journal.read(tmp_path) is None
 
 
 @pytest.mark.parametrize(

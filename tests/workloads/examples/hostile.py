@@ -27,6 +27,16 @@ def compiles(trial: Context) -> dict[str, float]:
     return noop(trial)
 
 
+def forks(trial: Context) -> dict[str, float]:
+    """Return from a forked child as well, 0.1 s later and with other metrics."""
+    if os.fork() == 0:
+        time.sleep(0.1)
+        trial.epoch(0, 0.0, loss=666.0)
+        return {"loss": 666.0}
+    time.sleep(trial.settings.get("seconds", 0.0))
+    return noop(trial)
+
+
 def usable_cpus(trial: Context) -> dict[str, float]:
     return {"val_accuracy": 0.5, "usable_cpus": float(len(os.sched_getaffinity(0)))}
 
@@ -175,6 +185,18 @@ def keeps_memory(trial: Context) -> dict[str, float]:
     return {"loss": 0.0}
 
 
+def leaves_daemon(trial: Context) -> dict[str, float]:
+    """Start a daemon with its own session, whose process id goes to `file`; hang if asked to."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            Path(trial.settings["file"]).write_text(str(os.getpid()), "ascii")
+            time.sleep(3600)
+        os._exit(0)
+    os.wait()
+    return sleeps_deaf(trial) if trial.settings.get("hangs") else noop(trial)
+
+
 def child_works(trial: Context) -> dict[str, float]:
     seconds = float(trial.settings["seconds"])
     work = f"import time; end = time.time() + {seconds}\nwhile time.time() < end: pass"
@@ -189,6 +211,14 @@ def crashes_with_child(trial: Context) -> dict[str, float]:
         os._exit(0)
     os.kill(os.getpid(), signal.SIGSEGV)
     return {}
+
+
+def raises_loudly(trial: Context) -> dict[str, float]:
+    """Write 40 MB, then raise an error whose text has 100,000 characters and an escape sequence."""
+    for _ in range(40):
+        os.write(2, b"x" * 10**6)
+        time.sleep(0.05)
+    raise RuntimeError("\x1b[31m" + "y" * 100_000)
 
 
 def raises_odd_text(trial: Context) -> dict[str, float]:

@@ -46,6 +46,20 @@ def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
     assert artifact_root(tmp_path, given) is None
 
 
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://me:secret@host/mlflow",
+        "postgresql+psycopg2://me:se/secret@host@db/x",
+        "postgresql://host/db?user=me&password=secret&sslmode=require",
+        "no answer from 'http://me:secret@host/' in 3 s",
+    ],
+)
+def test_passwords_are_never_shown(uri: str) -> None:
+    assert "secret" not in shown(uri) and "***" in shown(uri) and "me" in shown(uri)
+    assert shown("http://host/a?next_token=5") == "http://host/a?next_token=5"
+
+
 def test_a_home_with_a_hostile_name(tmp_path: Path) -> None:
     home = fresh_home(tmp_path / "50%20 a#b?c&d ü")
     record(home, failed())

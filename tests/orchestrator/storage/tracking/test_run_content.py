@@ -104,7 +104,7 @@ def test_long_texts_are_artifacts_and_many_values_several_requests(home: Path) -
     (run,) = children(home)
     assert (len(run.data.metrics), len(run.data.params) > 150) == (904, True)
     assert len(run.data.tags["kernel_evidence"]) == 1000
-    assert run.data.tags["failure"] == "crash: SIGSEGV ?␀"
+    assert run.data.tags["failure"] == r"crash: SIGSEGV \udcff\x00"
     store = MlflowStore(address(home))
     assert store.read_text(run.info.run_id, "kernel_evidence.txt") == kernel.evidence
     assert store.read_text(run.info.run_id, "trainer_output.txt").endswith("last\nlines\n")
@@ -155,3 +155,12 @@ def test_the_content_of_a_run_is_read_back_equal(trial: FinishedTrial) -> None:
     assert len(content.texts) >= len(trial.outcome.artifacts)
     kinds = [type(value) for value in trial.trial.config.values()]
     assert [type(value) for value in back.trial.config.values()] == kinds
+
+
+def test_the_final_value_is_the_last_one_whatever_the_clock_did() -> None:
+    trial = finished(0, metrics={"val_accuracy": 0.9})
+    early = replace(trial, outcome=replace(trial.outcome, ended_s=trial.started_s))
+    for content in (run_content(IDENTITY, trial), run_content(IDENTITY, early)):
+        points = [point for point in content.points if point.name == "val_accuracy"]
+        assert max(points, key=lambda point: (point.step, point.at_ms)).value == 0.9
+        assert len({(point.step, point.at_ms) for point in points}) == len(points)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 from mlflow.models import Model as MLmodel
 
 from orchestrator.analysis.summary import summarise
@@ -136,11 +137,20 @@ def test_doubled_runs_are_reduced_to_the_first_finished(home: Path) -> None:
     assert [run.info.run_id for run in children(home)] == [good.info.run_id]
 
 
+@pytest.mark.parametrize("metric", ["//", "large"])
 def test_one_trial_that_mlflow_refuses_keeps_no_other_waiting(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, monkeypatch: pytest.MonkeyPatch, metric: str
 ) -> None:
+    log_batch = MlflowClient.log_batch
+
+    def limited(client: MlflowClient, run_id: str, metrics: Any, *others: Any) -> Any:
+        if any(point.key == "large" for point in metrics):
+            raise MlflowException("API request failed with error code 413 != 200")
+        return log_batch(client, run_id, metrics, *others)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", limited)
     monkeypatch.setattr("orchestrator.storage.tracking.run_content.entity_name", str)
-    bad = finished(0, metrics={"//": 1.0})
+    bad = finished(0, metrics={metric: 1.0})
     with writer(home) as opened:
         opened.open(opening())
         refused = opened.record([bad, finished(1)])
@@ -220,7 +230,30 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
         opened.open(opening())
         with pytest.raises(LeaseHeld):  # the loss is noticed at the next beat
             first.record([finished(1)])
+    for method in (lambda: first.record([finished(1)]), lambda: first.reopen(opening(owner=away))):
+        with pytest.raises(LeaseHeld):  # it is free by now, and yet lost
+            method()
     assert len(children(home)) == 1
+
+
+def test_a_run_that_a_suspended_driver_wrote_late_is_deleted(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_run, later_s = MlflowStore.create_run, time.time() + LEASE_S + 1
+
+    def suspended(store: MlflowStore, *content: Any) -> str:
+        monkeypatch.setattr(MlflowStore, "create_run", create_run)
+        monkeypatch.setattr(time, "time", lambda: later_s)
+        record(home, finished())
+        return create_run(store, *content)
+
+    first = new_writer(home)
+    first.open(opening(owner=replace(Owner.here(), host="elsewhere", machine="other-boot")))
+    monkeypatch.setattr(MlflowStore, "create_run", suspended)
+    with pytest.raises(LeaseHeld):
+        first.record([finished(), finished(1)])
+    (run,) = children(home)
+    assert record(home) == [finished()] and children(home)[0].info.run_id == run.info.run_id
 
 
 def test_the_heartbeat_renews_the_lease(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
