@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
+from annotated_types import Ge, Lt
 from pydantic import (
     ConfigDict,
     Field,
@@ -134,7 +135,7 @@ class Epoch(_Message):
     """A timed epoch. `seconds` covers training only; `validate_s` the validation after it."""
 
     event: ClassVar[str] = "epoch"
-    index: Annotated[int, Strict(), Field(ge=-(2**31), lt=2**31)]
+    index: Annotated[int, Strict(), Ge(-(2**31)), Lt(2**31)]
     seconds: Number
     validate_s: Number | None = None
     metrics: Mapping[str, Number] = field(default_factory=dict)

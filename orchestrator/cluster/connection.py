@@ -197,7 +197,7 @@ def _answering(address: str) -> str:
     try:
         with socket.create_connection((host.strip("[]"), int(port)), _ANSWER_S) as connection:
             number = connection.getpeername()[0]
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise _no_answer(address, error) from error
     return f"[{number}]:{port}" if ":" in number else f"{number}:{port}"
 

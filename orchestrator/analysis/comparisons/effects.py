@@ -107,12 +107,13 @@ def _block_values(
     matched: CompleteRounds, arm: Arm, metric: str, *, is_ratio: bool
 ) -> dict[int, float]:
     """Return the mean of each block: times over quiet rounds, if enough blocks have one."""
-    rounds = matched.trials[arm]
     mean: pairs.Mean = pairs.geometric if is_ratio else fmean
     if is_ratio:
-        values = pairs.positive_values(rounds, metric)
+        values = pairs.positive_values(matched, arm, metric)
     else:
-        values = pairs.round_values(rounds, lambda trial: value_of(trial, metric), mean)
+        values = pairs.round_values(
+            matched.trials[arm], lambda trial: value_of(trial, metric), mean
+        )
     selection = matched.select(values, (arm,)) if is_ratio else RoundSelection(sorted(values))
     return {
         block: mean([values[place].value for place in places])

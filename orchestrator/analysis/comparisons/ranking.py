@@ -94,7 +94,7 @@ def rankings(
     for ranked_by in filter(None, (metric, *RANKED)):
         if ranked_by in FRESH_ONLY and not is_fresh:
             continue
-        times = {arm: positive_values(own, ranked_by) for arm, own in matched.trials.items()}
+        times = {arm: positive_values(matched, arm, ranked_by) for arm in matched.trials}
         logs = {
             arm: {place: math.log(item.value) for place, item in own.items()}
             for arm, own in times.items()

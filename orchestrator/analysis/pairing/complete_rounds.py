@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.analysis.statistics.verdicts import largest_bias
@@ -46,6 +47,8 @@ class CompleteRounds:
     gaps: tuple[BlockGap, ...]
     trials: Mapping[Arm, Mapping[Round, Sequence[FinishedTrial]]]
     former: tuple[Arm, ...] = ()
+    values: dict[tuple[Arm, str], Any] = field(default_factory=dict, compare=False, repr=False)
+    """Values by arm and metric that were computed before: see `pairs`."""
 
     def comparable_trials(self, arm: Arm) -> list[FinishedTrial]:
         """Return an arm's trials of all complete rounds; none if it lacks some of these.

@@ -104,16 +104,18 @@ def round_values(
     return means
 
 
-def positive_values(
-    rounds: Mapping[Round, Sequence[FinishedTrial]], metric: str
-) -> dict[Round, RoundValue]:
-    """Return the geometric mean of the positive values of a metric, for each round that has any."""
+def positive_values(matched: CompleteRounds, arm: Arm, metric: str) -> dict[Round, RoundValue]:
+    """Return the geometric mean of an arm's positive values, for each round that has any."""
+    if (arm, metric) in matched.values:
+        return matched.values[arm, metric]
 
     def positive(trial: FinishedTrial) -> float | None:
         value = value_of(trial, metric)
         return value if value and value > 0 else None
 
-    return round_values(rounds, positive, geometric)
+    values = round_values(matched.trials.get(arm, {}), positive, geometric)
+    matched.values[arm, metric] = values
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def pair_arms(matched: CompleteRounds, arm: Arm, base: Arm, metric: str | None) 
     is_equal_work = arm.work == base.work
     times, accuracies = PairedTimes(), tuple[Pair, ...]()
     if metric in PER_STEP or (metric and is_equal_work and len(modes) == 1):
-        values = positive_values(sides[0], metric), positive_values(sides[1], metric)
+        values = positive_values(matched, arm, metric), positive_values(matched, base, metric)
         times = pair_times(matched, (arm, base), values)
     if is_equal_work and modes == {"full"}:
         ours, theirs = (
@@ -165,7 +167,7 @@ def time_metric(matched: CompleteRounds) -> str | None:
     """
     has_sizes = any("batch_size" in arm.settings for arm in matched.trials)
     for metric in ("sample_us", *TIMES) if has_sizes else TIMES:
-        measured = [arm for arm, own in matched.trials.items() if positive_values(own, metric)]
+        measured = [arm for arm in matched.trials if positive_values(matched, arm, metric)]
         if len(measured) >= 2:
             return metric
     return None
