@@ -84,7 +84,9 @@ class Writer:
         """Open a sweep whose recorder process has died; raise `LeaseHeld` if the lease is lost."""
         return self.open(opening, has_claimed=True)
 
-    def open(self, opening: records.SweepOpening, *, has_claimed: bool = False) -> list[FinishedTrial]:
+    def open(
+        self, opening: records.SweepOpening, *, has_claimed: bool = False
+    ) -> list[FinishedTrial]:
         """Find or make the sweep's runs, take the lease, and return the trials in the store.
 
         A SQLite store that does not exist is made. Raise `LeaseHeld` if a live driver records into

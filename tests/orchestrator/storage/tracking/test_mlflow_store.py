@@ -21,7 +21,7 @@ from mlflow import MlflowClient
 
 from orchestrator.cli.ui import view_of
 from orchestrator.storage.tracking import ui_views
-from orchestrator.storage.tracking.address import artifact_root, tracking_uri
+from orchestrator.storage.tracking.address import artifact_root, shown, tracking_uri
 from orchestrator.storage.tracking.errors import StoreMissing, TrackingError
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.reader import find, list_sweeps, read_sweep

@@ -11,6 +11,7 @@ from mlflow import MlflowClient
 
 from orchestrator.core.arms import Arm, HardwareRef, HardwareUse, Usage, Variant
 from orchestrator.core.trial import (
+    Block,
     EpochRecord,
     FailureRecord,
     FinishedTrial,
@@ -19,6 +20,7 @@ from orchestrator.core.trial import (
     SliceRecord,
     Telemetry,
     Trial,
+    make_trial,
 )
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.records import TRIAL
