@@ -178,6 +178,8 @@ def _run(query: str, table: pa.Table, sweeps: Mapping[str, SweepRecord]) -> pd.D
 
 def _check_single(query: str) -> None:
     """Check that a text is one SELECT statement (or PIVOT, which DuckDB counts as several)."""
+    if any("\ud800" <= char <= "\udfff" for char in query):
+        raise QueryError("a query is text in UTF-8; received other bytes")
     kinds = [statement.type.name for statement in duckdb.extract_statements(query)]
     if kinds not in (["SELECT"], ["MULTI"]):
         raise QueryError(

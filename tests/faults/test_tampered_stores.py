@@ -48,7 +48,7 @@ def store(home: Path) -> Path:
 
 
 def test_tampered_tags_and_columns(run: Run, store: Path, faults: Faults) -> None:
-    draw, number = faults(25)
+    draw, number = faults(10)
     whole = (store / "mlflow.db").read_bytes()
     for _ in range(number):
         (store / "mlflow.db").write_bytes(whole)
