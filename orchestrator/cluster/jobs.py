@@ -272,11 +272,11 @@ def _submitted(details: Any) -> Submitted | None:
 
 def _checked(address: str) -> str:
     """Return the address of a dashboard that answers."""
-    parts = urllib.parse.urlsplit(address)
     try:
+        parts = urllib.parse.urlsplit(address)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     except ValueError:
-        port = None
+        parts, port = urllib.parse.urlsplit(""), None
     if port is None or not parts.hostname or parts.scheme not in ("http", "https"):
         raise SubmissionError(
             "--address: expected the address of the cluster's dashboard (such as "
@@ -284,7 +284,7 @@ def _checked(address: str) -> str:
         )
     try:
         socket.create_connection((parts.hostname, port), timeout=_ANSWER_S).close()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise OutOfReach(_no_answer(address, error)) from error
     return address.rstrip("/")
 

@@ -105,7 +105,7 @@ def holder(folder: Path) -> Owner | None:
     """Return the holder of the lock of a folder; None if nobody holds it."""
     try:
         descriptor = os.open(folder / FILE_NAME, os.O_RDONLY)
-    except FileNotFoundError:
+    except OSError:  # none, or no folder of that name can be
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
