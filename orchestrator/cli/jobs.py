@@ -66,7 +66,6 @@ def submit(
     yes: bool,
     quiet: bool,
     detach: bool,
-    dry_run: bool,
     **flags: bool,
 ) -> int:
     """Run or resume a sweep on a cluster; follow its output."""
@@ -78,7 +77,7 @@ def submit(
 
     checked = load(spec, overrides)
     expect_importable(checked, on_cluster=True)
-    if dry_run:
+    if flags.pop("dry_run"):
         for name, path in sorted(code_bundle.manifest(checked.workload).items()):
             output.show(f"{path.stat().st_size:>10,} {name}\n")
         return exit_codes.COMPLETE

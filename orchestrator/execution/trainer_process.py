@@ -98,8 +98,11 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
 
     @property
     def alive(self) -> bool:
-        """Return whether the process is running."""
-        return self._process.poll() is None
+        """Return whether the process is running; its reaper may end some time later."""
+        with contextlib.suppress(psutil.Error):
+            is_zombie = self._handle.status() == psutil.STATUS_ZOMBIE
+            return self._process.poll() is None and not is_zombie
+        return False
 
     @property
     def has_events(self) -> bool:
