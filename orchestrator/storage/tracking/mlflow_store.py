@@ -346,8 +346,8 @@ def _refused(where: str, error: Exception) -> TrackingError:
 
 def _http_status(error: Exception) -> int | None:
     """Return the status that a server answered with; None for any other error."""
-    if found := re.search(r"failed with error code (\d{3}) !=", str(error)):  # no JSON: a proxy's
-        return int(found[1])
+    if match := re.search(r"failed with error code (\d{3}) !=", str(error)):  # no JSON: a proxy's
+        return int(match[1])
     if isinstance(error, MlflowException):
         return int(error.get_http_status_code())
     return getattr(getattr(error, "response", None), "status_code", None)  # the HTTP library's
