@@ -25,7 +25,7 @@ FROM base AS gpu
 ARG GPU_BACKENDS="tensorflow[and-cuda] jax[cuda12]"
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 RUN pip install -r requirements-cluster.lock -r node.txt ${GPU_BACKENDS} -c requirements-backends.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY orchestrator orchestrator
 COPY workloads workloads
 COPY rnnsweep ./rnnsweep/
@@ -41,7 +41,7 @@ ARG CPU_BACKENDS="jax"
 ARG PIP_EXTRA_INDEX_URL=""
 RUN pip install -r requirements-cluster.lock -r node.txt ${CPU_BACKENDS} -c requirements-backends.txt
 # For `rnnsweep run` on a node. The code that `rnnsweep submit` sends takes precedence over it.
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY orchestrator orchestrator
 COPY workloads workloads
 COPY rnnsweep ./rnnsweep/
