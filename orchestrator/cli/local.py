@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from orchestrator.storage.lock import FILE_NAME, holder
 from orchestrator.storage.tracking.address import shown, sqlite_path
 
 _WAIT_S, _POLL_S, _FOLLOW_S = 90.0, 0.2, 1.0
+_COUNTS = ("trials", "trials_expected", "trials_failed")
+"""Metrics of a sweep's parent run."""
 
 
 class NoSuchSweep(Refusal):
@@ -82,7 +84,7 @@ def list_sweeps(home: Path, tracking_uri: str | None = None) -> list[dict[str, A
                 word = "running" if is_running else ended
                 finished, _, _, trials = _extent(state)
                 begun_s = state.sessions[-1].at_s
-                rows[state.identity.label] = _row(word, finished, trials, begun_s, "home")
+                rows[state.identity.label] = _row_of(word, finished, trials, begun_s, "home")
     file = sqlite_path(tracking_uri) if tracking_uri else None
     if tracking_uri and (file is None or file.exists()):
         with _skipped(f"the store {shown(tracking_uri)}"):
@@ -101,25 +103,36 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
         if label in rows:
             rows[label]["kept_in"].append("store")
             continue
+        state, counts = run.tags["state"], [run.metrics.get(name, -1) for name in _COUNTS]
+        if state in ("complete", "stopped") and min(counts) >= 0:  # with a report of all trials
+            nodes = run.tags.get("latest.nodes", run.params.get("nodes", ""))
+            rows[label] = _row(state, counts, run.end_ms / 1000, nodes.split(", "), "store")
+            continue
         with _skipped(label):
             one = reader.read_sweep(tracking_uri, label.removesuffix(f"#{number}"), number)
             begun_s = run.start_ms / 1000
-            rows[label] = _row(one.state, one.trials, one.expected_trials, begun_s, "store")
+            rows[label] = _row_of(one.state, one.trials, one.expected_trials, begun_s, "store")
+
+
+def _row_of(
+    state: str, trials: Sequence[FinishedTrial], expected: int, begun_s: float, place: str
+) -> dict[str, Any]:
+    failed = sum(trial.status == "failed" for trial in trials)
+    last_s = max([begun_s, *(trial.ended_s for trial in trials)])
+    return _row(
+        state, (len(trials), expected, failed), last_s, (trial.node for trial in trials), place
+    )
 
 
 def _row(
-    state: str, trials: Sequence[FinishedTrial], expected: int, begun_s: float, place: str
+    state: str, counts: Iterable[float], last_s: float, nodes: Iterable[str], place: str
 ) -> dict[str, Any]:
-    last = datetime.datetime.fromtimestamp(
-        max([begun_s, *(trial.ended_s for trial in trials)]), datetime.UTC
-    )
+    last = datetime.datetime.fromtimestamp(last_s, datetime.UTC)
     return {
         "state": state,
-        "trials": len(trials),
-        "expected": expected,
-        "failed": sum(trial.status == "failed" for trial in trials),
+        **dict(zip(("trials", "expected", "failed"), map(int, counts), strict=True)),
         "last": f"{last:%Y-%m-%dT%H:%M:%SZ}",
-        "nodes": sorted({trial.node for trial in trials} - {""}),
+        "nodes": sorted({*nodes} - {""}),
         "kept_in": [place],
     }
 

@@ -74,7 +74,7 @@ _MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run as the store has it. Times are milliseconds since the epoch; `metrics` are names."""
+    """A run as the store has it. Times are milliseconds since the epoch; 0 is no end."""
 
     run_id: str
     experiment_id: str
@@ -83,7 +83,8 @@ class StoredRun:
     start_ms: int
     tags: Mapping[str, str]
     params: Mapping[str, str] = field(default_factory=dict)
-    metrics: frozenset[str] = frozenset()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    end_ms: int = 0
 
     @property
     def has_ended(self) -> bool:
@@ -363,7 +364,8 @@ def _stored(run: Any) -> StoredRun:
         info.start_time or 0,
         dict(run.data.tags),
         dict(run.data.params),
-        frozenset(run.data.metrics),
+        dict(run.data.metrics),
+        info.end_time or 0,
     )
 
 
