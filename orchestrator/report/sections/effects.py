@@ -47,6 +47,7 @@ def effects(summary: ReportSummary, name: ArmNames) -> Section | None:
         refused=[(reason, list(dict.fromkeys(own))) for reason, own in refused.items()],
         has_effects=bool(texts),
         busy=_busy(summary),
+        pruned=summary.sweep.trials.pruned,
     )
     return Section("Effects", tables=tuple(tables) if texts else (), paragraphs=notes)
 

@@ -176,3 +176,10 @@ def test_a_requested_baseline_replaces_that_of_the_spec(
     picked = summarise(record, requested).baseline
     assert picked is not None
     assert picked.name == str(baseline)
+
+
+def test_effects_under_a_pruner_are_said_to_be_those_of_survivors() -> None:
+    record = paired(8)
+    pruned = replace(record, trials=(*record.trials, changed(trial(XLA, 9), status="pruned")))
+    whole, some = (section("Effects", one).paragraphs for one in (record, pruned))
+    assert [paragraph for paragraph in some if "pruner" in paragraph] == list(some[len(whole) :])
