@@ -27,7 +27,7 @@ from orchestrator.storage.tracking.address import shown, sqlite_path
 
 _WAIT_S, _POLL_S, _FOLLOW_S = 90.0, 0.2, 1.0
 _COUNTS = ("trials", "trials_expected", "trials_failed")
-"""Metrics of a sweep's parent run."""
+"""Metrics of a sweep's parent run, which it has from its first report on."""
 
 
 class NoSuchSweep(Refusal):
@@ -104,8 +104,8 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
             rows[label]["kept_in"].append("store")
             continue
         state, counts = run.tags["state"], [run.metrics.get(name, -1) for name in _COUNTS]
-        if state in ("complete", "stopped") and min(counts) >= 0:  # with a report of all trials
-            nodes = run.tags.get("latest.nodes", run.params.get("nodes", ""))
+        nodes = run.tags.get("latest.nodes", run.params.get("nodes"))
+        if state in ("complete", "stopped") and min(counts) >= 0 and nodes is not None:
             rows[label] = _row(state, counts, run.end_ms / 1000, nodes.split(", "), "store")
             continue
         with _skipped(label):

@@ -7,16 +7,20 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from orchestrator.core.trial import Telemetry
 from orchestrator.spec import load
+from orchestrator.storage.tracking import reader
+from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.run_content import Point
 from tests.documents import rnnsweep_commands
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_hardware import on_cpu
-from tests.orchestrator.sample_sweeps import PORTABLE, XLA, finished, fresh_home
-from tests.orchestrator.storage.tracking.recording import record
+from tests.orchestrator.sample_sweeps import PORTABLE, XLA, address, finished, fresh_home
+from tests.orchestrator.storage.tracking.recording import parent, record
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +107,14 @@ def test_sweeps_are_listed_and_the_latest_one_is_reported(
     report: Run, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    (row,) = json.loads(run("list", "--format", "json")[1])["sweeps"]
-    assert row.pop("last") in run("list")[1]
+    metrics = {"trials": 14, "trials_expected": 14, "trials_failed": 0}
+    points = [Point(name, number, 0, 0) for name, number in metrics.items()]
+    store, run_id = MlflowStore(address(stored)), parent(stored).info.run_id
+    with monkeypatch.context() as only_parents:
+        store.log(run_id, params={"nodes": "node-1"}, points=points)
+        only_parents.setattr(reader, "read_trials", mock.Mock(side_effect=AssertionError))
+        (row,) = json.loads(run("list", "--format", "json")[1])["sweeps"]
+        assert row.pop("last") in run("list")[1]
     counts = {"trials": 14, "expected": 14, "failed": 0}
     places = {"nodes": ["node-1"], "kept_in": ["store"]}
     assert row == {"sweep": "quickstart", "state": "complete", **counts, **places}
