@@ -28,13 +28,15 @@ def to_metrics(summary: ReportSummary) -> dict[str, float]:
 
 
 def to_params(summary: ReportSummary, space: Mapping[str, object]) -> dict[str, object]:
-    """Return versions, settings, the searched `space`, the baseline and the hardware."""
+    """Return versions, settings, the searched `space`, the baseline, nodes and hardware."""
     sweep, baseline = summary.sweep, summary.baseline
+    nodes = sorted({trial.node for trial in summary.trials} - {""})
     return {
         **sweep.environment,
         **sweep.settings,
         **{f"search.{name}": values for name, values in space.items()},
         **{"workload": sweep.workload, "sampler": sweep.sampler, "seed": sweep.seed},
         "baseline": baseline.name if baseline else "none",
+        **({"nodes": ", ".join(nodes)} if nodes else {}),
         "hardware": ", ".join(dict.fromkeys(str(row.arm.hardware) for row in summary.arms)),
     }

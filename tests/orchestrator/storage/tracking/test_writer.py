@@ -191,6 +191,7 @@ def test_the_parent_run_has_the_answer_reports_and_documents(home: Path) -> None
     assert run.data.metrics == pytest.approx({**speedup, **counts, **best})
     texts = {"workload": "image_rows", "epochs": "3", "search.units": '{"high":128,"low":16}'}
     texts |= {"baseline": str(PORTABLE), "tensorflow": "2.21.0", "new": "1", "seed": "7"}
+    texts["nodes"] = "node-1"
     assert run.data.params.items() >= texts.items()
     assert len(read_sweep(address(home), "quickstart").trials) == 12
     store = MlflowStore(address(home))
