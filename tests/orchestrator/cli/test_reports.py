@@ -104,7 +104,7 @@ def test_a_place_that_cannot_be_written(report: Run, arguments: tuple[str, ...])
 
 
 def test_sweeps_are_listed_and_the_latest_one_is_reported(
-    report: Run, run: Run, monkeypatch: pytest.MonkeyPatch
+    stored: Path, report: Run, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     metrics = {"trials": 14, "trials_expected": 14, "trials_failed": 0}
