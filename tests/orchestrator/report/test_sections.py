@@ -178,7 +178,7 @@ def test_a_requested_baseline_replaces_that_of_the_spec(
     assert picked.name == str(baseline)
 
 
-def test_effects_under_a_pruner_are_said_to_be_those_of_survivors() -> None:
+def test_effects_under_a_pruner_have_a_note() -> None:
     record = paired(8)
     pruned = replace(record, trials=(*record.trials, changed(trial(XLA, 9), status="pruned")))
     whole, some = (section("Effects", one).paragraphs for one in (record, pruned))
