@@ -51,7 +51,8 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
         {
             "name": name(c.arm),
             "row": short(name(c.arm)),
-            "label": f"{SIGNS[c.verdict]} {c.label}: {speed_ratio(decisive)}",
+            "label": f"{SIGNS[c.verdict]} {c.label}: "
+            + speed_ratio(decisive).removesuffix(" slower" if c.verdict == "slower" else ""),
             "value": plain.value,
             "low": plain.low,
             "high": plain.high,

@@ -58,9 +58,9 @@ def to_html(summary: ReportSummary) -> str:
     Texts from specs and runs are escaped. In addition, the page's policy allows only its own
     scripts, and no requests: a text that became markup could do nothing.
     """
-    heads, choice = headlines(summary), best(summary, is_short=True)
+    heads = headlines(summary)
     first, *others = document(summary).sections
-    on_top = {choice, *(headline.text for headline in heads)}
+    on_top = {headline.text for headline in heads}
     answer = replace(first, bullets=tuple(b for b in first.bullets if b[1] not in on_top))
     plots = {plot.key: plot for plot in charts_of(summary)}
     figures = {key: plot.specification("container") for key, plot in plots.items()}
@@ -74,7 +74,7 @@ def to_html(summary: ReportSummary) -> str:
         colours=list(zip(LIGHT, DARK, strict=True)),
         head=summary.sweep,
         headlines=heads,
-        best=choice,
+        best=best(summary, is_short=True),
         counts=counts(summary),
         doubts=doubts(summary),
         forest=forest,
