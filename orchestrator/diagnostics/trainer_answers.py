@@ -15,7 +15,7 @@ LIMITS = TrialLimits(trial_s=math.inf, idle_s=120.0)
 
 
 @dataclass(slots=True)
-class Answer:
+class TrainerAnswer:
     """Everything that a trainer reported; `reason` is None if it succeeded.
 
     `failure` is the kind of a failure that the trainer reported. `is_usable` is False where the
@@ -54,9 +54,9 @@ def ask(
     trainer: Trainer,
     request: TrialRequest,
     listen: Callable[[protocol.Event], object] = lambda event: None,
-) -> Answer:
+) -> TrainerAnswer:
     """Send a request and return the answer. The end of the process, or a hang, is its reason."""
-    answer, began_s = Answer(), time.monotonic()
+    answer, began_s = TrainerAnswer(), time.monotonic()
     try:
         trainer.request(request)
         for event in Watchdog(trainer, LIMITS).events():

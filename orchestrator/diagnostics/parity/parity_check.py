@@ -18,7 +18,7 @@ from orchestrator import hardware
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.errors import Refusal
 from orchestrator.diagnostics.parity.participants import Excluded, ParityPair, Participant
-from orchestrator.diagnostics.trainer_answers import Answer, ask
+from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
 from orchestrator.diagnostics.workload_catalogue import PLAIN
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.spec import yaml_locations
@@ -188,13 +188,13 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
 
     def _ask(
         self, requests: Mapping[Participant, TrialRequest], done: str
-    ) -> dict[Participant, Answer]:
+    ) -> dict[Participant, TrainerAnswer]:
         """Return the answers of those that succeeded; exclude the others."""
         # Backends and devices work at the same time: no time is measured.
         queues: defaultdict[Any, list[Participant]] = defaultdict(list)
         for one in requests:
             queues[one.implementation.backend, one.device].append(one)
-        answers: dict[Participant, Answer] = {}
+        answers: dict[Participant, TrainerAnswer] = {}
 
         def work(queue: list[Participant]) -> None:
             while queue:
@@ -216,7 +216,7 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
                 self.excluded.append(Excluded(one.implementation, one.cell, reason, failed_on))
         return {one: answers[one] for one in requests if answers[one].reason is None}
 
-    def _answer(self, one: Participant, request: TrialRequest) -> Answer:
+    def _answer(self, one: Participant, request: TrialRequest) -> TrainerAnswer:
         key = one.implementation.backend, one.device
         trainer = self._trainers.get(key)
         if trainer is None:

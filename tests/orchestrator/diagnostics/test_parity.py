@@ -12,7 +12,7 @@ from orchestrator.diagnostics import parity
 from orchestrator.diagnostics.parity import parity_check
 from orchestrator.diagnostics.parity.parity_check import LIST, USUAL, ParityCheck, SavedList
 from orchestrator.diagnostics.parity.participants import Excluded, ParityPair, Participant
-from orchestrator.diagnostics.trainer_answers import Answer, ask
+from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.spec import SpecError
 from workloads.eligibility import Cell
@@ -45,7 +45,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[mock.Mock]:
 def asked(monkeypatch: pytest.MonkeyPatch, started: list[mock.Mock]) -> list[Participant]:
     asked: list[Participant] = []
 
-    def answer(trainer: mock.Mock, request: TrialRequest) -> Answer:
+    def answer(trainer: mock.Mock, request: TrialRequest) -> TrainerAnswer:
         cell = request.settings["settings"]["cell"]
         asked.append(participant(request.implementation, request.device, cell))
         return compared(request)
@@ -54,8 +54,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, started: list[mock.Mock]) -> list[Par
     return asked
 
 
-def compared(request: TrialRequest) -> Answer:
-    answer = Answer(dataset=Dataset("digits", "0", "here", 320, 320))
+def compared(request: TrialRequest) -> TrainerAnswer:
+    answer = TrainerAnswer(dataset=Dataset("digits", "0", "here", 320, 320))
     saved = request.settings.get("saved", [])
     answer.texts[ANSWER] = json.dumps([{"difference": 0.0, "exact": True}] * len(saved))
     return answer
@@ -211,9 +211,9 @@ def test_a_trainer_that_ended_is_replaced_and_all_are_closed(
 ) -> None:
     on_devices(monkeypatch, "cpu")
 
-    def answer(trainer: mock.Mock, request: TrialRequest) -> Answer:
+    def answer(trainer: mock.Mock, request: TrialRequest) -> TrainerAnswer:
         has_ended = trainer is started[0]
-        return Answer("it ended", is_usable=False) if has_ended else compared(request)
+        return TrainerAnswer("it ended", is_usable=False) if has_ended else compared(request)
 
     monkeypatch.setattr(parity_check, "ask", answer)
     names = ["torch/fused", "torch/portable", "torch/portable+bf16"]
@@ -236,7 +236,7 @@ def test_a_trainer_that_ended_is_replaced_and_all_are_closed(
 def test_trainers_that_misbehave_are_reported() -> None:
     implementation = parse_implementation("tensorflow/cudnn")
 
-    def answer(trainer: Trainer, name: str) -> Answer:
+    def answer(trainer: Trainer, name: str) -> TrainerAnswer:
         return ask(trainer, TrialRequest(f"{HOSTILE}:{name}", str(implementation)))
 
     with Trainer(implementation, "cpu") as trainer:
