@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from orchestrator.diagnostics import trainer_answers
-from orchestrator.diagnostics.trainer_answers import Answer
+from orchestrator.diagnostics.trainer_answers import TrainerAnswer
 from orchestrator.execution.trainer_process import Trainer
 from tests.gpu.sizes import Sizes
 from workloads.implementations import parse_implementation
@@ -57,7 +57,7 @@ class Lab:
         environ: Mapping[str, str] | None = None,
         listen: Callable[[Event], object] = lambda event: None,
         **fields: Any,
-    ) -> Answer:
+    ) -> TrainerAnswer:
         """Run a trial in the warm trainer of its backend; replace a dead or hanging trainer."""
         self.expect_time()
         if workload.startswith("probes:"):

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.core.errors import Refusal
 from orchestrator.diagnostics.parity import check
-from orchestrator.diagnostics.trainer_answers import Answer
+from orchestrator.diagnostics.trainer_answers import TrainerAnswer
 from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Outcome, judged
 from workloads.eligibility import LayerTraits, ineligibility_reason, is_installed
@@ -137,16 +137,16 @@ def eligible(lab: Lab, backend: str, *, layers: int = 1, bidirectional: bool = F
     return [name for name in names if _ineligible(lab, name, case) is None]
 
 
-def some(answer: Answer, *names: str) -> dict[str, Any]:
+def some(answer: TrainerAnswer, *names: str) -> dict[str, Any]:
     return {name: answer.metrics[name] for name in names if name in answer.metrics}
 
 
-def proven(answer: Answer) -> dict[str, Any]:
+def proven(answer: TrainerAnswer) -> dict[str, Any]:
     proof = answer.proof
     return {} if proof is None else {"ran": proof.ran, "evidence": proof.evidence}
 
 
-def unproven(answer: Answer) -> str:
+def unproven(answer: TrainerAnswer) -> str:
     return answer.reason or ("no kernel was proven" if answer.proof is None else "")
 
 
@@ -185,7 +185,7 @@ def _compared(
     yield judged(name, _words(case), implementation, reason, measured, {"at_most": tolerance})
 
 
-def _refused(case: str, implementation: str, answer: Answer, kind: str) -> Outcome:
+def _refused(case: str, implementation: str, answer: TrainerAnswer, kind: str) -> Outcome:
     reason = f"expected {kind}; received {answer.failure or 'a result'}: {answer.reason}"
     measured = {"failure": answer.failure, "reason": answer.reason}
     wrong = "" if answer.failure == kind else reason

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.diagnostics.trainer_answers import Answer
+from orchestrator.diagnostics.trainer_answers import TrainerAnswer
 from orchestrator.hardware import probe
 from tests.commands import python
 from tests.gpu import proofs, times
@@ -23,16 +23,18 @@ from workloads.protocol import KernelProof
 LabOf = Callable[..., Lab]
 
 
-def as_asked(implementation: str, **metrics: float) -> Answer:
+def as_asked(implementation: str, **metrics: float) -> TrainerAnswer:
     text = parse_implementation(implementation).kernel_text
     proof = KernelProof(text, text, "scripted")
-    return Answer(metrics={"step_ms": 1.0, "loss": 2.0, **metrics}, proof=proof)
+    return TrainerAnswer(metrics={"step_ms": 1.0, "loss": 2.0, **metrics}, proof=proof)
 
 
 @pytest.fixture
 def lab_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LabOf:
-    def lab_of(answer: Callable[[str], Answer] = as_asked, *backends: str, **sizes: Any) -> Lab:
-        def ask(lab: Lab, workload: str, implementation: str, *_: Any, **__: Any) -> Answer:
+    def lab_of(
+        answer: Callable[[str], TrainerAnswer] = as_asked, *backends: str, **sizes: Any
+    ) -> Lab:
+        def ask(lab: Lab, workload: str, implementation: str, *_: Any, **__: Any) -> TrainerAnswer:
             lab.expect_time()
             return answer(implementation)
 
@@ -77,7 +79,7 @@ def test_every_check_passes_if_requested_kernels_run(
 
 def test_a_trial_that_is_not_as_expected_fails(lab_of: LabOf) -> None:
     answers = {
-        "tensorflow/cudnn": Answer("it ended", is_usable=False),
+        "tensorflow/cudnn": TrainerAnswer("it ended", is_usable=False),
         "tensorflow/fused": as_asked("tensorflow/fused", loss=2.1),
     }
     lab = lab_of(lambda name: answers.get(name) or as_asked(name))
@@ -92,7 +94,7 @@ def test_a_trial_that_is_not_as_expected_fails(lab_of: LabOf) -> None:
 
 @pytest.mark.parametrize(("ratio", "status"), [(15.5, "passed"), (12.3, "missed")])
 def test_a_speed_up_below_its_target_is_missed(lab_of: LabOf, ratio: float, status: str) -> None:
-    def answer(arm: str) -> Answer:
+    def answer(arm: str) -> TrainerAnswer:
         return as_asked(arm, step_ms=ratio if "portable" in arm else 1.0)
 
     results = outcomes(times.speed, lab_of(answer, shapes=SHAPES[:1]))

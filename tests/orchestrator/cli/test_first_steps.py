@@ -17,7 +17,7 @@ from orchestrator.cli.main import main
 from orchestrator.cluster import connection
 from orchestrator.core.errors import Refusal
 from orchestrator.diagnostics import doctor
-from orchestrator.diagnostics.trainer_answers import Answer
+from orchestrator.diagnostics.trainer_answers import TrainerAnswer
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_specs import spec_text
 from tests.orchestrator.spec.spec_lines import VALIDATOR
@@ -78,7 +78,7 @@ def machine(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TIMEOUT", "MAX_RETRIES"):
         monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", "1")
     monkeypatch.setattr(doctor, "Trainer", lambda *_: open(__file__))  # noqa: SIM115, PTH123
-    monkeypatch.setattr(doctor, "ask", lambda *_: Answer(facts=facts))
+    monkeypatch.setattr(doctor, "ask", lambda *_: TrainerAnswer(facts=facts))
     monkeypatch.setattr(connection, "_join", lambda *_, **__: connection.this_machine())
     for module in ("orchestrator.diagnostics.doctor", "workloads.eligibility"):
         monkeypatch.setattr(f"{module}.is_installed", "tensorflow".__eq__)
