@@ -60,7 +60,7 @@ def test_a_small_real_sweep(tmp_path: Path) -> None:
 def expect_only_the_report_is_on_stdout(home: Home, done: Done) -> None:
     out, err = done.out, done.err
     assert out.startswith("Sweep digits: image_rows")
-    assert "4 complete of 4 expected; 0 failed" in out
+    assert "4 of 4 trials complete, 0 failed" in out
     assert "cuDNN kernels need an NVIDIA GPU" in out
     assert "no node is of this class" in out
     assert out == home.run("report", NAME).expect(0).out
