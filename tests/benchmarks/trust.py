@@ -22,7 +22,7 @@ PACKAGES = ("ray", "optuna", "mlflow", "keras", "torch", "numpy", "scipy")
 
 def main() -> None:
     parser = rig.arguments(__doc__)
-    parts = ("synthetic", "slowdown", "equal", "hog", "adaptive")
+    parts = ("synthetic", "slowdown", "equal", "variants", "hog", "adaptive")
     parser.add_argument("--only", action="append", choices=parts, help="this part, or these")
     parser.add_argument("--quick", action="store_true", help="only check that it works")
     parser.add_argument("--fresh", action="store_true", help="start from scratch")
@@ -39,6 +39,7 @@ def main() -> None:
         "synthetic": lambda: synthetic.run(draws),
         "slowdown": lambda: real.slowdown(home, notebook, *((1, 1) if asked.quick else (5, 10))),
         "equal": lambda: real.equal(home, notebook, 2 if asked.quick else 30),
+        "variants": lambda: real.equal(home, notebook, 2 if asked.quick else 10, "variants"),
         "hog": lambda: real.hog(home, notebook, 9 if asked.quick else 12),
         "adaptive": lambda: [
             *real.adaptive(home, notebook, 40 if asked.quick else 500),

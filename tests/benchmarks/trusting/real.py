@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.render import summarise
@@ -140,20 +140,26 @@ def ratio_text(answer: Mapping[str, Any]) -> str:
     return f"{speedup['value']:.3f} ({speedup['low']:.3f}–{speedup['high']:.3f})"
 
 
-def equal_arms(sweeps: int) -> Iterator[Question]:
-    usual = {"hardware": ["cpu"], "measure": _QUICK_SLICES}
+def equal_arms(sweeps: int, kind: Literal["arms", "variants"]) -> Iterator[Question]:
+    usual: dict[str, Any] = {"hardware": ["cpu"], "measure": _QUICK_SLICES}
+    name, arms = "trust-equal", (FUSED, AGAIN)
+    if kind == "variants":
+        usual["variants"] = [{"name": "one"}, {"name": "other"}]
+        name, arms = "trust-variants", (FUSED,)
     for number in range(sweeps):
-        yield Question(f"trust-equal-{number:02}", (FUSED, AGAIN), {**usual, "seed": number})
+        yield Question(f"{name}-{number:02}", arms, {**usual, "seed": number})
 
 
-def equal(home: Path, notebook: Notebook, sweeps: int = 30) -> list[Finding]:
-    answers = [ask(question, home, notebook) for question in equal_arms(sweeps)]
+def equal(
+    home: Path, notebook: Notebook, sweeps: int, kind: Literal["arms", "variants"] = "arms"
+) -> list[Finding]:
+    answers = [ask(question, home, notebook) for question in equal_arms(sweeps, kind)]
     hits, wrong = covering(answers, 1.0), sum(a["verdict"] in ("faster", "slower") for a in answers)
     least, most = fewest_by_chance(sweeps, 1 - _WRONG), most_by_chance(sweeps, _WRONG)
     ratios = sorted(answer["speedup"]["value"] for answer in answers)
     return [
         Finding(
-            f"at least {least} of {sweeps} real sweeps of two equal arms have an interval that"
+            f"at least {least} of {sweeps} real sweeps of two equal {kind} have an interval that"
             f" covers 1, at most {most} a verdict of a difference",
             f"{hits} cover it; {wrong} verdicts of a difference",
             hits >= least and wrong <= most,
