@@ -16,7 +16,8 @@ def test_drawn_noise_has_the_autocorrelation_of_the_recorded_one() -> None:
 
 
 def test_every_sweep_has_a_valid_spec_and_a_name_of_its_own() -> None:
-    questions = [*real.equal_arms(2), *real.slowed_arms(5, 2), *real.slowed_arms(20, 2)]
+    equal = [*real.equal_arms(2, "arms"), *real.equal_arms(2, "variants")]
+    questions = [*equal, *real.slowed_arms(5, 2), *real.slowed_arms(20, 2)]
     names = {parse(question.spec(), source=question.name).name for question in questions}
     assert len(names) == len(questions)
 

@@ -142,10 +142,10 @@ def ratio_text(answer: Mapping[str, Any]) -> str:
 
 def equal_arms(sweeps: int, kind: Literal["arms", "variants"]) -> Iterator[Question]:
     usual: dict[str, Any] = {"hardware": ["cpu"], "measure": _QUICK_SLICES}
-    name, arms = "trust-equal", (FUSED, AGAIN)
+    name, arms = "trust-equal", [FUSED, AGAIN]
     if kind == "variants":
         usual["variants"] = [{"name": "one"}, {"name": "other"}]
-        name, arms = "trust-variants", (FUSED,)
+        name, arms = "trust-variants", [FUSED]
     for number in range(sweeps):
         yield Question(f"{name}-{number:02}", arms, {**usual, "seed": number})
 
