@@ -14,18 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator import api
-from orchestrator.cli import exit_codes
-from orchestrator.cli.output import (
-    Command,
-    format_option,
-    in_a_folder,
-    put,
-    setting_option,
-    show,
-    sweep_argument,
-    width,
-    write,
-)
+from orchestrator.cli import exit_codes, output
 from orchestrator.cli.reports import generation_option, output_options, usual_form
 
 if TYPE_CHECKING:
@@ -34,7 +23,7 @@ if TYPE_CHECKING:
 _FORMATS = {"text": ".txt", "json": ".json", "yaml": ".yaml"}
 
 
-def _limit_option(name: str, sign: str, text: str) -> Callable[[Command], Command]:
+def _limit_option(name: str, sign: str, text: str) -> Callable[[output.Command], output.Command]:
     """Return an option that takes limits of metrics: `METRIC=NUMBER`."""
 
     def limits(_: Any, option: click.Parameter, texts: tuple[str, ...]) -> list[Limit]:
@@ -48,36 +37,38 @@ def _limit_option(name: str, sign: str, text: str) -> Callable[[Command], Comman
 
 
 @click.command()
-@sweep_argument("sweep")
+@output.sweep_argument("sweep")
 @click.option("--metric", help="Choose by this; by default by the first objective without a limit.")
 @_limit_option("--min", "≥", "Require at least this mean of a metric; may be repeated.")
 @_limit_option("--max", "≤", "Require at most this mean of a metric; may be repeated.")
 @click.option("--arm", default="*", help="Choose on this implementation or arm only.")
 @generation_option
 @output_options(_FORMATS)
-def best(sweep: str, generation: int | None, form: Any, output: Path | None, **asked: Any) -> None:
+def best(sweep: str, generation: int | None, form: Any, path: Path | None, **asked: Any) -> None:
     """Print the best config of a SWEEP, or write it as a spec."""
     from orchestrator.report import chosen
     from orchestrator.report.formats.json_format import plain
 
-    form = form or usual_form(output, _FORMATS)
+    form = form or usual_form(path, _FORMATS)
     limits = (*asked["min"], *asked["max"])
     record = api.read_sweep(sweep, generation=generation)
     choice = chosen.choose(record, asked["metric"], limits, asked["arm"])
     if form == "yaml":
-        put(chosen.to_yaml(choice).encode(errors="replace"), output)
+        output.put(chosen.to_yaml(choice).encode(errors="replace"), path)
     else:
-        write(plain(choice) if form == "json" else chosen.to_document(choice), output)
+        output.write(plain(choice) if form == "json" else chosen.to_document(choice), path)
 
 
 @click.command()
-@sweep_argument("sweep")
-@setting_option("The value of a parameter that the sweep varied, such as units=96; repeat for all.")
+@output.sweep_argument("sweep")
+@output.setting_option(
+    "The value of a parameter that the sweep varied, such as units=96; repeat for all."
+)
 @click.option(
     "--arm", default="*", metavar="ARM", help="Predict for this implementation or arm only."
 )
 @generation_option
-@format_option("text", "json", help="Print text or JSON.")
+@output.format_option("text", "json", help="Print text or JSON.")
 def predict(
     sweep: str, overrides: tuple[str, ...], arm: str, generation: int | None, form: str | None
 ) -> int:
@@ -90,7 +81,7 @@ def predict(
     expected = api.predict(sweep, config, arm, generation=generation)
     predicted = [one for one in expected if one.value is not None]
     if form == "json":
-        write([{**dataclasses.asdict(one), "arm": str(one.arm)} for one in expected])
+        output.write([{**dataclasses.asdict(one), "arm": str(one.arm)} for one in expected])
     else:
         titles = {"arm": "arm", "target": "cost", "value": "expected", "low": "low", "high": "high"}
         columns = [
@@ -101,7 +92,7 @@ def predict(
         reasons = tuple(dict.fromkeys(one.reason for one in expected if one.reason))
         section = Section("", tables=(table,) if predicted else (), paragraphs=reasons)
         title = f"Expected of {config_text(config)} by {sweep}"
-        write(Document(title, (section,)))
+        output.write(Document(title, (section,)))
     return exit_codes.COMPLETE if predicted else exit_codes.WITH_FAILURES
 
 
@@ -110,7 +101,7 @@ def predict(
 @click.option(
     "--workload", default="char_rnn", show_default=True, help="A built-in one, or MODULE:FUNCTION."
 )
-@setting_option("Use this setting of the workload, such as units=128; may be repeated.")
+@output.setting_option("Use this setting of the workload, such as units=128; may be repeated.")
 @click.option("--hardware", "device", default="cpu", show_default=True, help="cpu, gpu or a GPU.")
 @click.option(
     "--rounds",
@@ -122,13 +113,13 @@ def predict(
 @click.option(
     "--export-json",
     type=click.Path(path_type=Path, dir_okay=False),
-    callback=in_a_folder,
+    callback=output.in_a_folder,
     help="Also write the results to this file, as `report --format json` does.",
 )
 @click.option(
     "--save-spec",
     type=click.Path(path_type=Path, dir_okay=False),
-    callback=in_a_folder,
+    callback=output.in_a_folder,
     help="Also write a spec to start a sweep from.",
 )
 def bench(
@@ -152,13 +143,13 @@ def bench(
 
     made = benches.make_bench(implementations, workload, overrides, device)
     if save_spec is not None:
-        put(benches.as_spec(made).encode(), save_spec)
+        output.put(benches.as_spec(made).encode(), save_spec)
     console = Console(stderr=True)
 
     def drawn() -> Text:
         head = f"round {len(made.rounds)} of {rounds}\n"
         document = benches.as_document(summarise(made.record()))
-        return Text.from_ansi(head + to_text(document, width(), colour=True))
+        return Text.from_ansi(head + to_text(document, output.width(), colour=True))
 
     code = exit_codes.COMPLETE
     with exit_codes.interrupted_by(signal.SIGTERM):
@@ -172,10 +163,10 @@ def bench(
             made.rounds = [trials for trials in made.rounds if all(one.ended for one in trials)]
             if not made.rounds:
                 raise
-            show(f"Stopped after {len(made.rounds)} of {rounds} rounds.\n", err=True)
+            output.show(f"Stopped after {len(made.rounds)} of {rounds} rounds.\n", err=True)
             code = exit_codes.STOPPED
     summary = summarise(made.record())
-    write(benches.as_document(summary))
+    output.write(benches.as_document(summary))
     if export_json is not None:
-        put(to_json(summary).encode(), export_json)
+        output.put(to_json(summary).encode(), export_json)
     return code or (exit_codes.WITH_FAILURES if summary.left_out else exit_codes.COMPLETE)

@@ -262,18 +262,13 @@ def _follow(cluster: Cluster, submitted: Submitted, resume: str | None) -> int:
     except OutOfReach as error:
         output.show(f"{error}\n{commands}", err=True)
         return exit_codes.STOPPED
-    code = _exit_code(end)
+    ended = exit_codes.STOPPED if end.began else exit_codes.REFUSED
+    code = end.exit_code if end.exit_code in _MEANINGS else ended
     if code != end.exit_code:  # it ended without a message of its own
         output.show(f"{submitted.sweep}: {_describe_end(end)}\n", err=True)
         if resume is not None and code == exit_codes.STOPPED:
             output.show(f"Resume with: {resume}\n", err=True)
     return code
-
-
-def _exit_code(end: Submitted) -> int:
-    if end.exit_code in _MEANINGS:
-        return end.exit_code
-    return exit_codes.STOPPED if end.began else exit_codes.REFUSED
 
 
 def _describe_end(latest: Submitted) -> str:

@@ -30,10 +30,6 @@ _COUNTS = ("trials", "trials_expected", "trials_failed")
 """Metrics of a sweep's parent run, which it has from its first report on."""
 
 
-class NoSuchSweep(Refusal):
-    """The home has no sweep of that name."""
-
-
 def describe_sweeps(home: Path, name: str | None) -> str:
     """Return a paragraph for each readable sweep of the home, or for the one of that name."""
     if name is not None:
@@ -65,7 +61,7 @@ def _folders(home: Path) -> list[SweepFolder]:
 def _expect_sweep(home: Path, name: str) -> SweepFolder:
     folders = {folder.name: folder for folder in _folders(home)}
     if name not in folders:
-        raise NoSuchSweep(
+        raise Refusal(
             f"no sweep {name!r} in {home}; it has {', '.join(folders) or 'none'}. Set "
             "RNNSWEEP_HOME to the home that has it, or add --address for one on a cluster"
         )

@@ -14,21 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator import api
-from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES
+from orchestrator.cli import exit_codes, output
 from orchestrator.cli.jobs import fetch_report
-from orchestrator.cli.output import (
-    Command,
-    dashboard_option,
-    format_option,
-    in_a_folder,
-    put,
-    show,
-    sweep_argument,
-    unwritable,
-    wants_colour,
-    width,
-    write,
-)
 from orchestrator.core.errors import Refusal
 from orchestrator.report.document import PARTS
 from orchestrator.storage.home import sweep_home
@@ -57,25 +44,26 @@ generation_option = click.option(
 )
 
 
-def output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
+def output_options(formats: Mapping[str, str]) -> Callable[[output.Command], output.Command]:
     """Return the options `--format` and `--output` of a command with these formats."""
-    form = format_option(
+    form = output.format_option(
         *formats,
         help="Write this format. The default follows the suffix of --output, or is "
         f"{next(iter(formats))}.",
     )
-    output = click.option(
+    file = click.option(
         "-o",
         "--output",
+        "path",
         type=click.Path(path_type=Path),
-        callback=in_a_folder,
+        callback=output.in_a_folder,
         help="Write to this file.",
     )
-    return lambda command: form(output(command))
+    return lambda command: form(file(command))
 
 
 @click.command()
-@sweep_argument("sweep", required=False)
+@output.sweep_argument("sweep", required=False)
 @output_options(_REPORT_FORMATS)
 @click.option("--baseline", metavar="ARM", help="Compare with this implementation, variant or arm.")
 @click.option(
@@ -91,7 +79,7 @@ def output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
     "--plots",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    callback=in_a_folder,
+    callback=output.in_a_folder,
     help="Also draw the report's plots into this folder, as PNG and SVG.",
 )
 @click.option("--full", is_flag=True, help="Write everything; without it, text is short.")
@@ -102,19 +90,19 @@ def output_options(formats: Mapping[str, str]) -> Callable[[Command], Command]:
     type=click.Choice([*PARTS]),
     help="Write this part of the full report; may be repeated (text and markdown).",
 )
-@dashboard_option()
+@output.dashboard_option()
 def report(
     sweep: str | None,
     form: Any,
     generation: int | None,
     plots: Path | None,
-    output: Path | None,
+    path: Path | None,
     address: str | None,
     **options: Any,
 ) -> None:
     """Report on a SWEEP; without a name, on the latest one."""
-    form = form or usual_form(output, _REPORT_FORMATS)
-    _expect_no_terminal(form, output, sweep or "report")
+    form = form or usual_form(path, _REPORT_FORMATS)
+    _expect_no_terminal(form, path, sweep or "report")
     shown = {name: options.pop(name) for name in ("full", "parts")}
     if any(shown.values()) and form not in ("text", "markdown"):
         raise Refusal(
@@ -128,7 +116,7 @@ def report(
         words = [f"--{name}={value}" for name, value in given.items() if value is not None]
         words += [f"--target={target}" for target in options["targets"]]
         words += [f"--section={part}" for part in shown["parts"]] + ["--full"] * shown["full"]
-        put(fetch_report(address, sweep, words), output)
+        output.put(fetch_report(address, sweep, words), path)
         return
     if sweep is None:
         from orchestrator.cli.local import list_sweeps
@@ -138,27 +126,27 @@ def report(
         if not sweeps:
             raise Refusal(f"no sweep in {home} or its store. Run one first: rnnsweep run SPEC")
         sweep = sweeps[0]["sweep"]
-        show(f"{sweep} is the latest sweep; rnnsweep list shows all\n", err=True)
+        output.show(f"{sweep} is the latest sweep; rnnsweep list shows all\n", err=True)
     record = api.read_sweep(sweep, generation=generation)
     from orchestrator.report import render
 
     curves = _curves(record) if plots is not None or form != "csv" else {}
     summary = render.summarise(record, curves=curves, **options)
-    colour = output is None and wants_colour()
-    text = render.render(summary, form, width=width(), colour=colour, **shown)
-    put(text.encode(errors="replace"), output)
+    colour = path is None and output.wants_colour()
+    text = render.render(summary, form, width=output.width(), colour=colour, **shown)
+    output.put(text.encode(errors="replace"), path)
     if plots is not None:
         from orchestrator.report.formats.images import draw
 
         try:
             drawn = draw(summary, plots)
         except OSError as error:
-            raise Refusal(unwritable(plots, error)) from error
+            raise Refusal(output.unwritable(plots, error)) from error
         click.echo(f"wrote {len(drawn)} files into {plots}", err=True)
 
 
 @click.command()
-@sweep_argument("sweep")
+@output.sweep_argument("sweep")
 @click.argument("where", required=False, default="")
 @click.option(
     "--sql", metavar="SELECT…", default="", help="Print the result of this statement instead."
@@ -182,7 +170,7 @@ def query(
     sql: str,
     also: tuple[str, ...],
     form: Any,
-    output: Path | None,
+    path: Path | None,
     **options: Any,
 ) -> None:
     """Print the trials of SWEEP that match WHERE, or the result of SQL."""
@@ -193,8 +181,8 @@ def query(
         raise Refusal(
             "--sql: expected no WHERE, --columns, --sort or --limit; write them into the statement"
         )
-    form = form or usual_form(output, _QUERY_FORMATS)
-    _expect_no_terminal(form, output, sweep)
+    form = form or usual_form(path, _QUERY_FORMATS)
+    _expect_no_terminal(form, path, sweep)
     sweeps = {sweep: api.read_sweep(sweep, generation=options["generation"])}
     sweeps |= {other: api.read_sweep(other) for other in also}
     record = sweeps[sweep]
@@ -205,17 +193,19 @@ def query(
     if not (wanted or sql or options["lists"]) and form == "table":
         result = result[usual_columns(record, list(result))]
     about = {"sweep": record.name, "generation": record.generation, "also": also}
-    put(as_bytes(result, form, {**about, **({"sql": sql} if sql else {"where": where})}), output)
+    output.put(
+        as_bytes(result, form, {**about, **({"sql": sql} if sql else {"where": where})}), path
+    )
     trials = sum(len(sweep_record.trials) for sweep_record in sweeps.values())
     if not trials:
-        show("no trial of this sweep has ended yet\n", err=True)
+        output.show("no trial of this sweep has ended yet\n", err=True)
     elif not sql and not options["lists"] and (form == "table" or not len(result)):
-        show(f"{len(result)} of {trials} trials\n", err=True)
+        output.show(f"{len(result)} of {trials} trials\n", err=True)
 
 
 @click.command()
-@sweep_argument("before", metavar="A")
-@sweep_argument("after", metavar="B")
+@output.sweep_argument("before", metavar="A")
+@output.sweep_argument("after", metavar="B")
 @click.option(
     "--fail-on",
     type=click.Choice(["slower", "faster", "worse", "larger", "changed", "inconclusive"]),
@@ -243,7 +233,7 @@ def compare(
     fail_on: tuple[FailOn, ...],
     margin: float,
     form: str | None,
-    output: Path | None,
+    path: Path | None,
     *,
     accept_provisional: bool,
 ) -> int:
@@ -251,15 +241,15 @@ def compare(
     from orchestrator.report.compare.changes import failing
     from orchestrator.report.compare.document import as_json, to_document
 
-    form = form or usual_form(output, _COMPARE_FORMATS)
+    form = form or usual_form(path, _COMPARE_FORMATS)
     changes = api.compare(before, after, margin=margin)
     changes = replace(changes, accept_provisional=accept_provisional)
     failed = failing(changes, fail_on)
     is_json = form == "json"
     content = as_json(changes, failed) if is_json else to_document(changes)
-    write(content, output, markdown=form == "markdown")
+    output.write(content, path, markdown=form == "markdown")
     fails = _print_failures(changes, failed, fail_on)
-    return WITH_FAILURES if fails else COMPLETE
+    return exit_codes.WITH_FAILURES if fails else exit_codes.COMPLETE
 
 
 def _print_failures(
@@ -267,7 +257,7 @@ def _print_failures(
 ) -> bool:
     """Print what makes the exit code 1 and every arm without a verdict; return if there is any."""
     if failed:
-        show(f"--fail-on: {'; '.join(str(arm.after) for arm in failed)}\n", err=True)
+        output.show(f"--fail-on: {'; '.join(str(arm.after) for arm in failed)}\n", err=True)
     if not fail_on:
         return False
     is_failure = "inconclusive" in fail_on and (changes.all_inconclusive or bool(changes.unjudged))
@@ -275,11 +265,11 @@ def _print_failures(
     names = [f"{arm} ({reason})" for arm, reason in (*changes.unjudged, *new)]
     if names:
         head = "--fail-on inconclusive" if is_failure else "Warning"
-        show(f"{head}: not judged: {'; '.join(names)}\n", err=True)
+        output.show(f"{head}: not judged: {'; '.join(names)}\n", err=True)
     if changes.all_inconclusive and is_failure:
-        show("--fail-on inconclusive: no arm could be judged\n", err=True)
+        output.show("--fail-on inconclusive: no arm could be judged\n", err=True)
     elif changes.all_inconclusive and not failed:
-        show(
+        output.show(
             "Warning: no arm could be judged, so that --fail-on had nothing to check; "
             "`--fail-on inconclusive` makes that exit code 1\n",
             err=True,
@@ -287,22 +277,22 @@ def _print_failures(
     return bool(failed) or is_failure
 
 
-def usual_form(output: Path | None, formats: Mapping[str, str]) -> Any:
+def usual_form(path: Path | None, formats: Mapping[str, str]) -> Any:
     """Return the format of the file's suffix, the first one if it has none; refuse others."""
-    if output is None or not output.suffix:
+    if path is None or not path.suffix:
         return next(iter(formats))
-    suffix = {".htm": ".html", ".yml": ".yaml"}.get(output.suffix.lower(), output.suffix.lower())
+    suffix = {".htm": ".html", ".yml": ".yaml"}.get(path.suffix.lower(), path.suffix.lower())
     for form, its_suffix in formats.items():
         if suffix == its_suffix:
             return form
     raise Refusal(
-        f"{output}: expected a name that ends in {', '.join(formats.values())}; received "
-        f"{output.suffix}. Rename it, or add --format"
+        f"{path}: expected a name that ends in {', '.join(formats.values())}; received "
+        f"{path.suffix}. Rename it, or add --format"
     )
 
 
-def _expect_no_terminal(form: str, output: Path | None, sweep: str) -> None:
-    if form in ("html", "parquet") and output is None and sys.stdout.isatty():
+def _expect_no_terminal(form: str, path: Path | None, sweep: str) -> None:
+    if form in ("html", "parquet") and path is None and sys.stdout.isatty():
         name = sweep.replace("#", "-").replace("/", "-")
         raise Refusal(
             f"--format {form}: expected a file to write to, received a terminal. "

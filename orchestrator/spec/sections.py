@@ -24,32 +24,20 @@ from pydantic import (
 from orchestrator.core.arms import Usage, Variant
 from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits, Margins, MeasureMode, Timing
 from orchestrator.core.names import CONDITION_SHAPE, KEY_SHAPE, is_condition, is_key, labels_text
+from orchestrator.spec import fields
 from orchestrator.spec.errors import nearest, shown
-from orchestrator.spec.fields import (
-    Choice,
-    Count,
-    ImplementationText,
-    MetricName,
-    Number,
-    ParameterName,
-    Positive,
-    Strict,
-    Text,
-    as_tuple,
-    refusal,
-)
 
 
 def _key(text: str) -> str:
     if not is_key(text):
-        raise refusal(KEY_SHAPE)
+        raise fields.refusal(KEY_SHAPE)
     return text
 
 
 def _condition(value: Any) -> Any:
     if not isinstance(value, str) or not is_condition(value):
         hint = "" if isinstance(value, str) else "labels are text: put it in quotes"
-        raise refusal(CONDITION_SHAPE, shown(value), hint=hint)
+        raise fields.refusal(CONDITION_SHAPE, shown(value), hint=hint)
     return value
 
 
@@ -57,7 +45,7 @@ LabelKey: TypeAlias = Annotated[str, AfterValidator(_key)]
 Condition: TypeAlias = Annotated[str, BeforeValidator(_condition)]
 
 
-class HardwareEntry(Strict):
+class HardwareEntry(fields.Strict):
     """Hardware classes, the nodes of them to use, and how a trial uses these.
 
     Without `class` it is the GPUs of the nodes with these `labels`, and the CPU of those that have
@@ -66,13 +54,13 @@ class HardwareEntry(Strict):
 
     model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
-    selector: Text | None = Field(None, alias="class")
+    selector: fields.Text | None = Field(None, alias="class")
     labels: Mapping[LabelKey, Condition] = Field(default_factory=dict)
-    cpus: Count | None = None
-    threads: Count | None = None
-    settings: Mapping[ParameterName, Number] = Field(default_factory=dict)
+    cpus: fields.Count | None = None
+    threads: fields.Count | None = None
+    settings: Mapping[fields.ParameterName, fields.Number] = Field(default_factory=dict)
     measure: MeasureMode | None = None
-    wait_s: Positive | None = None
+    wait_s: fields.Positive | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -80,18 +68,18 @@ class HardwareEntry(Strict):
         if isinstance(data, str):
             return {"class": data}
         if not isinstance(data, dict | HardwareEntry):
-            raise refusal("text (cpu, gpu, a class or pattern), or {class: …, threads: …}")
+            raise fields.refusal("text (cpu, gpu, a class or pattern), or {class: …, threads: …}")
         return data
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.selector is None and not self.labels:
-            raise refusal("class, labels or both", "neither")
+            raise fields.refusal("class, labels or both", "neither")
         if self.threads is not None and self.cpus is not None and self.threads > self.cpus:
-            raise refusal(f"at most cpus ({self.cpus})", str(self.threads), key="threads")
+            raise fields.refusal(f"at most cpus ({self.cpus})", str(self.threads), key="threads")
         if self.cpus is not None and (self.selector or "").lower() == "cpu":
             hint = "a CPU arm takes its whole node: set threads to limit what the trainer uses"
-            raise refusal("no cpus with class: cpu", str(self.cpus), key="cpus", hint=hint)
+            raise fields.refusal("no cpus with class: cpu", str(self.cpus), key="cpus", hint=hint)
         return self
 
     @model_serializer(mode="wrap")
@@ -119,7 +107,7 @@ class HardwareEntry(Strict):
 
 
 HardwareEntries: TypeAlias = Annotated[
-    tuple[HardwareEntry, ...], BeforeValidator(as_tuple), Field(min_length=1)
+    tuple[HardwareEntry, ...], BeforeValidator(fields.as_tuple), Field(min_length=1)
 ]
 USUAL = (HardwareEntry(selector="cpu"), HardwareEntry(selector="gpu"))
 """The hardware of a spec that names none."""
@@ -128,7 +116,7 @@ USUAL = (HardwareEntry(selector="cpu"), HardwareEntry(selector="gpu"))
 _VARIANT = re.compile(r"(?!(cpu|gpu|mean|min|max)$)(?!.* on )[^\s/:*]([^/:*\n]{0,78}[^\s/:*])?")
 
 
-class VariantEntry(Strict):
+class VariantEntry(fields.Strict):
     """A variant of the workload: its own settings, which replace those of the sweep.
 
     Settings alone are the short form: `{cell: lstm}`. They name the variant: by its value if it is
@@ -136,7 +124,7 @@ class VariantEntry(Strict):
     """
 
     name: str
-    settings: Mapping[ParameterName, Choice] = Field(default_factory=dict)
+    settings: Mapping[fields.ParameterName, fields.Choice] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -144,7 +132,7 @@ class VariantEntry(Strict):
         if isinstance(data, VariantEntry) or (isinstance(data, dict) and "name" in data):
             return data
         if not isinstance(data, dict) or not data:
-            raise refusal("settings, such as {cell: gru}, or {name: …, settings: {…}}")
+            raise fields.refusal("settings, such as {cell: gru}, or {name: …, settings: {…}}")
         inner = data.get("settings")
         own = inner if len(data) == 1 and isinstance(inner, dict) and inner else data
         texts = {key: v if isinstance(v, str) else json.dumps(v) for key, v in own.items()}
@@ -157,7 +145,7 @@ class VariantEntry(Strict):
         if not _VARIANT.fullmatch(name):
             expected = "a name without / : * and ' on ', which is no word for hardware or a mean"
             hint = "a variant is {name: …, settings: {…}}; without a name, its settings name it"
-            raise refusal(expected, repr(name), hint=hint)
+            raise fields.refusal(expected, repr(name), hint=hint)
         return name
 
     @property
@@ -166,16 +154,16 @@ class VariantEntry(Strict):
         return Variant(self.name, dict(sorted(self.settings.items())))
 
 
-class Arms(Strict):
+class Arms(fields.Strict):
     """The arms to compare: every implementation on every hardware class, in every variant."""
 
     implementations: Annotated[
-        tuple[ImplementationText, ...],
-        BeforeValidator(as_tuple),
+        tuple[fields.ImplementationText, ...],
+        BeforeValidator(fields.as_tuple),
         Field(min_length=1),
     ]
     hardware: HardwareEntries = USUAL
-    variants: Annotated[tuple[VariantEntry, ...], BeforeValidator(as_tuple)] = ()
+    variants: Annotated[tuple[VariantEntry, ...], BeforeValidator(fields.as_tuple)] = ()
 
     @property
     def per_hardware(self) -> tuple[tuple[str, Variant | None], ...]:
@@ -184,14 +172,14 @@ class Arms(Strict):
         return tuple((name, variant) for name in self.implementations for variant in variants)
 
 
-class Limits(Strict):
+class Limits(fields.Strict):
     """Limits of trials, of failures, and of waiting for hardware."""
 
-    trial_s: Positive = 86_400.0
-    idle_s: Positive = 300.0
-    memory_mib: Count | None = None
-    attempts: Count = 3
-    failures: Count | None = 3
+    trial_s: fields.Positive = 86_400.0
+    idle_s: fields.Positive = 300.0
+    memory_mib: fields.Count | None = None
+    attempts: fields.Count = 3
+    failures: fields.Count | None = 3
     preemptions: Annotated[int, Field(ge=0)] = 10
     node_wait_s: Annotated[float, Field(ge=0)] = 600.0
 
@@ -208,7 +196,7 @@ Hints: TypeAlias = Mapping[object, str]
 Blocks: TypeAlias = Annotated[int, Field(ge=FEWEST_BLOCKS)]
 
 
-class WordedSection(Strict):
+class WordedSection(fields.Strict):
     """A section for which one of some `words` may stand."""
 
     words: ClassVar[Words]
@@ -218,13 +206,13 @@ class WordedSection(Strict):
     @model_validator(mode="before")
     @classmethod
     def _long_form(cls, data: Any) -> Any:
-        if isinstance(data, dict | Strict):
+        if isinstance(data, dict | fields.Strict):
             return data
         if isinstance(data, str) and data in cls.words:
             return cls.words[data]
         key = data if isinstance(data, str) else type(data)
         hint = cls.hints.get(key) or nearest(data, cls.words)
-        raise refusal(f"{' or '.join(cls.words)}, or a mapping", shown(data), hint=hint)
+        raise fields.refusal(f"{' or '.join(cls.words)}, or a mapping", shown(data), hint=hint)
 
 
 class MeasureSpec(WordedSection):
@@ -234,7 +222,7 @@ class MeasureSpec(WordedSection):
 
     mode: MeasureMode = "full"
     interval: Share = _TIMING.interval
-    slices: Annotated[tuple[Blocks, Blocks], BeforeValidator(as_tuple)] = (
+    slices: Annotated[tuple[Blocks, Blocks], BeforeValidator(fields.as_tuple)] = (
         _TIMING.least,
         _TIMING.most,
     )
@@ -244,7 +232,7 @@ class MeasureSpec(WordedSection):
     def _rising(self) -> Self:
         if self.slices[0] > self.slices[1]:
             expected = "the fewest slices first, then the most"
-            raise refusal(expected, shown(list(self.slices)), key="slices")
+            raise fields.refusal(expected, shown(list(self.slices)), key="slices")
         return self
 
 
@@ -262,7 +250,7 @@ class BlocksSpec(WordedSection):
     def _rising(self) -> Self:
         if self.at_least > self.at_most:
             expected = f"at least at_least ({self.at_least})"
-            raise refusal(expected, str(self.at_most), key="at_most")
+            raise fields.refusal(expected, str(self.at_most), key="at_most")
         return self
 
 
@@ -283,52 +271,52 @@ class DisturbedSpec(WordedSection):
     accept_provisional: bool = False
 
 
-class MarginsSpec(Strict):
+class MarginsSpec(fields.Strict):
     """The `margins` section: differences that do not matter."""
 
     speed: Share = _MARGINS.speed
     accuracy: Share = _MARGINS.accuracy
 
 
-class Published(Strict):
+class Published(fields.Strict):
     """One row of `published`: a result to show with ours, by our names and in our units."""
 
-    source: Text
-    implementation: Text
-    hardware: Text
-    config: Mapping[ParameterName, Choice] = Field(default_factory=dict)
-    metrics: Annotated[Mapping[MetricName, float], Field(min_length=1)]
+    source: fields.Text
+    implementation: fields.Text
+    hardware: fields.Text
+    config: Mapping[fields.ParameterName, fields.Choice] = Field(default_factory=dict)
+    metrics: Annotated[Mapping[fields.MetricName, float], Field(min_length=1)]
     note: str = ""
 
 
-PublishedRows: TypeAlias = Annotated[tuple[Published, ...], BeforeValidator(as_tuple)]
+PublishedRows: TypeAlias = Annotated[tuple[Published, ...], BeforeValidator(fields.as_tuple)]
 
 
 def _date(text: str) -> str:
     try:
         return datetime.date.fromisoformat(text).isoformat()
     except ValueError as error:
-        raise refusal("the day of the price, such as 2026-11-21", shown(text)) from error
+        raise fields.refusal("the day of the price, such as 2026-11-21", shown(text)) from error
 
 
-class Price(Strict):
+class Price(fields.Strict):
     """The price of one kind of hardware, with its source and date; both prices add up."""
 
-    hardware: Text
-    usd_per_hour: Positive | None = None
-    gpus: Count = 1
-    usd_per_kwh: Positive | None = None
-    source: Text
+    hardware: fields.Text
+    usd_per_hour: fields.Positive | None = None
+    gpus: fields.Count = 1
+    usd_per_kwh: fields.Positive | None = None
+    source: fields.Text
     date: Annotated[str, AfterValidator(_date)]
 
     @model_validator(mode="after")
     def _expect_price(self) -> Self:
         if self.usd_per_hour is None and self.usd_per_kwh is None:
-            raise refusal("usd_per_hour, usd_per_kwh, or both", "neither")
+            raise fields.refusal("usd_per_hour, usd_per_kwh, or both", "neither")
         return self
 
 
-Prices: TypeAlias = Annotated[tuple[Price, ...], BeforeValidator(as_tuple)]
+Prices: TypeAlias = Annotated[tuple[Price, ...], BeforeValidator(fields.as_tuple)]
 
 SHORT_FORMS: Mapping[str, Words] = {
     "measure": MeasureSpec.words,

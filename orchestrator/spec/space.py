@@ -10,18 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from orchestrator.core.names import ANY_IMPLEMENTATION
 from orchestrator.core.trial import Config, ConfigValue, is_number
+from orchestrator.spec import fields
 from orchestrator.spec.errors import shown
-from orchestrator.spec.fields import (
-    Choice,
-    Count,
-    MetricName,
-    Number,
-    ParameterName,
-    Strict,
-    arm_text,
-    as_tuple,
-    refusal,
-)
 from orchestrator.spec.pruner import PrunerSpec
 
 Sampler: TypeAlias = Literal["tpe", "nsga2", "random", "grid", "qmc", "gp", "list"]
@@ -42,7 +32,7 @@ MEMORY_METRICS = ("peak_rss_mib", "peak_gpu_mib")
 Condition: TypeAlias = Mapping[
     str,
     Annotated[
-        tuple[Choice, ...],
+        tuple[fields.Choice, ...],
         BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else (value,)),
         Field(min_length=1),
     ],
@@ -62,17 +52,19 @@ def is_met(when: Condition, config: Config) -> bool:
     )
 
 
-class Choices(Strict):
+class Choices(fields.Strict):
     """One of a list of values; `when` has the values of earlier parameters that activate it."""
 
-    choices: Annotated[tuple[Choice, ...], BeforeValidator(as_tuple), Field(min_length=1)]
+    choices: Annotated[
+        tuple[fields.Choice, ...], BeforeValidator(fields.as_tuple), Field(min_length=1)
+    ]
     when: Condition = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
         for one, other in itertools.combinations(self.choices, 2):
             if same(one, other):
-                raise refusal("each choice once", f"{shown(one)} twice", key="choices")
+                raise fields.refusal("each choice once", f"{shown(one)} twice", key="choices")
         return self
 
     @property
@@ -98,13 +90,13 @@ class Choices(Strict):
         return any(same(value, choice) for choice in self.choices)
 
 
-class Range(Strict):
+class Range(fields.Strict):
     """From `low` to `high`, both included: ints if all of its numbers are ints, else floats."""
 
-    low: Number
-    high: Number
+    low: fields.Number
+    high: fields.Number
     log: bool = False
-    step: Number | None = None
+    step: fields.Number | None = None
     when: Condition = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -120,20 +112,20 @@ class Range(Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.low > self.high:
-            raise refusal(f"low at most high ({self.high})", shown(self.low), key="low")
+            raise fields.refusal(f"low at most high ({self.high})", shown(self.low), key="low")
         if self.high - self.low > _WIDEST:
-            raise refusal(f"at most {_WIDEST:.0e} above low", shown(self.high), key="high")
+            raise fields.refusal(f"at most {_WIDEST:.0e} above low", shown(self.high), key="high")
         if self.log and self.low <= 0:
-            raise refusal("low above 0, for log: true", shown(self.low), key="low")
+            raise fields.refusal("low above 0, for log: true", shown(self.low), key="low")
         if self.step is not None and self.log:
-            raise refusal("no step with log: true (Optuna has no such ranges)", key="step")
+            raise fields.refusal("no step with log: true (Optuna has no such ranges)", key="step")
         if self.step is not None and self.step <= 0:
-            raise refusal("more than 0", shown(self.step), key="step")
+            raise fields.refusal("more than 0", shown(self.step), key="step")
         if self.step is not None and self._steps > MOST_CONFIGS:
-            raise refusal(f"at most {MOST_CONFIGS:,} steps", shown(self.step), key="step")
+            raise fields.refusal(f"at most {MOST_CONFIGS:,} steps", shown(self.step), key="step")
         if self.step is not None and not self.contains(self.high):
             expected = f"low plus a whole number of steps, such as {self._nth(self._steps)}"
-            raise refusal(expected, shown(self.high), key="high")
+            raise fields.refusal(expected, shown(self.high), key="high")
         return self
 
     @property
@@ -221,10 +213,10 @@ Space: TypeAlias = Mapping[str, Choices | Range]
 def _over(text: str) -> str:
     if text in ("cpu", "gpu"):
         return f"{ANY_IMPLEMENTATION} on {text}"
-    return text if text in AGGREGATES else arm_text(text)
+    return text if text in AGGREGATES else fields.arm_text(text)
 
 
-class Objective(Strict):
+class Objective(fields.Strict):
     """An objective of the sampler, and the trials of a block that decide its value.
 
     The sampler gets the value once these have ended. Arms that `over` names count by their mean.
@@ -242,21 +234,21 @@ class Objective(Strict):
 def _number_or_list(value: Any) -> Any:
     if isinstance(value, dict):
         hint = "a list has a dash before each config: - {units: 64, layers: 2}"
-        raise refusal("a whole number, or a list of configs", hint=hint)
+        raise fields.refusal("a whole number, or a list of configs", hint=hint)
     if value in ([], ()):
-        raise refusal("at least one config in the list")
-    return as_tuple(value)
+        raise fields.refusal("at least one config in the list")
+    return fields.as_tuple(value)
 
 
 Configs: TypeAlias = Annotated[
-    Annotated[Count, Field(le=MOST_CONFIGS), Tag("count")]
-    | Annotated[tuple[Mapping[ParameterName, Choice], ...], Tag("list")],
+    Annotated[fields.Count, Field(le=MOST_CONFIGS), Tag("count")]
+    | Annotated[tuple[Mapping[fields.ParameterName, fields.Choice], ...], Tag("list")],
     Discriminator(lambda value: "list" if isinstance(value, tuple) else "count"),
     BeforeValidator(_number_or_list),
 ]
 
 
-class Search(Strict):
+class Search(fields.Strict):
     """The suggestion of configs: sampler, number, space, objectives, and the end of bad ones.
 
     If `configs` is a list, the sampler is `list` and there is no space.
@@ -265,9 +257,9 @@ class Search(Strict):
     sampler: Sampler = "tpe"
     pruner: PrunerSpec | None = None
     configs: Configs | None = None
-    space: Mapping[ParameterName, Dimension] = Field(default_factory=dict)
-    objectives: Mapping[MetricName, Objective] = Field(default_factory=dict)
-    open_blocks: Count | None = None
+    space: Mapping[fields.ParameterName, Dimension] = Field(default_factory=dict)
+    objectives: Mapping[fields.MetricName, Objective] = Field(default_factory=dict)
+    open_blocks: fields.Count | None = None
 
     @model_validator(mode="before")
     @classmethod

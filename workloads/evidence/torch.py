@@ -15,13 +15,7 @@ import keras
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from workloads.evidence.kernel_evidence import (
-    TF32_CAPABILITY,
-    OperationCounts,
-    Proof,
-    Stack,
-    make_proof,
-)
+from workloads.evidence import kernel_evidence
 from workloads.models.fused import SCOPE
 from workloads.models.run import StartState
 
@@ -37,7 +31,7 @@ _SHOWN = (*_CALLS, _CUDNN, "aten::mkldnn_rnn_layer", *_PRODUCTS)
 _TYPES = {"float": "float32", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
 
 
-def prove_eager(run: TrainingRun, stack: Stack) -> Proof:
+def prove_eager(run: TrainingRun, stack: kernel_evidence.Stack) -> kernel_evidence.Proof:
     """Identify the kernel of the model's layers; leave its state as it was."""
     start = StartState(run.model)
     try:
@@ -46,12 +40,14 @@ def prove_eager(run: TrainingRun, stack: Stack) -> Proof:
         start.restore()
 
 
-def prove_passes(passes: Passes, batch: Any, stack: Stack, *, eager: bool) -> Proof:
+def prove_passes(
+    passes: Passes, batch: Any, stack: kernel_evidence.Stack, *, eager: bool
+) -> kernel_evidence.Proof:
     """Identify the kernel of a model's layers on a batch."""
     return _prove_layers(passes.model, batch, stack)
 
 
-def _prove_layers(model: Any, inputs: Any, stack: Stack) -> Proof:
+def _prove_layers(model: Any, inputs: Any, stack: kernel_evidence.Stack) -> kernel_evidence.Proof:
     """Identify the kernel in a forward pass of a sequential model's layers, as in training."""
     steps = min(stack.steps, _STEPS)
     outputs = keras.ops.convert_to_tensor(inputs[:, :steps])
@@ -60,7 +56,7 @@ def _prove_layers(model: Any, inputs: Any, stack: Stack) -> Proof:
             has_argument = "training" in inspect.signature(layer.call).parameters
             outputs = layer(outputs, training=True) if has_argument else layer(outputs)
     on_gpu = outputs.device.type == "cuda"
-    return make_proof(
+    return kernel_evidence.make_proof(
         f"PyTorch's profiler, forward over {steps} steps",
         count_operations(profiler.profiler.kineto_results.events(), on_gpu=on_gpu),
         replace(stack, steps=steps),
@@ -69,9 +65,9 @@ def _prove_layers(model: Any, inputs: Any, stack: Stack) -> Proof:
     )
 
 
-def count_operations(events: Iterable[Any], *, on_gpu: bool) -> OperationCounts:
+def count_operations(events: Iterable[Any], *, on_gpu: bool) -> kernel_evidence.OperationCounts:
     """Count the recurrent operations of a profile; on a GPU only the calls that cuDNN ran."""
-    counts, events = OperationCounts(), list(events)
+    counts, events = kernel_evidence.OperationCounts(), list(events)
     calls = [event for event in events if event.name() in _CALLS]
     scopes = [event for event in events if event.name() == SCOPE]
     cudnn = [event for event in events if event.name() == _CUDNN]
@@ -105,4 +101,4 @@ def _type_of(event: Any) -> str:
 def _rounds_to_tf32() -> bool:
     """Return True if the switches are on, and the GPU has the format."""
     allowed = torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32
-    return allowed and torch.cuda.get_device_capability()[0] >= TF32_CAPABILITY
+    return allowed and torch.cuda.get_device_capability()[0] >= kernel_evidence.TF32_CAPABILITY

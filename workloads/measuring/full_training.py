@@ -12,15 +12,8 @@ from itertools import count
 import numpy as np
 
 from workloads.context import Context, expect_finite
+from workloads.measuring import keras_clocks
 from workloads.measuring.canary import peak_memory, run_with_canary
-from workloads.measuring.keras_clocks import (
-    ENDLESS,
-    EpochClock,
-    StepClock,
-    expect_nothing_compiled,
-    rates,
-    step_metrics,
-)
 from workloads.models.run import TrainingRun
 
 _LATENCY_CALLS = 20
@@ -44,11 +37,11 @@ def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
     metric is NaN or infinite after an epoch, `CompiledWhileTimed` if the warm-up missed something.
     """
     framework = run.model.witness.framework
-    clock = EpochClock(trial, run)
+    clock = keras_clocks.EpochClock(trial, run)
     metrics = run_with_canary(run.device, framework, lambda: _train(run, trial, clock))
     if clock.epochs < run.settings.epochs:
         return metrics | peak_memory(framework)
-    with expect_nothing_compiled(run.model):
+    with keras_clocks.expect_nothing_compiled(run.model):
         _evaluate_and_predict(run, trial)
         metrics["evaluate_s"] = trial.seconds["evaluate"]
         if run.takes_one_sample:
@@ -71,13 +64,17 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
             seconds.append(step_s)
         return int(len(seconds) < run.settings.timed_steps)
 
-    with expect_nothing_compiled(run.model), trial.phase("steps"), StepClock(run.model, record):
-        run.fit(run.train_feed, epochs=ENDLESS)
-    return step_metrics(seconds)
+    with (
+        keras_clocks.expect_nothing_compiled(run.model),
+        trial.phase("steps"),
+        keras_clocks.StepClock(run.model, record),
+    ):
+        run.fit(run.train_feed, epochs=keras_clocks.ENDLESS)
+    return keras_clocks.step_metrics(seconds)
 
 
-def _train(run: TrainingRun, trial: Context, clock: EpochClock) -> dict[str, float]:
-    with expect_nothing_compiled(run.model):
+def _train(run: TrainingRun, trial: Context, clock: keras_clocks.EpochClock) -> dict[str, float]:
+    with keras_clocks.expect_nothing_compiled(run.model):
         validation = run.validation_feed.for_validation()
         run.fit(run.train_feed, clock, epochs=run.settings.epochs, **validation)
     train_s = trial.seconds["train"]
@@ -86,7 +83,7 @@ def _train(run: TrainingRun, trial: Context, clock: EpochClock) -> dict[str, flo
         **clock.last_metrics,
         "train_s": train_s,
         "step_ms": 1_000 * step_s,
-        **rates(step_s, len(run.train) / run.steps, run.flops_per_sample),
+        **keras_clocks.rates(step_s, len(run.train) / run.steps, run.flops_per_sample),
         "cpu_over_wall": clock.cpu_s / train_s,
     }
     if clock.target_s is not None:

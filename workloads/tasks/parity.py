@@ -17,12 +17,7 @@ from workloads.data.cache import atomic_write
 from workloads.data.labelled import load_image_rows
 from workloads.failures import DataError
 from workloads.measuring.measurement import make_run, prepare_framework, prove_kernel
-from workloads.models.checkpoint import (
-    apply_checkpoint,
-    load_checkpoint,
-    read_checkpoint,
-    save_checkpoint,
-)
+from workloads.models import checkpoint
 from workloads.settings import (
     ANSWER,
     OUTPUT_COMPARISONS,
@@ -49,7 +44,9 @@ def save(trial: Context) -> dict[str, float]:
         run = make_run(trial, settings, data, build(settings, trial, data))
         run.fit(run.train_feed, epochs=settings.epochs)
         prove_kernel(trial, run)
-        save_checkpoint(Path(request.into.weights), read_checkpoint(run.model, settings))
+        checkpoint.save_checkpoint(
+            Path(request.into.weights), checkpoint.read_checkpoint(run.model, settings)
+        )
         with atomic_write(Path(request.into.outputs)) as file:
             np.save(file, _outputs(run), allow_pickle=False)
     return {}
@@ -93,9 +90,9 @@ def _comparison(
     run: TrainingRun, settings: ImageRowsSettings, files: SavedFiles
 ) -> OutputComparison:
     """Load saved weights; compare as many of the saved outputs as there are here."""
-    saved = load_checkpoint(Path(files.weights))
+    saved = checkpoint.load_checkpoint(Path(files.weights))
     try:
-        apply_checkpoint(run.model, settings, saved)
+        checkpoint.apply_checkpoint(run.model, settings, saved)
     except ValueError as error:
         raise DataError(
             f"{files.weights}: {error}: load weights that were saved with these settings"
@@ -110,5 +107,5 @@ def _comparison(
             f"{files.outputs}: expected outputs of shape {outputs.shape}, as on this machine;"
             f" received {expected.shape}"
         )
-    exact = read_checkpoint(run.model, settings).equals(saved)
+    exact = checkpoint.read_checkpoint(run.model, settings).equals(saved)
     return OutputComparison(difference=largest_difference(outputs, expected), exact=exact)
