@@ -162,8 +162,8 @@ def as_document(summary: ReportSummary) -> Document:
         notes.append(f"Measured on a busy machine. Disturbed: {count}; in the first, {first}.")
     columns: tuple[Column[ArmSummary], ...] = (
         Column("implementation", lambda arm: arm.arm.implementation),
-        Column("step", lambda arm: arm.measures.get("step_ms"), "ms", quartiles, numeric=True),
-        Column("speed-up", lambda arm: arm.speedup, "95 % CI", ratio, numeric=True),
+        Column("step (ms)", lambda arm: arm.measures.get("step_ms"), show=quartiles, numeric=True),
+        Column("speed-up (95 % CI)", lambda arm: arm.speedup, show=ratio, numeric=True),
         Column("rounds", lambda arm: arm.used),
         Column("kernel", lambda arm: arm.kernels[0].ran if arm.kernels else None),
     )

@@ -37,22 +37,16 @@ def plain(value: object) -> str:
 class Column(Generic[Item]):
     """A column of a table: its title, and the value that each row's item has in it.
 
-    The unit follows the title in parentheses. `show` makes a text of a value that is not None. The
-    column is aligned right if it is `numeric`: the default is that all its values are numbers or
-    other data, not texts. An `optional` column without any value is left out.
+    `show` makes a text of a value that is not None. The column is aligned right if it is `numeric`:
+    the default is that all its values are numbers or other data, not texts. An `optional` column
+    without any value is left out.
     """
 
     title: str
     value: Callable[[Item], Any]
-    unit: str = ""
     show: Callable[[Any], str] = plain
     numeric: bool | None = None
     optional: bool = False
-
-    @property
-    def header(self) -> str:
-        """The title with the unit: `step (ms)`."""
-        return f"{self.title} ({self.unit})" if self.unit else self.title
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +78,7 @@ def make_table(
         [ABSENT if cell is None else column.show(cell) for cell in cells] for column, cells in shown
     ]
     return Table(
-        tuple(column.header for column, _ in shown),
+        tuple(column.title for column, _ in shown),
         tuple(zip(*texts, strict=True)),
         frozenset(i for i, (column, cells) in enumerate(shown) if _is_numeric(column, cells)),
         divisible,
@@ -127,10 +121,5 @@ def visible(text: str) -> str:
 
 
 def _visible(char: str) -> str:
-    if unicodedata.category(char) not in ("Cc", "Cf", "Cs"):
-        return char
-    return (
-        char.encode("ascii", "backslashreplace").decode()
-        if char > "\x7f"
-        else f"\\x{ord(char):02x}"
-    )
+    is_shown = unicodedata.category(char) not in ("Cc", "Cf", "Cs")
+    return char if is_shown else char.encode("unicode_escape").decode()

@@ -17,16 +17,10 @@ import pyarrow as pa
 from rich.cells import cell_len
 
 from orchestrator.analysis.measures import MEASURES
+from orchestrator.core import trial_columns
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial_columns import (
-    COLUMNS,
-    OUTSIDE_METRICS,
-    Kind,
-    config_names,
-    free_name,
-    metric_names,
-)
+from orchestrator.core.trial_columns import Kind
 from orchestrator.report.document import Column, make_table, plain, visible
 from orchestrator.report.formats.csv_rows import safe
 
@@ -109,16 +103,16 @@ def trial_table(records: Sequence[SweepRecord], blank: Iterable[str] = ()) -> pa
     add("sweep", [record.name for record, _ in rows], "text")
     add("generation", [record.generation for record, _ in rows], "whole")
     add("workload", [record.workload for record, _ in rows], "text")
-    for column in COLUMNS:
+    for column in trial_columns.COLUMNS:
         add(column.name, [column.get(trial) for trial in trials], column.kind)
     scalars = (bool, int, float, str)
     fixed = {name for r in records for name, value in r.settings.items() if type(value) in scalars}
-    for name in sorted({*fixed, *config_names(trials)}):
+    for name in sorted({*fixed, *trial_columns.config_names(trials)}):
         cells = [trial.params.get(name, record.settings.get(name)) for record, trial in rows]
-        add(free_name(name, "config", arrays), cells, _kind(cells))
-    for name in metric_names(trials):
+        add(trial_columns.free_name(name, "config", arrays), cells, _kind(cells))
+    for name in trial_columns.metric_names(trials):
         cells = [trial.metrics.get(name) for trial in trials]
-        add(free_name(name, "metric", arrays), cells, "number")
+        add(trial_columns.free_name(name, "metric", arrays), cells, "number")
     for name in blank:
         add(name, [None] * len(trials), "number")
     return pa.table(arrays)
@@ -145,7 +139,7 @@ def _as(kind: Kind, cell: Any) -> Any:
 
 def usual_columns(record: SweepRecord, names: Sequence[str]) -> list[str]:
     """Return the columns to show by default: config, outcome, objectives and main metrics."""
-    tried = set(config_names(record.trials))
+    tried = set(trial_columns.config_names(record.trials))
     wanted = ["block", "repeat"] if record.repeats > 1 else ["block"]
     wanted += ["variant"] if any(arm.variant for arm in record.arms) else []
     wanted += ["implementation", "hardware", *(name for name in names if name in tried)]
@@ -226,7 +220,7 @@ def _possible_metrics(sweeps: Mapping[str, SweepRecord]) -> set[str]:
     own = {metric for w in built_in_workloads() if w.name in used for metric in w.metrics}
     objectives = {name for record in sweeps.values() for name in record.objectives}
     reported = {measure.metric for measure in MEASURES}
-    return {*reported, *OUTSIDE_METRICS, *TIMING_METRICS, *own, *objectives}
+    return {*reported, *trial_columns.OUTSIDE_METRICS, *TIMING_METRICS, *own, *objectives}
 
 
 def _unknown_column(name: str, columns: Sequence[str]) -> str:

@@ -181,3 +181,9 @@ def _range_text(param: ParamRange) -> str:
 def deciding_interval(comparison: Comparison) -> Estimate | None:
     """Return the interval that decides the verdict: the corrected one, if there is one."""
     return comparison.corrected or comparison.speedup
+
+
+def gain(comparison: Comparison) -> Estimate | None:
+    """Return the difference of accuracies with the interval that decides its verdict."""
+    accuracy = comparison.accuracy
+    return (accuracy.corrected or accuracy.difference) if accuracy else None

@@ -18,16 +18,9 @@ from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.measures import TIMES, value_of
 from orchestrator.analysis.pairing import pairs
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, RoundSelection
+from orchestrator.analysis.statistics import regression
 from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.regression import (
-    BlockPoint,
-    Change,
-    CurvePoint,
-    Design,
-    DesignOf,
-    Fit,
-    Numbers,
-)
+from orchestrator.analysis.statistics.regression import Design, DesignOf, Fit, Numbers
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import ConfigValue
@@ -50,10 +43,10 @@ class ParamEffect:
     metric: str
     param: str
     is_ratio: bool
-    points: tuple[BlockPoint, ...]
-    changes: tuple[Change, ...] = ()
+    points: tuple[regression.BlockPoint, ...]
+    changes: tuple[regression.Change, ...] = ()
     importance: float | None = None
-    curve: tuple[CurvePoint, ...] = ()
+    curve: tuple[regression.CurvePoint, ...] = ()
     held: Mapping[str, ConfigValue] = field(default_factory=dict)
     confidence: float | None = None
     reason: str | None = None

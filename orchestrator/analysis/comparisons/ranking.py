@@ -17,13 +17,8 @@ from scipy.special import stdtrit
 from orchestrator.analysis.measures import FRESH_ONLY, SCOPED, scopes_of, value_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.pairing.pairs import Baseline, positive_values
-from orchestrator.analysis.statistics.estimates import (
-    CONFIDENCE,
-    MIN_BLOCKS,
-    Estimate,
-    exponential,
-    t_interval,
-)
+from orchestrator.analysis.statistics import estimates
+from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.verdicts import Finding, judge
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.names import known_implementation
@@ -159,7 +154,7 @@ def _rank(
     judged = judge(differences, math.log1p(margin), error, biases)
     behind = []  # the first pairs are those of the leader
     for arm, own, judgement in zip(order[1:], differences, judged, strict=False):
-        ratio = exponential(judgement.corrected or t_interval(own))
+        ratio = estimates.exponential(judgement.corrected or estimates.t_interval(own))
         behind.append(Behind(arm, _STANDINGS.get(judgement.finding, "inconclusive"), ratio))
     return Ranking(
         metric,
@@ -283,8 +278,8 @@ def _judged(pair: BreakEven, confidence: float) -> BreakEven:
     if math.fsum(expense.extra_compile_s for expense in pair.blocks) < 0:
         turned = (BlockExpense(e.block, -e.extra_compile_s, -e.saved_step_ms) for e in pair.blocks)
         pair = replace(pair, arm=pair.baseline, baseline=pair.arm, blocks=tuple(turned))
-    extra = t_interval([expense.extra_compile_s for expense in pair.blocks], confidence)
-    saved = t_interval([expense.saved_step_ms for expense in pair.blocks], confidence)
+    extra = estimates.t_interval([expense.extra_compile_s for expense in pair.blocks], confidence)
+    saved = estimates.t_interval([expense.saved_step_ms for expense in pair.blocks], confidence)
     pair = replace(pair, extra_compile_s=extra, saved_step_ms=saved)
     if extra is None or saved is None or len(pair.blocks) < MIN_BLOCKS:
         blocks = f"{counted(len(pair.blocks), 'block')} with {pair.trainers} trainers on both"

@@ -11,27 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from orchestrator.analysis.measures import TIMES, finite
+from orchestrator.analysis.pairing import pairs
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, ended_rounds
-from orchestrator.analysis.pairing.pairs import (
-    Baseline,
-    Pair,
-    PairedArms,
-    PairedTimes,
-    pair_arms,
-    time_metric,
-)
-from orchestrator.analysis.statistics.estimates import (
-    MIN_BLOCKS,
-    Estimate,
-    confidence_for,
-    exponential,
-)
-from orchestrator.analysis.statistics.verdicts import (
-    BlocksNeeded,
-    Finding,
-    inconclusive_reason,
-    judge,
-)
+from orchestrator.analysis.pairing.pairs import Baseline, Pair, PairedArms, PairedTimes
+from orchestrator.analysis.statistics import estimates, verdicts
+from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
+from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import MeasureMode
 from orchestrator.core.records import SweepRecord
@@ -103,15 +88,15 @@ def compare(
     record: SweepRecord, matched: CompleteRounds, baseline: Baseline, metric: str | None = None
 ) -> tuple[Comparison, ...]:
     """Compare every arm with its baseline, in the spec's order, by default by a time."""
-    metric = metric or time_metric(matched)
+    metric = metric or pairs.time_metric(matched)
     sides = [(arm, base) for arm in record.arms if (base := baseline.of.get(arm)) != arm]
     paired = [
-        pair_arms(matched, arm, base, metric) if base else PairedArms() for arm, base in sides
+        pairs.pair_arms(matched, arm, base, metric) if base else PairedArms() for arm, base in sides
     ]
     margin = record.criteria.margins.speed
-    plain = confidence_for(record.criteria.auto_blocks)  # their widths may have ended the sweep
+    plain = estimates.confidence_for(record.criteria.auto_blocks)  # widths may have ended the sweep
     log_ratios, biases = [p.times.log_ratios for p in paired], [p.times.bias for p in paired]
-    speeds = judge(log_ratios, math.log1p(margin), 1 - plain, biases)
+    speeds = verdicts.judge(log_ratios, math.log1p(margin), 1 - plain, biases)
     accuracies = compare_accuracies(record, matched, sides, paired)
     comparisons = []
     for (arm, base), pair, speed, accuracy in zip(sides, paired, speeds, accuracies, strict=True):
@@ -128,7 +113,7 @@ def compare(
                 reason=_reason(matched, (arm, base), metric, times)
                 if verdict == "inconclusive"
                 else None,
-                corrected=exponential(speed.corrected),
+                corrected=estimates.exponential(speed.corrected),
                 confidence=speed.confidence,
                 p_value=speed.p_value,
                 plain_confidence=plain,
@@ -161,7 +146,7 @@ def _reason(
     if len(times.pairs) < MIN_BLOCKS:
         number = counted(len(times.pairs), "block") if times.pairs else "no complete block"
         return f"{number}; at least {MIN_BLOCKS} are needed"
-    return inconclusive_reason(times.bias)
+    return verdicts.inconclusive_reason(times.bias)
 
 
 AccuracyVerdict = Literal["equal", "better", "worse", "inconclusive"]
@@ -206,7 +191,7 @@ def compare_accuracies(
     """Compare each arm's accuracy with its baseline's, as one family; None if it is unknown."""
     step = _coarse_step(record, matched)
     margin = step or record.criteria.margins.accuracy
-    judged = judge([pair.differences for pair in paired], margin)
+    judged = verdicts.judge([pair.differences for pair in paired], margin)
     complete, broken = ended_rounds(record)
 
     def lost_blocks(arm: Arm, other: Arm) -> int:

@@ -10,12 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.analysis.measures import scopes_of
-from orchestrator.analysis.pairing.complete_rounds import (
-    CompleteRounds,
-    Round,
-    diverged,
-    with_diverged,
-)
+from orchestrator.analysis.pairing import complete_rounds
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round, diverged
 from orchestrator.analysis.pairing.pairs import (
     Baseline,
     Pair,
@@ -149,7 +145,7 @@ def reach(
     goals += [Goal(accuracy) for accuracy in wanted if accuracy != own]
     if not goals:
         return ()
-    ended = with_diverged(record, matched)
+    ended = complete_rounds.with_diverged(record, matched)
     targets = [_target(record, ended, baseline, goal) for goal in goals]
     return tuple(target for target in targets if target.arms or target.accuracy in wanted)
 

@@ -9,8 +9,6 @@ from orchestrator.report.charts.curves import curves
 from orchestrator.report.charts.speedups import matrix, phases, speedups, trade_off_chart
 from orchestrator.report.wording import arm_names
 
-__all__ = ["Chart", "charts_of"]
-
 
 def charts_of(summary: ReportSummary) -> list[Chart]:
     """Return every chart that the summary has numbers for, in the report's order.

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from orchestrator.analysis.arms.arm_summary import LearningCurve, TelemetryCurves
+from orchestrator.analysis.arms.arm_summary import LearningCurve, LearningPoint, TelemetryCurves
 from orchestrator.analysis.comparisons.effects import ParamEffect
 from orchestrator.analysis.statistics.estimates import Spread
 from orchestrator.analysis.statistics.formatting import number, quartiles
@@ -174,26 +174,17 @@ def _learning(
     columns: list[Column[Any]] = [
         Column("arm", lambda row: name(row[0].arm)),
         Column("epoch", lambda row: row[1].epoch),
-        Column("training", lambda row: row[1].seconds, "s"),
+        Column("training (s)", lambda row: row[1].seconds),
         Column(f"{metric}: median (quartiles)", lambda row: row[1].value, show=quartiles),
     ]
-    lines = [
-        (
-            curve.arm,
-            [
-                {
-                    "at": float(point.epoch) if against == "epochs" else point.seconds,
-                    "value": point.value.median,
-                    "low": point.value.lower_quartile,
-                    "high": point.value.upper_quartile,
-                    "text": f"{name(curve.arm)}, epoch {point.epoch}, {number(point.seconds)} s: "
-                    f"{quartiles(point.value)}",
-                }
-                for point in curve.points
-            ],
-        )
-        for curve in shown
-    ]
+
+    def row(arm: Arm, point: LearningPoint) -> dict[str, Any]:
+        at, value = float(point.epoch) if against == "epochs" else point.seconds, point.value
+        text = f"{name(arm)}, epoch {point.epoch}, {number(point.seconds)} s: {quartiles(value)}"
+        ends = {"low": value.lower_quartile, "high": value.upper_quartile}
+        return {"at": at, "value": value.median, **ends, "text": text}
+
+    lines = [(curve.arm, [row(curve.arm, point) for point in curve.points]) for curve in shown]
     across = "epochs" if against == "epochs" else "seconds of training (median)"
     texts = (
         f"{name(curve.arm)}: {metric} from {number(first.value.median)} after epoch {first.epoch} "
@@ -236,23 +227,19 @@ def _telemetry(
     ]
     table = make_table(columns, recorded)
     title = title_of(curve)
-    lines: list[tuple[Arm, _Rows]] = [
-        (
-            trial.arm,
-            [
-                {
-                    "block": trial.block,
-                    "at": at,
-                    "value": value,
-                    "text": f"{name(trial.arm)}: {number(value)} at {number(at)} s",
-                }
-                for at, value in zip(trial.at_s, trial.curves[curve], strict=True)
-                if value is not None
-            ],
-        )
-        for trial, _ in recorded
-    ]
-    lines = [(arm, _thinned(rows, MOST_POINTS)) for arm, rows in lines]
+    lines = []
+    for trial, _ in recorded:
+        points = [
+            {
+                "block": trial.block,
+                "at": at,
+                "value": value,
+                "text": f"{name(trial.arm)}: {number(value)} at {number(at)} s",
+            }
+            for at, value in zip(trial.at_s, trial.curves[curve], strict=True)
+            if value is not None
+        ]
+        lines.append((trial.arm, _thinned(points, MOST_POINTS)))
     return Chart(
         key=f"telemetry-{slug(curve.removeprefix('system/'))}",
         part="Telemetry",

@@ -10,18 +10,8 @@ from orchestrator.analysis.statistics.formatting import number, speed_ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted
-from orchestrator.report.charts.chart import (
-    ROW,
-    ROW_HEIGHT,
-    Chart,
-    axis,
-    layer,
-    looks,
-    metric_title,
-    row_names,
-    short,
-    slug,
-)
+from orchestrator.report.charts import chart
+from orchestrator.report.charts.chart import ROW, Chart, axis, layer, looks, metric_title, short
 from orchestrator.report.document import Column, make_table
 from orchestrator.report.wording import ArmNames, config_text, deciding_interval, verdict_sentence
 
@@ -94,10 +84,10 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
             layer("rows", "rule", thin, **line, x=across, x2="outer_high") | is_bounded,
             layer("rows", "rule", thick, **line, x="low", x2="high") | is_bounded,
             layer("rows", "point", {"size": 110, "opacity": 1, "yOffset": 8}, **point),
-            *row_names("rows"),
+            *chart.row_names("rows"),
         ],
         data={"rows": rows},
-        height=ROW_HEIGHT * len(rows),
+        height=chart.ROW_HEIGHT * len(rows),
         notes=(
             f"Grey band: same within {100 * margin:g} %",
             "Line in it: as fast as the baseline",
@@ -236,7 +226,7 @@ def trade_off_chart(
     ]
     return Chart(
         key="-".join(
-            filter(None, ("pareto", *map(slug, (trade_off.expense, trade_off.scope, where))))
+            filter(None, ("pareto", *map(chart.slug, (trade_off.expense, trade_off.scope, where))))
         ),
         part="Pareto fronts",
         title=f"{accuracy} against {expense}: {where}",
@@ -291,9 +281,9 @@ def phases(summary: ReportSummary, name: ArmNames) -> Chart | None:
         part="Time by phase",
         title="Seconds per trial by phase",
         description=" ".join(_longest(name(split.arm), split.seconds) for split in splits),
-        layers=[bars, *row_names("arms")],
+        layers=[bars, *chart.row_names("arms")],
         data={"bars": data, "arms": arms},
-        height=ROW_HEIGHT * len(splits),
+        height=chart.ROW_HEIGHT * len(splits),
         names=tuple(names),
         notes=("From left to right in the order of the legend",),
     )

@@ -10,12 +10,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from orchestrator.analysis.comparisons.speed import Comparison, Verdict
+from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.comparisons.speed import compare as compare_pairs
 from orchestrator.analysis.measures import MEASURES, finite
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, match
 from orchestrator.analysis.pairing.pairs import Baseline
-from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import Margins, ReportCriteria
@@ -39,9 +38,10 @@ _Pairs: TypeAlias = Sequence[tuple[Arm, Arm]]
 class ArmChange:
     """An arm on both sides; `comparison` has the one after as its arm, with configs as blocks.
 
-    A change within the margin is `inconclusive`. `needs` compares the memory of fresh trainers and
-    the compile time of warm ones, with the arm before as its arm: a `speedup` above 1 (`faster`) is
-    a need that grew. `lost` counts the configs that the arm completed before, and fails at now.
+    Its `speedup` is the time per step before divided by that after. A change within the margin is
+    `inconclusive`. `needs` compares the memory of fresh trainers and the compile time of warm ones,
+    with the arm before as its arm: a `speedup` above 1 (`faster`) is a need that grew. `lost`
+    counts the configs that the arm completed before, and fails at now.
     """
 
     before: Arm
@@ -49,16 +49,6 @@ class ArmChange:
     comparison: Comparison
     needs: Mapping[str, Comparison]
     lost: int
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on the arm's speed: `faster` is faster after."""
-        return self.comparison.verdict
-
-    @property
-    def speedup(self) -> Estimate | None:
-        """The time per step before divided by that after, with its plain 95 % interval."""
-        return self.comparison.speedup
 
     @property
     def is_on_other_hardware(self) -> bool:
@@ -139,7 +129,9 @@ class Changes:
     def all_inconclusive(self) -> bool:
         """No arm has a verdict on its speed that concerns the code."""
         judged = [arm for arm in self.arms if self.counts(arm.comparison)]
-        return all(a.verdict == "inconclusive" or a.is_on_other_hardware for a in judged)
+        return all(
+            arm.comparison.verdict == "inconclusive" or arm.is_on_other_hardware for arm in judged
+        )
 
     @property
     def moved_together(self) -> bool:
@@ -147,12 +139,12 @@ class Changes:
 
         The cause is then more likely the machine than the code.
         """
-        if not any(arm.verdict in ("faster", "slower") for arm in self.arms):
+        if not any(arm.comparison.verdict in ("faster", "slower") for arm in self.arms):
             return False
         if len(self.arms) == 1:
             shown, probe = self.arms[0].comparison.corrected, self.canary_speedup
             return shown is not None and probe is not None and shown.low <= probe <= shown.high
-        speedups = [arm.speedup.value for arm in self.arms if arm.speedup]
+        speedups = [own.value for arm in self.arms if (own := arm.comparison.speedup)]
         return len(speedups) > 1 and max(speedups) / min(speedups) < 1 + self.margin
 
 
@@ -212,7 +204,7 @@ def _ways(arm: ArmChange, changes: Changes) -> set[str]:
     accuracy = arm.comparison.accuracy
     sizes = [own for m, own in arm.needs.items() if m != "compile_s" and changes.counts(own)]
     memory = {_SIZES.get(own.verdict, "") for own in sizes}
-    speed = {arm.verdict} if changes.counts(arm.comparison) else set()
+    speed = {arm.comparison.verdict} if changes.counts(arm.comparison) else set()
     return {*speed, *memory, accuracy.verdict if accuracy else ""}
 
 

@@ -9,7 +9,7 @@ from orchestrator.analysis.statistics.formatting import difference, ratio, speed
 from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
 from orchestrator.report.document import Column, Document, Section, Table, make_table
 from orchestrator.report.formats.json_format import plain
-from orchestrator.report.wording import ArmNames, bullets, deciding_interval, paragraphs
+from orchestrator.report.wording import ArmNames, bullets, deciding_interval, gain, paragraphs
 
 FORMAT = "rnnsweep-compare"
 VERSION = 3
@@ -45,7 +45,7 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
             "speed-up", lambda a: deciding_interval(a.comparison), show=speed_ratio, numeric=True
         ),
         Column("verdict", lambda arm: arm.comparison.label),
-        Column("Δ val_accuracy", _accuracy, show=difference, numeric=True),
+        Column("Δ val_accuracy", lambda a: gain(a.comparison), show=difference, numeric=True),
         Column("accuracy", lambda arm: getattr(arm.comparison.accuracy, "verdict", None)),
         *(Column(NEEDS[m], partial(_need, m), show=ratio, optional=True) for m in NEEDS),
     ]
@@ -60,11 +60,6 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
 
 def _need(metric: str, arm: ArmChange) -> Estimate | None:
     return deciding_interval(arm.needs[metric]) if metric in arm.needs else None
-
-
-def _accuracy(arm: ArmChange) -> Estimate | None:
-    accuracy = arm.comparison.accuracy
-    return (accuracy.corrected or accuracy.difference) if accuracy else None
 
 
 def as_json(changes: Changes, failed: Collection[ArmChange]) -> dict[str, Any]:

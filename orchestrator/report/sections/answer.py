@@ -15,12 +15,7 @@ from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.comparisons.ranking import Ranking
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
-from orchestrator.analysis.statistics.formatting import (
-    difference,
-    inverse,
-    number,
-    speed_ratio,
-)
+from orchestrator.analysis.statistics.formatting import difference, inverse, number, speed_ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report import wording
@@ -208,9 +203,9 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
 
 def _accuracy(comparison: Comparison | None) -> str | None:
     """Write `-0.0014 ± 0.0035`."""
-    if comparison is None or comparison.accuracy is None:
+    shown = wording.gain(comparison) if comparison else None
+    if shown is None:
         return None
-    shown = comparison.accuracy.corrected or comparison.accuracy.difference
     half, (value, *_) = (shown.high - shown.low) / 2, difference(shown).split(" (")
     return f"{value} ± {half:.2g}" if _ROUNDING < half < math.inf else value
 

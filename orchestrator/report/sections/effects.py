@@ -187,7 +187,7 @@ def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
         plural=_plural(crossover.effect.param),
         span=_span(crossover) if crossover.regions else "",
         regions=list(filter(None, (_region(region, crossover) for region in crossover.regions))),
-        held=_aside(crossover),
+        held=config_text(crossover.effect.held),
     )
 
 
@@ -243,9 +243,3 @@ def _plural(param: str) -> str:
 def _span(crossover: Crossover) -> str:
     """Write the sizes tried: `16–192`."""
     return f"{number(crossover.regions[0].low)}–{number(crossover.regions[-1].high)}"
-
-
-def _aside(crossover: Crossover) -> str:
-    """Write the other params: ` (at layers 2)`."""
-    held = config_text(crossover.effect.held)
-    return f" (at {held})" if held else ""

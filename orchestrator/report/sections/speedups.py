@@ -5,27 +5,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from orchestrator.analysis.comparisons import targets
 from orchestrator.analysis.comparisons.ranking import Ranking
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.comparisons.targets import (
-    ExpenseToTarget,
-    Target,
-    TargetArm,
-    TargetComparison,
-)
+from orchestrator.analysis.comparisons.targets import Target, TargetArm
 from orchestrator.analysis.statistics import formatting
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Spread
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted
+from orchestrator.report import wording
 from orchestrator.report.document import Column, Section, Table, make_table
-from orchestrator.report.wording import (
-    ArmNames,
-    deciding_interval,
-    grouped,
-    paragraphs,
-    verdict_sentence,
-)
+from orchestrator.report.wording import ArmNames, deciding_interval, grouped, paragraphs
 
 NAMED = 8
 """The most comparisons that get a sentence each; the table has all."""
@@ -54,7 +45,7 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
         block_notes=block_notes(summary, name),
     )
     named = comparisons if len(comparisons) <= NAMED else ()
-    bullets = tuple((c.verdict, verdict_sentence(c, name)) for c in named)
+    bullets = tuple((c.verdict, wording.verdict_sentence(c, name)) for c in named)
     title = f"Speed-up over {baseline_name(summary, name)}"
     return Section(title, bullets, (make_table(columns, comparisons),), notes)
 
@@ -66,12 +57,7 @@ def accuracy(summary: ReportSummary, name: ArmNames) -> Section | None:
         return None
     columns: list[Column[Comparison]] = [
         *_compared(summary, name),
-        Column(
-            "Δ val_accuracy (95 % CI)",
-            lambda c: c.accuracy and (c.accuracy.corrected or c.accuracy.difference),
-            show=formatting.difference,
-            numeric=True,
-        ),
+        Column("Δ val_accuracy (95 % CI)", wording.gain, show=formatting.difference, numeric=True),
         Column("configs", lambda c: c.accuracy and c.accuracy.difference.n),
         Column("accuracy", lambda c: c.accuracy and c.accuracy.verdict),
     ]
@@ -200,15 +186,15 @@ def _table(target: Target, name: ArmNames) -> Table:
     comparisons = {comparison.arm: comparison for comparison in target.comparisons}
     scoped = len({arm.energy_scope for arm in target.arms if arm.energy_j}) > 1
 
-    def compared(value: Callable[[TargetComparison], Any]) -> Callable[[TargetArm], Any]:
+    def compared(value: Callable[[targets.TargetComparison], Any]) -> Callable[[TargetArm], Any]:
         return lambda row: value(comparisons[row.arm]) if row.arm in comparisons else None
 
     columns: list[Column[TargetArm]] = [
         Column(f"to {formatting.number(target.accuracy)}", lambda row: name(row.arm)),
         Column("reached", _reached, numeric=True),
-        Column("time", lambda row: row.time_s, "s", _cell),
-        Column("energy", lambda row: row.energy_j, "J", _cell, optional=True),
-        Column("cost", lambda row: row.cost_usd, "USD", _cell, optional=True),
+        Column("time (s)", lambda row: row.time_s, show=_cell),
+        Column("energy (J)", lambda row: row.energy_j, show=_cell, optional=True),
+        Column("cost (USD)", lambda row: row.cost_usd, show=_cell, optional=True),
         Column("energy of", lambda row: (scoped and row.energy_scope) or None, optional=True),
         Column(
             "ratio (95 % CI)",
@@ -223,11 +209,11 @@ def _table(target: Target, name: ArmNames) -> Table:
     return make_table(columns, target.arms, divisible=True)
 
 
-def _other_blocks(comparison: TargetComparison) -> int:
+def _other_blocks(comparison: targets.TargetComparison) -> int:
     return comparison.only_arm + comparison.only_baseline + comparison.neither
 
 
-def _cell(reached: ExpenseToTarget) -> str:
+def _cell(reached: targets.ExpenseToTarget) -> str:
     low, median, high = reached.lower_quartile, reached.median, reached.upper_quartile
     if low is not None and median is not None and high is not None:
         return formatting.quartiles(Spread(reached.trials, median, low, high))

@@ -95,8 +95,8 @@ def accuracies(changes: Changes) -> list[str | None]:
 )
 def test_each_arm_is_compared_with_itself(factor: float, verdict: str) -> None:
     changes = between(measured(noise=0.008), measured(noise=0.008, factor=factor, seed=1))
-    assert [arm.verdict for arm in changes.arms] == ["same", verdict]
-    speedup = changes.arms[1].speedup
+    assert [arm.comparison.verdict for arm in changes.arms] == ["same", verdict]
+    speedup = changes.arms[1].comparison.speedup
     assert speedup is not None
     assert speedup.low < 1 / factor < speedup.high
     assert [arm.after for arm in failing(changes, ["changed"])] == (
@@ -135,7 +135,7 @@ def test_disturbed_trials_count_only_if_too_few_are_quiet(
 
     changes = between(measured(configs), measured(configs, factor=factor, change=change))
     arm, is_final = changes.arms[1], pairs == 6
-    assert (arm.verdict, len(arm.comparison.pairs)) == (verdict, pairs)
+    assert (arm.comparison.verdict, len(arm.comparison.pairs)) == (verdict, pairs)
     assert arm.comparison.provisional == (verdict == "slower" and not is_final)
     assert (XLA in dict(changes.unjudged)) == (not is_final)
     assert len(failing(changes, ["slower"])) == is_final
@@ -220,7 +220,7 @@ def test_another_machine_is_reported_and_fails_nothing() -> None:
     moved_arms = tuple(Arm(arm.implementation, on_cpu("Intel Xeon", 2)) for arm in (PORTABLE, XLA))
     changes = between(measured(), measured(arms=moved_arms, factor=2.0))
     assert [arm.is_on_other_hardware for arm in changes.arms] == [True, True]
-    assert changes.arms[1].verdict == "slower"
+    assert changes.arms[1].comparison.verdict == "slower"
     assert (failing(changes, ["slower", "changed"]), changes.all_inconclusive) == ((), True)
     assert [difference.subject for difference in changes.differences] == ["hardware"]
     one, *several = (Arm("torch/fused", on_cpu(name, 2)) for name in "ABC")
@@ -264,7 +264,9 @@ def test_a_report_file_is_a_side(tmp_path: Path) -> None:
     assert "loss" not in baseline.record.trials[0].metrics
     changes = compare(baseline, Side("new", replace(measured(factor=1.3), run_id="after")))
     stored = between(record, measured(factor=1.3))
-    assert [arm.speedup for arm in changes.arms] == [arm.speedup for arm in stored.arms]
+    assert [arm.comparison.speedup for arm in changes.arms] == [
+        arm.comparison.speedup for arm in stored.arms
+    ]
     assert (accuracies(changes), changes.differences) == (accuracies(stored), ())
     assert changes.unjudged == stored.unjudged
 

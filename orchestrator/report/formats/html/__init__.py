@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from orchestrator import __version__
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.trial_columns import config_names
-from orchestrator.report.charts import Chart, charts_of
-from orchestrator.report.charts.chart import DARK, LIGHT, short, slug
+from orchestrator.report.charts import charts_of
+from orchestrator.report.charts.chart import DARK, LIGHT, Chart, short, slug
 from orchestrator.report.charts.speedups import SIGNS
 from orchestrator.report.document import PARTS, Section, visible
 from orchestrator.report.formats.csv_rows import HEADER, Cell, csv_columns
