@@ -222,6 +222,15 @@ def stop(sweep: str, address: str | None) -> None:
     output.show(f"{sweep}: {_describe_end(ended)}. Submit it once more to resume\n", err=True)
 
 
+@click.command()
+@output.sweep_argument("sweep")
+def repair(sweep: str) -> None:
+    """Remove the damaged lines of a SWEEP's journal."""
+    from orchestrator.cli import local
+
+    output.show(local.repair(sweep_home(), sweep))
+
+
 def fetch_report(address: str, sweep: str | None, options: Sequence[str]) -> bytes:
     """Return what `rnnsweep report` writes on the head of a cluster, where its store is reached.
 
@@ -313,4 +322,4 @@ def _next_commands(sweep: str, address: str) -> str:
     )
 
 
-COMMANDS = (submit, status, logs, stop)
+COMMANDS = (submit, status, logs, stop, repair)

@@ -18,8 +18,10 @@ from orchestrator.cli.exit_codes import COMPLETE, STOPPED, code_of
 from orchestrator.cli.output import show
 from orchestrator.core.errors import Refusal
 from orchestrator.core.failures import FailureLimit, describe_failures
+from orchestrator.core.text import counted as number_of
 from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, count_spared
+from orchestrator.storage import journal
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import SweepState, read, read_running
 from orchestrator.storage.lock import FILE_NAME, holder
@@ -220,6 +222,22 @@ def show_log(home: Path, name: str, *, follow: bool) -> int:
     if state.ended is None or state.ended.state != "complete":
         return STOPPED
     return code_of(state.finished.values())
+
+
+def repair(home: Path, sweep: str) -> str:
+    """Remove the damaged lines of a sweep's journal; return what was done, and the next step."""
+    folder = _expect_sweep(home, sweep)
+    try:
+        repaired = journal.repair(folder.generation(folder.latest()))
+    except FileNotFoundError:
+        return f"{sweep} has no journal: `rnnsweep run` reads its trials back from MLflow\n"
+    if repaired is None:
+        return f"no line of the journal of {sweep} is damaged\n"
+    kept, lines = repaired
+    return (
+        f"{number_of(lines, 'damaged line')} of {sweep} removed; the old journal is {kept}.\n"
+        "Run the same `rnnsweep run` command: it reads finished trials back from MLflow\n"
+    )
 
 
 def stop(home: Path, sweep: str) -> None:

@@ -19,6 +19,7 @@ BROKEN = {
     f"submit mine.yaml {NOBODY}": "orchestrator.spec.load",
     f"logs mine {NOBODY}": "orchestrator.cluster.jobs.Cluster",
     "stop mine": "orchestrator.cli.jobs.sweep_home",
+    "repair mine": "orchestrator.cli.jobs.sweep_home",
     "status": "orchestrator.cli.jobs.sweep_home",
     "list": "orchestrator.cli.main.sweep_home",
     "report mine": "orchestrator.api.read_sweep",

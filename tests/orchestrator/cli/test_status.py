@@ -65,6 +65,16 @@ def test_a_stray_file_and_a_corrupt_journal_hide_nothing(
         describe_sweeps(tmp_path, "corrupt")
 
 
+def test_a_damaged_journal_is_repaired(run: Run, home: Path) -> None:
+    path = started(home, "mine")
+    assert "no line" in run("repair", "mine")[1]
+    path.write_bytes(path.read_bytes().replace(b'"repeat":1', b'"repeat":7', 1))
+    assert "rnnsweep repair mine" in run("status", "mine")[2]
+    code, out, _ = run("repair", "mine")
+    assert code == 0 and "1 damaged line of mine removed" in out
+    assert "trials ended" in run("status", "mine")[1]
+
+
 def test_what_has_not_begun_has_the_state_of_reports(tmp_path: Path) -> None:
     """A sweep that was opened, and stopped before its first trial, is `stopped` in its store."""
     folder = SweepFolder(tmp_path, "quickstart")
