@@ -20,7 +20,7 @@ from orchestrator.planning.plan import make_plan
 from orchestrator.spec import load, parse
 from tests.documents import PAGES, ROOT, blocks, commands, rnnsweep_commands
 from tests.lacking import skip_here
-from workloads.registry import built_in_workloads
+from workloads.registry import BUILT_IN
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
@@ -67,7 +67,7 @@ def test_the_page_of_commands_has_all_of_them() -> None:
 
 def test_every_metric_of_the_built_in_workloads_has_its_name_in_the_documents() -> None:
     names = set(re.findall(r"`([a-z0-9_]+)`", (DOCS / "mlflow.md").read_text()))
-    assert not {metric for task in built_in_workloads() for metric in task.metrics} - names
+    assert not {metric for task in BUILT_IN for metric in task.metrics} - names
 
 
 def test_every_spec_and_part_of_a_spec_is_valid() -> None:

@@ -17,16 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
+import pydantic
 from annotated_types import Ge, Lt
-from pydantic import (
-    ConfigDict,
-    Field,
-    FiniteFloat,
-    Strict,
-    StrictBool,
-    TypeAdapter,
-    ValidationError,
-)
 
 Device: TypeAlias = Literal["cpu", "gpu"]
 FailureKind: TypeAlias = Literal[
@@ -44,10 +36,10 @@ ARTIFACTS, ARTIFACTS_KIB = 16, 256
 """Limits on the number of a trial's texts, and on their total size in UTF-8: they pass through
 the driver's memory and its journal."""
 
-Integer: TypeAlias = Annotated[int, Strict()]
-Count: TypeAlias = Annotated[int, Strict(), Field(ge=1)]
-Number: TypeAlias = Annotated[FiniteFloat, Strict()]
-Seconds: TypeAlias = Annotated[FiniteFloat, Strict(), Field(gt=0)]
+Integer: TypeAlias = Annotated[int, pydantic.Strict()]
+Count: TypeAlias = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1)]
+Number: TypeAlias = Annotated[pydantic.FiniteFloat, pydantic.Strict()]
+Seconds: TypeAlias = Annotated[pydantic.FiniteFloat, pydantic.Strict(), pydantic.Field(gt=0)]
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -60,7 +52,7 @@ class _Message:
     """A line: a dataclass whose fields are checked when it is read."""
 
     __slots__ = ()
-    __pydantic_config__ = ConfigDict(extra="forbid")
+    __pydantic_config__ = pydantic.ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +70,7 @@ class TrialRequest(_Message):
     implementation: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     device: Device = "cpu"
-    seed: Annotated[int, Strict(), Field(ge=0)] = 0
+    seed: Annotated[int, pydantic.Strict(), pydantic.Field(ge=0)] = 0
     data_digest: str | None = None
     measure: Literal["full", "timing"] = "full"
     slice_s: Seconds = 0.25
@@ -135,7 +127,7 @@ class Epoch(_Message):
     """A timed epoch. `seconds` covers training only; `validate_s` the validation after it."""
 
     event: ClassVar[str] = "epoch"
-    index: Annotated[int, Strict(), Ge(-(2**31)), Lt(2**31)]
+    index: Annotated[int, pydantic.Strict(), Ge(-(2**31)), Lt(2**31)]
     seconds: Number
     validate_s: Number | None = None
     metrics: Mapping[str, Number] = field(default_factory=dict)
@@ -190,7 +182,7 @@ class Environment(_Message):
     """Versions and devices of the trainer, by name."""
 
     event: ClassVar[str] = "environment"
-    facts: Mapping[str, str | Integer | Number | StrictBool | None]
+    facts: Mapping[str, str | Integer | Number | pydantic.StrictBool | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +206,7 @@ class Result(_Message):
 
     event: ClassVar[str] = "result"
     metrics: Mapping[str, Number]
-    pruned: StrictBool = False
+    pruned: pydantic.StrictBool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,12 +234,12 @@ Event: TypeAlias = (
 )
 
 MessageType = TypeVar("MessageType")
-_REQUEST = TypeAdapter(TrialRequest)
-_COMMANDS: Mapping[str, TypeAdapter[Command]] = {
-    kind.command: TypeAdapter(kind) for kind in typing.get_args(Command)
+_REQUEST = pydantic.TypeAdapter(TrialRequest)
+_COMMANDS: Mapping[str, pydantic.TypeAdapter[Command]] = {
+    kind.command: pydantic.TypeAdapter(kind) for kind in typing.get_args(Command)
 }
-_EVENTS: Mapping[str, TypeAdapter[Event]] = {
-    kind.event: TypeAdapter(kind) for kind in typing.get_args(Event)
+_EVENTS: Mapping[str, pydantic.TypeAdapter[Event]] = {
+    kind.event: pydantic.TypeAdapter(kind) for kind in typing.get_args(Event)
 }
 
 
@@ -342,7 +334,7 @@ def _refuse_constant(name: str) -> float:
 
 
 def _tagged(
-    body: dict[str, Any], tag: str, kinds: Mapping[str, TypeAdapter[MessageType]]
+    body: dict[str, Any], tag: str, kinds: Mapping[str, pydantic.TypeAdapter[MessageType]]
 ) -> MessageType:
     """Read a message of one of these kinds, by the value of its field `tag`."""
     name = body.pop(tag, None)
@@ -351,10 +343,12 @@ def _tagged(
     return _validated(kinds[name], body, name)
 
 
-def _validated(adapter: TypeAdapter[MessageType], body: dict[str, Any], name: str) -> MessageType:
+def _validated(
+    adapter: pydantic.TypeAdapter[MessageType], body: dict[str, Any], name: str
+) -> MessageType:
     try:
         return adapter.validate_python(body)
-    except ValidationError as error:
+    except pydantic.ValidationError as error:
         fault = error.errors(include_url=False)[0]
         place = ".".join([name, *map(str, fault["loc"])])
         reasons = {

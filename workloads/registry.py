@@ -81,14 +81,9 @@ class Workload:
         return data_digest(*(resolved[name] for name in self.data_settings))
 
 
-def built_in_workloads() -> tuple[Workload, ...]:
-    """Return the built-in workloads."""
-    return _BUILT_IN
-
-
 def find_workload(name: str) -> Workload:
     """Return a built-in workload or `package.module:function`, or raise `UnknownWorkload`."""
-    built_in = {workload.name: workload for workload in _BUILT_IN}
+    built_in = {workload.name: workload for workload in BUILT_IN}
     if name in built_in:
         return built_in[name]
     if _OWN.fullmatch(name):
@@ -156,7 +151,7 @@ def _training(
     )
 
 
-_BUILT_IN: tuple[Workload, ...] = (
+BUILT_IN: tuple[Workload, ...] = (
     _training(
         "image_rows",
         "classifies images whose rows are read as a sequence (digits, MNIST)",

@@ -3,7 +3,7 @@
 Imports no framework: a spec is checked against these models before anything runs.
 """
 
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
@@ -101,14 +101,18 @@ class RecurrentSettings(StackSettings):
         None, description="best: keep the model of each arm's best trial, as a model in MLflow"
     )
 
+    of_data_path: ClassVar[tuple[str, ...]] = ()
+    """The data sets that are read from `data_path`."""
 
-def _expect_data_path(settings: Any, dataset: str, *others: str) -> None:
-    """Refuse a path of data for any other data set."""
-    if settings.data_path is not None and settings.dataset not in (dataset, *others):
-        raise ValueError(
-            f"data_path is read for dataset {' or '.join((dataset, *others))} only, but dataset is"
-            f" {settings.dataset!r}: remove data_path or set dataset to {dataset}"
-        )
+    @model_validator(mode="after")
+    def _data_path_goes_with_the_dataset(self) -> Self:
+        dataset = getattr(self, "dataset", None)
+        if getattr(self, "data_path", None) is not None and dataset not in self.of_data_path:
+            raise ValueError(
+                f"data_path is read for dataset {' or '.join(self.of_data_path)} only, but dataset"
+                f" is {dataset!r}: remove data_path or set dataset to {self.of_data_path[0]}"
+            )
+        return self
 
 
 class ImageRowsSettings(RecurrentSettings):
@@ -137,10 +141,7 @@ class ImageRowsSettings(RecurrentSettings):
     )
     epochs: int = Field(3, ge=1, le=100_000, description="timed epochs")
 
-    @model_validator(mode="after")
-    def _data_path_is_for_mnist(self) -> Self:
-        _expect_data_path(self, "mnist")
-        return self
+    of_data_path = ("mnist",)
 
 
 class SentimentSettings(RecurrentSettings):
@@ -173,10 +174,7 @@ class SentimentSettings(RecurrentSettings):
     bidirectional: Bidirectional = True
     dropout: Rate = Field(0.5, description="dropout after every recurrent layer")
 
-    @model_validator(mode="after")
-    def _data_path_is_for_imdb(self) -> Self:
-        _expect_data_path(self, "imdb")
-        return self
+    of_data_path = ("imdb",)
 
     @property
     def mask(self) -> Mask:
@@ -201,11 +199,12 @@ class TextSettings(RecurrentSettings):
     sequence_length: Length = Field(64, description="tokens per sequence")
     embedding_units: Width = Field(64, description="width of the embedding")
 
+    of_data_path = ("file", "shakespeare")
+
     @model_validator(mode="after")
-    def _data_path_goes_with_the_dataset(self) -> Self:
+    def _expect_path_of_file(self) -> Self:
         if self.dataset == "file" and self.data_path is None:
             raise ValueError("dataset file: expected data_path, the path of a UTF-8 text")
-        _expect_data_path(self, "file", "shakespeare")
         return self
 
 

@@ -19,7 +19,7 @@ import click
 from orchestrator import __version__
 from orchestrator.cli import exit_codes, first_steps, jobs, output, reports
 from orchestrator.cli.best import bench, best, predict
-from orchestrator.cli.run import run
+from orchestrator.cli.run import describe, run
 from orchestrator.cli.ui import ui
 from orchestrator.core.errors import Refusal
 from orchestrator.core.text import counted
@@ -53,9 +53,8 @@ def plan(
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.hardware import classify
     from orchestrator.planning.lanes import make_lanes
-    from orchestrator.planning.objectives import describe_opening, describe_pruner, open_limit
-    from orchestrator.planning.plan import describe_plan, make_plan
-    from orchestrator.planning.pricing import describe_prices
+    from orchestrator.planning.objectives import open_limit
+    from orchestrator.planning.plan import make_plan
     from orchestrator.scheduling.remaining import remaining_work
     from orchestrator.scheduling.sweep import expect_runnable
     from orchestrator.spec import load
@@ -77,19 +76,14 @@ def plan(
     work = remaining_work(checked, made, state, retry_failed=False)
     made = work.running
     expected = forecast(made, state, checked.prices, each_config=form == "json")
-    lanes = make_lanes(made)
     if form == "json":
         head = {"format": "rnnsweep-plan", "version": 3}
         pruner = checked.search.pruner.name if checked.search.pruner else None
-        opening = {"open_blocks": open_limit(checked, made, lanes), "pruner": pruner}
+        opening = {"open_blocks": open_limit(checked, made, make_lanes(made)), "pruner": pruner}
         output.write({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
     else:
-        lines = [describe_plan(made, checked.name)]
-        lines += [f"  {work.failures.describe(arm)}" for arm in work.failures.stopped]
-        lines += describe_prices(checked.prices, (arm.hardware for arm in made.arms))
-        lines += describe_pruner(checked)
-        if note := describe_opening(checked, made, lanes, expected.trial_s):
-            lines.append(note)
+        stopped = [f"  {work.failures.describe(arm)}" for arm in work.failures.stopped]
+        lines = describe(checked, made, expected.trial_s, stopped)
         output.show("".join(f"{line}\n" for line in lines))
     expect_runnable(checked, work.plan)
     if form != "json" and work.plan.possible and not made.possible:

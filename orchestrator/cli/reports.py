@@ -22,7 +22,6 @@ from orchestrator.storage.home import sweep_home
 from orchestrator.storage.tracking.address import tracking_uri
 
 if TYPE_CHECKING:
-    from orchestrator.core.records import SweepRecord
     from orchestrator.core.trial import Telemetry
     from orchestrator.report.compare.changes import ArmChange, Changes, FailOn
 
@@ -128,9 +127,14 @@ def report(
         sweep = sweeps[0]["sweep"]
         output.show(f"{sweep} is the latest sweep; rnnsweep list shows all\n", err=True)
     record = api.read_sweep(sweep, generation=generation)
+    from orchestrator.analysis.arms.arm_summary import representatives
     from orchestrator.report import render
+    from orchestrator.storage.tracking.reader import read_curves
 
-    curves = _curves(record) if plots is not None or form != "csv" else {}
+    curves: Mapping[str, Telemetry] = {}
+    if plots is not None or form != "csv":
+        of_arms = representatives(record)
+        curves = read_curves(tracking_uri(sweep_home(), os.environ), of_arms)
     summary = render.summarise(record, curves=curves, **options)
     colour = path is None and output.wants_colour()
     text = render.render(summary, form, width=output.width(), colour=colour, **shown)
@@ -302,14 +306,6 @@ def _expect_no_terminal(form: str, path: Path | None, sweep: str) -> None:
 
 def _names(text: str | None) -> list[str]:
     return list(dict.fromkeys(name for part in (text or "").split(",") if (name := part.strip())))
-
-
-def _curves(record: SweepRecord) -> Mapping[str, Telemetry]:
-    """Return the telemetry of one trial of each arm, which a report shows over time."""
-    from orchestrator.analysis.arms.arm_summary import representatives
-    from orchestrator.storage.tracking.reader import read_curves
-
-    return read_curves(tracking_uri(sweep_home(), os.environ), representatives(record))
 
 
 COMMANDS = (report, query, compare)

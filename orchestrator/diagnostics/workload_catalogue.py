@@ -47,7 +47,7 @@ class Catalogue:
 
 def full_catalogue(hardware: Sequence[HardwareClass]) -> Catalogue:
     """Return the catalogue of all built-in workloads with their defaults."""
-    return Catalogue(registry.built_in_workloads(), tuple(hardware))
+    return Catalogue(registry.BUILT_IN, tuple(hardware))
 
 
 def workload_catalogue(
@@ -59,7 +59,7 @@ def workload_catalogue(
     except registry.UnknownWorkload as error:
         raise Refusal(str(error)) from None
     if not workload.is_built_in:
-        names = ", ".join(built_in.name for built_in in registry.built_in_workloads())
+        names = ", ".join(built_in.name for built_in in registry.BUILT_IN)
         raise Refusal(
             f"{name} is a workload of your own; its rules are unknown here. Expected a built-in "
             f"one: {names}"

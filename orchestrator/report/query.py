@@ -214,10 +214,10 @@ def _cast(column: Any) -> Any:
 
 def _possible_metrics(sweeps: Mapping[str, SweepRecord]) -> set[str]:
     """Return the metrics that trials of these sweeps can have, whether or not any has them."""
-    from workloads.registry import TIMING_METRICS, built_in_workloads  # noqa: PLC0415  (rarely used)
+    from workloads.registry import BUILT_IN, TIMING_METRICS  # noqa: PLC0415  (rarely used)
 
     used = {record.workload for record in sweeps.values()}
-    own = {metric for w in built_in_workloads() if w.name in used for metric in w.metrics}
+    own = {metric for w in BUILT_IN if w.name in used for metric in w.metrics}
     objectives = {name for record in sweeps.values() for name in record.objectives}
     reported = {measure.metric for measure in MEASURES}
     return {*reported, *trial_columns.OUTSIDE_METRICS, *TIMING_METRICS, *own, *objectives}

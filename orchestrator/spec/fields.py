@@ -2,14 +2,7 @@
 
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-)
+import pydantic
 from pydantic_core import PydanticCustomError
 
 from orchestrator.core.names import split_arm_text
@@ -17,10 +10,12 @@ from orchestrator.core.trial import ConfigValue, is_number
 from workloads import implementations
 
 
-class Strict(BaseModel):
+class Strict(pydantic.BaseModel):
     """A frozen model that refuses unknown keys, and `"3"` where 3 is expected."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False
+    )
 
 
 def refusal(
@@ -71,12 +66,14 @@ def arm_text(text: str) -> str:
     return name if hardware is None else f"{name} on {hardware}"
 
 
-Number: TypeAlias = Annotated[int | float, BeforeValidator(_number)]
-Choice: TypeAlias = Annotated[ConfigValue, BeforeValidator(_choice)]
-Text: TypeAlias = Annotated[str, StringConstraints(pattern=r"\S")]
-Positive: TypeAlias = Annotated[float, Field(gt=0)]
-Count: TypeAlias = Annotated[int, Field(ge=1)]
-ImplementationText: TypeAlias = Annotated[str, AfterValidator(_implementation)]
-ArmText: TypeAlias = Annotated[str, AfterValidator(arm_text)]
-ParameterName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-MetricName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+Number: TypeAlias = Annotated[int | float, pydantic.BeforeValidator(_number)]
+Choice: TypeAlias = Annotated[ConfigValue, pydantic.BeforeValidator(_choice)]
+Text: TypeAlias = Annotated[str, pydantic.StringConstraints(pattern=r"\S")]
+Positive: TypeAlias = Annotated[float, pydantic.Field(gt=0)]
+Count: TypeAlias = Annotated[int, pydantic.Field(ge=1)]
+ImplementationText: TypeAlias = Annotated[str, pydantic.AfterValidator(_implementation)]
+ArmText: TypeAlias = Annotated[str, pydantic.AfterValidator(arm_text)]
+ParameterName: TypeAlias = Annotated[
+    str, pydantic.StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+]
+MetricName: TypeAlias = Annotated[str, pydantic.StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]

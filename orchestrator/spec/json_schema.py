@@ -15,7 +15,7 @@ import yaml
 from orchestrator.spec.sweep_spec import SweepSpec
 from orchestrator.spec.workload_checks import COST_METRICS, TELEMETRY_OBJECTIVES
 from workloads.implementations import BACKENDS, KERNELS, OPTIONS
-from workloads.registry import Workload, built_in_workloads
+from workloads.registry import BUILT_IN, Workload
 
 SCHEMA_FILE = Path(__file__).with_name("spec.schema.json")
 
@@ -44,7 +44,7 @@ def schema() -> Json:
                 section["properties"][key]["description"] = addition
             else:
                 section["properties"][key] = addition
-    rules = [_rule(workload, definitions) for workload in built_in_workloads()]
+    rules = [_rule(workload, definitions) for workload in BUILT_IN]
     required = top.pop("required")
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",

@@ -64,7 +64,7 @@ def parse(
     try:
         spec = SweepSpec.model_validate(_with_price_file(document, folder))
     except ValidationError as error:
-        built_in = {one.name: one.settings_model for one in registry.built_in_workloads()}
+        built_in = {one.name: one.settings_model for one in registry.BUILT_IN}
         settings = built_in.get(str(document.data.get("workload")))
         models = {**_MODELS, ("settings",): settings} if settings else _MODELS
         raise document.refusal(from_pydantic(error, models)) from None

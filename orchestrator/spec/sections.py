@@ -10,16 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+import pydantic
 
 from orchestrator.core.arms import Usage, Variant
 from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits, Margins, MeasureMode, Timing
@@ -41,8 +32,8 @@ def _condition(value: Any) -> Any:
     return value
 
 
-LabelKey: TypeAlias = Annotated[str, AfterValidator(_key)]
-Condition: TypeAlias = Annotated[str, BeforeValidator(_condition)]
+LabelKey: TypeAlias = Annotated[str, pydantic.AfterValidator(_key)]
+Condition: TypeAlias = Annotated[str, pydantic.BeforeValidator(_condition)]
 
 
 class HardwareEntry(fields.Strict):
@@ -52,17 +43,17 @@ class HardwareEntry(fields.Strict):
     none. `cpus`, `threads`, `settings` and `measure` make another arm: `AMD EPYC [4 threads]`.
     """
 
-    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+    model_config = pydantic.ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
-    selector: fields.Text | None = Field(None, alias="class")
-    labels: Mapping[LabelKey, Condition] = Field(default_factory=dict)
+    selector: fields.Text | None = pydantic.Field(None, alias="class")
+    labels: Mapping[LabelKey, Condition] = pydantic.Field(default_factory=dict)
     cpus: fields.Count | None = None
     threads: fields.Count | None = None
-    settings: Mapping[fields.ParameterName, fields.Number] = Field(default_factory=dict)
+    settings: Mapping[fields.ParameterName, fields.Number] = pydantic.Field(default_factory=dict)
     measure: MeasureMode | None = None
     wait_s: fields.Positive | None = None
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _short_form(cls, data: Any) -> Any:
         if isinstance(data, str):
@@ -71,7 +62,7 @@ class HardwareEntry(fields.Strict):
             raise fields.refusal("text (cpu, gpu, a class or pattern), or {class: …, threads: …}")
         return data
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.selector is None and not self.labels:
             raise fields.refusal("class, labels or both", "neither")
@@ -82,8 +73,8 @@ class HardwareEntry(fields.Strict):
             raise fields.refusal("no cpus with class: cpu", str(self.cpus), key="cpus", hint=hint)
         return self
 
-    @model_serializer(mode="wrap")
-    def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:
+    @pydantic.model_serializer(mode="wrap")
+    def _as_written(self, handler: pydantic.SerializerFunctionWrapHandler) -> Any:
         """Dump a class without options as its text, the short form."""
         short = self.selector is not None and self == HardwareEntry(selector=self.selector)
         return self.selector if short else handler(self)
@@ -107,7 +98,9 @@ class HardwareEntry(fields.Strict):
 
 
 HardwareEntries: TypeAlias = Annotated[
-    tuple[HardwareEntry, ...], BeforeValidator(fields.as_tuple), Field(min_length=1)
+    tuple[HardwareEntry, ...],
+    pydantic.BeforeValidator(fields.as_tuple),
+    pydantic.Field(min_length=1),
 ]
 USUAL = (HardwareEntry(selector="cpu"), HardwareEntry(selector="gpu"))
 """The hardware of a spec that names none."""
@@ -124,9 +117,9 @@ class VariantEntry(fields.Strict):
     """
 
     name: str
-    settings: Mapping[fields.ParameterName, fields.Choice] = Field(default_factory=dict)
+    settings: Mapping[fields.ParameterName, fields.Choice] = pydantic.Field(default_factory=dict)
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _short_form(cls, data: Any) -> Any:
         if isinstance(data, VariantEntry) or (isinstance(data, dict) and "name" in data):
@@ -139,7 +132,7 @@ class VariantEntry(fields.Strict):
         parts = texts.values() if len(own) == 1 and own == texts else map(" ".join, texts.items())
         return {"name": ", ".join(sorted(parts)), "settings": own}
 
-    @field_validator("name")
+    @pydantic.field_validator("name")
     @classmethod
     def _readable(cls, name: str) -> str:
         if not _VARIANT.fullmatch(name):
@@ -159,11 +152,11 @@ class Arms(fields.Strict):
 
     implementations: Annotated[
         tuple[fields.ImplementationText, ...],
-        BeforeValidator(fields.as_tuple),
-        Field(min_length=1),
+        pydantic.BeforeValidator(fields.as_tuple),
+        pydantic.Field(min_length=1),
     ]
     hardware: HardwareEntries = USUAL
-    variants: Annotated[tuple[VariantEntry, ...], BeforeValidator(fields.as_tuple)] = ()
+    variants: Annotated[tuple[VariantEntry, ...], pydantic.BeforeValidator(fields.as_tuple)] = ()
 
     @property
     def per_hardware(self) -> tuple[tuple[str, Variant | None], ...]:
@@ -180,8 +173,8 @@ class Limits(fields.Strict):
     memory_mib: fields.Count | None = None
     attempts: fields.Count = 3
     failures: fields.Count | None = 3
-    preemptions: Annotated[int, Field(ge=0)] = 10
-    node_wait_s: Annotated[float, Field(ge=0)] = 600.0
+    preemptions: Annotated[int, pydantic.Field(ge=0)] = 10
+    node_wait_s: Annotated[float, pydantic.Field(ge=0)] = 600.0
 
 
 _TIMING, _BLOCKS, _DISTURBED, _MARGINS = Timing(), AutoBlocks(), DisturbanceLimits(), Margins()
@@ -189,11 +182,11 @@ _TIMING, _BLOCKS, _DISTURBED, _MARGINS = Timing(), AutoBlocks(), DisturbanceLimi
 FEWEST_BLOCKS = 6
 """The smallest number of blocks for a verdict (see the report's statistics)."""
 
-Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
-Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
+Share: TypeAlias = Annotated[float, pydantic.Field(gt=0, lt=1)]
+Percent: TypeAlias = Annotated[float, pydantic.Field(ge=0, le=100)]
 Words: TypeAlias = Mapping[str, Mapping[str, Any]]
 Hints: TypeAlias = Mapping[object, str]
-Blocks: TypeAlias = Annotated[int, Field(ge=FEWEST_BLOCKS)]
+Blocks: TypeAlias = Annotated[int, pydantic.Field(ge=FEWEST_BLOCKS)]
 
 
 class WordedSection(fields.Strict):
@@ -203,7 +196,7 @@ class WordedSection(fields.Strict):
     hints: ClassVar[Hints] = {}
     """Hints for other words, and for numbers (by the type `int`)."""
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _long_form(cls, data: Any) -> Any:
         if isinstance(data, dict | fields.Strict):
@@ -222,13 +215,13 @@ class MeasureSpec(WordedSection):
 
     mode: MeasureMode = "full"
     interval: Share = _TIMING.interval
-    slices: Annotated[tuple[Blocks, Blocks], BeforeValidator(fields.as_tuple)] = (
+    slices: Annotated[tuple[Blocks, Blocks], pydantic.BeforeValidator(fields.as_tuple)] = (
         _TIMING.least,
         _TIMING.most,
     )
-    slice_s: Annotated[float, Field(gt=0, le=60)] = _TIMING.slice_s
+    slice_s: Annotated[float, pydantic.Field(gt=0, le=60)] = _TIMING.slice_s
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _rising(self) -> Self:
         if self.slices[0] > self.slices[1]:
             expected = "the fewest slices first, then the most"
@@ -246,7 +239,7 @@ class BlocksSpec(WordedSection):
     at_least: Blocks = _BLOCKS.least
     at_most: Blocks = _BLOCKS.most
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _rising(self) -> Self:
         if self.at_least > self.at_most:
             expected = f"at least at_least ({self.at_least})"
@@ -267,7 +260,7 @@ class DisturbedSpec(WordedSection):
     steal_pct: Percent = _DISTURBED.steal_pct
     throttled_pct: Percent = _DISTURBED.throttled_pct
     clock_drop_pct: Percent = _DISTURBED.clock_drop_pct
-    canary: Annotated[float, Field(gt=1)] = _DISTURBED.canary
+    canary: Annotated[float, pydantic.Field(gt=1)] = _DISTURBED.canary
     accept_provisional: bool = False
 
 
@@ -284,12 +277,14 @@ class Published(fields.Strict):
     source: fields.Text
     implementation: fields.Text
     hardware: fields.Text
-    config: Mapping[fields.ParameterName, fields.Choice] = Field(default_factory=dict)
-    metrics: Annotated[Mapping[fields.MetricName, float], Field(min_length=1)]
+    config: Mapping[fields.ParameterName, fields.Choice] = pydantic.Field(default_factory=dict)
+    metrics: Annotated[Mapping[fields.MetricName, float], pydantic.Field(min_length=1)]
     note: str = ""
 
 
-PublishedRows: TypeAlias = Annotated[tuple[Published, ...], BeforeValidator(fields.as_tuple)]
+PublishedRows: TypeAlias = Annotated[
+    tuple[Published, ...], pydantic.BeforeValidator(fields.as_tuple)
+]
 
 
 def _date(text: str) -> str:
@@ -307,16 +302,16 @@ class Price(fields.Strict):
     gpus: fields.Count = 1
     usd_per_kwh: fields.Positive | None = None
     source: fields.Text
-    date: Annotated[str, AfterValidator(_date)]
+    date: Annotated[str, pydantic.AfterValidator(_date)]
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _expect_price(self) -> Self:
         if self.usd_per_hour is None and self.usd_per_kwh is None:
             raise fields.refusal("usd_per_hour, usd_per_kwh, or both", "neither")
         return self
 
 
-Prices: TypeAlias = Annotated[tuple[Price, ...], BeforeValidator(fields.as_tuple)]
+Prices: TypeAlias = Annotated[tuple[Price, ...], pydantic.BeforeValidator(fields.as_tuple)]
 
 SHORT_FORMS: Mapping[str, Words] = {
     "measure": MeasureSpec.words,

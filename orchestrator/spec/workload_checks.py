@@ -30,7 +30,7 @@ _NOT_SEARCHED = "a setting that no config has (the arms of a block share their c
 
 def is_built_in(spec: SweepSpec) -> bool:
     """Return whether the workload is one of ours, whose settings and metrics are known."""
-    return spec.workload in [workload.name for workload in registry.built_in_workloads()]
+    return spec.workload in [workload.name for workload in registry.BUILT_IN]
 
 
 def check_workload(spec: SweepSpec) -> Iterator[Finding]:
@@ -44,7 +44,7 @@ def check_workload(spec: SweepSpec) -> Iterator[Finding]:
     try:
         workload = registry.find_workload(spec.workload)
     except registry.UnknownWorkload:
-        names = [workload.name for workload in registry.built_in_workloads()]
+        names = [workload.name for workload in registry.BUILT_IN]
         expected = f"{', '.join(names)}, or package.module:function"
         hint = nearest(spec.workload, names)
         yield Finding(("workload",), expected, shown(spec.workload), hint)
@@ -97,7 +97,7 @@ def _metrics(spec: SweepSpec, workload: registry.Workload, given: set[str]) -> I
         elif name in COST_METRICS and not spec.prices:
             expected = "prices as well (prices: prices.yaml), without which nothing has a cost"
             yield Finding(path, expected, "nothing")
-    of_workloads = (name for other in registry.built_in_workloads() for name in other.metrics)
+    of_workloads = (name for other in registry.BUILT_IN for name in other.metrics)
     timing = (*registry.TIMING_METRICS, *TELEMETRY_OBJECTIVES, *COST_METRICS)
     valid = dict.fromkeys((*of_workloads, *timing, *_PUBLISHED_ALSO))
     for index, row in enumerate(spec.published):

@@ -26,7 +26,7 @@ def test_the_registry_imports_no_framework_and_is_quick() -> None:
     assert not loaded & {"tensorflow", "keras", "jax", "torch", "sklearn", "numpy"}
 
 
-@pytest.mark.parametrize("workload", registry.built_in_workloads(), ids=str)
+@pytest.mark.parametrize("workload", registry.BUILT_IN, ids=str)
 def test_every_built_in_workload_is_complete(workload: registry.Workload) -> None:
     assert workload.is_built_in and workload.settings_model is not None and workload.metrics
     assert json.loads(json.dumps(workload.resolve({}))) == workload.resolve({})

@@ -10,7 +10,7 @@ from orchestrator.spec.pruner import PrunerSpec
 from orchestrator.spec.sections import BlocksSpec, DisturbedSpec, MeasureSpec
 from tests.orchestrator.spec.spec_lines import VALIDATOR, written
 from tests.orchestrator.spec.test_malformed import ROWS
-from workloads.registry import built_in_workloads
+from workloads.registry import BUILT_IN
 
 SWEEPS = sorted((Path(__file__).parents[3] / "sweeps").glob("*.yaml"))
 
@@ -27,7 +27,7 @@ def test_the_file_is_up_to_date_and_describes_every_key() -> None:
     assert not [name for name, key in keys if key and "description" not in key]
     for section in (PrunerSpec, MeasureSpec, BlocksSpec, DisturbedSpec):
         assert schema["$defs"][section.__name__]["anyOf"][0]["enum"] == list(section.words)
-    names = [workload.name for workload in built_in_workloads()]
+    names = [workload.name for workload in BUILT_IN]
     assert schema["properties"]["workload"]["anyOf"][0]["enum"] == names
 
 
