@@ -6,7 +6,7 @@ would make any implementation look faster. A disturbance hits implementations un
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import quantiles
 from typing import Self
@@ -105,18 +105,14 @@ class CanaryBaseline:
         times = self._times.get(_place(finished), ())
         return quantiles(times, n=4)[2] if len(times) >= _MIN_CANARIES else None
 
-    def add(self, finished: FinishedTrial) -> None:
-        """Learn from a finished trial, if it has a canary time."""
-        canary_ms = finished.metrics.get("canary_ms")
-        if canary_ms is not None:
-            times = self._times[_place(finished)]
-            times.append(canary_ms)
-            del times[:-_MAX_CANARIES]
-
-    def learn(self, finished: Sequence[FinishedTrial]) -> Self:
-        """Learn from trials in their order, and return the baseline itself."""
+    def learn(self, finished: Iterable[FinishedTrial]) -> Self:
+        """Learn from trials in their order, if they have canary times; return the baseline."""
         for trial in finished:
-            self.add(trial)
+            canary_ms = trial.metrics.get("canary_ms")
+            if canary_ms is not None:
+                times = self._times[_place(trial)]
+                times.append(canary_ms)
+                del times[:-_MAX_CANARIES]
         return self
 
 

@@ -205,11 +205,6 @@ class FinishedTrial:
     cost_basis = cast("str | None", property(attrgetter("outcome.cost_basis")))
 
     @property
-    def failure_text(self) -> str | None:
-        """`reason: headline` of a failed trial, else None."""
-        return self.failure.text if self.failure else None
-
-    @property
     def has_times(self) -> bool:
         """Return whether its times per step count: it is complete, or pruned with its kernel."""
         is_its_kernel = self.kernel is None or self.kernel.ran == self.kernel.asked
@@ -324,29 +319,20 @@ def derive_seed(*parts: ConfigValue) -> int:
 
 def make_trial(identity: SweepIdentity, block: Block, arm: Arm, repeat: int) -> Trial:
     """Return the trial of a block on an arm. Its key identifies it in every start of the sweep."""
-    key = _key(identity, block.index, block.config, arm, repeat)
-    seed = derive_seed(identity.seed, "trial", block.index, repeat)
-    return Trial(key, block.index, block.config, arm, repeat, seed)
-
-
-def expected_key(identity: SweepIdentity, trial: FinishedTrial) -> str:
-    """Return the key that a stored trial must have; another one is damaged, or not of the sweep."""
-    return _key(identity, trial.block, trial.config, trial.arm, trial.repeat)
-
-
-def _key(identity: SweepIdentity, block: int, config: Config, arm: Arm, repeat: int) -> str:
-    return digest(
+    key = digest(
         [
             identity.label,
-            block,
+            block.index,
             identity.workload,
             identity.settings,
-            config,
+            block.config,
             arm.identity,
             repeat,
             identity.data_digest,
         ]
     )
+    seed = derive_seed(identity.seed, "trial", block.index, repeat)
+    return Trial(key, block.index, block.config, arm, repeat, seed)
 
 
 outcome_adapter: TypeAdapter[Outcome] = TypeAdapter(Outcome)

@@ -23,14 +23,13 @@ class TrialColumn:
 
     `get` returns None for a missing value; a time is in seconds since the epoch. `stored` is the
     place of the value in an MLflow run: a param, a tag, an attribute of the run, or only the
-    trial's record. `qualifies` marks a text that qualifies the trial's figures.
+    trial's record.
     """
 
     name: str
     kind: Kind
     get: Getter
     stored: Literal["param", "tag", "attribute", "record"] = "tag"
-    qualifies: bool = False
 
 
 def _implementation(
@@ -77,7 +76,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
     TrialColumn("node", "text", lambda trial: trial.node or None),
     TrialColumn("seed", "whole", lambda trial: trial.seed, "param"),
     TrialColumn("outcome", "text", lambda trial: trial.status),
-    TrialColumn("failure", "text", lambda trial: trial.failure_text),
+    TrialColumn("failure", "text", lambda trial: trial.failure.text if trial.failure else None),
     TrialColumn("attempt", "whole", lambda trial: trial.attempt),
     TrialColumn("trainer_trials", "whole", lambda trial: trial.trainer_trials),
     TrialColumn("started", "time", lambda trial: trial.started_s or None, "attribute"),
@@ -87,7 +86,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
     TrialColumn("kernel_evidence", "text", _kernel(lambda kernel: kernel.evidence)),
     *(TrialColumn(name, "text", _fact(name)) for name in ("code", "code_commit", "packages")),
     *(
-        TrialColumn(name, "text", get, qualifies=True)
+        TrialColumn(name, "text", get)
         for name, get in (
             ("energy_method", lambda trial: trial.telemetry.energy_method),
             ("energy_scope", lambda trial: trial.telemetry.energy_scope),
@@ -103,7 +102,6 @@ COLUMNS: tuple[TrialColumn, ...] = (
 
 PARAMS = tuple(column for column in COLUMNS if column.stored == "param")
 TAGS = tuple(column for column in COLUMNS if column.stored == "tag")
-QUALIFIERS = tuple(column for column in COLUMNS if column.qualifies)
 
 
 OUTSIDE_METRICS = (

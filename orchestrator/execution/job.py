@@ -17,13 +17,7 @@ from pydantic import TypeAdapter
 from orchestrator import __version__, hardware
 from orchestrator.core import version
 from orchestrator.core.criteria import Timing
-from orchestrator.core.trial import (
-    MESSAGE_LIMIT,
-    FailureRecord,
-    Outcome,
-    OutcomeStatus,
-    Telemetry,
-)
+from orchestrator.core.trial import MESSAGE_LIMIT, FailureRecord, Outcome, OutcomeStatus, Telemetry
 from orchestrator.execution import telemetry
 from orchestrator.execution.trainer_process import Trainer, TrainerGone
 from orchestrator.storage.tracking.run_content import entity_name

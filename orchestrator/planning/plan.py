@@ -21,12 +21,7 @@ from orchestrator.core.trial import (
     count_spared,
 )
 from orchestrator.hardware import HardwareClass
-from orchestrator.planning.feasibility import (
-    absence_reason,
-    arm_ineligibility_reason,
-    matching_classes,
-    unusable_reason,
-)
+from orchestrator.planning import feasibility
 from orchestrator.spec import HardwareEntry, SweepSpec
 
 
@@ -177,7 +172,7 @@ def awaited_entries(
     return tuple(
         entry
         for entry in spec.hardware
-        if entry.wait_s is not None and not matching_classes(entry, hardware)
+        if entry.wait_s is not None and not feasibility.matching_classes(entry, hardware)
     )
 
 
@@ -193,7 +188,7 @@ def make_plan(
     awaited: dict[RequestedArm, AwaitedArm] = {}
     to_await = awaited_entries(spec, hardware) if waiting == "to come" else ()
     for entry in spec.hardware:
-        classes = matching_classes(entry, hardware)
+        classes = feasibility.matching_classes(entry, hardware)
         for implementation, variant in spec.arms.per_hardware:
             asked = RequestedArm(implementation, str(entry), variant.name if variant else None)
             if entry in to_await:
@@ -202,7 +197,8 @@ def make_plan(
             reasons = {} if classes else {str(entry): _absence_reason(entry, hardware, waiting)}
             for hardware_class in classes:
                 use = HardwareUse(hardware_class.ref, entry.usage)
-                reason = unusable_reason(entry, hardware_class) or arm_ineligibility_reason(
+                reason = feasibility.unusable_reason(entry, hardware_class)
+                reason = reason or feasibility.arm_ineligibility_reason(
                     spec, implementation, variant, hardware_class
                 )
                 if reason is not None:
@@ -234,7 +230,7 @@ def make_plan(
 def _absence_reason(
     entry: HardwareEntry, hardware: Sequence[HardwareClass], waiting: Waiting | None
 ) -> str:
-    reason = absence_reason(entry, hardware)
+    reason = feasibility.absence_reason(entry, hardware)
     if entry.wait_s is None:
         return reason
     if waiting == "over":

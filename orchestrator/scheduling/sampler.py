@@ -249,7 +249,9 @@ class Suggestions:
             return None
         if self.open_limit is not None and len(self._open_blocks) >= self.open_limit:
             return None
-        index = self._next_index()
+        while self._unseen in self._known or not self._plan.has_block(self._unseen):
+            self._unseen += 1
+        index = self._unseen
         config = self._source.suggest(index)
         if config is None:
             self._used_up = True
@@ -319,8 +321,3 @@ class Suggestions:
     def _open(self, index: int) -> None:
         self._known.add(index)
         self._open_blocks.add(index)
-
-    def _next_index(self) -> int:
-        while self._unseen in self._known or not self._plan.has_block(self._unseen):
-            self._unseen += 1
-        return self._unseen

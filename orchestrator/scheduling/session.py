@@ -54,7 +54,7 @@ class Session:
     def __post_init__(self) -> None:
         self._report_stopped()
         if self.journal.state is not None:
-            self._canary_baseline.learn([*self.journal.state.finished.values()])
+            self._canary_baseline.learn(self.journal.state.finished.values())
 
     def assign(self) -> Assignment | None:
         """Return the next trial to start; None if no lane needs one now."""
@@ -84,8 +84,8 @@ class Session:
         for finished in ended:
             if self.models is not None:
                 self.models.add(finished)
-            self._canary_baseline.add(finished)
             self.record(finished)
+        self._canary_baseline.learn(ended)
         before = self.blocks.suggestions.stop_decision
         self.blocks.finish(assignment, *(finished.outcome for finished in ended))
         decision = self.blocks.suggestions.stop_decision

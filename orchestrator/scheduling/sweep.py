@@ -282,7 +282,7 @@ class _Start:
         blocks.restore(self.work.history)
         for event in self.work.history:
             if isinstance(event, FinishedTrial):
-                watcher.trial_restored(event.trial, event.outcome)
+                watcher.count(event.trial, event.outcome)
         aims = {name: objective.direction for name, objective in spec.search.objectives.items()}
         models = BestModels(self.models, aims, self.state.finished.values())
         session = Session(spec, blocks, self.journal, self.recorder.put, watcher, models)

@@ -52,7 +52,7 @@ def run_trials(
             try:
                 _aside(_tuner(search, folder).fit, recovery.expect_head)
             except Broken as broken:
-                raise broken.error from broken
+                raise broken.args[0] from broken
             except (ray.exceptions.RayError, tune.TuneError):
                 if not search.out:
                     raise
@@ -165,10 +165,6 @@ class BlockSearch(Searcher):
 
 class Broken(BaseException):
     """An error of ours on its way through Tune, which takes `Exception` for a failed trial."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 @contextlib.contextmanager

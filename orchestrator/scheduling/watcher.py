@@ -82,10 +82,6 @@ class Watcher:
         remaining_s = max(0.0, missing_s - (time.monotonic() - self._ended_s))
         return f"{'at most' if self._is_open else 'about'} {duration(remaining_s)} left"
 
-    def trial_restored(self, trial: Trial, outcome: Outcome) -> None:
-        """Count a trial of an earlier start."""
-        self._count(trial, outcome)
-
     def trial_assigned(self, assignment: Assignment) -> None:
         """Note that the block of a trial has begun; the trial may still wait for its node."""
         self._begun_blocks.add(assignment.trial.block)
@@ -117,7 +113,7 @@ class Watcher:
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Count a trial and show how it ended."""
-        is_new = self._count(trial, outcome)
+        is_new = self.count(trial, outcome)
         self._ended_now += is_new
         self._ended_s = time.monotonic()
         remaining = self.remaining()
@@ -158,8 +154,8 @@ class Watcher:
         """Show an event: a trial, failure, warning, message, or what leads or runs."""
         _log.log(logging.WARNING if event == "warning" else logging.INFO, "%s", text)
 
-    def _count(self, trial: Trial, outcome: Outcome) -> bool:
-        """Count an outcome once; one that is no longer part of the plan does not count."""
+    def count(self, trial: Trial, outcome: Outcome) -> bool:
+        """Count an outcome once, also of an earlier start; one not of the plan does not count."""
         if not self._plan.includes(trial) or trial.key in self._trials:
             return False
         self._trials[trial.key] = FinishedTrial(trial, outcome)

@@ -19,29 +19,14 @@ from typing import Any
 from orchestrator.core.errors import one_line
 from orchestrator.core.trial import DatasetRecord, canonical, digest
 from orchestrator.storage.tracking import address
-from orchestrator.storage.tracking.errors import (
-    ContentRefused,
-    StoreAway,
-    TrackingError,
-    no_store,
-)
+from orchestrator.storage.tracking.errors import ContentRefused, StoreAway, TrackingError, no_store
 from orchestrator.storage.tracking.run_content import Point
 
 address.set_defaults(os.environ)  # MLflow reads them when it is imported
 
 import mlflow.artifacts  # noqa: E402
 import sqlalchemy  # noqa: E402
-from mlflow import MlflowClient  # noqa: E402
-from mlflow.entities import (  # noqa: E402
-    Dataset,
-    DatasetInput,
-    InputTag,
-    LoggedModelOutput,
-    Metric,
-    Param,
-    RunTag,
-    ViewType,
-)
+from mlflow import MlflowClient, entities  # noqa: E402
 from mlflow.exceptions import MlflowException  # noqa: E402
 
 for _chatty in ("mlflow", "alembic"):
@@ -161,11 +146,12 @@ class MlflowStore:
         self, experiment_ids: Sequence[str], filter_text: str, *, deleted: bool = False
     ) -> Iterator[StoredRun]:
         """Yield active runs, or those deleted in MLflow, in order of start, page by page."""
+        views = entities.ViewType
         pages = _pages(
             self._client.search_runs,
             experiment_ids=list(experiment_ids),
             filter_string=filter_text,
-            run_view_type=ViewType.DELETED_ONLY if deleted else ViewType.ACTIVE_ONLY,
+            run_view_type=views.DELETED_ONLY if deleted else views.ACTIVE_ONLY,
             max_results=_RUNS_PER_PAGE,
             order_by=["attributes.start_time ASC"],
         )
@@ -189,27 +175,27 @@ class MlflowStore:
         points: Sequence[Point] = (),
     ) -> None:
         """Add to a run, in as few requests as MLflow's limits allow."""
-        metrics = [Metric(point.name, point.value, point.at_ms, point.step) for point in points]
-        entities = [Param(key, value) for key, value in (params or {}).items()]
-        labels = [RunTag(key, value) for key, value in (tags or {}).items()]
+        metrics = [entities.Metric(one.name, one.value, one.at_ms, one.step) for one in points]
+        texts = [entities.Param(key, value) for key, value in (params or {}).items()]
+        labels = [entities.RunTag(key, value) for key, value in (tags or {}).items()]
         few, many = _PARAMS_PER_BATCH, _METRICS_PER_BATCH - 2 * _PARAMS_PER_BATCH
-        while metrics or entities or labels:
-            self._client.log_batch(run_id, metrics[:many], entities[:few], labels[:few])
-            metrics, entities, labels = metrics[many:], entities[few:], labels[few:]
+        while metrics or texts or labels:
+            self._client.log_batch(run_id, metrics[:many], texts[:few], labels[:few])
+            metrics, texts, labels = metrics[many:], texts[few:], labels[few:]
 
     def log_dataset(self, run_id: str, dataset: DatasetRecord) -> None:
         """Name the data that a run trained on, as MLflow's dataset input."""
         is_web = dataset.source.startswith(("http://", "https://"))
         profile = {"samples": dataset.samples, "validation_samples": dataset.validation_samples}
-        entity = Dataset(
+        entity = entities.Dataset(
             name=dataset.name[:_DATASET_NAME_LIMIT] or "data",
             digest=dataset.digest[:_DATASET_DIGEST_LIMIT] or "unknown",
             source_type="http" if is_web else "local",
             source=canonical({"url" if is_web else "uri": dataset.source[:_DATASET_SOURCE_LIMIT]}),
             profile=canonical(profile),
         )
-        use = InputTag("mlflow.data.context", "training")
-        self._client.log_inputs(run_id, [DatasetInput(entity, [use])])
+        use = entities.InputTag("mlflow.data.context", "training")
+        self._client.log_inputs(run_id, [entities.DatasetInput(entity, [use])])
 
     def log_model(self, run: StoredRun, folder: Path) -> None:
         """Log a folder as the model of a run; after an error that of the first try is completed."""
@@ -219,7 +205,7 @@ class MlflowStore:
             made = self._client.create_logged_model(run.experiment_id, name, run.run_id)
             model_id = str(made.model_id)
             self.log(run.run_id, tags={MODEL_TAG: f"models:/{model_id}"})
-            self._client.log_outputs(run.run_id, [LoggedModelOutput(model_id, 0)])
+            self._client.log_outputs(run.run_id, [entities.LoggedModelOutput(model_id, 0)])
         self._client.log_model_artifacts(model_id, str(folder))
         self._client.finalize_logged_model(model_id, "READY")
 

@@ -15,12 +15,13 @@ from typing import TypeAlias, cast, get_args
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import (
+    Block,
     DatasetRecord,
     FinishedTrial,
     SweepIdentity,
     Telemetry,
     count_spared,
-    expected_key,
+    make_trial,
 )
 from orchestrator.storage.tracking import errors, records
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
@@ -79,7 +80,8 @@ def own_trials(identity: SweepIdentity, trials: Iterable[FinishedTrial]) -> list
     """Return the trials whose keys are those of the sweep: others are damaged, or no part of it."""
     own = []
     for trial in trials:
-        if trial.key == expected_key(identity, trial):
+        block = Block(trial.block, trial.config)
+        if trial.key == make_trial(identity, block, trial.arm, trial.repeat).key:
             own.append(trial)
         else:
             _log.warning("run %s is skipped: its trial has the key of another one", trial.run_id)

@@ -59,7 +59,8 @@ class Recorder:
         self._stopping = False
         self._draining = False
         self._is_silent = False
-        self._trouble: Exception | None = None
+        self.trouble: Exception | None = None
+        """The error that keeps trials from being recorded now, or None; a `LeaseHeld` is final."""
         self._pause_s = _FIRST_PAUSE_S
         self._retry_s = 0.0  # monotonic, as all times here
         self._beat_s = 0.0
@@ -70,7 +71,7 @@ class Recorder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._is_open and not self._is_silent and not isinstance(self._trouble, LeaseHeld):
+        if self._is_open and not self._is_silent and not isinstance(self.trouble, LeaseHeld):
             try:
                 self.close("stopped", {}, timeout_s=5.0)
             except Refusal as trouble:
@@ -79,11 +80,6 @@ class Recorder:
             self._stopping = True
             self._change.notify_all()
         self._thread.join(timeout=1.0 if self._is_silent else 10.0)
-
-    @property
-    def trouble(self) -> Exception | None:
-        """The error that keeps trials from being recorded now, or None; a `LeaseHeld` is final."""
-        return self._trouble
 
     @property
     def refused(self) -> Mapping[str, str]:
@@ -138,11 +134,11 @@ class Recorder:
             self._change.notify_all()
             self._change.wait_for(lambda: not self._queue or self._has_given_up(), timeout_s)
             self._draining = False
-            if isinstance(self._trouble, LeaseHeld):
-                raise self._trouble
+            if isinstance(self.trouble, LeaseHeld):
+                raise self.trouble
             self._is_silent = bool(self._queue)
             if self._queue:
-                reason = str(self._trouble or f"the store took longer than {timeout_s:.0f} s")
+                reason = str(self.trouble or f"the store took longer than {timeout_s:.0f} s")
                 raise NotRecorded(len(self._queue), reason)
 
     def close(
@@ -191,7 +187,7 @@ class Recorder:
             while self._take_turn():
                 pass
         except Exception as error:  # noqa: BLE001  (raised in whoever waits)
-            self._trouble = error
+            self.trouble = error
             _log.exception("the recorder's thread ended")
         finally:
             self._process.close()
@@ -199,7 +195,7 @@ class Recorder:
                 self._stopping = True
                 for answer, *_ in self._calls:
                     closed = RuntimeError("the recorder was closed")
-                    answer.set_exception(self._trouble or closed)
+                    answer.set_exception(self.trouble or closed)
                 self._change.notify_all()
 
     def _take_turn(self) -> bool:
@@ -228,12 +224,12 @@ class Recorder:
         if not self._is_open or self._has_given_up():
             return None
         next_s = 0.0 if self._queue else self._beat_s
-        if self._trouble is not None:
+        if self.trouble is not None:
             next_s = max(next_s, self._retry_s)
         return max(0.0, next_s - time.monotonic())
 
     def _has_given_up(self) -> bool:
-        return self._stopping or isinstance(self._trouble, LeaseHeld)
+        return self._stopping or isinstance(self.trouble, LeaseHeld)
 
     def _send(self, batch: tuple[FinishedTrial, ...]) -> None:
         """Record a batch, which may be empty: the lease is renewed too."""
@@ -241,7 +237,7 @@ class Recorder:
             refused = self._process.ask("record", batch)
         except (TrackingError, LeaseHeld) as error:
             with self._change:
-                self._trouble = error
+                self.trouble = error
                 pause_s = min(self._pause_s, _FIRST_PAUSE_S) if self._draining else self._pause_s
                 self._retry_s = time.monotonic() + pause_s
                 self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
@@ -249,7 +245,7 @@ class Recorder:
             _log.warning("recording is tried again: %s", error)
             return
         with self._change:
-            self._trouble, self._pause_s = None, _FIRST_PAUSE_S
+            self.trouble, self._pause_s = None, _FIRST_PAUSE_S
             self._beat_s = time.monotonic() + BEAT_S
             for finished in batch:
                 self._queue.popleft()
@@ -300,7 +296,7 @@ class RecorderProcess:
         """
         try:
             if self._opening is not None and not (self._running and self._has_opened):
-                self._exchange("reopen", self._opening)
+                self._exchange("open", self._opening, True)
                 self._has_opened = True
             answer = self._exchange(method, *arguments)
         except RecorderDied:

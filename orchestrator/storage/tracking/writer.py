@@ -80,17 +80,12 @@ class Writer:
         self._update_table()  # so that neither this reading nor the next needs single runs
         return reader.read_sweep(self._uri, name, generation)
 
-    def reopen(self, opening: records.SweepOpening) -> list[FinishedTrial]:
-        """Open a sweep whose recorder process has died; raise `LeaseHeld` if the lease is lost."""
-        return self.open(opening, has_claimed=True)
-
-    def open(
-        self, opening: records.SweepOpening, *, has_claimed: bool = False
-    ) -> list[FinishedTrial]:
+    def open(self, opening: records.SweepOpening, has_claimed: bool = False) -> list[FinishedTrial]:
         """Find or make the sweep's runs, take the lease, and return the trials in the store.
 
         A SQLite store that does not exist is made. Raise `LeaseHeld` if a live driver records into
-        this sweep, and the errors of `reader`.
+        this sweep, and the errors of `reader`. With `has_claimed` a recorder process has died that
+        had the sweep open: raise `LeaseHeld` if the lease is lost.
         """
         self._opening = opening
         name = self._identity.name

@@ -62,8 +62,7 @@ def test_what_exceeds_a_limit_is_disturbed(
 
 def test_the_expected_canary_time_is_the_upper_quartile_of_a_place() -> None:
     baseline = CanaryBaseline().learn([finished(ms) for ms in (20.0, 21.0, 90.0, 22.0, 19.0, 20.0)])
-    baseline.add(finished(18.0))
-    baseline.add(finished(None))
+    baseline.learn([finished(18.0), finished(None)])
     assert CanaryBaseline().learn([finished(20.0)] * 4).expected_ms(finished(None)) is None
     assert baseline.expected_ms(finished(None)) == 22.0
     assert baseline.expected_ms(finished(None, node="two")) is None

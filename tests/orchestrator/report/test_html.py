@@ -86,7 +86,7 @@ def test_the_data_of_a_page_have_every_trial_and_texts_once() -> None:
     data = trial_data(summary)
     assert list(data["columns"]) == render(summary, "csv").partition("\n")[0].split(",")
     failures = [data["texts"][place] for place in data["columns"]["failure"]]
-    assert failures == [trial.failure_text or "" for trial in summary.trials]
+    assert failures == [trial.failure.text if trial.failure else "" for trial in summary.trials]
     expected = [trial.metrics.get("step_ms") for trial in summary.trials]
     assert data["columns"]["step_ms"] == [e and pytest.approx(e, rel=1e-5) for e in expected]
     assert data["params"] == ["batch_size", "layers", "units"]

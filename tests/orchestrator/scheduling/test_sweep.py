@@ -147,7 +147,7 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
     restored, confirm = mock.Mock(), mock.Mock()
 
     class View(Watcher):
-        trial_restored = restored
+        count = restored
 
     second = run(swept, store, trials=finish(4), confirm=confirm, view=View)
     assert (second.stopped, second.record.state) == (None, "complete")

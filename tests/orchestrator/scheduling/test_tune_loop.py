@@ -113,7 +113,7 @@ def test_an_error_of_ours_is_not_tunes_to_handle(held: Held, search: BlockSearch
     ):
         with pytest.raises(Broken, match="the view broke") as caught:
             call("a", reported)
-        assert caught.value.error is error
+        assert caught.value.args[0] is error
         assert not isinstance(caught.value, Exception)
 
 

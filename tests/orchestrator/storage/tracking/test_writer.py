@@ -231,7 +231,10 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
         opened.open(opening())
         with pytest.raises(LeaseHeld):  # the loss is noticed at the next beat
             first.record([finished(1)])
-    for method in (lambda: first.record([finished(1)]), lambda: first.reopen(opening(owner=away))):
+    for method in (
+        lambda: first.record([finished(1)]),
+        lambda: first.open(opening(owner=away), True),
+    ):
         with pytest.raises(LeaseHeld):  # it is free by now, and yet lost
             method()
     assert len(children(home)) == 1
