@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from orchestrator.storage.lock import Owner, read_owner, write_owner
+from orchestrator.storage.lock import Owner, parse_owner, write_owner
 
 _MARK = ".rnnsweep-owner"
 _PLACES = ("rnnsweep-tune-*", "ray/session_*")
@@ -24,5 +24,5 @@ def remove(temporary: Path | None = None) -> None:
     for place in _PLACES:
         for mark_file in temporary.glob(f"{place}/{_MARK}"):
             with contextlib.suppress(OSError):
-                if read_owner(mark_file).is_gone():
+                if parse_owner(mark_file.read_bytes()).is_gone():
                     shutil.rmtree(mark_file.parent)

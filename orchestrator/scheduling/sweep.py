@@ -22,18 +22,11 @@ from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import arms_read, open_limit
 from orchestrator.planning.plan import Plan, make_plan
+from orchestrator.scheduling import remaining
 from orchestrator.scheduling.best_models import BestModels, log_models
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
 from orchestrator.scheduling.recovery import Recovery
-from orchestrator.scheduling.remaining import (
-    RemainingWork,
-    begun_index_count,
-    first_records,
-    make_opening,
-    remaining_work,
-    stopping_rule,
-)
 from orchestrator.scheduling.sampler import Suggester, Suggestions
 from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.watcher import Watcher
@@ -183,7 +176,7 @@ class _Start:
             self.journal, self.before, self.identity, spec, same_code=options.same_code
         )
         resumed = plan.resumed_from(self.state.blocks.values())
-        self.opened = make_opening(spec, resumed, self.identity, self.before)
+        self.opened = remaining.make_opening(spec, resumed, self.identity, self.before)
         stored = self.recorder.open(self.opened)
         resume.merge_stored(self.journal, stored)
         for finished in resume.unrecorded_trials(self.state, stored):
@@ -214,7 +207,7 @@ class _Start:
     def run(self, view: Callable[[Plan], Watcher]) -> Stopped | None:
         """Record that this start begins, run the missing trials, and record how it ended."""
         plan = self.work.plan
-        records = first_records(self.work, self.state)
+        records = remaining.first_records(self.work, self.state)
         if records or self.awaited:
             self._declare(plan, begun=bool(records))
         for record in records:
@@ -234,7 +227,9 @@ class _Start:
             self.journal.append(SessionEnded(time.time(), "stopped" if stopped else "complete"))
         if stopped is None:
             if plan.auto is not None:
-                plan = plan.with_index_count(begun_index_count(self.state.blocks.values()))
+                plan = plan.with_index_count(
+                    remaining.begun_index_count(self.state.blocks.values())
+                )
             self._declare(plan, begun=True)
         return stopped
 
@@ -248,14 +243,14 @@ class _Start:
         self.stop.listen()  # Ray has taken the signals
         return nodes
 
-    def _remaining(self, plan: Plan) -> RemainingWork:
+    def _remaining(self, plan: Plan) -> remaining.RemainingWork:
         retry_failed = self.options.retry_failed
-        return remaining_work(self.spec, plan, self.state, retry_failed=retry_failed)
+        return remaining.remaining_work(self.spec, plan, self.state, retry_failed=retry_failed)
 
     def _declare(self, plan: Plan, *, begun: bool) -> None:
         """Declare the sweep's arms and blocks to the store, unless it has the same already."""
         # Stopped arms are not current: comparisons of the others do not wait for their rounds.
-        opening = make_opening(self.spec, plan, self.identity, self.before, begun=begun)
+        opening = remaining.make_opening(self.spec, plan, self.identity, self.before, begun=begun)
         current = (arm for arm in opening.manifest.current if arm not in self.failures.stopped)
         opening = replace(opening, manifest=replace(opening.manifest, current=tuple(current)))
         if _extent(opening) != _extent(self.opened):
@@ -274,7 +269,7 @@ class _Start:
             plan,
             Suggester(spec.search, spec.seed),
             spec.search.objectives,
-            stopping_rule(spec, plan),
+            remaining.stopping_rule(spec, plan),
             self.failures,
         )
         limit = open_limit(spec, plan, groups)

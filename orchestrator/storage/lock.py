@@ -79,7 +79,7 @@ def take(folder: Path) -> int:
             break
         except BlockingIOError:
             if last_try:
-                held_by = _read(descriptor)
+                held_by = parse_owner(os.pread(descriptor, 1000, 0))
                 os.close(descriptor)
                 raise Locked(folder, held_by) from None
             time.sleep(_PAUSE_S)
@@ -93,10 +93,10 @@ def write_owner(path: Path, owner: Owner) -> None:
     path.write_bytes(_OWNER.dump_json(owner))
 
 
-def read_owner(path: Path) -> Owner:
-    """Return the owner in a file, one that is never gone if it has none, or raise `OSError`."""
+def parse_owner(content: bytes) -> Owner:
+    """Return the owner in a file's content; one that is never gone if it has no name yet."""
     try:
-        return _OWNER.validate_json(path.read_bytes())
+        return _OWNER.validate_json(content)
     except ValidationError:
         return _UNKNOWN
 
@@ -110,18 +110,11 @@ def holder(folder: Path) -> Owner | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _read(descriptor)
+        return parse_owner(os.pread(descriptor, 1000, 0))
     else:
         return None
     finally:
         os.close(descriptor)
-
-
-def _read(descriptor: int) -> Owner:
-    try:
-        return _OWNER.validate_json(os.pread(descriptor, 1000, 0))
-    except ValidationError:  # it has not written its name yet
-        return _UNKNOWN
 
 
 def _this_machine() -> str:

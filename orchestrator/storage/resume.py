@@ -73,7 +73,12 @@ def take_over(
     spec or code are `Incomparable`.
     """
     if draft.state is not None:
-        _expect_label(draft.state.identity, identity)
+        if draft.state.identity.label != identity.label:
+            raise Incomparable(
+                f"sweep {identity.label}: expected its own journal, received that of"
+                f" {draft.state.identity.label}. Move journal.jsonl of this generation away, and"
+                " run the same command again: finished trials are read back from MLflow"
+            )
         has_result = any(t.status != "failed" for t in draft.state.finished.values())
         is_same = same_code or not has_result  # that results of other code could be compared with
         _expect_same(draft.state.identity, identity, same_code=is_same)
@@ -194,15 +199,6 @@ def preview(
     merge_stored(draft, stored)
     assert draft.state is not None
     return draft.state
-
-
-def _expect_label(before: SweepIdentity, now: SweepIdentity) -> None:
-    if before.label != now.label:
-        raise Incomparable(
-            f"sweep {now.label}: expected its own journal, received that of {before.label}. Move"
-            " journal.jsonl of this generation away, and run the same command again: finished"
-            " trials are read back from MLflow"
-        )
 
 
 def _expect_same(before: SweepIdentity, now: SweepIdentity, *, same_code: bool) -> None:

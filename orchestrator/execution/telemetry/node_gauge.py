@@ -83,7 +83,7 @@ class NodeGauge:
         clocks = CpuClocks(self._cpus or range(os.cpu_count() or 1))
         self._clocks = Paced(lambda: (clocks.share(), clocks.throttled_s()), _SENSORS_S)
         self._temperature = Paced(_cpu_temperature, _SENSORS_S)
-        self._look = Paced(self._look_now, _LOOK_S)
+        self.look = Paced(self._look, _LOOK_S).value
         self._cpu_s = 0.0, 0.0, 0.0
         self._used_s: dict[int, float] = {}
         self._most_s = 0.0
@@ -117,14 +117,9 @@ class NodeGauge:
             *(self._clocks.value() or (None, None)),
         )
 
-    def look(self) -> None:
-        """Search all processes for the trainer's descendants and other trainers, when it is time.
-
-        A descendant's CPU seconds count from the first search that finds it.
-        """
-        self._look.value()
-
-    def _look_now(self) -> None:
+    def _look(self) -> None:
+        """Search all processes for the trainer's descendants and other trainers."""
+        # A descendant's CPU seconds count from the first search that finds it.
         with contextlib.suppress(psutil.Error, OSError):
             for trainer in self._trainers:
                 for child in trainer.children(recursive=True):

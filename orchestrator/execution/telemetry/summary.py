@@ -154,10 +154,8 @@ def _metrics(recording: readings.Recording) -> Iterator[tuple[str, float]]:
 def _cpu_shares(growth_of: Callable[[NodeValue], float | None]) -> dict[str, float]:
     """Return the users of the node's CPU time, in percent of the CPUs that the trainer may use."""
     total_s, busy_s = growth_of(lambda node: node.total_s), growth_of(lambda node: node.busy_s)
-    steal_s, trainer_s = (
-        growth_of(lambda node: node.steal_s),
-        growth_of(lambda node: node.trainer_s),
-    )
+    steal_s = growth_of(lambda node: node.steal_s)
+    trainer_s = growth_of(lambda node: node.trainer_s)
     if not total_s or busy_s is None or steal_s is None:
         return {}
     seconds = {"utilization": busy_s, "steal": steal_s}

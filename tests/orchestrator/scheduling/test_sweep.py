@@ -144,17 +144,17 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
     lost = next(iter(store.finished))
     del store.finished[lost]
 
-    restored, confirm = mock.Mock(), mock.Mock()
+    counted, confirm = mock.Mock(return_value=False), mock.Mock()
 
     class View(Watcher):
-        count = restored
+        count = counted
 
     second = run(swept, store, trials=finish(4), confirm=confirm, view=View)
     assert (second.stopped, second.record.state) == (None, "complete")
     assert store.limits() == [300, None, None, 60]
     state, reports, _ = store.close.call_args.args
     assert (state, len(reports)) == ("complete", 4)
-    assert (restored.call_count, len(store.finished)) == (2, 6)
+    assert (counted.call_count, len(store.finished)) == (6, 6)
     assert lost in store.finished, "what the store lacks is recorded again"
 
     run(swept, store, confirm=confirm)  # there is nothing to run
