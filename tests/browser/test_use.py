@@ -124,7 +124,8 @@ def test_a_trials_details_show_its_run_config_and_failure(open_page: Open) -> No
     button.press("Enter")
     assert button.get_attribute("aria-expanded") == "true"
     details = page.locator("#trial-table .more").inner_text()
-    for text in (failed.run_id, failed.failure_text or "", *map(str, failed.config.values())):
+    failure = failed.failure.text if failed.failure else ""
+    for text in (failed.run_id, failure, *map(str, failed.config.values())):
         assert text in details
     button.press("Enter")
     assert page.locator("#trial-table .more").count() == 0
