@@ -4,7 +4,6 @@ import ast
 import json
 import re
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from orchestrator.cluster.connection import this_machine
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import load, parse
+from tests.commands import python
 from tests.documents import PAGES, ROOT, blocks, commands, rnnsweep_commands
 from tests.lacking import skip_here
 from workloads.registry import BUILT_IN
@@ -122,10 +122,8 @@ def test_the_generated_parts_are_up_to_date(page: str) -> None:
 def test_the_site_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     if find_spec("mkdocs") is None:
         skip_here("mkdocs-material is not installed here: make test installs it")
-    build = ["build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
-    command = [sys.executable, "-m", "mkdocs", *build]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    build = ("-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path)
+    python(*build, cwd=ROOT).expect()
     loaded = r"<(?:script|img|iframe)[^>]+src=\"?https?:|<link[^>]+stylesheet[^>]+href=\"?https?:"
     assert not [page for page in tmp_path.rglob("*.html") if re.search(loaded, page.read_text())]
 

@@ -7,18 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from tests.lacking import skip_here
+from workloads import protocol
 from workloads.eligibility import is_installed
 from workloads.implementations import BACKENDS
-from workloads.protocol import (
-    Environment,
-    Event,
-    Failure,
-    ProtocolError,
-    Result,
-    TrialRequest,
-    decode_event,
-    encode,
-)
 
 HOSTILE = "tests.workloads.examples.hostile"
 EventType = TypeVar("EventType")
@@ -52,38 +43,40 @@ class Trainer:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def ask(self, workload: str, implementation: str = "none/noop", **fields: Any) -> list[Event]:
-        self.send(encode(TrialRequest(workload, implementation, **fields)))
+    def ask(
+        self, workload: str, implementation: str = "none/noop", **fields: Any
+    ) -> list[protocol.Event]:
+        self.send(protocol.encode(protocol.TrialRequest(workload, implementation, **fields)))
         return self.events_of_trial()
 
-    def events_of_trial(self) -> list[Event]:
+    def events_of_trial(self) -> list[protocol.Event]:
         assert self.process.stdout is not None
-        events = list[Event]()
-        while not (events and isinstance(events[-1], Result | Failure)):
+        events = list[protocol.Event]()
+        while not (events and isinstance(events[-1], protocol.Result | protocol.Failure)):
             line = self.process.stdout.readline()
             assert line, f"the trainer ended with {self.process.wait()}"
-            events.append(decode_event(line))
+            events.append(protocol.decode_event(line))
         return events
 
 
-def single_event(events: Sequence[Event], kind: type[EventType]) -> EventType:
+def single_event(events: Sequence[protocol.Event], kind: type[EventType]) -> EventType:
     (event,) = [event for event in events if isinstance(event, kind)]
     return event
 
 
-def result(events: Sequence[Event]) -> dict[str, float]:
+def result(events: Sequence[protocol.Event]) -> dict[str, float]:
     last = events[-1]
-    assert isinstance(last, Result), last
+    assert isinstance(last, protocol.Result), last
     return dict(last.metrics)
 
 
-def failure(events: Sequence[Event]) -> Failure:
+def failure(events: Sequence[protocol.Event]) -> protocol.Failure:
     last = events[-1]
-    assert isinstance(last, Failure), last
+    assert isinstance(last, protocol.Failure), last
     return last
 
 
-def run_by_hand(*lines: str) -> tuple[int, list[Event | str], str]:
+def run_by_hand(*lines: str) -> tuple[int, list[protocol.Event | str], str]:
     # The versions of the packages that the tests import are left out.
     done = subprocess.run(
         [sys.executable, "-m", "workloads"],
@@ -94,19 +87,19 @@ def run_by_hand(*lines: str) -> tuple[int, list[Event | str], str]:
         timeout=120,
         env=os.environ,
     )
-    events: list[Event | str] = []
+    events: list[protocol.Event | str] = []
     for line in done.stdout.splitlines():
         try:
-            event = decode_event(line)
-        except ProtocolError:
+            event = protocol.decode_event(line)
+        except protocol.ProtocolError:
             events.append(line)
             continue
-        events += [] if isinstance(event, Environment) else [event]
+        events += [] if isinstance(event, protocol.Environment) else [event]
     return done.returncode, events, done.stderr
 
 
 def request(workload: str, **fields: Any) -> str:
-    return encode(TrialRequest(f"{HOSTILE}:{workload}", "none/noop", **fields))
+    return protocol.encode(protocol.TrialRequest(f"{HOSTILE}:{workload}", "none/noop", **fields))
 
 
 def expect_package(backend: str) -> None:

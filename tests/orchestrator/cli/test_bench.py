@@ -66,18 +66,3 @@ def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPat
     code, _, exported = bench(run)
     speedup = exported["arms"][1]["speedup"]
     assert (code, exported["sweep"]["blocks"], speedup["high"]) == (3, 2, None)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (("tensorflow/portable", "--set", "unit=3"), "units"),
-        (("tensorflow/portabel",), "portable"),
-        (("tensorflow/cudnn",), "tensorflow/cudnn"),
-        (("tensorflow/portable", "--hardware", "NVIDIA Imaginary"), "Imaginary"),
-    ],
-)
-def test_what_cannot_run_here_is_refused(run: Run, arguments: tuple[str, ...], named: str) -> None:
-    code, _, err = run("bench", *arguments)
-    assert code == 2
-    assert named in err

@@ -1,5 +1,6 @@
 """Wrong command lines and specs: exit code 2, a message that names the place, nothing is run."""
 
+import shlex
 import socket
 from pathlib import Path
 
@@ -24,7 +25,7 @@ REFUSED = yaml.safe_load(Path(__file__).with_name("refusals.yaml").read_text())
 def test_what_is_wrong_is_refused(run: Run, home: Path, command: str, words: str) -> None:
     Path("wrong.yaml").write_text(spec_text(space={"units": {"low": 8, "high": 4}}))
     Path("own.yaml").write_text(spec_text(workload="own.module:run"))
-    code, out, err = run(*command.split())
+    code, out, err = run(*shlex.split(command))
     assert (code, out) == (2, "")
     assert words in err and "Traceback" not in err
     assert not home.exists()

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from orchestrator import hardware
 from orchestrator.cluster import connection, leftovers
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify
 from orchestrator.storage.lock import Owner, write_owner
+from tests.commands import python
 
 GPUS = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(4))
 PROFILE = NodeProfile("host", "CPU A", 8, 8_000, GPUS, None, "Linux", "3.11")
@@ -154,9 +154,7 @@ with connection.connect(None):  # with another token
 
 
 def test_a_local_ray_belongs_to_its_user(tmp_path: Path) -> None:
-    environ = {**os.environ, "HOME": str(tmp_path)}
-    command = [sys.executable, "-c", LOCAL_RAY]
-    subprocess.run(command, env=environ, check=True, capture_output=True)
+    python("-c", LOCAL_RAY, environ={**os.environ, "HOME": str(tmp_path)}).expect()
     assert not (tmp_path / ".ray").exists()
 
 

@@ -6,11 +6,9 @@ from dataclasses import fields
 
 import pytest
 
-from orchestrator.core.errors import Refusal
 from orchestrator.diagnostics import workload_catalogue as catalogue
 from orchestrator.diagnostics.workload_catalogue import Catalogue
 from orchestrator.report.document import Document
-from orchestrator.spec import SpecError
 from tests.orchestrator.planning.test_plan import machine
 from workloads import registry
 from workloads.eligibility import Cell, LayerTraits
@@ -71,24 +69,6 @@ def test_one_workload_is_listed_with_settings() -> None:
     }
     assert verdicts["tensorflow/portable", "CPU A, 4 CPUs"] is None
     assert "recurrent dropout" in verdicts["tensorflow/cudnn", "NVIDIA T4 (CPU A, 4 CPUs)"]
-
-
-@pytest.mark.parametrize(
-    ("name", "overrides", "message"),
-    [
-        ("image_row", (), "did you mean 'image_rows'"),
-        ("own.module:run", (), "Expected a built-in one"),
-        ("image_rows", ("cel=gru",), "settings.cel: no such setting"),
-        ("image_rows", ("units=0",), "settings.units: Input should be greater than or equal to 1"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(
-    name: str, overrides: tuple[str, ...], message: str
-) -> None:
-    with pytest.raises(Refusal, match=message):
-        catalogue.workload_catalogue(name, overrides, ())
-    with pytest.raises(SpecError, match="KEY=VALUE, such as cell=gru"):
-        catalogue.workload_catalogue("image_rows", ["cell"], ())
 
 
 def test_the_needs_have_every_trait_and_option() -> None:

@@ -18,7 +18,7 @@ import psutil
 import pytest
 import yaml
 
-from orchestrator.core.trial import FailureReason, Outcome, outcome_adapter, to_json
+from orchestrator.core.trial import FailureReason, FailureRecord, Outcome, outcome_adapter, to_json
 from orchestrator.execution import trainer_pool, watchdog
 from orchestrator.execution.actor import run_trial
 from orchestrator.execution.job import Job, TrialLimits, TrialRun
@@ -34,6 +34,12 @@ def run(trainers: TrainerPool, *arguments: Any, **options: Any) -> Outcome:
     trial_run = TrialRun(job_of(*arguments, **options))
     list(run_trial(trial_run, trainers, instruments))
     return trial_run.outcome()
+
+
+def failure_of(*arguments: Any, **options: Any) -> FailureRecord:
+    outcome = run(*arguments, **options)
+    assert outcome.status == "failed" and outcome.failure is not None
+    return outcome.failure
 
 
 def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
@@ -169,9 +175,7 @@ def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
     assert len(trainers.warm) == 2, "the confined trainer stays warm as well"
     trainers.close()
     other.take(len(before))
-    failure = run(trainers, "usable_cpus", cpus=1).failure
-    assert failure is not None
-    assert "needs 1 CPU of its own" in failure.message
+    assert "needs 1 CPU of its own" in failure_of(trainers, "usable_cpus", cpus=1).message
     assert os.sched_getaffinity(0) == before
 
 
@@ -199,13 +203,10 @@ def test_a_failure_has_its_reason_and_the_next_trial_a_trainer(
 
 def test_the_last_output_comes_with_the_failure(trainers: TrainerPool) -> None:
     run(trainers, "chatters", {"mib": 1})
-    crashed = run(trainers, "segfaults")
-    assert crashed.failure is not None
-    assert "about to read address 0" in crashed.failure.output_tail
-    assert "xxxx" not in crashed.failure.output_tail, "the output of the trial before"
-    raised = run(trainers, "raises")
-    assert raised.failure is not None
-    assert "ZeroDivisionError" in raised.failure.output_tail
+    crashed = failure_of(trainers, "segfaults")
+    assert "about to read address 0" in crashed.output_tail
+    assert "xxxx" not in crashed.output_tail, "the output of the trial before"
+    assert "ZeroDivisionError" in failure_of(trainers, "raises").output_tail
 
 
 def test_a_trainer_whose_child_works_does_not_hang(trainers: TrainerPool) -> None:
@@ -258,8 +259,7 @@ def test_a_node_without_memory_is_the_reason(
 ) -> None:
     monkeypatch.setattr(watchdog, *fault)
     monkeypatch.setattr("orchestrator.execution.actor.oom_kills", lambda: 0)
-    failure = run(trainers, name, {"signal": "SIGKILL"}).failure
-    assert failure is not None
+    failure = failure_of(trainers, name, {"signal": "SIGKILL"})
     assert failure.reason == "out_of_memory"
     assert words in failure.message
 
@@ -301,8 +301,7 @@ def test_a_line_that_is_no_event_is_a_failure(
 
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "Popen", other_program)
-        failure = run(trainers, "noop").failure
-    assert failure is not None
+        failure = failure_of(trainers, "noop")
     assert failure.reason == "protocol"
     assert words in failure.message
     assert run(trainers, "noop").status == "complete"

@@ -18,13 +18,7 @@ from orchestrator.analysis.summary import summarise
 from orchestrator.report.charts import charts_of
 from orchestrator.report.charts.chart import DARK, DASHES, LIGHT, SYMBOLS, axis
 from orchestrator.report.document import PARTS
-from orchestrator.report.formats.html import (
-    questions_of,
-    script_json,
-    to_html,
-    trial_data,
-    vega,
-)
+from orchestrator.report.formats import html
 from orchestrator.report.formats.images import draw
 from orchestrator.report.render import render
 from orchestrator.report.sections.document import document
@@ -37,15 +31,15 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @given(st.text())
 def test_json_in_a_script_has_no_markup_and_keeps_its_text(text: str) -> None:
-    script = script_json({"texts": [text]})
+    script = html.script_json({"texts": [text]})
     assert not set("<>&\u2028\u2029") & set(script)
     assert json.loads(script) == {"texts": [text]}
 
 
 def test_a_page_allows_its_own_scripts_only_and_names_no_server() -> None:
     summary = samples.with_curves(samples.hostile())
-    page = to_html(summary)
-    assert page == to_html(summary)
+    page = html.to_html(summary)
+    assert page == html.to_html(summary)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     directives = policy[1].replace("&#39;", "'")
@@ -64,26 +58,26 @@ def test_the_script_of_vega_is_made_once(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("vl_convert.javascript_bundle", bundle)
     for place, made in ((tmp_path / "new", 1), (tmp_path / "new", 1), (Path("/dev/null/x"), 2)):
         monkeypatch.setenv("RNNSWEEP_CACHE", str(place))
-        assert vega.__wrapped__() == "vega()"
+        assert html.vega.__wrapped__() == "vega()"
         assert bundle.call_count == made
 
 
 def test_every_section_and_chart_answers_a_question() -> None:
     summary = samples.with_curves(samples.rich())
     sections, charts = document(summary).sections, charts_of(summary)
-    questions = questions_of(sections, charts)
+    questions = html.questions_of(sections, charts)
     assert [id for id, *_ in questions] == [*list(PARTS)[:-1], "trials", "reading"]
     parts = [part for *_, parts in questions for part in parts]
     own = [section for section, _ in parts if section.title != "Telemetry"]  # only charts
     assert own == list(sections)
     assert {p.key for _, plots in parts for p in plots} == {chart.key for chart in charts}
-    (trust,) = (own for id, _, own in questions_of(sections[-1:], charts) if id == "trust")
+    (trust,) = (own for id, _, own in html.questions_of(sections[-1:], charts) if id == "trust")
     assert sum(len(plots) for _, plots in trust) == len(charts)
 
 
 def test_the_data_of_a_page_have_every_trial_and_texts_once() -> None:
     summary = summarise(samples.rich())
-    data = trial_data(summary)
+    data = html.trial_data(summary)
     assert list(data["columns"]) == render(summary, "csv").partition("\n")[0].split(",")
     failures = [data["texts"][place] for place in data["columns"]["failure"]]
     assert failures == [trial.failure.text if trial.failure else "" for trial in summary.trials]
@@ -92,7 +86,7 @@ def test_the_data_of_a_page_have_every_trial_and_texts_once() -> None:
     assert data["params"] == ["batch_size", "layers", "units"]
     assert data["shown"] == ["val_accuracy", "step_ms", "train_s"]
     assert len(data["texts"]) == len(set(data["texts"]))
-    assert len(to_html(samples.with_curves(samples.small())).encode()) < 2_000_000
+    assert len(html.to_html(samples.with_curves(samples.small())).encode()) < 2_000_000
 
 
 def test_every_chart_is_a_png_and_an_svg_the_same_each_time(tmp_path: Path) -> None:
