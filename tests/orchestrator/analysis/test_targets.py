@@ -7,14 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator.analysis.comparisons.targets import (
-    ExpenseToTarget,
-    Goal,
-    Target,
-    TargetComparison,
-    expense_to_target,
-    reach,
-)
+from orchestrator.analysis.comparisons import targets
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.pairing.pairs import pick_baseline
 from orchestrator.core.arms import Arm, Usage
@@ -40,16 +33,16 @@ TIMED = Arm("tensorflow/portable+xla", in_slices(CPU))
 SHORT = Arm("tensorflow/portable+xla", on_cpu(usage=Usage(settings={"epochs": 1})))
 
 
-def target_of(record: SweepRecord) -> Target:
-    return reach(record, match(record), pick_baseline(record, None))[-1]
+def target_of(record: SweepRecord) -> targets.Target:
+    return targets.reach(record, match(record), pick_baseline(record, None))[-1]
 
 
-def comparison_of(record: SweepRecord) -> TargetComparison:
+def comparison_of(record: SweepRecord) -> targets.TargetComparison:
     (comparison,) = target_of(record).comparisons
     return comparison
 
 
-def reached(comparison: TargetComparison) -> tuple[int, int, int, int]:
+def reached(comparison: targets.TargetComparison) -> tuple[int, int, int, int]:
     one = comparison
     return one.both, one.only_arm, one.only_baseline, one.neither
 
@@ -74,18 +67,18 @@ RECORDED = trial(PORTABLE, 0, time_to_accuracy_s=3.0)
 @pytest.mark.parametrize(
     ("finished", "goal", "seconds"),
     [
-        (training(PORTABLE, 0), Goal(0.4), 2.0),  # the first epoch that reaches it
-        (training(PORTABLE, 0), Goal(0.7), 4.0),
-        (training(PORTABLE, 0), Goal(0.71), 6.0),
-        (training(PORTABLE, 0), Goal(0.91), math.inf),
-        (RECORDED, Goal(0.8, reported=True), 3.0),
-        (RECORDED, Goal(0.8), None),
-        (trial(PORTABLE, 0), Goal(0.8, reported=True), math.inf),
-        (trial(PORTABLE, 0, val_accuracy=None), Goal(0.8, reported=True), None),
+        (training(PORTABLE, 0), targets.Goal(0.4), 2.0),  # the first epoch that reaches it
+        (training(PORTABLE, 0), targets.Goal(0.7), 4.0),
+        (training(PORTABLE, 0), targets.Goal(0.71), 6.0),
+        (training(PORTABLE, 0), targets.Goal(0.91), math.inf),
+        (RECORDED, targets.Goal(0.8, reported=True), 3.0),
+        (RECORDED, targets.Goal(0.8), None),
+        (trial(PORTABLE, 0), targets.Goal(0.8, reported=True), math.inf),
+        (trial(PORTABLE, 0, val_accuracy=None), targets.Goal(0.8, reported=True), None),
     ],
 )
 def test_the_time_to_a_target_is_from_epochs_or_from_the_trainer_whose_goal_it_was(
-    finished: FinishedTrial, goal: Goal, seconds: float | None
+    finished: FinishedTrial, goal: targets.Goal, seconds: float | None
 ) -> None:
     assert goal.seconds(finished) == seconds
 
@@ -94,7 +87,7 @@ def test_the_time_to_a_target_is_from_epochs_or_from_the_trainer_whose_goal_it_w
 def test_trials_that_never_reach_a_target_count_as_longest(
     values: list[float | None], expected: list[Any] | None
 ) -> None:
-    assert expense_to_target(values) == (expected and ExpenseToTarget(*expected))
+    assert targets.expense_to_target(values) == (expected and targets.ExpenseToTarget(*expected))
 
 
 def test_arms_are_compared_over_the_blocks_in_which_both_reach_it() -> None:
@@ -137,12 +130,12 @@ def test_a_block_reaches_a_target_when_all_of_its_repeats_do() -> None:
 def test_any_target_can_be_requested() -> None:
     record = learning()
     baseline = pick_baseline(record, None)
-    targets = reach(record, match(record), baseline, [0.7, 0.8])
-    assert [target.accuracy for target in targets] == [0.8, 0.7]
-    assert [target.arms[0].time_s.median for target in targets] == [6.0, 4.0]
-    assert reach(sweep(record.trials), match(record), baseline) == ()
+    asked = targets.reach(record, match(record), baseline, [0.7, 0.8])
+    assert [target.accuracy for target in asked] == [0.8, 0.7]
+    assert [target.arms[0].time_s.median for target in asked] == [6.0, 4.0]
+    assert targets.reach(sweep(record.trials), match(record), baseline) == ()
     plain = sweep([trial(arm, block) for arm in (PORTABLE, XLA) for block in range(6)])
-    (empty,) = reach(plain, match(plain), pick_baseline(plain, None), [0.7])
+    (empty,) = targets.reach(plain, match(plain), pick_baseline(plain, None), [0.7])
     assert (empty.arms, empty.comparisons) == ((), ())
 
 
@@ -154,7 +147,7 @@ def test_only_whole_trainings_of_the_same_work_are_compared() -> None:
     target = target_of(record)
     assert [row.arm for row in target.arms] == [PORTABLE, XLA, SHORT]
     assert [comparison.arm for comparison in target.comparisons] == [XLA]
-    (over_slices,) = reach(record, match(record), pick_baseline(record, str(TIMED)))
+    (over_slices,) = targets.reach(record, match(record), pick_baseline(record, str(TIMED)))
     assert over_slices.comparisons == ()
 
 
@@ -183,4 +176,4 @@ def test_a_training_that_diverges_never_reaches_a_target(
     assert (xla.time_s.trials, xla.time_s.reached, xla.diverged) == row
     assert (xla.cost_usd is None) == (row[1] == 0)
     all_diverged = learning(dict.fromkeys(range(8), (NAN, NAN)))
-    assert reach(all_diverged, match(all_diverged), pick_baseline(all_diverged, None)) == ()
+    assert targets.reach(all_diverged, match(all_diverged), pick_baseline(all_diverged, None)) == ()

@@ -15,17 +15,8 @@ from orchestrator.cli.output import quiet
 from orchestrator.cli.progress import LiveView
 from orchestrator.core.errors import Refusal
 from orchestrator.hardware import classify
-from orchestrator.storage import lock
+from orchestrator.storage import journal, lock
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import (
-    BlockSuggested,
-    Journal,
-    JournalError,
-    SessionEnded,
-    SessionStarted,
-    SweepOpened,
-    TrialFinished,
-)
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
@@ -33,15 +24,15 @@ from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, fi
 
 def started(home: Path, name: str) -> Path:
     """A sweep of which one arm and the third block were dropped; its journal's path."""
-    with Journal(SweepFolder(home, name).generation(1)) as journal:
-        journal.append(SweepOpened(IDENTITY, {}))
+    with journal.Journal(SweepFolder(home, name).generation(1)) as opened:
+        opened.append(journal.SweepOpened(IDENTITY, {}))
         for block in range(3):
-            journal.append(BlockSuggested(block, finished(block).trial.config, 0.0))
+            opened.append(journal.BlockSuggested(block, finished(block).trial.config, 0.0))
             for done in (finished(block), failed(block, XLA), finished(block, repeat=1)):
-                journal.append(TrialFinished(done))
-        journal.append(SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
-        journal.append(SessionEnded(1.0, "complete"))
-        return journal.path
+                opened.append(journal.TrialFinished(done))
+        opened.append(journal.SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
+        opened.append(journal.SessionEnded(1.0, "complete"))
+        return opened.path
 
 
 def test_a_stray_file_and_a_corrupt_journal_hide_nothing(
@@ -61,7 +52,7 @@ def test_a_stray_file_and_a_corrupt_journal_hide_nothing(
         for row in list_sweeps(tmp_path)
     ] == [("quickstart", "complete", 2, 2, ["home"])]
     assert f"corrupt: cannot be read: {corrupt}, line 1" in capsys.readouterr().err
-    with pytest.raises(JournalError, match="line 1"):
+    with pytest.raises(journal.JournalError, match="line 1"):
         describe_sweeps(tmp_path, "corrupt")
 
 
@@ -78,26 +69,26 @@ def test_a_damaged_journal_is_repaired(run: Run, home: Path) -> None:
 def test_what_has_not_begun_has_the_state_of_reports(tmp_path: Path) -> None:
     """A sweep that was opened, and stopped before its first trial, is `stopped` in its store."""
     folder = SweepFolder(tmp_path, "quickstart")
-    with Journal(folder.generation(1)) as journal:
+    with journal.Journal(folder.generation(1)) as opened:
         assert describe_sweeps(tmp_path, None) == "quickstart: not started\n"
-        journal.append(SweepOpened(IDENTITY, {}))
+        opened.append(journal.SweepOpened(IDENTITY, {}))
     text = "quickstart: stopped before it began; resume with the same run command\n"
     assert describe_sweeps(tmp_path, None) == text
     with folder.lock():
         assert describe_sweeps(tmp_path, None).startswith("quickstart: starting (")
-    with Journal(folder.generation(1)) as journal:
-        journal.append(SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
+    with journal.Journal(folder.generation(1)) as opened:
+        opened.append(journal.SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
     assert describe_sweeps(tmp_path, None).startswith("quickstart: stopped abruptly; resume")
 
 
 def test_a_running_sweep_shows_what_runs_since_when_and_the_time_left(tmp_path: Path) -> None:
     folder, now_s = SweepFolder(tmp_path, "quickstart"), time.time()
-    with Journal(folder.generation(1)) as journal:
-        journal.append(SweepOpened(IDENTITY, {}))
-        journal.append(SessionStarted(now_s - 600, 1, "here", "0", 6, 1, [PORTABLE]))
+    with journal.Journal(folder.generation(1)) as opened:
+        opened.append(journal.SweepOpened(IDENTITY, {}))
+        opened.append(journal.SessionStarted(now_s - 600, 1, "here", "0", 6, 1, [PORTABLE]))
         for block in range(2):
-            journal.append(TrialFinished(finished(block, ended_s=now_s - 20)))
-        journal.show_running([(now_s - 900, "of an earlier start"), (now_s - 120.4, "block 2")])
+            opened.append(journal.TrialFinished(finished(block, ended_s=now_s - 20)))
+        opened.show_running([(now_s - 900, "of an earlier start"), (now_s - 120.4, "block 2")])
         assert "block 2" not in describe_sweeps(tmp_path, None), "no driver is alive"
         with folder.lock():
             text = describe_sweeps(tmp_path, None)
@@ -121,22 +112,21 @@ def test_the_log_of_a_sweep_has_each_trial_and_the_output_of_failed_ones(
     first, second, third, *output = out.splitlines()
     assert code == 0 and "8.12 ms/step" in first and "FAILED (crash)" in second
     assert ("output" in third, output) == (True, ["last", "lines", ""])
-    with Journal(folder.generation(1)) as journal:
-        for record in (SweepOpened(IDENTITY, {}), SessionEnded(1.0, "stopped")):
-            journal.append(record)
+    with journal.Journal(folder.generation(1)) as opened:
+        for record in (journal.SweepOpened(IDENTITY, {}), journal.SessionEnded(1.0, "stopped")):
+            opened.append(record)
         assert run("logs", "mine", "--follow")[:2] == (3, out)
         for code, done in enumerate(
             (finished(status="pruned"), finished(1, status="wrong_kernel"))
         ):
-            journal.append(TrialFinished(done))
-            journal.append(SessionEnded(2.0, "complete"))
+            opened.append(journal.TrialFinished(done))
+            opened.append(journal.SessionEnded(2.0, "complete"))
             assert run("logs", "mine", "--follow")[:2] == (code, out)
 
 
 DRIVER = """
 import signal, sys, time
 from pathlib import Path
-from orchestrator.storage import lock
 
 lock.take(Path(sys.argv[1]))
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))

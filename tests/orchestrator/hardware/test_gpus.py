@@ -13,23 +13,11 @@ import pytest
 from orchestrator import hardware
 from orchestrator.hardware import Node, NodeProfile, classify, no_gpu_class_reason
 from orchestrator.hardware.nvml import Memory, Nvml, NvmlDevice
-from tests.nvml.simulated import (
-    DRIVER_NOT_LOADED,
-    FUNCTION_NOT_FOUND,
-    GPU_CALLS,
-    GPU_IS_LOST,
-    LIB_RM_VERSION_MISMATCH,
-    NO_PERMISSION,
-    NODE_CALLS,
-    NOT_SUPPORTED,
-    UNKNOWN,
-    SimulatedGpu,
-    SimulatedNvml,
-)
+from tests.nvml import simulated
 
-Probe: TypeAlias = Callable[[SimulatedNvml], NodeProfile]
+Probe: TypeAlias = Callable[[simulated.SimulatedNvml], NodeProfile]
 
-H200 = SimulatedGpu(
+H200 = simulated.SimulatedGpu(
     name="NVIDIA H200",
     uuid="GPU-aaaa",
     memory_mib=143_771,
@@ -45,29 +33,29 @@ H200 = SimulatedGpu(
     pcie_generation=5,
     mig=False,
 )
-T4 = SimulatedGpu(uuid="GPU-bbbb")
+T4 = simulated.SimulatedGpu(uuid="GPU-bbbb")
 
 
 @pytest.fixture
 def probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Probe:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
-    def of(simulated: SimulatedNvml) -> NodeProfile:
-        simulated.in_this_process(monkeypatch, tmp_path)
+    def of(nvml: simulated.SimulatedNvml) -> NodeProfile:
+        nvml.in_this_process(monkeypatch, tmp_path)
         return hardware.probe()
 
     return of
 
 
-def failing(errors: Mapping[str, int]) -> SimulatedGpu:
+def failing(errors: Mapping[str, int]) -> simulated.SimulatedGpu:
     return dataclasses.replace(H200, errors=errors)
 
 
-@pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION])
+@pytest.mark.parametrize("code", [simulated.NOT_SUPPORTED, simulated.NO_PERMISSION])
 def test_a_missing_fact_is_none_and_the_rest_is_read(probe: Probe, code: int) -> None:
     calls = ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMigMode")
     refusing = failing(dict.fromkeys(calls, code))
-    whole, gpu = (probe(SimulatedNvml([one])).gpus[0] for one in (H200, refusing))
+    whole, gpu = (probe(simulated.SimulatedNvml([one])).gpus[0] for one in (H200, refusing))
     assert (whole.memory_mib, whole.mig, whole.compute_capability) == (143_771, False, "9.0")
     assert gpu == dataclasses.replace(whole, memory_mib=None, mig=None)
 
@@ -77,37 +65,39 @@ def test_a_missing_fact_is_none_and_the_rest_is_read(probe: Probe, code: int) ->
     [
         *itertools.product(
             ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetName", "nvmlDeviceGetUUID", "*"],
-            [GPU_IS_LOST, NOT_SUPPORTED, UNKNOWN],
+            [simulated.GPU_IS_LOST, simulated.NOT_SUPPORTED, simulated.UNKNOWN],
         ),
-        ("nvmlDeviceGetEnforcedPowerLimit", GPU_IS_LOST),
+        ("nvmlDeviceGetEnforcedPowerLimit", simulated.GPU_IS_LOST),
     ],
 )
 def test_a_gpu_that_has_no_name_or_is_lost_is_a_fault(probe: Probe, call: str, code: int) -> None:
-    answers = probe(SimulatedNvml([failing({call: code}), T4]))
+    answers = probe(simulated.SimulatedNvml([failing({call: code}), T4]))
     assert [(gpu.index, gpu.name) for gpu in answers.gpus] == [(1, "NVIDIA T4")]
     (fault,) = answers.gpu_faults
     assert fault.startswith("GPU 0 does not answer: ")
-    assert code != GPU_IS_LOST or fault.endswith(": GPU is lost")
+    assert code != simulated.GPU_IS_LOST or fault.endswith(": GPU is lost")
     (_, gpu) = classify([Node("", answers, 2)])
     assert gpu.name.startswith("NVIDIA T4 (")
 
 
-@pytest.mark.parametrize("call", ["*", *NODE_CALLS])
-@pytest.mark.parametrize("code", [DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH, UNKNOWN])
+@pytest.mark.parametrize("call", ["*", *simulated.NODE_CALLS])
+@pytest.mark.parametrize(
+    "code", [simulated.DRIVER_NOT_LOADED, simulated.LIB_RM_VERSION_MISMATCH, simulated.UNKNOWN]
+)
 def test_no_call_of_a_node_ends_a_probe(probe: Probe, call: str, code: int) -> None:
-    answers = probe(SimulatedNvml([H200], errors={call: code}))
+    answers = probe(simulated.SimulatedNvml([H200], errors={call: code}))
     assert bool(answers.gpus) != bool(answers.gpu_faults)
 
 
 def test_a_gpu_in_parts_forms_no_class(probe: Probe) -> None:
-    node = Node("", probe(SimulatedNvml([dataclasses.replace(H200, mig=True)])), 2)
+    node = Node("", probe(simulated.SimulatedNvml([dataclasses.replace(H200, mig=True)])), 2)
     assert [one.device for one in classify([node])] == ["cpu"]
     assert "nvidia-smi -i 0 -mig 0" in (no_gpu_class_reason(node) or "")
 
 
 def test_ray_may_not_hand_out_a_gpu_that_is_lost(probe: Probe) -> None:
     third = dataclasses.replace(H200, uuid="GPU-cccc")
-    answers = probe(SimulatedNvml([H200, failing({"*": GPU_IS_LOST}), third]))
+    answers = probe(simulated.SimulatedNvml([H200, failing({"*": simulated.GPU_IS_LOST}), third]))
     node = Node("a", answers, 2, gpu_limit=3)
     assert [one.device for one in classify([node])] == ["cpu"]
     assert "CUDA_VISIBLE_DEVICES=0,2" in (no_gpu_class_reason(node) or "")
@@ -137,16 +127,18 @@ def readings(device: NvmlDevice) -> dict[str, object]:
     return facts | {"Ecc": device.mode("Ecc"), "Mig": device.mode("Mig")}
 
 
-@pytest.mark.parametrize("code", [NOT_SUPPORTED, FUNCTION_NOT_FOUND, UNKNOWN, 4711])
+@pytest.mark.parametrize(
+    "code", [simulated.NOT_SUPPORTED, simulated.FUNCTION_NOT_FOUND, simulated.UNKNOWN, 4711]
+)
 def test_a_call_that_is_refused_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int
 ) -> None:
-    SimulatedNvml([H200]).in_this_process(monkeypatch, tmp_path)
+    simulated.SimulatedNvml([H200]).in_this_process(monkeypatch, tmp_path)
     absent = Counter[str]()
     with closing(Nvml()) as nvml:
         device = nvml.device(0)
-        for call in GPU_CALLS:
-            SimulatedNvml([failing({call: code})]).write(tmp_path)
+        for call in simulated.GPU_CALLS:
+            simulated.SimulatedNvml([failing({call: code})]).write(tmp_path)
             measured = readings(device)
             lacking = [name for name, value in measured.items() if value is None]
             expected = {**EVERY, **dict.fromkeys(lacking)}
@@ -157,7 +149,7 @@ def test_a_call_that_is_refused_leaves_the_others(
             assert (refused or not lacking) and not device.lost
             assert all((one.code, one.call) == (code, call.removesuffix("_v3")) for one in refused)
             absent.update(lacking)
-        SimulatedNvml([H200]).write(tmp_path)
+        simulated.SimulatedNvml([H200]).write(tmp_path)
         assert readings(device) == EVERY
         assert device.errors == {}  # a later reading clears its error
     two_calls = {"memory", "clock_reasons"}
