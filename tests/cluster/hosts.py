@@ -24,7 +24,7 @@ _NETWORK = "10.77.0"
 _CODE = ("orchestrator", "workloads", "rnnsweep", "tests")
 _CABLES = itertools.count()
 _START_S = 20.0
-_NONE: Mapping[str, str] = MappingProxyType({})
+NONE: Mapping[str, str] = MappingProxyType({})
 
 # Folders that each host has for itself. Paths below them that Python needs (such as
 # /root/.pyenv, or a checkout in /tmp) are mounted into them again.
@@ -118,7 +118,7 @@ class Host:
         return self.start(*arguments, **options).done(timeout_s)
 
     def start(
-        self, *arguments: object, cwd: object = ROOT, environ: Mapping[str, str] = _NONE
+        self, *arguments: object, cwd: object = ROOT, environ: Mapping[str, str] = NONE
     ) -> Command:
         return Command(self._command(arguments, cwd), self._environ(environ))
 
@@ -153,7 +153,7 @@ class Host:
         return {**locale, **own, **changes}
 
 
-def _held(command: Sequence[str], environ: Mapping[str, str] = _NONE) -> subprocess.Popen[bytes]:
+def _held(command: Sequence[str], environ: Mapping[str, str] = NONE) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", *command],
         stdin=subprocess.DEVNULL,

@@ -9,11 +9,10 @@ import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 from orchestrator.cluster import code_bundle
-from tests.cluster.hosts import ROOT, Host, Switch
+from tests.cluster.hosts import NONE, ROOT, Host, Switch
 from tests.commands import Command, Done, wait_for
 from tests.nvml.simulated import FILE, SimulatedGpu, SimulatedNvml, library
 from tests.orchestrator.sample_specs import OWN, spec_text
@@ -31,7 +30,6 @@ STEADY: Mapping[str, Any] = {
 }
 _NVML = "/root/nvml"
 _STORE_BYTES = 80_000_000
-_NONE: Mapping[str, str] = MappingProxyType({})
 _RUNS = """
 import json, mlflow, sys
 runs = mlflow.search_runs(experiment_names=sys.argv[1:], output_format="list")
@@ -168,7 +166,7 @@ class Lab:
         host.write("/root/.ray/auth_token", self._token)
         return host
 
-    def _ray(self, host: Host, *options: str, environ: Mapping[str, str] = _NONE) -> None:
+    def _ray(self, host: Host, *options: str, environ: Mapping[str, str] = NONE) -> None:
         host.run(
             *("ray", "start", f"--node-ip-address={host.address}"),
             *(f"--object-store-memory={_STORE_BYTES}", *options),

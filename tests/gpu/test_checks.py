@@ -83,7 +83,6 @@ def test_only_a_gpu_that_draws_power_is_plausible(
 ) -> None:
     expect_package("torch")
     monkeypatch.setattr(cpu_lab, "sizes", replace(cpu_lab.sizes, power_s=4.0))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     gpu = SimulatedGpu(power_w=watts, energy_j=Trend(5e4, per_s=watts), memory_used_mib=1024.0)
     SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
     (outcome,) = times.telemetry(cpu_lab, "torch")

@@ -3,7 +3,7 @@
 import dataclasses
 import importlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,6 @@ def lab_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LabOf:
 
 def outcomes(check: Check, lab: Lab) -> list[Outcome]:
     return list(check(lab, lab.backends[0]))
-
-
-def recorded(checks: Sequence[Check], lab: Lab) -> list[Outcome]:
-    record = Record(None, {})
-    run_checks(checks, lab, record)
-    return record.outcomes
 
 
 def test_without_a_gpu_the_command_skips_all_checks(tmp_path: Path) -> None:
@@ -116,8 +110,9 @@ def test_errors_and_the_time_limit_end_one_check_only(lab_of: LabOf) -> None:
         yield Outcome("slow", "first", "passed", backend)
         lab.until_s = 0
 
-    checks = [broken, unimportable, slow, proofs.fit]
-    results = recorded(checks, lab_of())
+    record = Record(None, {})
+    run_checks([broken, unimportable, slow, proofs.fit], lab_of(), record)
+    results = record.outcomes
     assert [(outcome.name, outcome.status) for outcome in results] == [
         ("broken", "passed"),
         ("broken", "failed"),

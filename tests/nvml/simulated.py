@@ -146,6 +146,7 @@ class SimulatedNvml:
 
     def in_this_process(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         loaded = ctypes.CDLL(str(library()))
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         monkeypatch.setenv(FILE, str(self.write(folder)))
         monkeypatch.setattr(pynvml, "nvmlLib", loaded)
         monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})

@@ -36,6 +36,10 @@ REQUESTS = (
 )
 
 
+def refused(words: str) -> pytest.RaisesExc[protocol.ProtocolError]:
+    return pytest.raises(protocol.ProtocolError, match=words)
+
+
 def test_lines_survive_a_round_trip() -> None:
     assert {type(event) for event in EVENTS} == set(get_args(protocol.Event))
     for event in EVENTS:
@@ -54,19 +58,17 @@ def test_a_missing_or_unknown_field_is_named(event: protocol.Event) -> None:
     body, missing = json.loads(protocol.encode(event)), dataclasses.MISSING
     fields = dataclasses.fields(event)
     for name in [i.name for i in fields if i.default is i.default_factory is missing]:
-        with pytest.raises(
-            protocol.ProtocolError, match=rf"{event.event}\.{name}: this field is missing"
-        ):
+        with refused(rf"{event.event}\.{name}: this field is missing"):
             protocol.decode_event(
                 json.dumps({key: value for key, value in body.items() if key != name})
             )
-    with pytest.raises(protocol.ProtocolError, match=rf"{event.event}\.colour: unknown field"):
+    with refused(rf"{event.event}\.colour: unknown field"):
         protocol.decode_event(json.dumps({**body, "colour": 1}))
 
 
 @pytest.mark.parametrize(("change", "message"), ROWS["changes"])
 def test_a_wrong_request_is_explained(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(protocol.ProtocolError, match=message):
+    with refused(message):
         protocol.decode_request(json.dumps({"workload": "a", "implementation": "a/b", **change}))
 
 
@@ -74,26 +76,20 @@ def test_a_wrong_request_is_explained(change: dict[str, Any], message: str) -> N
 def test_a_line_that_is_no_object_is_refused(line: str) -> None:
     assert not protocol.is_command(line)
     for decode in (protocol.decode_request, protocol.decode_command, protocol.decode_event):
-        with pytest.raises(protocol.ProtocolError, match=r"expected (a|one) JSON object"):
+        with refused(r"expected (a|one) JSON object"):
             decode(line)
 
 
 def test_an_unknown_command_or_event_is_refused() -> None:
-    with pytest.raises(
-        protocol.ProtocolError, match="expected one of slice, finish; received None"
-    ):
+    with refused("expected one of slice, finish; received None"):
         protocol.decode_command("{}")
-    with pytest.raises(
-        protocol.ProtocolError, match=r"expected one of phase_began, .*; received \['x'\]"
-    ):
+    with refused(r"expected one of phase_began, .*; received \['x'\]"):
         protocol.decode_event('{"event": ["x"]}')
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "-1e999", '"1"', "true"])
 def test_a_number_that_is_no_finite_float_is_refused(number: str) -> None:
-    with pytest.raises(
-        protocol.ProtocolError, match=r"result\.metrics\.loss: .* (valid|finite) number"
-    ):
+    with refused(r"result\.metrics\.loss: .* (valid|finite) number"):
         protocol.decode_event(f'{{"event": "result", "metrics": {{"loss": {number}}}}}')
 
 
@@ -105,7 +101,7 @@ def test_numbers_of_numpy_are_written_as_numbers() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}])
 def test_values_that_json_lacks_are_refused(value: Any) -> None:
-    with pytest.raises(protocol.ProtocolError, match="cannot be written"):
+    with refused("cannot be written"):
         protocol.encode(protocol.Result({"loss": value}))
 
 

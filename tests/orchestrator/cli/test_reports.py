@@ -7,9 +7,11 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
+import yaml
 
 from orchestrator.core.trial import Telemetry
 from orchestrator.spec import load
@@ -21,6 +23,8 @@ from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, address, finished, fresh_home
 from tests.orchestrator.storage.tracking.recording import parent, record
+
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("reports.yaml").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -39,18 +43,7 @@ def report(stored: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     return partial(run, "report", "quickstart")
 
 
-@pytest.mark.parametrize(
-    ("name", "begins"),
-    [
-        ("r.html", "<!doctype html>"),
-        ("r.md", "# Sweep quickstart"),
-        ("r.csv", "run_id,"),
-        ("r.json", "{"),
-        ("plain", "Sweep quickstart"),
-        ("r.pdf --format text", "Sweep quickstart"),
-        ("r.md --section cost", "# Sweep quickstart"),
-    ],
-)
+@pytest.mark.parametrize(("name", "begins"), ROWS["files"])
 def test_the_format_is_that_of_the_files_name(
     report: Run, tmp_path: Path, name: str, begins: str
 ) -> None:
@@ -154,15 +147,7 @@ def test_any_accuracy_can_be_a_target(report: Run) -> None:
     assert code == 2 and "'--target': 97.0 is not in the range 0<x<=1" in err
 
 
-@pytest.mark.parametrize(
-    ("settings", "code", "named"),
-    [
-        ("units=35", 0, "step_ms"),
-        ("units=4000", 1, "units: expected 3"),
-        ("unit=35", 2, "'unit'"),
-        ("layers=2", 2, "'units'"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "code", "named"), ROWS["predictions"])
 @pytest.mark.usefixtures("report")
 def test_predictions_of_a_sweep(run: Run, settings: str, code: int, named: str) -> None:
     done, out, err = run("predict", "quickstart", "--set", settings)

@@ -2,12 +2,13 @@
 
 import io
 import json
-import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.http_double import answering
 
 TOKEN = "a" * 64
 
@@ -83,29 +84,13 @@ def _job(id: str, metadata: dict[str, str] | None) -> dict[str, Any]:
 def serving() -> Iterator[JobServer]:
     server = JobServer()
 
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            given = self.headers.get("Authorization")
-            if server.token is not None and given != f"Bearer {server.token}":
-                status, answer = (403, "Invalid token") if given else (401, "Missing token")
-            else:
-                status, answer = server.answer(self.command, self.path, body)
-            payload = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(payload)))
-            self.end_headers()
-            self.wfile.write(payload)
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, str]:
+        body = request.rfile.read(int(request.headers.get("Content-Length", 0)))
+        given = request.headers.get("Authorization")
+        if server.token is not None and given != f"Bearer {server.token}":
+            return (403, "Invalid token") if given else (401, "Missing token")
+        status, answered = server.answer(request.command, request.path, body)
+        return status, answered if isinstance(answered, str) else json.dumps(answered)
 
-        do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
-
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.address = f"http://127.0.0.1:{httpd.server_address[1]}"
-    threading.Thread(target=httpd.serve_forever, args=(0.02,), daemon=True).start()
-    try:
+    with answering(answer) as server.address:
         yield server
-    finally:
-        httpd.shutdown()
-        httpd.server_close()

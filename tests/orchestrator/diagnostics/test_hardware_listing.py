@@ -25,7 +25,6 @@ NAME = "NVIDIA H200"
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Node]:
     """A Xeon with two GPUs (one lost, one that reports little), and other machines."""
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     silent = {"nvmlDeviceGetEnforcedPowerLimit": NOT_SUPPORTED}
     gpus = [
         SimulatedGpu(name=NAME, uuid="GPU-aaaa"),

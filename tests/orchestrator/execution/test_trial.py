@@ -280,10 +280,7 @@ def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: TrainerPool) 
     ("line", "words"),
     [
         ("hello", "hello"),
-        (
-            '{"event": "artifact", "name": "../a", "text": "", "trial": "NONCE"}',
-            "expected a plain file name",
-        ),
+        ('{"event": "artifact", "name": "../a", "text": "", "trial": "NONCE"}', "plain file name"),
     ],
 )
 def test_a_line_that_is_no_event_is_a_failure(

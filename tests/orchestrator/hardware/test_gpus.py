@@ -38,8 +38,6 @@ T4 = simulated.SimulatedGpu(uuid="GPU-bbbb")
 
 @pytest.fixture
 def probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Probe:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
     def of(nvml: simulated.SimulatedNvml) -> NodeProfile:
         nvml.in_this_process(monkeypatch, tmp_path)
         return hardware.probe()

@@ -86,12 +86,11 @@ def test_a_row_of_a_stream_continues_that_of_the_previous_batch(
     [
         (
             {"samples": 81},
-            r"settings\.samples: expected at most 80, the windows of 10 tokens in the 90 of this"
-            r" part; received 81: use fewer, a longer text, or dataset zipf",
+            r"settings\.samples: expected at most 80, .* in the 90 .* received 81: use",
         ),
         (
             {"validation_samples": 1},
-            r"settings\.validation_samples: expected at most 0, .* in the 10 of this part",
+            r"validation_samples: expected at most 0, .* in the 10 of this",
         ),
         ({}, "received a request for at least one"),
     ],

@@ -5,18 +5,18 @@ import itertools
 import json
 import re
 import sqlite3
-import threading
 import time
 import urllib.parse
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from mlflow import MlflowClient
 
 from orchestrator.cli.ui import view_of
@@ -26,6 +26,7 @@ from orchestrator.storage.tracking.errors import StoreMissing, TrackingError
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.reader import find, list_sweeps, read_sweep
 from orchestrator.storage.tracking.writer import Writer
+from tests.http_double import answering
 from tests.orchestrator.sample_sweeps import (
     IDENTITY,
     XLA,
@@ -37,6 +38,8 @@ from tests.orchestrator.sample_sweeps import (
 )
 from tests.orchestrator.storage.tracking.recording import children, record
 
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("addresses.yaml").read_text())
+
 
 def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
     default, given = f"sqlite:///{tmp_path}/mlflow.db", "http://server:5000"
@@ -46,15 +49,7 @@ def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
     assert artifact_root(tmp_path, given) is None
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "https://me:secret@host/mlflow",
-        "postgresql+psycopg2://me:se/secret@host@db/x",
-        "postgresql://host/db?user=me&password=secret&sslmode=require",
-        "no answer from 'http://me:secret@host/' in 3 s",
-    ],
-)
+@pytest.mark.parametrize("uri", ROWS["passwords"])
 def test_passwords_are_never_shown(uri: str) -> None:
     assert "secret" not in shown(uri) and "***" in shown(uri) and "me" in shown(uri)
     assert shown("http://host/a?next_token=5") == "http://host/a?next_token=5"
@@ -74,17 +69,7 @@ def test_reading_makes_no_store(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("uri", "reason"),
-    [
-        ("sqlite:////proc/nowhere/mlflow.db", "nowhere"),
-        ("sqlite:///{}/no.db", "file is not a database"),
-        ("http://127.0.0.1:9", "127.0.0.1:9"),
-        ("postgresql://me:secret@127.0.0.1:9/db", "postgresql"),
-        ("gopher://x", "gopher"),
-        ("file:///tmp/mlruns", "use sqlite:///PATH or a server's address"),
-    ],
-)
+@pytest.mark.parametrize(("uri", "reason"), ROWS["unusable"])
 def test_a_store_that_cannot_be_used_is_reported_soon(
     uri: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,15 +83,7 @@ def test_a_store_that_cannot_be_used_is_reported_soon(
     assert time.monotonic() - started_s < 10
 
 
-@pytest.mark.parametrize(
-    ("status", "text", "is_advised"),
-    [
-        (403, "Invalid Host header", True),
-        (403, '{"error_code": "PERMISSION_DENIED", "message": "no"}', True),
-        (500, "run 403 of 1403 bytes", False),
-        (404, '{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "run 403"}', False),
-    ],
-)
+@pytest.mark.parametrize(("status", "text", "is_advised"), ROWS["answers"])
 def test_allowed_hosts_are_advised_by_the_status_code(
     status: int, text: str, is_advised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,22 +108,12 @@ def refusing(status: int, text: str) -> Iterator[tuple[MlflowStore, list[str]]]:
     """Yield a store whose server refuses everything, and the methods of the requests."""
     requests: list[str] = []
 
-    class Refusing(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            requests.append(self.command)
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(text.encode())
+    def refuse(request: BaseHTTPRequestHandler) -> tuple[int, str]:
+        requests.append(request.command)
+        return status, text
 
-        do_POST = do_GET  # noqa: N815
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield MlflowStore(f"http://127.0.0.1:{server.server_port}"), requests
-        server.shutdown()
+    with answering(refuse) as uri:
+        yield MlflowStore(uri), requests
 
 
 def test_a_deleted_experiment_is_reported_with_the_way_back(home: Path) -> None:
