@@ -127,6 +127,7 @@ def test_the_log_of_a_sweep_has_each_trial_and_the_output_of_failed_ones(
 DRIVER = """
 import signal, sys, time
 from pathlib import Path
+from orchestrator.storage import lock
 
 lock.take(Path(sys.argv[1]))
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))

@@ -5,8 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +45,8 @@ from tests.orchestrator.sample_plans import (
     plan,
 )
 from tests.profiles import draws
+
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("rounds.yaml").read_text())
 
 
 def timed(laid: Plan) -> Plan:
@@ -196,18 +201,7 @@ def retimed(
     return [index for index, trial in enumerate(trials) if trial.key in keys]
 
 
-@pytest.mark.parametrize(
-    ("other", "retry_failed", "expected"),
-    [
-        (None, False, [0]),
-        (("2", "complete", "a"), False, [0, 1]),
-        (("1", "complete", "a"), False, []),
-        (("1", "failed", "a"), False, []),
-        (("1", "failed", "a"), True, [0]),
-        (("1", "wrong_kernel", "a"), True, []),
-        (("2", "complete", "b"), False, []),
-    ],
-)
+@pytest.mark.parametrize(("other", "retry_failed", "expected"), ROWS["retimed"])
 def test_trials_of_incomplete_rounds_are_timed_again(
     other: tuple[str, OutcomeStatus, str] | None, retry_failed: bool, expected: list[int]
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.cli.local import describe_sweeps
 from orchestrator.core.arms import Arm, RequestedArm
@@ -28,6 +29,8 @@ from tests.orchestrator.sample_plans import identity, node
 from tests.orchestrator.sample_specs import OWN, spec, spec_text
 from tests.orchestrator.scheduling.sample_sessions import Held, on
 from tests.orchestrator.scheduling.test_session import THREE
+
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("precision.yaml").read_text())
 
 MANY: dict[str, Any] = {"configs": None, "space": {"layers": {"low": 1, "high": 99}}}
 
@@ -204,18 +207,7 @@ def test_a_sweep_that_an_earlier_rule_ended_stays_ended(
     assert arms_worth_waiting_for(work.plan, work.history) == ()
 
 
-@pytest.mark.parametrize(
-    ("half_width", "most", "before", "now", "goes_on"),
-    [
-        (0.04, 20, "interval: 0.05", "interval: 0.03", True),
-        (0.04, 20, "interval: 0.05", "interval: 0.05, at_least: 8", True),
-        (0.04, 20, "[python/a]", "[python/a, python/b]", True),
-        (0.04, 20, "blocks:", "baseline: python/a on CPU A, 2 CPUs\nblocks:", True),
-        (0.06, 20, "at_most: 20", "at_most: 19", True),
-        (None, 7, "at_most: 20", "at_most: 7", False),  # some interval was never known
-        (None, 7, "at_most: 7", "at_most: 20", True),
-    ],
-)
+@pytest.mark.parametrize(("half_width", "most", "before", "now", "goes_on"), ROWS["specs"])
 def test_a_spec_that_asks_for_more_than_was_reported_goes_on(
     half_width: float | None, most: int, before: str, now: str, goes_on: bool
 ) -> None:

@@ -84,14 +84,8 @@ def test_a_row_of_a_stream_continues_that_of_the_previous_batch(
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (
-            {"samples": 81},
-            r"settings\.samples: expected at most 80, .* in the 90 .* received 81: use",
-        ),
-        (
-            {"validation_samples": 1},
-            r"validation_samples: expected at most 0, .* in the 10 of this",
-        ),
+        ({"samples": 81}, r"settings\.samples: expected at most 80, .* the 90 of .* received 81"),
+        ({"validation_samples": 1}, r"\.validation_samples: expected at most 0, .* in the 10 of"),
         ({}, "received a request for at least one"),
     ],
 )
