@@ -247,12 +247,7 @@ def test_interrupts_end_it_by_hand_only() -> None:
 
 @pytest.mark.parametrize(
     "lines",
-    [
-        [request("sleeps")],
-        [request("spins")],
-        [timing("steady")],
-        [timing("hangs", at=0), SLICE],
-    ],
+    [[request("sleeps")], [request("spins")], [timing("steady")], [timing("hangs", at=0), SLICE]],
     ids=["a trial", "a busy trial", "waiting for a slice", "in a slice"],
 )
 def test_an_attached_trainer_ends_with_standard_input(lines: list[str]) -> None:
@@ -267,9 +262,7 @@ def test_an_attached_trainer_ends_with_standard_input(lines: list[str]) -> None:
         attached.process.stdin = None
 
 
-def test_a_trainer_dies_with_its_parent_and_starts_with_none_that_has_ended(
-    tmp_path: Path,
-) -> None:
+def test_a_trainer_dies_with_its_parent_and_starts_with_none_that_has_ended(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     line = request("leaves_daemon", settings={"file": str(file), "hangs": True})
     code = (

@@ -117,10 +117,7 @@ def test_the_live_view_fits_and_shows_blocks_failures_and_what_runs(width: int) 
     shown = printed(screen)
     for words in ("9 of 12 trials · 2 of 3 blocks · about 0 s left", "▸ starting, 0 s: block 2"):
         assert words in shown
-    for words in (
-        "▸ 3 epochs done, 0 s: block 2",
-        "▸ slice 24 of at most 96, ± 2.3 %, 0 s: block",
-    ):
+    for words in ("▸ 3 epochs done, 0 s: block 2", "▸ slice 24 of at most 96, ± 2.3 %, 0 s: block"):
         assert words in shown
     assert "tensorflow/kernel1 leads: " in shown and ": 1 failed" in shown
     assert max(map(len, shown.splitlines())) <= width

@@ -86,8 +86,7 @@ def test_plots_are_drawn_with_the_report(report: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("-o", "none/r.html"), ("--plots", "/dev/null/plots"), ("-o", "/dev/full")],
+    "arguments", [("-o", "none/r.html"), ("--plots", "/dev/null/plots"), ("-o", "/dev/full")]
 )
 def test_a_place_that_cannot_be_written(report: Run, arguments: tuple[str, ...]) -> None:
     code, _, err = report(*arguments)

@@ -123,13 +123,7 @@ def with_curves(record: SweepRecord) -> ReportSummary:
 
 
 def _trial(
-    arm: Arm,
-    place: int,
-    block: int,
-    repeat: int,
-    config: Config,
-    epochs: int,
-    draw: random.Random,
+    arm: Arm, place: int, block: int, repeat: int, config: Config, epochs: int, draw: random.Random
 ) -> FinishedTrial:
     units, layers, batch_size = (int(config[name]) for name in ("units", "layers", "batch_size"))
     step_ms = 0.2 * units ** (1 - place / 40) * layers

@@ -44,9 +44,7 @@ def run(suggester: Suggester, count: int) -> list[Config]:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_configs_are_in_the_space_and_unlike_and_a_stopped_search_resumes(
-    sampler: Sampler,
-) -> None:
+def test_configs_are_in_the_space_and_unlike_and_a_stopped_search_resumes(sampler: Sampler) -> None:
     wanted = search(sampler)
     configs = run(Suggester(wanted, seed=3), 16)
     assert len({canonical(config) for config in configs}) == 16
@@ -120,10 +118,7 @@ def test_without_a_stopped_arm_the_pruner_follows_another_one_that_is_read(
     )
     objectives = {"val_accuracy": Objective(direction="maximize", over=over)}
     suggestions = Suggestions(
-        replace(laid, possible=(first, second)),
-        ConfigLog(),
-        objectives,
-        failures=FailureLimit(1),
+        replace(laid, possible=(first, second)), ConfigLog(), objectives, failures=FailureLimit(1)
     )
     block = suggestions.suggest()
     assert block is not None

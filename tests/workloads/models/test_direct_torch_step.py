@@ -44,10 +44,7 @@ def compare_steps(trial: Context) -> dict[str, float]:
 
 @pytest.mark.parametrize(
     ("kernel", "settings", "is_direct"),
-    [
-        *CASES["quick"],
-        *(pytest.param(*case, marks=pytest.mark.full) for case in CASES["full"]),
-    ],
+    [*CASES["quick"], *(pytest.param(*case, marks=pytest.mark.full) for case in CASES["full"])],
 )
 def test_the_direct_step_computes_the_numbers_of_keras_own_step(
     torch_trainer: Trainer, kernel: str, settings: str, is_direct: bool

@@ -122,10 +122,7 @@ def crossing(slower: float = 1.0) -> SweepRecord:
             train_s=3.0,
         )
         for block in range(12)
-        for arm, ratio, compile_s in (
-            (PORTABLE, 1.0, 2.0),
-            (XLA, (0.8 + block / 20) / slower, 5.0),
-        )
+        for arm, ratio, compile_s in ((PORTABLE, 1.0, 2.0), (XLA, (0.8 + block / 20) / slower, 5.0))
     ]
     return sweep(trials, datasets=(DIGITS,))
 
