@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,25 +31,7 @@ SMALL = {
     **{"sequence_length": 6, "sample_characters": 20},
 }
 """Settings that make trials seconds long, for the workloads that have them."""
-UNITS = "search.configs=[{units: 4}]"
-SQUARE = "search.configs=[{units: 4, features: 4, batch_size: 2}]"
-SIZES = "layers: 2, batch_size: 2, sequence_length: 4"
-TINY: Mapping[str, Sequence[str]] = {
-    "appleyard_lstm": (SQUARE,),
-    "braun_lstm": (f"search.configs=[{{bidirectional: true, {SIZES}}}]", "settings.units=4"),
-    "cells": ("search.space.units=[4]",),
-    "char_rnn_shakespeare": ("settings.samples=50", "settings.validation_samples=25", UNITS),
-    "cluster": ("search.configs=1", "search.space={units: [4]}"),
-    "cpu_backends": ("settings.validation_samples=64", "search.space.units=[4]"),
-    "crossover": ("measure.slice_s=0.02", f"search.configs=[{{units: 4, {SIZES}}}]"),
-    "deepbench_rnn": (SQUARE,),
-    "gru_or_lstm": ("search.configs=1", "search.space={units: [4]}"),
-    "imdb_bilstm": (UNITS,),
-    "mnist_rows": (UNITS,),
-    "next_token_612235": ("settings.samples=256", "settings.validation_samples=128", UNITS),
-    "quickstart": ("search.configs=1", "search.space={units: [4]}"),
-    "timing": ("measure={mode: timing, slice_s: 0.02}", "search.space={units: [4, 5, 6, 7, 8, 9]}"),
-}
+TINY: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("tiny.yaml").read_text())
 
 
 def tiny_overrides(name: str, small: Sequence[str]) -> list[str]:
