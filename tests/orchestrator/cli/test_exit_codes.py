@@ -6,36 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.cli.exit_codes import internal_error
 from orchestrator.cli.main import main
 from orchestrator.core.errors import Refusal
 from tests.orchestrator.cli.typed_commands import Run
 
-NOBODY = "--address http://127.0.0.1:9"
-BROKEN = {
-    "run mine.yaml": "orchestrator.spec.load",
-    "plan mine.yaml": "orchestrator.spec.load",
-    f"submit mine.yaml {NOBODY}": "orchestrator.spec.load",
-    f"logs mine {NOBODY}": "orchestrator.cluster.jobs.Cluster",
-    "stop mine": "orchestrator.cli.jobs.sweep_home",
-    "repair mine": "orchestrator.cli.jobs.sweep_home",
-    "status": "orchestrator.cli.jobs.sweep_home",
-    "list": "orchestrator.cli.main.sweep_home",
-    "report mine": "orchestrator.api.read_sweep",
-    "best mine": "orchestrator.api.read_sweep",
-    "predict mine": "orchestrator.api.read_sweep",
-    "bench torch/fused": "orchestrator.diagnostics.bench.make_bench",
-    "query mine": "orchestrator.api.read_sweep",
-    "compare mine other": "orchestrator.api.read_sweep",
-    "hardware": "orchestrator.hardware.classify",
-    "workloads": "orchestrator.hardware.classify",
-    "parity": "orchestrator.diagnostics.parity.check",
-    "ui": "orchestrator.cli.ui.sweep_home",
-    "init": "orchestrator.cli.first_steps.sweeps_folder",
-    "demo": "orchestrator.cli.first_steps.sweeps_folder",
-    "doctor": "orchestrator.diagnostics.doctor.check_machine",
-}
+BROKEN: dict[str, str] = yaml.safe_load(Path(__file__).with_name("calls.yaml").read_text())
 
 
 @pytest.mark.parametrize("command", BROKEN)
