@@ -95,10 +95,11 @@ def _secure() -> None:
         class_cache.ENV_VARS_TO_PROPAGATE.remove(name)
 
 
-def _session_folder() -> Path:
+def _session_folder() -> Path | None:
     import ray  # noqa: PLC0415
 
-    return Path(ray._private.worker._global_node.get_session_dir_path())
+    node = ray._private.worker._global_node
+    return None if node is None else Path(node.get_session_dir_path())
 
 
 def _leave() -> None:
@@ -170,8 +171,9 @@ def _start(profile: NodeProfile) -> None:
             log_to_driver=False,
             logging_level="warning",
         )
-        _session_folder().chmod(0o700)
-        leftovers.mark(_session_folder())
+        if (session := _session_folder()) is not None:
+            session.chmod(0o700)
+            leftovers.mark(session)
     except Exception as error:
         if not profile.gpu_faults:
             raise

@@ -23,17 +23,14 @@ class HomeUnusable(Refusal):
 def sweep_home(environ: Mapping[str, str] = os.environ) -> Path:
     """Return `RNNSWEEP_HOME`, or `rnnsweep-data` in the current folder; always absolute.
 
-    Raise `HomeUnusable` if that is no folder, or could never be one.
+    Raise `HomeUnusable` if no folder can have that name.
     """
     home = Path(environ.get("RNNSWEEP_HOME") or "rnnsweep-data")
     try:
         os.fsencode(home).decode("utf-8")  # as SQLite and MLflow need it
-        home = home.expanduser().resolve()
-        if home.exists() and not home.is_dir():
-            raise HomeUnusable(home, "a file")
+        return home.expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:
         raise HomeUnusable(home, str(error)) from error
-    return home
 
 
 @dataclass(frozen=True, slots=True)
