@@ -158,3 +158,23 @@ def expenses_of(
         for expense in EXPENSES
         if expense.metric not in present and finite(trials, expense.metric)
     )
+
+
+def representatives(record: SweepRecord) -> tuple[str, ...]:
+    """Return the run id of each arm's complete trial of median time, from undisturbed ones if any.
+
+    The median of the arm's own trials is typical of it.
+    """
+    own = by_arm(record).values()
+    complete = ([trial for trial in trials if trial.status == "complete"] for trials in own)
+    return tuple(_typical(trials).run_id for trials in complete if trials)
+
+
+def _typical(trials: Sequence[FinishedTrial]) -> FinishedTrial:
+    def place(trial: FinishedTrial) -> tuple[float, int, int]:
+        times = (value_of(trial, metric) for metric in reversed(TIMES))
+        seconds = next((time for time in times if time is not None), math.inf)
+        return seconds, trial.block, trial.repeat
+
+    quiet = [trial for trial in trials if not trial.disturbance] or trials
+    return sorted(quiet, key=place)[(len(quiet) - 1) // 2]

@@ -127,7 +127,7 @@ def report(
         sweep = sweeps[0]["sweep"]
         output.show(f"{sweep} is the latest sweep; rnnsweep list shows all\n", err=True)
     record = api.read_sweep(sweep, generation=generation)
-    from orchestrator.analysis.arms.arm_summary import representatives
+    from orchestrator.analysis.measures import representatives
     from orchestrator.report import render
     from orchestrator.storage.tracking.reader import read_curves
 

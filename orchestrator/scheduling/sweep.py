@@ -313,7 +313,7 @@ def _extent(opening: SweepOpening) -> object:
 
 def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     """Wait until everything is recorded, read it back, and store the report with it."""
-    from orchestrator.analysis.arms.arm_summary import representatives  # noqa: PLC0415
+    from orchestrator.analysis.measures import representatives  # noqa: PLC0415
     from orchestrator.report.formats.mlflow_values import to_metrics, to_params  # noqa: PLC0415
     from orchestrator.report.render import render, summarise, to_short_markdown  # noqa: PLC0415
 

@@ -6,15 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from orchestrator.analysis.measures import (
-    TIMES,
-    Measure,
-    Trainer,
-    by_arm,
-    finite,
-    scopes_of,
-    value_of,
-)
+from orchestrator.analysis.measures import Measure, Trainer, finite, scopes_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
 from orchestrator.core.arms import Arm, HardwareRef
@@ -155,16 +147,10 @@ def summarise_arm(
 
 def count_trials(trials: Sequence[FinishedTrial], expected: int) -> TrialCounts:
     """Count trials by outcome; retries of one block, arm and repeat count as one ended trial."""
-    seen = Counter(trial.status for trial in trials)
+    seen = Counter[str](trial.status for trial in trials)
     ended = len({(trial.block, trial.arm, trial.repeat) for trial in trials})
-    return TrialCounts(
-        expected=expected,
-        complete=seen["complete"],
-        failed=seen["failed"],
-        wrong_kernel=seen["wrong_kernel"],
-        missing=max(0, expected - ended),
-        pruned=seen["pruned"],
-    )
+    outcomes = {kind: seen[kind] for kind in ("complete", "failed", "wrong_kernel", "pruned")}
+    return TrialCounts(expected=expected, missing=max(0, expected - ended), **outcomes)
 
 
 def _kernels(trials: Sequence[FinishedTrial]) -> tuple[KernelCount, ...]:
@@ -339,16 +325,6 @@ def phases(own: Mapping[Arm, Sequence[FinishedTrial]]) -> tuple[PhaseSplit, ...]
     return tuple(splits)
 
 
-def representatives(record: SweepRecord) -> tuple[str, ...]:
-    """Return the run id of each arm's complete trial of median time, from undisturbed ones if any.
-
-    The median of the arm's own trials is typical of it.
-    """
-    own = by_arm(record).values()
-    complete = ([trial for trial in trials if trial.status == "complete"] for trials in own)
-    return tuple(_typical(trials).run_id for trials in complete if trials)
-
-
 def telemetry_curves(
     trials: Sequence[FinishedTrial], curves: Mapping[str, Telemetry]
 ) -> tuple[TelemetryCurves, ...]:
@@ -360,13 +336,3 @@ def telemetry_curves(
         if (telemetry := curves.get(trial.run_id)) is not None and telemetry.curves
     )
     return tuple(sorted(read, key=lambda one: order[one.arm]))
-
-
-def _typical(trials: Sequence[FinishedTrial]) -> FinishedTrial:
-    def place(trial: FinishedTrial) -> tuple[float, int, int]:
-        times = (value_of(trial, metric) for metric in reversed(TIMES))
-        seconds = next((time for time in times if time is not None), math.inf)
-        return seconds, trial.block, trial.repeat
-
-    quiet = [trial for trial in trials if not trial.disturbance] or trials
-    return sorted(quiet, key=place)[(len(quiet) - 1) // 2]

@@ -10,16 +10,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.analysis.measures import scopes_of
-from orchestrator.analysis.pairing import complete_rounds
+from orchestrator.analysis.pairing import complete_rounds, pairs
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round, diverged
-from orchestrator.analysis.pairing.pairs import (
-    Baseline,
-    Pair,
-    PairedTimes,
-    geometric,
-    pair_times,
-    round_values,
-)
+from orchestrator.analysis.pairing.pairs import Baseline, Pair, PairedTimes
 from orchestrator.analysis.statistics import estimates
 from orchestrator.analysis.statistics.verdicts import Finding, inconclusive_reason, judge
 from orchestrator.core.arms import Arm
@@ -160,12 +153,12 @@ def _target(
     if all(goal.seconds(trial) is None for trial in every):
         return Target(goal.accuracy, (), ())
     rows = [_arm(arm, trials[arm], goal) for arm in arms]
-    pairs = [
+    sides = [
         (arm, base)
         for arm, base in (baseline.pairs(arms) if baseline else ())
         if base in arms and arm.work == base.work
     ]
-    comparisons = _compare(record.criteria, ended, pairs, goal)
+    comparisons = _compare(record.criteria, ended, sides, goal)
     return Target(goal.accuracy, tuple(row for row in rows if row), comparisons)
 
 
@@ -216,7 +209,7 @@ def _quantile(values: Sequence[float], share: float) -> float | None:
 
 
 def _compare(
-    criteria: ReportCriteria, ended: CompleteRounds, pairs: Sequence[tuple[Arm, Arm]], goal: Goal
+    criteria: ReportCriteria, ended: CompleteRounds, sides: Sequence[tuple[Arm, Arm]], goal: Goal
 ) -> tuple[TargetComparison, ...]:
     """Compare the times of these pairs of arms, as one family."""
 
@@ -225,22 +218,22 @@ def _compare(
         return seconds if seconds is not None and 0 < seconds < math.inf else None
 
     counts, paired = [], []
-    for pair in pairs:
+    for pair in sides:
         rounds = [ended.trials.get(side, {}) for side in pair]
         ours, theirs = (_blocks_reached(own, goal) for own in rounds)
         reached = Counter((ours[block], theirs[block]) for block in ours.keys() & theirs.keys())
         both = {block for block in ours.keys() & theirs.keys() if ours[block] and theirs[block]}
         values = (
-            round_values({r: own[r] for r in own if r[0] in both}, time_of, geometric)
+            pairs.round_values({r: own[r] for r in own if r[0] in both}, time_of, pairs.geometric)
             for own in rounds
         )
         counts.append(reached)
-        paired.append(pair_times(ended, pair, (next(values), next(values))))
+        paired.append(pairs.pair_times(ended, pair, (next(values), next(values))))
     confidence = estimates.confidence_for(criteria.auto_blocks)
     log_ratios, biases = [times.log_ratios for times in paired], [times.bias for times in paired]
     judged = judge(log_ratios, math.log1p(criteria.margins.speed), 1 - confidence, biases)
     comparisons = []
-    for (arm, base), times, reached, judgement in zip(pairs, paired, counts, judged, strict=True):
+    for (arm, base), times, reached, judgement in zip(sides, paired, counts, judged, strict=True):
         only_arm, only_baseline = reached[True, False], reached[False, True]
         verdict, reason = _verdict(judgement.finding, times, only_arm, only_baseline)
         comparisons.append(

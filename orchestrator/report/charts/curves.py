@@ -230,14 +230,10 @@ def _telemetry(
     lines = []
     for trial, _ in recorded:
         points = [
-            {
-                "block": trial.block,
-                "at": at,
-                "value": value,
-                "text": f"{name(trial.arm)}: {number(value)} at {number(at)} s",
-            }
+            {"block": trial.block, "at": at, "value": value, "text": text}
             for at, value in zip(trial.at_s, trial.curves[curve], strict=True)
             if value is not None
+            for text in [f"{name(trial.arm)}: {number(value)} at {number(at)} s"]
         ]
         lines.append((trial.arm, _thinned(points, MOST_POINTS)))
     return Chart(

@@ -44,9 +44,6 @@ def to_text(document: Document, width: int = 100, *, colour: bool = False) -> st
         force_terminal=colour,
         force_jupyter=False,
         legacy_windows=False,
-        markup=False,
-        emoji=False,
-        highlight=False,
         _environ={},
     )
     console.print(_text(document.title, "bold"))

@@ -4,7 +4,7 @@ import math
 import random
 from dataclasses import replace
 
-from orchestrator.analysis.arms.arm_summary import representatives
+from orchestrator.analysis.measures import representatives
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria

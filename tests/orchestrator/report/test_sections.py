@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.analysis.arms.arm_summary import representatives
+from orchestrator.analysis.measures import representatives
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria

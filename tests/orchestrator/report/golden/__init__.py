@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.analysis.arms.arm_summary import representatives
+from orchestrator.analysis.measures import representatives
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
