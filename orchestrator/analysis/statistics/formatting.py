@@ -16,10 +16,8 @@ _MANY = 1e9  # from here on, powers of ten are easier to read
 _HOPELESS = 10_000  # between the ends of a ratio's interval: decimals would only look exact
 
 
-def quartiles(spread: Spread | None) -> str:
+def quartiles(spread: Spread) -> str:
     """Format median and quartiles: `70.6 (69.8–74.0)`."""
-    if spread is None:
-        return ABSENT
     low, high = spread.lower_quartile, spread.upper_quartile
     if low is None or high is None:
         return number(spread.median)

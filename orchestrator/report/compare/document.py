@@ -21,6 +21,7 @@ def to_document(changes: Changes) -> Document:
     every = {str(arm.hardware) for arm in (*arms, *changes.only_before, *changes.only_after)}
     name = ArmNames(every.pop() if len(every) == 1 else None)
     rows = tuple((f"{d.subject}: {d.name}", d.before, d.after) for d in changes.differences)
+    table = (Table(("what", "before", "after"), rows),) if rows else ()
     same = "Settings, data, hardware and recorded versions are the same on both sides."
     sections = [
         Section(
@@ -28,9 +29,7 @@ def to_document(changes: Changes) -> Document:
             bullets("compare/changes.j2", changes=changes, name=name, needs=NEEDS),
             paragraphs=paragraphs("compare/notes.j2", changes=changes),
         ),
-        Section("Other differences", tables=(Table(("what", "before", "after"), rows),))
-        if rows
-        else Section("Other differences", paragraphs=(same,)),
+        Section("Other differences", tables=table, paragraphs=() if rows else (same,)),
         *([_figures(changes, name)] if changes.arms else []),
     ]
     title = f"{changes.before} → {changes.after}: {changes.workload}{name.where}"

@@ -1,33 +1,19 @@
 """The JSON Schema of the report's JSON format, made from the classes that the format is made from.
 
 Run as a program, this module prints the schema. The file `report.schema.json` in this folder has
-it, too; a test compares the two.
+it, too; a test compares the two. `report.schema.txt` is its description.
 """
 
 import json
 import sys
 from dataclasses import make_dataclass
+from pathlib import Path
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.formats.json_format import FORMAT, VERSION, TrialEntry
-
-_ABOUT = (
-    "The whole report, with the raw trials behind every number. A number is calculated from the "
-    "runs listed with it (`run_ids`; in a pair `arm_runs` and `baseline_runs`), or from the pairs "
-    "listed with it. Any other number is calculated from the rows of `trials` with its arm, and "
-    "with its block if it has one. Comparisons, effects, rankings, targets and break-evens use the "
-    "complete trials of `complete_rounds`, except rounds excluded there as disturbed or as not "
-    "interleaved; comparisons and rankings by step_ms include rounds of pruned trials, and targets "
-    "diverged trainings. `arms` and `learning` use all complete "
-    "trials of an arm that lacks some of these rounds, and `targets` those of an arm that has "
-    "none of them. `phases`, the noise in `arms`, and the measures in `arms` that need a fresh "
-    "trainer always use all complete trials. `left_out` uses the trials that did not complete. A "
-    "number that is not finite is null. Within a version, properties may be added. Removing a "
-    "property, or changing its meaning, changes the version."
-)
 
 _DROPPED = ("default", "title", "propertyNames")
 """Keys of pydantic's schema that are dropped; `propertyNames` because arms as keys are names."""
@@ -40,6 +26,7 @@ def schema() -> dict[str, Any]:
         "ReportSummary", types.items(), namespace={"__doc__": ReportSummary.__doc__}
     )
     made = TypeAdapter(content).json_schema(mode="serialization")
+    about = Path(__file__).with_name("report.schema.txt").read_text(encoding="utf-8")
     definitions = {
         name: _strict(definition) for name, definition in sorted(made.pop("$defs").items())
     }
@@ -49,7 +36,7 @@ def schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:rnnsweep:report:{VERSION}",
         "title": "rnnsweep report --format json",
-        "description": _ABOUT,
+        "description": " ".join(about.split()),
         "type": "object",
         "additionalProperties": False,
         "required": [*head, *top["required"]],
