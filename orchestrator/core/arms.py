@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import TypeAlias, cast
 
 from orchestrator.core.criteria import MeasureMode
+from orchestrator.core.text import counted
 from workloads.protocol import Device
 
 VariantIdentity: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
@@ -37,11 +38,7 @@ class Usage:
 
     def __str__(self) -> str:
         counts = ((self.cpus, "CPU"), (self.threads, "thread"))
-        words = [
-            f"{number} {noun}{'' if number == 1 else 's'}"
-            for number, noun in counts
-            if number is not None
-        ]
+        words = [counted(number, noun) for number, noun in counts if number is not None]
         words += ["timing"] if self.measure == "timing" else []
         return ", ".join([*words, *filter(None, [self.work])])
 

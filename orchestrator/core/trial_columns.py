@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from orchestrator.core.disturbance import disturbance_text, neighbours_text, throttle_text
-from orchestrator.core.trial import FinishedTrial, Kernel
+from orchestrator.core.trial import ConfigValue, FinishedTrial, Kernel
 from workloads.implementations import ImplementationError, parse_implementation
 
-Value: TypeAlias = bool | int | float | str
 Kind: TypeAlias = Literal["whole", "number", "text", "truth", "time"]
-Getter: TypeAlias = Callable[[FinishedTrial], Value | None]
+Getter: TypeAlias = Callable[[FinishedTrial], ConfigValue | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +36,12 @@ def _implementation(
 ) -> Getter:
     """Return a getter of a part, or of an option that only known implementations have."""
 
-    def get(trial: FinishedTrial) -> Value | None:
+    def get(trial: FinishedTrial) -> ConfigValue | None:
         try:
             parsed = parse_implementation(trial.arm.implementation, known_only=known_only)
         except ImplementationError:
             return None
-        value: Value | None = getattr(parsed, name)
+        value: ConfigValue | None = getattr(parsed, name)
         return value
 
     return get

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -226,8 +226,8 @@ class Draft:
         self.state = replay([record], self.state)
 
 
-class Journal(Draft):
-    """The one writer of a sweep's journal. Thread-safe; a context manager."""
+class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
+    """The one writer of a sweep's journal. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         """Become the writer of the journal in `folder`, which is made if need be.
@@ -280,9 +280,6 @@ class Journal(Draft):
             os.close(self._file)
             os.close(self._lock)
             self._lock = -1
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

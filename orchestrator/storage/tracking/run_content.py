@@ -91,7 +91,14 @@ def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
         end_ms=_ms(outcome.ended_s),
         status="FAILED" if outcome.status == "failed" else "FINISHED",
         params=_params(identity, finished),
-        tags=_tags(identity, finished) | {RECORD_TAG: record},
+        tags={
+            **SOURCE_TAGS,
+            "sweep": identity.label,
+            **{name: _cut(text, _READABLE_LIMIT) for name, text in _cells(TAGS, finished).items()},
+            "config": _cut(canonical(finished.config), TAG_LIMIT),
+            "environment": digest(outcome.environment),
+            RECORD_TAG: record,
+        },
         points=tuple(_points(outcome)),
         dataset=outcome.dataset,
         texts=texts,
@@ -158,16 +165,6 @@ def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object
     except (registry.UnknownWorkload, ValidationError):  # of another version of rnnsweep
         return written
     return {name: value for name, value in resolved.items() if value is not None}
-
-
-def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
-    return {
-        **SOURCE_TAGS,
-        "sweep": identity.label,
-        **{name: _cut(text, _READABLE_LIMIT) for name, text in _cells(TAGS, finished).items()},
-        "config": _cut(canonical(finished.config), TAG_LIMIT),
-        "environment": digest(finished.outcome.environment),
-    }
 
 
 def _points(outcome: Outcome) -> Iterator[Point]:
