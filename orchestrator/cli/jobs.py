@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _HOME = "~/rnnsweep-data"
 """The folder of submitted sweeps on the head: Ray's own folders are deleted with the cluster."""
 
-
 _CONTENT = "rnnsweep: the report follows"
 """The line of a job's log that is followed by a file."""
 

@@ -188,7 +188,6 @@ address_option = click.option(
     help="Use the Ray cluster at this address; by default this machine alone.",
 )
 
-
 same_code_option = click.option(
     "--same-code",
     is_flag=True,

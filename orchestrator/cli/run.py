@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from orchestrator.scheduling.sweep import RunResult
     from orchestrator.spec import SweepSpec
 
-
 _log = logging.getLogger("rnnsweep")
 
 

@@ -4,18 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
-from orchestrator.spec import workload_checks
+from orchestrator.spec import space, workload_checks
 from orchestrator.spec.errors import Finding, Path, nearest, shown
 from orchestrator.spec.sections import HardwareEntry
-from orchestrator.spec.space import (
-    AGGREGATES,
-    MEMORY_METRICS,
-    WITHOUT_OBJECTIVE,
-    Choices,
-    Range,
-    Search,
-    activation,
-)
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import implementations, registry
 
@@ -52,8 +43,8 @@ def inconsistencies(spec: SweepSpec) -> list[Finding]:
 
 def _conditions(spec: SweepSpec) -> Iterator[Finding]:
     """Report conditions on unknown or later parameters, or on values that these never take."""
-    space = spec.search.space
-    for name, dimension in space.items():
+    dimensions = spec.search.space
+    for name, dimension in dimensions.items():
         findings = [
             finding
             for other, values in dimension.when.items()
@@ -62,7 +53,7 @@ def _conditions(spec: SweepSpec) -> Iterator[Finding]:
         yield from findings
         if findings:
             return
-        if activation(space, name) is None:
+        if space.activation(dimensions, name) is None:
             received = " and ".join(dimension.when)
             hint = f"{name} would never take part: see what {received} depend on"
             at = (*_SPACE, name, "when")
@@ -96,8 +87,8 @@ def _condition(
             yield Finding(path, expected, shown(value))
 
 
-def _described(dimension: Choices | Range) -> str:
-    if isinstance(dimension, Choices):
+def _described(dimension: space.Choices | space.Range) -> str:
+    if isinstance(dimension, space.Choices):
         return ", ".join(shown(choice).removesuffix(" (text)") for choice in dimension.choices[:8])
     step = f" in steps of {dimension.step}" if dimension.step else ""
     return f"{dimension.low} to {dimension.high}{step}"
@@ -106,10 +97,10 @@ def _described(dimension: Choices | Range) -> str:
 def _search(spec: SweepSpec) -> Iterator[Finding]:
     """Report a missing objective, and a number of configs or a list that does not fit."""
     search, has_number = spec.search, isinstance(spec.search.configs, int)
-    needs_objective = search.sampler not in WITHOUT_OBJECTIVE and not search.listed
+    needs_objective = search.sampler not in space.WITHOUT_OBJECTIVE and not search.listed
     if needs_objective and not search.objectives:
         expected = "at least one objective, such as {val_accuracy: maximize}"
-        hint = f"only {', '.join(WITHOUT_OBJECTIVE)} do without"
+        hint = f"only {', '.join(space.WITHOUT_OBJECTIVE)} do without"
         yield Finding(("search", "objectives"), expected, "nothing", hint)
     if search.listed:
         if search.sampler != "list":
@@ -162,7 +153,7 @@ def _listed_configs(configs: Sequence[Config]) -> Iterator[Finding]:
             yield Finding((*_CONFIGS, index), "each config once", f"search.configs[{first}] again")
 
 
-def _size(search: Search) -> Iterator[Finding]:
+def _size(search: space.Search) -> Iterator[Finding]:
     """Report a space with fewer configs than the search asks for, and grids without an end."""
     is_grid, size = search.sampler == "grid", search.size()
     if size is None:
@@ -212,7 +203,7 @@ def _references(spec: SweepSpec) -> Iterator[Finding]:
     named: dict[Path, str] = {
         ("search", "objectives", name, "over"): objective.over
         for name, objective in spec.search.objectives.items()
-        if objective.over not in AGGREGATES
+        if objective.over not in space.AGGREGATES
     }
     if spec.baseline is not None:
         named["baseline",] = spec.baseline
@@ -226,7 +217,7 @@ def _references(spec: SweepSpec) -> Iterator[Finding]:
         if name not in (*available, *full_names) and not is_any:
             kind = "an implementation or a variant" if variants else "an implementation"
             expected = f"{kind} of this sweep ({', '.join(available)})"
-            words = () if path == ("baseline",) else (*AGGREGATES, "cpu", "gpu")
+            words = () if path == ("baseline",) else (*space.AGGREGATES, "cpu", "gpu")
             if words:
                 expected = f"{', '.join(words)}, * on HARDWARE, or {expected}"
             near = nearest(name, (*words, *available, *full_names))
@@ -251,7 +242,7 @@ def _measures(spec: SweepSpec) -> Iterator[Finding]:
             hint = "measure: full on some of arms.hardware, or an objective such as step_ms"
             expected = "an arm that is trained whole"
             yield Finding(path, expected, "only arms that are timed in slices", hint)
-    memory = [name for name in spec.search.objectives if name in MEMORY_METRICS]
+    memory = [name for name in spec.search.objectives if name in space.MEMORY_METRICS]
     if memory and spec.trainer == "warm":
         expected = f"fresh, or no trainer at all, with the objective {memory[0]}"
         hint = "a warm trainer's peak memory is that of all its trials so far"
@@ -283,6 +274,6 @@ def _pruner(spec: SweepSpec) -> Iterator[Finding]:
 def _entries_read(entries: Sequence[HardwareEntry], over: str) -> Sequence[HardwareEntry]:
     """Return the entries whose arms an objective reads, as far as their names show."""
     _, hardware = split_arm_text(over)
-    if over in AGGREGATES or hardware is None:
+    if over in space.AGGREGATES or hardware is None:
         return entries
     return [entry for entry in entries if (entry.selector or "").lower() == hardware.lower()]

@@ -24,7 +24,6 @@ _PUBLISHED_ALSO = ("fit_s", "epoch_s")
 _NEEDS = {"time_to_accuracy_s": "target_accuracy"}
 """Metrics that are reported only where a setting asks for them."""
 
-
 _NOT_SEARCHED = "a setting that no config has (the arms of a block share their config)"
 
 

@@ -111,7 +111,7 @@ def make_run(
 
     A stateful model has full batches only, in the order of the data; only their samples count.
     """
-    from workloads.models.layers import forward_flops, training_flops  # noqa: PLC0415 - framework
+    from workloads.models.layers import training_flops  # noqa: PLC0415 - framework
     from workloads.models.run import TrainingRun  # noqa: PLC0415
 
     train, validation, batch_size = data.train, data.validation, settings.batch_size
@@ -129,7 +129,7 @@ def make_run(
         samples=len(data.train),
         validation_samples=len(validation),
     )
-    flops = training_flops(forward_flops(model, train.inputs.shape[1]))
+    flops = training_flops(model, train.inputs.shape[1])
     return TrainingRun(model, settings, train, validation, trial.device, flops)
 
 

@@ -19,16 +19,13 @@ Weights = NDArray[np.float32]
 
 def set_initial_weights(model: Any, seed: int) -> None:
     """Assign every trainable variable of a built model its initial value."""
-    from workloads.models.layers import (  # noqa: PLC0415 - imports the framework
-        is_recurrent,
-        read_canonical,
-        write_canonical,
-    )
+    from workloads.models import layers  # noqa: PLC0415 - imports the framework
 
-    stack = read_canonical(model)
-    write_canonical(model, [draw_layer(f"recurrent_{n}", old, seed) for n, old in enumerate(stack)])
+    old = enumerate(layers.read_canonical(model))
+    drawn = [draw_layer(f"recurrent_{n}", like, seed) for n, like in old]
+    layers.write_canonical(model, drawn)
     for layer in model.layers:
-        if not is_recurrent(layer):
+        if not layers.is_recurrent(layer):
             for variable in layer.trainable_variables:
                 path = f"{layer.name}/{variable.name}"
                 variable.assign(draw_variable(path, tuple(variable.shape), seed))

@@ -76,28 +76,21 @@ def is_recurrent(layer: Any) -> bool:
     return isinstance(layer, FusedStack | keras.layers.Bidirectional | keras.layers.RNN)
 
 
-def forward_flops(model: Any, steps: int) -> int:
-    """Return the FLOPs of one sample's forward pass over that many steps, from a model's weights.
+def training_flops(model: Any, steps: int) -> int:
+    """Return one sample's FLOPs, forward and backward over that many steps, from model weights.
 
     Only matrix products count, a multiplication and an addition as two operations, as in DeepBench
     (`8·h·(x + h)` for an LSTM's step) and the PaLM report (Chowdhery et al. 2022, arXiv 2204.02311,
-    appendix B). Recomputation never counts: the figure depends on the model alone.
+    appendix B). Recomputation never counts: the figure depends on the model alone. The backward
+    pass has two products for every product of the forward pass: by the inputs and by the weights
+    (Kaplan et al. 2020, arXiv 2001.08361, section 2.1).
     """
     stack = read_canonical(model)
     products = steps * sum(layer.kernel.size + layer.recurrent_kernel.size for layer in stack)
     for layer in model.layers:
         if isinstance(layer, keras.layers.Dense):
             products += math.prod(layer.kernel.shape) * math.prod(layer.output.shape[1:-1])
-    return 2 * products
-
-
-def training_flops(forward: int) -> int:
-    """Return the FLOPs of forward and backward pass together, from those of the forward pass.
-
-    The backward pass has two products for every product of the forward pass: by the inputs and by
-    the weights (Kaplan et al. 2020, arXiv 2001.08361, section 2.1).
-    """
-    return 3 * forward
+    return 3 * 2 * products
 
 
 def _keras_layer(

@@ -44,7 +44,7 @@ def _run_trial(
     from workloads.evidence.kernel_evidence import Stack, prove_passes  # noqa: PLC0415 - framework
     from workloads.measuring.keras_clocks import time_warm_up  # noqa: PLC0415
     from workloads.models.built_in import passes_model  # noqa: PLC0415
-    from workloads.models.layers import forward_flops, training_flops  # noqa: PLC0415
+    from workloads.models.layers import training_flops  # noqa: PLC0415
     from workloads.models.passes import make_passes  # noqa: PLC0415
 
     with trial.phase("load"):
@@ -56,7 +56,7 @@ def _run_trial(
         compile_s = time_warm_up(
             lambda: framework.synchronise([passes.forward(batch), passes.forward_backward(batch)])
         )
-    flops = training_flops(forward_flops(model, settings.sequence_length))
+    flops = training_flops(model, settings.sequence_length)
     timing = _Timing(trial, settings, framework, passes, batch, flops)
     is_full = trial.measure == "full"
     metrics = run_with_canary(trial.device, framework, timing.full if is_full else timing.slices)
