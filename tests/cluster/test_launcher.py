@@ -21,12 +21,7 @@ README = FILE.with_name("README.md")
 TOKEN = "0123456789abcdef0123456789abcdef"
 KEY = "/root/.ssh/rnnsweep"
 VENV = "~/rnnsweep-node/venv"
-SSHD = """
-mkdir -p /run/sshd
-ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/host
-exec /usr/sbin/sshd -D -e -f /dev/null -o HostKey=/root/.ssh/host -o PermitRootLogin=yes \\
-    -o StrictModes=no -o UsePAM=no -o PidFile=none
-"""
+SSHD = (ROOT / "tests/cluster/sshd.sh").read_text()
 NODES = """
 import json, ray
 ray.init("auto", log_to_driver=False, logging_level="error")

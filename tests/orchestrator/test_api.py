@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from unittest.mock import Mock
 
 import pytest
+import yaml
 
 import rnnsweep
 from orchestrator import api
@@ -26,6 +27,8 @@ from tests.orchestrator.sample_specs import spec_data
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import writer
 from workloads.own_code import PACKAGES
+
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("hidden.yaml").read_text())
 
 ROOT = Path(__file__).resolve().parents[2]
 Started: TypeAlias = list[tuple[SweepSpec, RunOptions]]
@@ -93,15 +96,7 @@ def test_the_documented_sweep_runs_in_a_script(tmp_path: Path) -> None:
     assert (home / "sweeps" / "example" / "1" / "journal.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("package", "program", "code"),
-    [
-        ("orchestrator", "import rnnsweep", 1),
-        ("workloads", "import rnnsweep", 1),
-        ("workloads", "import orchestrator.__main__ as command; command.main()", 2),
-        ("orchestrator", "import sys; sys.argv[0] = 'bin/rnnsweep'; import rnnsweep.__main__", 2),
-    ],
-)
+@pytest.mark.parametrize(("package", "program", "code"), ROWS["packages"])
 def test_a_package_that_hides_one_of_ours_is_refused(
     tmp_path: Path, package: str, program: str, code: int
 ) -> None:

@@ -1,9 +1,11 @@
 """Sections of a report, on sweeps with figures computed by hand; golden reports have the prose."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.analysis.measures import representatives
 from orchestrator.analysis.summary import ReportSummary, summarise
@@ -15,6 +17,8 @@ from orchestrator.report.document import PARTS, Section
 from orchestrator.report.sections import answer
 from orchestrator.report.sections.document import document
 from tests.orchestrator.sample_records import GPU, PORTABLE, XLA, changed, paired, sweep, trial
+
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("sections.yaml").read_text())
 
 ON_GPU = Arm("tensorflow/portable", GPU)
 
@@ -53,15 +57,7 @@ def test_energies_of_different_scopes_are_not_summarised(objectives: dict[str, s
     assert ("energy_j" in arm.measures, arm.energy_scope) == (False, "")
 
 
-@pytest.mark.parametrize(
-    ("objective", "title", "scope"),
-    [
-        ("energy_j", "energy (J)", " {}"),
-        ("energy_per_sample_j", "energy per sample (mJ)", " {}"),
-        ("cost_usd", "cost per trial (USD)", ""),
-        ("train_cost_usd", "cost of the timed epochs (USD)", ""),
-    ],
-)
+@pytest.mark.parametrize(("objective", "title", "scope"), ROWS["expenses"])
 def test_an_objective_on_energy_or_cost_is_shown_once_with_its_unit(
     objective: str, title: str, scope: str
 ) -> None:
@@ -140,14 +136,7 @@ def test_the_median_quiet_trial_represents_its_arm_in_the_order_of_arms() -> Non
     assert [curve.arm for curve in summary.curves] == [PORTABLE, XLA]
 
 
-@pytest.mark.parametrize(
-    ("implementation", "settings", "differs"),
-    [
-        ("tensorflow/portable", {}, ["units 48 and not 64"]),
-        ("tensorflow/portable", {"units": 64}, ["the same"]),
-        ("torch/cudnn", {}, ["–"]),
-    ],
-)
+@pytest.mark.parametrize(("implementation", "settings", "differs"), ROWS["published"])
 def test_a_published_row_is_matched_with_the_nearest_config(
     implementation: str, settings: dict[str, Any], differs: list[str]
 ) -> None:

@@ -135,13 +135,7 @@ def test_failures_are_not_in_a_row_because_what_was_between_is_timed_again(tmp_p
         held = held.killed(spec_text(THREE, **changes))
 
 
-TWO = """
-name: sweep
-workload: own.module:run
-search: {sampler: random, space: {layers: {low: 1, high: 99}}}
-arms: {implementations: [python/a], hardware: [cpu, {class: gpu, wait_s: 60}]}
-blocks: {interval: 0.05, at_most: 20}
-"""
+TWO: str = ROWS["before"]
 CPU, GPU = node("a"), node("b", gpus=1)
 
 

@@ -1,9 +1,11 @@
 """Layers of every kernel: equal numbers, states, dropout, and the arguments of the libraries."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +13,8 @@ from tests.profiles import IN_CI
 from tests.workloads.shared_trainer import Trainer, result, single_event
 from workloads.models.canonical_weights import GATES
 from workloads.protocol import Artifact, Event
+
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("layers.yaml").read_text())
 
 pytestmark = pytest.mark.full
 PROBES = "tests.workloads.models.layer_probes"
@@ -97,15 +101,7 @@ def test_mixed_precision_keeps_variables_and_states_in_float32(torch_trainer: Tr
     assert 1e-6 < metrics["second"] < 0.02
 
 
-@pytest.mark.parametrize(
-    ("option", "dtype", "cell", "bidirectional"),
-    [
-        ("", "float32", "lstm", True),
-        ("", "float32", "gru", False),
-        ("+bf16", "bfloat16", "rnn_tanh", True),
-        ("+fp16", "float16", "rnn_relu", False),
-    ],
-)
+@pytest.mark.parametrize(("option", "dtype", "cell", "bidirectional"), ROWS["arguments"])
 def test_tensorflows_graph_holds_one_call_with_the_requested_arguments(
     trainer: Trainer, option: str, dtype: str, cell: str, bidirectional: bool
 ) -> None:
@@ -125,14 +121,7 @@ def test_tensorflows_graph_holds_one_call_with_the_requested_arguments(
         }
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        {"cell": "lstm", "layers": 2, "bidirectional": True},
-        {"cell": "gru", "bidirectional": True, "lengths": [4, 2, 1]},
-        {"cell": "rnn_tanh", "layers": 3},
-    ],
-)
+@pytest.mark.parametrize("case", ROWS["stacks"])
 def test_tensorflows_last_outputs_are_those_of_the_last_layer(
     trainer: Trainer, case: dict[str, Any]
 ) -> None:
