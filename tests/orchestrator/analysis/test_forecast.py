@@ -34,7 +34,7 @@ from tests.orchestrator.sample_specs import spec
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
 
 ARMS = (PORTABLE, XLA)
-RANGES = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text())["ranges"]
+FIGURES = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text())
 
 
 def true_seconds(config: Config, arm: Arm) -> float:
@@ -90,7 +90,7 @@ def test_the_median_is_used_where_sizes_explain_nothing() -> None:
         assert expectation.value == pytest.approx(math.exp(np.median(values)))
 
 
-@pytest.mark.parametrize(("config", "reason"), RANGES)
+@pytest.mark.parametrize(("config", "reason"), FIGURES["ranges"])
 def test_what_is_outside_of_the_measured_ranges_is_refused(
     config: dict[str, Any], reason: str | None
 ) -> None:
@@ -220,14 +220,7 @@ def test_known_configs_are_predicted_by_their_sizes() -> None:
     assert "off by " in describe_forecast(ahead)
 
 
-@pytest.mark.parametrize(
-    ("blocks", "text"),
-    [
-        (0, "known once each arm has run a few trials"),
-        (1, "known once each arm has run a few trials"),
-        (30, "all 60 trials are done"),
-    ],
-)
+@pytest.mark.parametrize(("blocks", "text"), FIGURES["forecasts"])
 def test_nothing_is_predicted_from_less_than_two_trials_or_of_a_finished_sweep(
     blocks: int, text: str
 ) -> None:
