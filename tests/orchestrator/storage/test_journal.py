@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from orchestrator.storage import journal
 from orchestrator.storage.lock import Locked
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
 
+ROWS = yaml.safe_load(Path(__file__).with_name("damaged.yaml").read_text())
 RECORDS: tuple[journal.Record, ...] = (
     journal.SweepOpened(IDENTITY, {"name": "quickstart", "arms": {"hardware": ["cpu"]}}),
     journal.SessionStarted(1.5, 42, "host", "0.1.0", 4, 1, [PORTABLE], skipped_blocks=[2]),
@@ -69,21 +71,12 @@ def test_cut_at_any_byte_it_loses_at_most_the_last_record(
         assert journal.read(folder) == journal.replay((*acknowledged, RECORDS[-1]))
 
 
-@pytest.mark.parametrize(
-    ("line", "damage", "reason"),
-    [
-        (3, b"{not json}", "Invalid JSON"),
-        (3, b'{"record":"block_suggested","block":"3","config":{},"at_s":1.0}', "valid integer"),
-        (3, b'{"record":"block_suggested","block":3,"config":{},"at_s":1.0,"x":1}', "x"),
-        (3, b'{"record":"unheard_of"}', "unheard_of"),
-        (1, b'{"record":"session_ended","at_s":9.0,"state":"stopped"}', "session_ended as record"),
-    ],
-)
+@pytest.mark.parametrize(("line", "damage", "reason"), ROWS["damage"])
 def test_damage_in_the_middle_is_reported_with_its_line(
-    tmp_path: Path, line: int, damage: bytes, reason: str
+    tmp_path: Path, line: int, damage: str, reason: str
 ) -> None:
     lines = write(tmp_path).splitlines()
-    lines[line - 1] = journal._signed(damage)
+    lines[line - 1] = journal._signed(damage.encode())
     path = tmp_path / journal.FILE_NAME
     path.write_bytes(b"\n".join(lines) + b"\n")
     with pytest.raises(journal.JournalError) as caught:
@@ -115,14 +108,7 @@ def test_a_changed_byte_is_noticed_and_repair_removes_its_line_alone(tmp_path: P
     assert journal.read(tmp_path) is None
 
 
-@pytest.mark.parametrize(
-    ("change", "received"),
-    [
-        ({"journal_version": 99}, "version 99"),
-        ({"journal_version": 5, "a_new_field": 1}, "version 5"),
-        ({"journal_version": None, "a_new_field": 1}, "no version"),
-    ],
-)
+@pytest.mark.parametrize(("change", "received"), ROWS["versions"])
 def test_a_journal_of_another_version_is_refused(
     tmp_path: Path, change: dict[str, int | None], received: str
 ) -> None:
