@@ -96,7 +96,7 @@ def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
     checked = load(spec) if spec else None
     width = max([12, *map(len, checked.arms.implementations if checked else ())])
     checks = []
-    for check in check_machine(sweep_home(), checked, address, output.show_progress):
+    for check in check_machine(sweep_home(any_kind=True), checked, address, output.show_progress):
         checks.append(check)
         if form != "json":
             status = click.style(f"{check.status:8}", fg=_COLOURS[check.status])

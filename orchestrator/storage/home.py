@@ -20,17 +20,20 @@ class HomeUnusable(Refusal):
         )
 
 
-def sweep_home(environ: Mapping[str, str] = os.environ) -> Path:
+def sweep_home(environ: Mapping[str, str] = os.environ, *, any_kind: bool = False) -> Path:
     """Return `RNNSWEEP_HOME`, or `rnnsweep-data` in the current folder; always absolute.
 
-    Raise `HomeUnusable` if no folder can have that name.
+    Raise `HomeUnusable` if that is no folder (but not with `any_kind`), or could never be one.
     """
     home = Path(environ.get("RNNSWEEP_HOME") or "rnnsweep-data")
     try:
         os.fsencode(home).decode("utf-8")  # as SQLite and MLflow need it
-        return home.expanduser().resolve()
+        home = home.expanduser().resolve()
+        if not any_kind and home.exists() and not home.is_dir():
+            raise HomeUnusable(home, "a file")
     except (OSError, RuntimeError, ValueError) as error:
         raise HomeUnusable(home, str(error)) from error
+    return home
 
 
 @dataclass(frozen=True, slots=True)
