@@ -41,7 +41,7 @@ def test_a_sweep_killed_four_times_has_every_trial_once(joining: Home) -> None:
 
     def complete() -> None:
         done = joining.run("run", spec, "--set", "search.configs=4").expect(0)
-        assert "8 complete of 8 expected" in done.out
+        assert "8 of 8 trials complete" in done.out
         joining.expect_exactly_once(NAME, 8)
 
     complete()

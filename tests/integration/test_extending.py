@@ -16,7 +16,7 @@ def test_failed_trials_are_retried_arms_join_and_a_fresh_generation_keeps_all(
     joining: Home,
 ) -> None:
     spec = joining.spec(NAME, implementations=["python/a", "python/flaky"])
-    assert "2 complete of 4 expected; 2 failed" in joining.run("run", spec).expect(1).out
+    assert "2 of 4 trials complete, 2 failed" in joining.run("run", spec).expect(1).out
     joining.expect_exactly_once(NAME, 4)
     before = {run.data.tags["trial_key"]: run for run in joining.children(NAME)}
     failed = next(run for run in before.values() if run.data.tags["outcome"] == "failed")
@@ -29,7 +29,7 @@ def test_failed_trials_are_retried_arms_join_and_a_fresh_generation_keeps_all(
     joining.gate.touch()
     more = joining.spec(NAME, implementations=["python/a", "python/flaky", "python/c"])
     done = joining.run("run", more, "--retry-failed").expect(0)
-    assert "6 complete of 6 expected" in done.out
+    assert "6 of 6 trials complete" in done.out
     after = {run.data.tags["trial_key"]: run for run in joining.children(NAME)}
     assert (len(after), len(joining.finished(NAME))) == (6, 4 + 2 + 2)
     for key, run in before.items():
@@ -56,7 +56,7 @@ def test_a_pruned_block_ends_early(joining: Home) -> None:
         pruner={"name": "median", "n_startup_trials": 2},
     )
     report = joining.run("run", spec).expect(0).out
-    assert "4 complete of 5 expected" in report and "1 pruned" in report
+    assert "4 of 5 trials complete" in report and "1 pruned" in report
     joining.expect_exactly_once("pruned", 5)
     trials = {one["outcome"]["status"]: one for one in joining.finished("pruned")}
     ended, outcome = trials["pruned"]["trial"], trials["pruned"]["outcome"]

@@ -46,7 +46,7 @@ def test_a_signal_stops_a_sweep_and_the_same_command_finishes_it(home: Home) -> 
 
     home.gate.touch()
     done = home.run("run", spec, "--set", "repeats=2").expect(0)  # and repeats extend it
-    assert "8 complete of 8 expected" in done.out
+    assert "8 of 8 trials complete" in done.out
     home.expect_exactly_once(NAME, 8)
     assert home.finished(NAME)[: len(ended)] == ended
     metrics = [record["outcome"]["metrics"] for record in home.finished(NAME)]

@@ -16,13 +16,14 @@ import rnnsweep
 from orchestrator import api
 from orchestrator.core.errors import Refusal
 from orchestrator.core.stop_signal import Stopped
+from orchestrator.core.trial import Block, make_trial
 from orchestrator.hardware import classify
 from orchestrator.scheduling.sweep import RunOptions, RunResult
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SpecError, SweepSpec, parse
 from tests.commands import python
 from tests.orchestrator.sample_plans import node, plan
-from tests.orchestrator.sample_records import changed, paired
+from tests.orchestrator.sample_records import paired
 from tests.orchestrator.sample_specs import spec_data
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import writer
@@ -46,7 +47,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with two generations of a sweep of 32 to 43 units; in the second XLA is slower."""
     home = fresh_home(tmp_path_factory.mktemp("api"))
     for generation, xla_s in ((1, 10 / 1.5), (2, 10.0)):
-        trials = []
+        trials, identity = [], replace(IDENTITY, generation=generation)
         for block, (arm, whole_s) in product(range(12), ((PORTABLE, 20.0), (XLA, xla_s))):
             seconds = whole_s * (1 + block / 20) * (1 + 0.001 * (block % 3) * (2 - generation))
             metrics = {"step_ms": seconds / 4, "peak_rss_mib": 400, "val_accuracy": 0.9}
@@ -57,8 +58,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 started_s=1.7e9 + 60 * block,
                 ended_s=1.7e9 + 60 * block + seconds,
             )
-            trials.append(changed(trial, key=f"{trial.key}-{generation}"))
-        identity = replace(IDENTITY, generation=generation)
+            own = make_trial(identity, Block(block, trial.config), arm, 0)
+            trials.append(replace(trial, trial=own))
         with writer(home) as opened:
             opened.open(opening(identity, blocks=12))
             opened.record(trials)

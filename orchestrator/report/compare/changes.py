@@ -15,6 +15,7 @@ from orchestrator.analysis.comparisons.speed import compare as compare_pairs
 from orchestrator.analysis.measures import MEASURES, finite
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, match
 from orchestrator.analysis.pairing.pairs import Baseline
+from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import Margins, ReportCriteria
@@ -49,6 +50,16 @@ class ArmChange:
     comparison: Comparison
     needs: Mapping[str, Comparison]
     lost: int
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on the arm's speed: `faster` is faster after."""
+        return self.comparison.verdict
+
+    @property
+    def speedup(self) -> Estimate | None:
+        """The time per step before divided by that after, with its plain 95 % interval."""
+        return self.comparison.speedup
 
     @property
     def is_on_other_hardware(self) -> bool:
