@@ -102,9 +102,10 @@ def kill_the_actor_of_a_trial(home: Home) -> None:
     home.waiting.unlink(missing_ok=True)
     wait_for(home.waiting.exists, 60)
     running = [process for process in home.processes() if "workloads" in process.cmdline()]
-    (trainer,) = (process for process in running if Path(process.cmdline()[0]).stem != "ray")
-    actor = trainer.parent()
-    assert actor is not None and actor.cmdline()[0].startswith("ray::")
+    family = [process for process in running if Path(process.cmdline()[0]).stem != "ray"]
+    (trainer,) = (process for process in family if process.parent() in family)
+    _, actor, *_ = trainer.parents()  # above its reaper
+    assert actor.cmdline()[0].startswith("ray::")
     actor.send_signal(signal.SIGKILL)
     wait_for(lambda: not trainer.is_running(), 10)
     home.waiting.unlink(missing_ok=True)
