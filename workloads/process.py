@@ -127,12 +127,21 @@ def _reap(trainer: int) -> NoReturn:
 
 def children(pid: int) -> list[int]:
     """Return the process ids of a process's children; none if it has ended."""
+    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():  # a kernel without that list
+        return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _parent(path) == pid]
     pids = list[int]()
     with contextlib.suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):
                 pids += map(int, (thread / "children").read_text("ascii").split())
     return pids
+
+
+def _parent(process: Path) -> int:
+    """Return the process id of the parent of a process in /proc; 0 if it has ended."""
+    with contextlib.suppress(OSError):
+        return int((process / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    return 0
 
 
 def _prctl(option: int, value: int) -> None:
