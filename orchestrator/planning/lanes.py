@@ -5,8 +5,9 @@ on a node share one placement shape, or take turns: the order of a block's arms 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.hardware import Node
@@ -84,9 +85,10 @@ def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
     )
 
 
-def lanes_of(groups: Iterable[LaneGroup]) -> tuple[Lane, ...]:
-    """Return the lanes of some groups, each once."""
-    return tuple(dict.fromkeys(lane for group in groups for lane in group.lanes))
+@lru_cache(maxsize=256)
+def count_lanes(groups: tuple[LaneGroup, ...]) -> int:
+    """Return how many lanes some groups have."""
+    return len({lane.node.id for group in groups for lane in group.lanes})
 
 
 def _lane(node: Node, arms: Sequence[PlannedArm]) -> Lane:

@@ -4,10 +4,15 @@ Without Ray, Optuna and a clock, so that every order of events can be tested. Ea
 trial more than it can run, and no more, as Tune starts pending trials in arbitrary order.
 """
 
+from __future__ import annotations
+
 import itertools
 import random
-from collections import Counter, deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.names import names_arm
@@ -20,43 +25,48 @@ from orchestrator.core.trial import (
     derive_seed,
     make_trial,
 )
-from orchestrator.planning.lanes import LaneGroup, lanes_of
+from orchestrator.planning.lanes import LaneGroup, count_lanes
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.lane_queue import Assignment, LaneQueue, at_work
-from orchestrator.scheduling.sampler import Suggestions
+from orchestrator.scheduling.lane_queue import Assignment, BegunBlocks, LaneQueue, at_work
+
+if TYPE_CHECKING:
+    from orchestrator.scheduling.sampler import Suggestions
 
 
+@dataclass(slots=True)
 class Blocks:
     """The blocks of one sweep, from the suggestion to the report to the sampler.
 
     `groups` are the lanes, from `make_lanes`. `open_limit` is how many suggested blocks may be
     without a result; None for no limit. `baseline` is the spec's choice, which the others of an
-    interleaved round are timed against.
+    interleaved round are timed against. `ending` are blocks that the pruner ends, with trials that
+    are still out.
     """
 
-    def __init__(
-        self,
-        identity: SweepIdentity,
-        plan: Plan,
-        groups: Sequence[LaneGroup],
-        suggestions: Suggestions,
-        open_limit: int | None = None,
-        baseline: str | None = None,
-    ) -> None:
-        self.identity = identity
-        self.plan = plan
-        self._baseline = baseline
-        self.suggestions = suggestions
-        self._trials: dict[int, tuple[Trial, ...]] = {}
-        self._outcomes: dict[str, Outcome] = {}
-        self._attempts = Counter[str]()
-        self._groups: tuple[LaneGroup, ...] = ()
-        self._queues: list[LaneQueue] = []
-        self._out: dict[str, Assignment] = {}
-        self._units: dict[int, dict[LaneGroup, deque[Trial]]] = {}
-        self.ending: set[int] = set()
-        """Blocks that the pruner ends, with trials that are still out."""
-        self._pruned: set[int] = set()
+    identity: SweepIdentity
+    plan: Plan
+    groups: InitVar[Sequence[LaneGroup]]
+    suggestions: Suggestions
+    open_limit: InitVar[int | None] = None
+    baseline: str | None = None
+    ending: set[int] = field(default_factory=set)
+    _pruned: set[int] = field(default_factory=set)
+    _trials: dict[int, tuple[Trial, ...]] = field(default_factory=dict)
+    _outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _attempts: Counter[str] = field(default_factory=Counter)
+    _groups: dict[HardwareUse, LaneGroup] = field(default_factory=dict)
+    _queues: dict[str, LaneQueue] = field(default_factory=dict)
+    """By the node's id."""
+    _changed: list[tuple[int, int, str]] = field(default_factory=list)
+    """Lanes that may get a trial: a heap of negative room, position and the node's id."""
+    _all_may: bool = True
+    """Whether lanes that got none before may get one too: there may be a block for them."""
+    _out: dict[str, Assignment] = field(default_factory=dict)
+    _begun: dict[LaneGroup, BegunBlocks] = field(default_factory=dict)
+    _new: list[Block] = field(default_factory=list)
+    """Blocks that were suggested since the last trial was handed out."""
+
+    def __post_init__(self, groups: Sequence[LaneGroup], open_limit: int | None) -> None:
         self.move(groups, open_limit)
 
     def move(self, groups: Sequence[LaneGroup], open_limit: int | None) -> None:
@@ -65,25 +75,29 @@ class Blocks:
         Trials that are out on a removed lane stay out; those that waited there go to the other
         lanes of their hardware, or wait until there is one.
         """
-        before = {queue.lane.node.id: queue for queue in self._queues}
         self.suggestions.open_limit = open_limit
-        self._groups = tuple(groups)
-        self._queues = []
+        self._groups = {use: group for group in groups for use in group.hardware}
+        before, self._queues = self._queues, {}
         hardware = {arm.hardware for arm in self.plan.arms if arm not in self.stopped_arms}
-        groups = [group for group in groups if not hardware.isdisjoint(group.hardware)]
-        for lane in lanes_of(groups):
-            queue = LaneQueue(tuple(group for group in groups if lane in group.lanes), lane)
-            if (old := before.get(lane.node.id)) is not None:
-                fitting = (
-                    trial
-                    for trial in old.waiting
-                    if trial.arm not in self.stopped_arms and self._group_of(trial) in queue.groups
-                )
-                queue.waiting, queue.out, queue.turn = deque(fitting), old.out, old.turn
-            self._queues.append(queue)
-        held = {trial.key for queue in self._queues for trial in queue.waiting}
-        for index, trials in self._trials.items():
-            self._put(index, (t for t in trials if t.key not in held | self._out.keys()))
+        for group in (one for one in groups if not hardware.isdisjoint(one.hardware)):
+            for lane in group.lanes:
+                new = LaneQueue(lane, len(self._queues))
+                queue = self._queues.setdefault(lane.node.id, new)
+                queue.groups = (*queue.groups, group)
+        held = set(self._out)
+        for id_, queue in self._queues.items():
+            if (old := before.get(id_)) is not None:
+                running = (trial for trial in old.waiting if trial.arm not in self.stopped_arms)
+                uses = {use for group in queue.groups for use in group.hardware}
+                queue.waiting.extend(trial for trial in running if trial.arm.hardware in uses)
+                queue.out, queue.turn = old.out, old.turn
+                held.update(trial.key for trial in queue.waiting)
+        unfinished = {trial.block for queue in before.values() for trial in queue.waiting}
+        unfinished.update(*self._begun.values())
+        self._begun = {group: BegunBlocks() for group in groups}
+        for index in unfinished:
+            self._put(index, (t for t in self._trials[index] if t.key not in held))
+        self._all_may = True
 
     def restore(self, history: Iterable[Block | FinishedTrial]) -> None:
         """Take over blocks and trials of earlier starts, in their order; hand out the rest."""
@@ -96,15 +110,23 @@ class Blocks:
         for index, trials in self._trials.items():
             self._put(index, trials)
 
-    def next(self) -> tuple[Assignment, Block | None] | None:
-        """Return the next trial to start, with its block if new; None if no lane is free."""
-        for queue in sorted(self._queues, key=lambda queue: queue.spare, reverse=True):
-            if queue.spare < 0 or (queue.spare == 0 and self._are_last_ones(queue)):
+    def next(self) -> tuple[Assignment, list[Block]] | None:
+        """Return the next trial to start, and the blocks that are new; None if no lane is free."""
+        if self._all_may:
+            self._all_may, self._changed = False, []
+            for queue in self._queues.values():
+                self._look_at(queue)
+        while self._changed:
+            rank, _, id_ = heappop(self._changed)
+            queue = self._queues[id_]
+            if rank != -queue.spare or (queue.spare == 0 and self._are_last_ones(queue)):
                 continue
-            new = self._supply(queue)
+            self._supply(queue)
             trial = queue.pick()
             if trial is not None:
                 queue.out += 1
+                self._look_at(queue)
+                new, self._new = self._new, []
                 return self._assign(queue, trial), new
         return None
 
@@ -125,9 +147,10 @@ class Blocks:
         index = trial.block
         if self.suggestions.take_epoch(index, trial.arm, step, metrics, trial.key):
             self.ending.add(index)
-            self._units.pop(index, None)
-            for queue in self._queues:
+            self._put(index, ())
+            for queue in self._queues.values():
                 queue.waiting = deque(one for one in queue.waiting if one.block != index)
+            self._all_may = True
         return index in self.ending
 
     def give_back(self, assignment: Assignment, *, charged: bool = True) -> None:
@@ -145,22 +168,20 @@ class Blocks:
         for trial in reversed(assignment.trials):
             if trial.arm in self.stopped_arms:
                 continue
-            if queue is not None and self._group_of(trial) in queue.groups:
+            group = self._groups[trial.arm.hardware]
+            if queue is not None and group in queue.groups:
                 queue.waiting.appendleft(trial)
             else:
-                units = self._units.setdefault(trial.block, {})
-                units.setdefault(self._group_of(trial), deque()).appendleft(trial)
-        self._units = dict(sorted(self._units.items()))  # the oldest block comes first
+                begun = self._begun[group]
+                begun.put(trial.block, (trial, *begun.get(trial.block, ())))
+                self._all_may = True
 
     @property
     def done(self) -> bool:
         """Return whether every trial of the sweep has an outcome."""
-        return (
-            not self._out
-            and not any(queue.waiting for queue in self._queues)
-            and not self._units
-            and not self.suggestions.to_come
-        )
+        if self._out or self.suggestions.to_come or any(self._begun.values()):
+            return False
+        return not any(queue.waiting for queue in self._queues.values())
 
     @property
     def stopped_arms(self) -> Container[Arm]:
@@ -179,16 +200,14 @@ class Blocks:
 
     def has_lane(self, node_id: str) -> bool:
         """Return whether trials may be handed out to a node."""
-        return any(queue.lane.node.id == node_id for queue in self._queues)
+        return node_id in self._queues
 
     @property
     def stranded(self) -> dict[HardwareUse, int]:
         """Return how many trials wait for hardware without a lane; all of them without any lane."""
-        waiting: Counter[HardwareUse] = Counter()
-        for units in self._units.values():
-            for group, trials in units.items():
-                if not group.lanes:
-                    waiting.update(trial.arm.hardware for trial in trials)
+        lost = [begun for group, begun in self._begun.items() if not group.lanes]
+        trials = (trial for begun in lost for own in begun.values() for trial in own)
+        waiting = Counter(trial.arm.hardware for trial in trials)
         if not self._queues and self.suggestions.to_come:
             for arm in (arm for arm in self.plan.arms if arm not in self.stopped_arms):
                 waiting[arm.hardware] += self.suggestions.to_come * self.plan.repeats
@@ -199,70 +218,65 @@ class Blocks:
         if index in self.ending and all(out.trial.block != index for out in self._out.values()):
             self.ending.remove(index)
             self._put(index, self._trials[index])
+            self._all_may = True
 
     def _assign(self, queue: LaneQueue, trial: Trial) -> Assignment:
         """Hand out a trial, with all that is timed in turns with it: the baseline's arm first."""
-        keys = {member.key for member in (trial, *queue.take_round(trial))}
-        members = [member for member in self._trials[trial.block] if member.key in keys]
-        members.sort(key=lambda member: not self._is_baseline(member.arm))
+        members = [trial, *queue.take_round(trial)]
+        baseline = self.baseline or str(self.plan.arms[0])
+        members.sort(key=lambda member: not names_arm(baseline, member.arm))
         attempt = 1 + max(self._attempts[member.key] for member in members)
-        self._attempts |= Counter({member.key: attempt for member in members})
         assignment = Assignment(members[0], queue.lane, attempt, tuple(members[1:]))
         for member in members:
+            self._attempts[member.key] = attempt
             self._out[member.key] = assignment
         return assignment
-
-    def _is_baseline(self, arm: Arm) -> bool:
-        if self._baseline is None:
-            return arm == self.plan.arms[0]
-        return names_arm(self._baseline, arm)
 
     def _take_back(self, assignment: Assignment) -> LaneQueue | None:
         """Return the queue of its lane, if that is still there, with room for another one."""
         for trial in assignment.trials:
             del self._out[trial.key]
-        node = assignment.lane.node.id
-        queue = next((queue for queue in self._queues if queue.lane.node.id == node), None)
+        queue = self._queues.get(assignment.lane.node.id)
         if queue is not None:
             queue.out -= 1
+            self._look_at(queue)
         return queue
 
-    def _group_of(self, trial: Trial) -> LaneGroup:
-        return next(group for group in self._groups if trial.arm.hardware in group.hardware)
+    def _look_at(self, queue: LaneQueue) -> None:
+        if queue.spare >= 0:
+            heappush(self._changed, (-queue.spare, queue.position, queue.lane.node.id))
 
     def _are_last_ones(self, queue: LaneQueue) -> bool:
         """Return whether fewer blocks remain for the lane than there are lanes to take them."""
         # Then a lane at work gets none: another lane may be idle before it.
-        if queue.waiting:
+        lacking = count_lanes(queue.groups) - self.suggestions.to_come
+        if lacking <= 0 or queue.waiting:
             return False
-        rivals = len({lane.node.id for group in queue.groups for lane in group.lanes})
-        begun = itertools.islice(self._begun_for(queue), rivals)
-        return self.suggestions.to_come + len(list(begun)) < rivals
+        begun = (itertools.islice(self._begun[group], lacking) for group in queue.groups)
+        return len(set[int]().union(*begun)) < lacking
 
-    def _begun_for(self, queue: LaneQueue) -> Iterator[int]:
-        """Yield the begun blocks with trials for a lane, the oldest first."""
-        groups = set(queue.groups)
-        return (index for index, units in self._units.items() if not groups.isdisjoint(units))
-
-    def _supply(self, queue: LaneQueue) -> Block | None:
-        """See to it that a lane has a next trial; return the block that is new for that."""
+    def _supply(self, queue: LaneQueue) -> None:
+        """Give a lane the blocks that it is short of, as far as there are any."""
         # A lane takes the oldest block that its hardware has not run, or else a new one.
         while queue.is_short:
-            if (index := next(self._begun_for(queue), None)) is None:
-                block = self.suggestions.suggest()
-                if block is not None:
+            if (index := self._oldest_for(queue)) is not None:
+                self._take(queue, index)
+            else:
+                if (block := self.suggestions.suggest()) is not None:
+                    self._new.append(block)
                     self._admit(block)
                     self._take(queue, block.index)
-                return block
-            self._take(queue, index)
-        return None
+                return
+
+    def _oldest_for(self, queue: LaneQueue) -> int | None:
+        """Return the oldest begun block with trials for a lane."""
+        oldest = (self._begun[group].oldest for group in queue.groups)
+        return min((index for index in oldest if index is not None), default=None)
 
     def _take(self, queue: LaneQueue, index: int) -> None:
         """Put all of a block that a lane can run into its queue, in the block's order."""
-        units = self._units[index]
-        taken = {trial.key for group in queue.groups for trial in units.pop(group, ())}
-        if not units:
-            del self._units[index]
+        begun = [self._begun[group].pop(index, ()) for group in queue.groups]
+        taken = {trial.key for trials in begun for trial in trials}
         queue.waiting.extend(trial for trial in self._trials[index] if trial.key in taken)
 
     def _admit(self, block: Block) -> None:
@@ -278,36 +292,38 @@ class Blocks:
         is_stopped = self.suggestions.observe(finished)
         self._report(finished.block)
         if is_stopped:
-            self.move(self._groups, self.suggestions.open_limit)
+            self.move([*self._begun], self.suggestions.open_limit)
             for index in self._trials:  # they waited for the arm
                 self._report(index)
 
     def _report(self, index: int) -> None:
-        if not self.suggestions.is_open(index):
+        if index not in self.suggestions.open_blocks:
             return
-        outcomes: dict[Arm, list[Outcome]] = {}
+        outcomes = defaultdict[Arm, list[Outcome]](list)
         for trial in self._trials[index]:
             if trial.key in self._outcomes:
-                outcomes.setdefault(trial.arm, []).append(self._outcomes[trial.key])
+                outcomes[trial.arm].append(self._outcomes[trial.key])
         self.suggestions.report(index, outcomes)
+        has_room = self.suggestions.open_limit is not None
+        self._all_may |= has_room and index not in self.suggestions.open_blocks
 
     def _put(self, index: int, trials: Iterable[Trial]) -> None:
         """Keep a block's trials without an outcome, unless it is pruned, by the lanes for them."""
-        units: dict[LaneGroup, deque[Trial]] = {}
-        for trial in trials if index not in self._pruned | self.ending else ():
+        units = defaultdict[LaneGroup, list[Trial]](list)
+        for trial in () if index in self._pruned or index in self.ending else trials:
             if trial.key not in self._outcomes and trial.arm not in self.stopped_arms:
-                units.setdefault(self._group_of(trial), deque()).append(trial)
-        self._units.pop(index, None)
-        if units:
-            self._units[index] = units
+                units[self._groups[trial.arm.hardware]].append(trial)
+        for group, begun in self._begun.items():
+            begun.put(index, units[group])
 
     def _make_trials(self, block: Block) -> tuple[Trial, ...]:
         """Return the block's trials in the order to run them."""
         # A repeat is a complete round of the arms, each round in a random order of its own that
         # depends on the seed alone.
         trials: list[Trial] = []
+        in_order = sorted(self.plan.arms)
         for repeat in range(self.plan.repeats):
-            arms = sorted(self.plan.arms)
+            arms = list(in_order)
             seed = derive_seed(self.identity.seed, "order", block.index, repeat)
             random.Random(seed).shuffle(arms)
             trials += [make_trial(self.identity, block, arm, repeat) for arm in arms]

@@ -1,8 +1,10 @@
 """Lanes at work: the trials that wait for a lane, and those that are handed out to it."""
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from operator import attrgetter
 
 from orchestrator.core.trial import Trial, config_text
 from orchestrator.planning.lanes import Lane, LaneGroup
@@ -50,8 +52,9 @@ class LaneQueue:
     `groups` are those of the lane. `turn` is the device at work, if its node's take turns.
     """
 
-    groups: tuple[LaneGroup, ...]
     lane: Lane
+    position: int
+    groups: tuple[LaneGroup, ...] = ()
     waiting: deque[Trial] = field(default_factory=deque)
     out: int = 0
     turn: Device = "gpu"
@@ -83,19 +86,39 @@ class LaneQueue:
 
     def take_round(self, trial: Trial) -> list[Trial]:
         """Take the trials that are timed in turns with a picked one: the rest of its round here."""
-        others = [other for other in self.waiting if self._takes_turns_with(trial, other)]
+        round_of = attrgetter("block", "repeat", "arm.measure")
+        others = [
+            other
+            for other in self.waiting
+            if trial.arm.measure == "timing" and round_of(other) == round_of(trial)
+            if not self.lane.takes_turns or trial.arm.device == other.arm.device
+        ]
         for other in others:
             self.waiting.remove(other)
         return others
 
-    def _takes_turns_with(self, trial: Trial, other: Trial) -> bool:
-        """Return whether two trials are of one round timed in slices, on the device in turn."""
-        return (
-            (trial.block, trial.repeat) == (other.block, other.repeat)
-            and trial.arm.measure == other.arm.measure == "timing"
-            and (not self.lane.takes_turns or trial.arm.device == other.arm.device)
-        )
-
     def _in_turn(self) -> Trial | None:
         any_device = not self.lane.takes_turns
         return next((t for t in self.waiting if any_device or t.arm.device == self.turn), None)
+
+
+class BegunBlocks(dict[int, Sequence[Trial]]):
+    """By index: the trials of begun blocks that no lane of a group has yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._indices: list[int] = []  # a heap; those of blocks that are gone leave it at its top
+
+    def put(self, index: int, trials: Sequence[Trial]) -> None:
+        """Replace a block's trials; a block without any is gone."""
+        if self.pop(index, None) is None and trials:
+            heappush(self._indices, index)
+        if trials:
+            self[index] = trials
+
+    @property
+    def oldest(self) -> int | None:
+        """The first block; None if there is none."""
+        while self._indices and self._indices[0] not in self:
+            heappop(self._indices)
+        return self._indices[0] if self._indices else None

@@ -84,17 +84,7 @@ def _is_of(planned: PlannedArm, entry: HardwareEntry) -> bool:
 
 
 def needs_gpu(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> bool:
-    """Return whether an entry without a node needs a GPU. The first rule that applies decides.
-
-    1. `cpus` (they go with a GPU) needs one. `class: cpu` does not; `class: gpu` does.
-    2. Without a class, an accelerator label needs one; other labels may be those of any node.
-    3. A class that other nodes have (with other labels) needs its device.
-    4. A class named with a word for CPUs (`epyc`, `16 CPUs`, …) does not. The name of a GPU's node
-       in parentheses does not count.
-    5. Any other class needs one: model names such as `*H200*` are those of GPUs.
-
-    Upper and lower case are equal.
-    """
+    """Return whether an entry without a node needs a GPU, by the rules of `docs/cluster.md`."""
     if entry.cpus is not None:
         return True
     if entry.selector is None:

@@ -61,8 +61,8 @@ class Session:
         handed_out = self.blocks.next()
         if handed_out is None:
             return None
-        assignment, block = handed_out
-        if block is not None:
+        assignment, blocks = handed_out
+        for block in blocks:
             self._write(BlockSuggested(block.index, block.config, time.time()))
         self.watcher.trial_assigned(assignment)
         self._show_running()

@@ -27,7 +27,6 @@ from orchestrator.scheduling.best_models import BestModels, log_models
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
 from orchestrator.scheduling.recovery import Recovery
-from orchestrator.scheduling.sampler import Suggester, Suggestions
 from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
@@ -260,6 +259,7 @@ class _Start:
     def _run_missing(self, watcher: Watcher) -> Stopped | None:
         """Run the trials without an outcome; return what stopped them before the end."""
         self.options.phase("Loading Ray Tune")
+        from orchestrator.scheduling.sampler import Suggester, Suggestions  # noqa: PLC0415
         from orchestrator.scheduling.tune_loop import run_trials  # noqa: PLC0415  (Ray Tune: seconds)
 
         spec, plan = self.spec, self.work.plan

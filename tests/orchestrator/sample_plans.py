@@ -75,9 +75,12 @@ def blocks_of(
     rule: StoppingRule | None = None,
     baseline: str | None = None,
     failures: FailureLimit | None = None,
+    *,
+    kind: type[Blocks] = Blocks,
 ) -> Blocks:
-    suggestions = Suggestions(plan, source or ConfigLog(), objectives, rule, failures)
-    return Blocks(identity(), plan, make_lanes(plan), suggestions, open_limit, baseline)
+    stops = failures or FailureLimit()
+    suggestions = Suggestions(plan, source or ConfigLog(), objectives, rule, stops)
+    return kind(identity(), plan, make_lanes(plan), suggestions, open_limit, baseline)
 
 
 def complete(accuracy: float = 0.5) -> Outcome:

@@ -4,9 +4,10 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import yaml
@@ -27,10 +28,10 @@ from orchestrator.core.trial import (
     make_trial,
 )
 from orchestrator.hardware import classify
-from orchestrator.planning.lanes import lanes_of, make_lanes
+from orchestrator.planning.lanes import LaneGroup, make_lanes
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.blocks import Blocks
-from orchestrator.scheduling.lane_queue import Assignment
+from orchestrator.scheduling.lane_queue import Assignment, LaneQueue
 from orchestrator.spec import Objective
 from orchestrator.storage import journal, resume
 from tests.orchestrator.sample_hardware import in_slices
@@ -66,6 +67,29 @@ def one(blocks: Blocks) -> Assignment:
     return handed_out[0]
 
 
+class Scanning(Blocks):
+    """Blocks that look at each lane and each begun block for each decision: slow, and plain."""
+
+    def next(self) -> tuple[Assignment, list[Block]] | None:
+        for queue in sorted(self._queues.values(), key=lambda queue: -queue.spare):
+            if queue.spare < 0 or (queue.spare == 0 and self._are_last_ones(queue)):
+                continue
+            self._supply(queue)
+            if (trial := queue.pick()) is not None:
+                queue.out += 1
+                new, self._new = self._new, []
+                return self._assign(queue, trial), new
+        return None
+
+    def _are_last_ones(self, queue: LaneQueue) -> bool:
+        rivals = {lane.node.id for group in queue.groups for lane in group.lanes}
+        begun = {index for group in queue.groups for index in self._begun[group]}
+        return not queue.waiting and self.suggestions.to_come + len(begun) < len(rivals)
+
+    def _oldest_for(self, queue: LaneQueue) -> int | None:
+        return min((index for group in queue.groups for index in self._begun[group]), default=None)
+
+
 def at_work_until_done(
     blocks: Blocks, duration_s: Callable[[], float]
 ) -> Iterator[list[Assignment]]:
@@ -93,7 +117,7 @@ def at_work_until_done(
 
 def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
     laid = plan(classify([node("big", cpus=8, gpus=4)]), implementations=2, blocks=10, repeats=2)
-    (lane,) = lanes_of(make_lanes(laid))
+    (lane,) = {lane for group in make_lanes(laid) for lane in group.lanes}
     assert (lane.bundle("cpu"), lane.room("cpu")) == ({"CPU": 8}, 1)
     assert (lane.bundle("gpu"), lane.room("gpu")) == ({"CPU": 2, "GPU": 1}, 4)
     seen = list(at_work_until_done(blocks_of(laid), lambda: 1.0))
@@ -108,7 +132,7 @@ def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Assignment]) ->
     """Nodes that run nothing, and that have an arm of which a trial is in nobody's hands."""
     busy = {assignment.lane.node.id for assignment in at_work}
     held = blocks._outcomes.keys() | blocks._out.keys()
-    for queue in blocks._queues:
+    for queue in blocks._queues.values():
         if queue.lane.node.id in busy:
             held |= {trial.key for trial in queue.waiting}
     free = {t.arm for ts in blocks._trials.values() for t in ts if t.key not in held}
@@ -141,10 +165,13 @@ def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> 
         blocks=data.draw(st.integers(1, 9)),
         repeats=data.draw(sizes),
     )
-    rng = random.Random(data.draw(st.integers(0, 1000)))
+    seed = data.draw(st.integers(0, 1000))
+    times = (partial(random.Random(seed).expovariate, 1.0) for _ in range(2))
+    scanned = at_work_until_done(blocks_of(laid, kind=Scanning), next(times))
     blocks, ended = blocks_of(laid), 0
     where: dict[tuple[int, HardwareUse], str] = {}
-    for at_work in at_work_until_done(blocks, lambda: rng.expovariate(1.0)):
+    for at_work in at_work_until_done(blocks, next(times)):
+        assert at_work == next(scanned)
         assert not idle_with_work(laid, blocks, at_work)
         for assignment in at_work:
             trial, id_ = assignment.trial, assignment.lane.node.id
@@ -231,25 +258,45 @@ def end_with_block(
     return replace(ended, outcome=outcome)
 
 
+Lanes: TypeAlias = Sequence[Sequence[LaneGroup]]
+
+
+def without(laid: Plan, absent: str) -> tuple[LaneGroup, ...]:
+    """Return the lanes of a plan while some nodes are absent."""
+    possible = []
+    for planned in laid.possible:
+        nodes = tuple(one for one in planned.hardware.nodes if one.id not in absent)
+        possible.append(replace(planned, hardware=replace(planned.hardware, nodes=nodes)))
+    return make_lanes(replace(laid, possible=tuple(possible)))
+
+
 def run_some(
-    blocks: Blocks, rng: random.Random, count: int, failing: float, *, pruning: bool
+    blocks: Blocks, rng: random.Random, count: int, failing: float, pruning: bool, lanes: Lanes
 ) -> journal.SweepState:
+    """Run some trials; with several `lanes`, the full ones first, nodes and trials are lost."""
     history: list[Block | FinishedTrial] = []
     out: list[Assignment] = []
     for _ in range(count):
         while (handed_out := blocks.next()) is not None:
             out.append(handed_out[0])
-            history += [handed_out[1]] if handed_out[1] else []
+            history += handed_out[1]
         if blocks.done:
             break
+        if lanes and (not out or rng.random() < 0.1):
+            blocks.move(rng.choice(lanes) if out else lanes[0], blocks.suggestions.open_limit)
+            continue
         assignment = out.pop(rng.randrange(len(out)))
+        if lanes and rng.random() < 0.1:
+            blocks.give_back(assignment, charged=rng.random() < 0.5)
+            continue
         metrics = {"val_accuracy": rng.random(), "step_ms": 10 * rng.lognormvariate(0, 0.1)}
         outcome = failed() if rng.random() < failing else replace(complete(), metrics=metrics)
+        outcome = replace(outcome, attempt=assignment.attempt, node=assignment.lane.node.id)
         ended = FinishedTrial(assignment.trial, outcome)
         if pruning:
             ended = end_with_block(blocks, ended, out, rng)
-        history.append(ended)
-        blocks.finish(assignment, ended.outcome)
+        history += [replace(ended, trial=trial) for trial in assignment.trials]
+        blocks.finish(assignment, *(ended.outcome for _ in assignment.trials))
         assert not {one.trial.block for one in out} & blocks._pruned - blocks.ending
     records = [
         journal.TrialFinished(event)
@@ -269,23 +316,29 @@ def run_some(
     gpus=st.sampled_from([0, 1, 2]),
     failing=st.sampled_from([0.0, 0.02, 0.2, 0.9]),
     open_limit=st.one_of(st.none(), st.integers(1, 4)),
-    pruning=st.booleans(),
+    events=st.sets(st.sampled_from(["prune", "lose"])),
 )
 def test_a_sweep_cut_anywhere_resumes_as_it_was(
-    seed: int, cut: int, gpus: int, failing: float, open_limit: int | None, pruning: bool
+    seed: int, cut: int, gpus: int, failing: float, open_limit: int | None, events: set[str]
 ) -> None:
     """Sampler, pruner and both rules learn the same, and what is missing runs once."""
+    # A scan of all lanes and blocks hands out the same.
     # Arms that fail too often in a row are stopped: nothing waits for them, and nothing runs there.
     nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
     laid = plan(classify(nodes), blocks=9)
     over = "tensorflow/kernel0 on CPU A, 4 CPUs"
     objectives = {"val_accuracy": Objective(direction="maximize", over=over)}
-    first, later = (
-        (ConfigLog(), StoppingRule(AutoBlocks(0.15, 6, 9), laid.arms, 1)) for _ in range(2)
+    first, scan, later = (
+        (ConfigLog(), StoppingRule(AutoBlocks(0.15, 6, 9), laid.arms, 1)) for _ in range(3)
     )
     limit, same = FailureLimit(3), FailureLimit(3)
+    lanes = [without(laid, absent) for absent in ("", "a", "bc")] if "lose" in events else []
+    how = cut, failing, "prune" in events, lanes
     before = blocks_of(laid, first[0], objectives, open_limit, first[1], failures=limit)
-    state = run_some(before, random.Random(seed), cut, failing, pruning=pruning)
+    state = run_some(before, random.Random(seed), *how)
+    plain = (laid, scan[0], objectives, open_limit, scan[1])
+    scanning = blocks_of(*plain, failures=FailureLimit(3), kind=Scanning)
+    assert run_some(scanning, random.Random(seed), *how) == state
     after = blocks_of(laid, later[0], objectives, open_limit, later[1], failures=same)
     after.restore(resume.events(state, retry_failed=False))
     assert later[0].log == first[0].log

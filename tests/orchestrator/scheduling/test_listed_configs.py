@@ -41,9 +41,10 @@ def work(spec: SweepSpec, history: Events, *, trials: int = 1_000) -> Events:
     blocks.restore(history)
     done: Events = []
     while trials and not blocks.done:
-        assignment, new = blocks.next() or (None, None)
-        assert assignment is not None
-        done += [new] if new else []
+        handed_out = blocks.next()
+        assert handed_out is not None
+        assignment, new = handed_out
+        done += new
         outcome = failed() if trials % 3 == 0 else complete()
         blocks.finish(assignment, outcome)
         done.append(FinishedTrial(assignment.trial, outcome))
