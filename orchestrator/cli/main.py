@@ -19,7 +19,7 @@ import click
 from orchestrator import __version__
 from orchestrator.cli import exit_codes, first_steps, jobs, output, reports
 from orchestrator.cli.best import bench, best, predict
-from orchestrator.cli.run import describe, run
+from orchestrator.cli.run import run
 from orchestrator.cli.ui import ui
 from orchestrator.core.errors import Refusal
 from orchestrator.core.text import counted
@@ -43,18 +43,32 @@ def main() -> None:
 @output.set_option
 @output.address_option
 @output.same_code_option
+@click.option(
+    "--nodes",
+    "fleets",
+    multiple=True,
+    metavar="FLEET",
+    help="Predict the rest of the sweep on these nodes too, such as '4 x NVIDIA T4, 8 x lab.json' "
+    "(a class with measured trials, or a file of hardware --format json); may be repeated.",
+)
 @_json_option
 def plan(
-    spec: Path, overrides: tuple[str, ...], address: str | None, same_code: bool, form: str | None
+    spec: Path,
+    overrides: tuple[str, ...],
+    address: str | None,
+    same_code: bool,
+    fleets: tuple[str, ...],
+    form: str | None,
 ) -> None:
     """Show what would run where, what cannot run, and how long it takes."""
-    from orchestrator.analysis.forecast import describe_forecast, forecast
     from orchestrator.cluster import connection
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.hardware import classify
+    from orchestrator.planning.description import describe_plan
     from orchestrator.planning.lanes import make_lanes
     from orchestrator.planning.objectives import open_limit
     from orchestrator.planning.plan import make_plan
+    from orchestrator.scheduling.forecast import Forecaster, describe_forecast
     from orchestrator.scheduling.remaining import remaining_work
     from orchestrator.scheduling.sweep import expect_runnable
     from orchestrator.spec import load
@@ -75,22 +89,25 @@ def plan(
     state = resume.preview(SweepFolder(home, checked.name), checked, store, same_code=same_code)
     work = remaining_work(checked, made, state, retry_failed=False)
     made = work.running
-    expected = forecast(made, state, checked.prices, each_config=form == "json")
+    forecaster = Forecaster(checked, state)
+    expected = forecaster.forecast(work, each_config=form == "json")
+    others = forecaster.fleets(fleets, nodes)
     if form == "json":
-        head = {"format": "rnnsweep-plan", "version": 3}
+        head = {"format": "rnnsweep-plan", "version": 4}
         pruner = checked.search.pruner.name if checked.search.pruner else None
         opening = {"open_blocks": open_limit(checked, made, make_lanes(made)), "pruner": pruner}
-        output.write({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
+        rest = dataclasses.asdict(expected) | {"fleets": list(map(dataclasses.asdict, others))}
+        output.write({**head, **made.as_json(), **opening, **rest})
     else:
         stopped = [f"  {work.failures.describe(arm)}" for arm in work.failures.stopped]
-        lines = describe(checked, made, expected.trial_s, stopped)
-        output.show("".join(f"{line}\n" for line in lines))
-    expect_runnable(checked, work.plan)
+        output.show(f"{describe_plan(checked, made, expected.waits, stopped)}\n")
+    if not fleets:
+        expect_runnable(checked, work.plan)
     if form != "json" and work.plan.possible and not made.possible:
         output.show("every arm is stopped: nothing is left to run\n")
     elif form != "json":
         at_most = made.auto is not None or checked.search.pruner is not None
-        output.show(f"{describe_forecast(expected, at_most=at_most)}\n")
+        output.show(f"{describe_forecast(expected, others, at_most=at_most)}\n")
 
 
 @main.command("list")

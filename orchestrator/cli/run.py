@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,34 +102,12 @@ def run(
         return _report_error(error, log, resume if begun else None)
 
 
-def describe(
-    spec: SweepSpec,
-    plan: Plan,
-    trial_s: Mapping[str, float] | None = None,
-    stopped: Iterable[str] = (),
-) -> list[str]:
-    """Return the lines of a plan, of its `stopped` arms, of prices, of pruner and open blocks.
-
-    Without the seconds of each arm's trials, open blocks have a line if some lane may wait.
-    """
-    from orchestrator.planning.lanes import make_lanes
-    from orchestrator.planning.objectives import describe_opening, describe_pruner
-    from orchestrator.planning.plan import describe_plan
-    from orchestrator.planning.pricing import describe_prices
-
-    lanes = make_lanes(plan)
-    prices = describe_prices(spec.prices, (arm.hardware for arm in plan.arms))
-    lines = [describe_plan(plan, spec.name), *stopped, *prices, *describe_pruner(spec)]
-    if trial_s is not None or len(lanes) > 1:
-        lines += filter(None, [describe_opening(spec, plan, lanes, trial_s or {})])
-    return lines
-
-
 def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, log: Path) -> str:
     """Return what a person reads before a sweep starts."""
+    from orchestrator.planning.description import describe_plan
     from orchestrator.storage.tracking.address import shown
 
-    lines = describe(spec, plan)
+    lines = [describe_plan(spec, plan)]
     if missing < plan.trials:
         at_most = "at most " if plan.auto else ""
         lines.append(f"{plan.trials - missing} of {at_most}{plan.trials} trials are done")

@@ -1,6 +1,5 @@
 """Hardware classes as a document and as one versioned object (`hardware.schema.json`)."""
 
-import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -12,10 +11,10 @@ from jinja2 import Environment, StrictUndefined, Template
 from orchestrator.core.text import counted
 from orchestrator.diagnostics.peaks import Peak, Rate
 from orchestrator.hardware import HardwareClass, Node, no_gpu_class_reason
+from orchestrator.hardware.files import FORMAT, VERSION, node_json
 from orchestrator.hardware.probing import NO_DRIVER
 from orchestrator.report.document import Column, Document, Section, Table, make_table, visible
 
-FORMAT, VERSION = "rnnsweep-hardware", 3
 _FRAMEWORKS = ("tensorflow", "jax", "torch", "keras")
 _DISTURBED = (
     "rounds differ by more than half, because other work used the machine. Measure on an"
@@ -64,25 +63,13 @@ def hardware_json(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = ()) 
                 "slug": item.slug,
                 "device": item.device,
                 "unlike": list(item.unlike),
-                "nodes": [_node_json(node) for node in item.nodes],
+                "nodes": [node_json(node) for node in item.nodes],
                 "peaks": [peak.as_json() for peak in peaks if peak.hardware == item.id],
             }
             for item in classes
         ],
     }
     return dict(json.loads(json.dumps(body)))  # lists in the place of tuples, all the way down
-
-
-def _node_json(node: Node) -> dict[str, Any]:
-    return {
-        "id": node.id,
-        "cpus_given": node.cpus,
-        "gpus_given": node.gpus,
-        "labels": dict(node.labels),
-        "no_gpu_class_reason": no_gpu_class_reason(node),
-        **dataclasses.asdict(node.profile),
-        "packages": dict(node.profile.packages),
-    }
 
 
 def _gpu_count(item: HardwareClass) -> int | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 from orchestrator.core.arms import HardwareRef
 from orchestrator.core.text import counted
@@ -149,3 +150,22 @@ class Node:
         """Return the class of GPUs of this name in nodes with this CPU."""
         host = self.cpu_class
         return HardwareRef(f"{gpu}/{host.id}", "gpu", f"{gpu} ({host.name})", gpu)
+
+    @property
+    def main_class(self) -> HardwareRef:
+        """The class of its GPUs, or of its CPU if it has none."""
+        return self.gpu_class(self.gpu_names[0]) if self.gpus else self.cpu_class
+
+    @classmethod
+    def of_class(cls, ref: HardwareRef, gpus: int = 1) -> Self:
+        """Return a node of a class that is known from trials alone, with so many GPUs."""
+        host, name = ref.id, ref.name
+        if ref.gpu is not None:
+            host, name = host.removeprefix(f"{ref.gpu}/"), name[len(ref.gpu) + 2 : -1]
+        part, _, cpus = host.rpartition("/")
+        model, _, _ = name.rpartition(", ")
+        devices = tuple(Gpu(i, ref.gpu, str(i), None) for i in range(gpus)) if ref.gpu else ()
+        profile = NodeProfile(
+            "", model, int(cpus), 0, devices, None, "", "", cpu_part=part if part != model else None
+        )
+        return cls("", profile, int(cpus))

@@ -19,9 +19,6 @@ from orchestrator.spec import Objective, SweepSpec
 LEARNING = ("tpe", "nsga2", "gp")
 """Samplers that learn from the results of blocks."""
 
-_NOTICEABLE = 0.05
-"""A share of idle time that a plan reports."""
-
 _OVER: Mapping[str, Callable[[Sequence[float]], float]] = {
     "mean": statistics.fmean,
     "min": min,
@@ -89,79 +86,3 @@ def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int 
         ),
         default=2,
     )
-
-
-def idle_shares(
-    spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup], trial_s: Mapping[str, float]
-) -> dict[str, float]:
-    """Return the share of its time, up to its last trial, that each class waits for results.
-
-    Keys are the names of a group's hardware, joined. `trial_s` has the seconds of a trial by the
-    text of its arm, for each arm of the plan.
-    """
-    limit = open_limit(spec, plan, groups)
-    held = plan.blocks if limit is None else min(limit, plan.blocks)
-
-    def block_s(group: LaneGroup, blocks: int) -> float:
-        """Return the seconds of a block where each lane works on one of so many open blocks."""
-        own = [arm for arm in plan.arms if arm.hardware in group.hardware]
-        share = min(1.0, blocks / len(group.lanes))
-        return plan.repeats * math.fsum(
-            trial_s[str(arm)] / min(share * group.room(arm), blocks * len(own) * plan.repeats)
-            for arm in own
-        )
-
-    read = {arm.hardware for arm in arms_that_speak(spec.search.objectives.values(), plan.arms)}
-    pace_s = max(block_s(group, held) for group in groups if not group.hardware.isdisjoint(read))
-    shares = {}
-    for group in groups:
-        own_s = block_s(group, plan.blocks)
-        work_s = plan.blocks * own_s
-        until_s = max(work_s, (plan.blocks - held) * pace_s + own_s)
-        name = " and ".join(sorted(map(str, group.hardware)))
-        shares[name] = 1 - work_s / until_s if until_s else 0.0
-    return shares
-
-
-def describe_pruner(spec: SweepSpec) -> list[str]:
-    """Return a line on the blocks that may end before their last epoch; none without a pruner."""
-    pruner = spec.search.pruner
-    if pruner is None:
-        return []
-    line = f"  may prune blocks by {pruner.name}, from epoch {pruner.first_epoch} on"
-    if pruner.name == "median":
-        line += f", once {pruner.n_startup_trials} blocks are complete"
-    return [f"{line}: the first arm of a block that runs decides for all"]
-
-
-def describe_opening(
-    spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup], trial_s: Mapping[str, float]
-) -> str | None:
-    """Return a line on how many blocks are open at once, and what waits for that.
-
-    None if all are, or the sampler does not learn. The arguments are those of `idle_shares`.
-    """
-    limit = open_limit(spec, plan, groups)
-    is_learning = spec.search.sampler in LEARNING
-    if not is_learning or not plan.possible or limit is None or limit >= plan.blocks:
-        return None
-    line = (
-        f"  open   {limit} of {plan.blocks} blocks at once (search.open_blocks), so that "
-        f"{spec.search.sampler} learns from their results"
-    )
-    if len(groups) < 2:
-        return line
-    way_out = "more open blocks (the sampler learns less)"
-    if set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == set(plan.arms):
-        way_out = (
-            "objectives over the fast arms only (over: gpu), less work on the slow ones "
-            f"(settings in arms.hardware) or {way_out}"
-        )
-    waits = "Fast hardware may wait for the hardware that the objectives read"
-    if all(str(arm) in trial_s for arm in plan.arms):
-        idle = idle_shares(spec, plan, groups, trial_s)
-        shares = [f"{name} {share:.0%}" for name, share in idle.items() if share > _NOTICEABLE]
-        if not shares:
-            return f"{line}. No hardware waits long for that"
-        waits = f"Expected share of idle time: {', '.join(shares)}"
-    return f"{line}. {waits}. To avoid that: {way_out}"

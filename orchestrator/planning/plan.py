@@ -3,14 +3,12 @@
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
 from orchestrator.core.arms import Arm, HardwareUse, RequestedArm
 from orchestrator.core.criteria import AutoBlocks, Timing
-from orchestrator.core.names import different_models
-from orchestrator.core.text import counted
 from orchestrator.core.trial import (
     Block,
     Config,
@@ -236,52 +234,3 @@ def _absence_reason(
     if waiting == "over":
         return f"{reason}; none came within {entry.wait_s:g} s (wait_s)"
     return f"{reason}; a run on a cluster (--address) waits {entry.wait_s:g} s for one"
-
-
-_NAMED = 3
-"""Up to so many arms that share a reason are named; of more, the number is shown."""
-
-
-def describe_plan(plan: Plan, name: str) -> str:
-    """Return the plan as text: what runs where, what cannot and why, and how many trials."""
-    least = f"{min(plan.auto.least, plan.blocks)} to " if plan.auto else ""
-    factors = [f"{least}{counted(plan.blocks, 'block')}", counted(len(plan.possible), "arm")]
-    if plan.repeats > 1:
-        factors.append(counted(plan.repeats, "repeat"))
-    at_most = "at most " if plan.auto else ""
-    lines = [f"sweep {name}: {' × '.join(factors)} = {at_most}{counted(plan.trials, 'trial')}"]
-    if plan.auto:
-        width = f"± {100 * plan.auto.interval:.3g} %"
-        lines.append(f"  blocks are added until the interval of every speed-up is within {width}")
-    for planned in plan.possible:
-        nodes = len(planned.hardware.nodes)
-        where = "" if nodes == 1 else f" ({nodes} nodes)"
-        lines.append(f"  runs   {planned.arm}{where}")
-    if models := different_models(plan.arms):
-        names = ", ".join(models)
-        lines.append(f"  different models ({names}): accuracy decides as well as speed")
-    for hardware, wait_s in {arm.arm.hardware: arm.entry.wait_s for arm in plan.awaited}.items():
-        count = sum(arm.arm.hardware == hardware for arm in plan.awaited)
-        arms = counted(count, "arm")
-        lines.append(f"  waits  up to {wait_s:g} s for {hardware}: {arms}, not counted above")
-    lines += _cannot(plan.impossible)
-    if any(arm.measure == "timing" for arm in plan.arms):
-        timing = plan.timing
-        slices = f"{timing.least} to {timing.most} slices of {timing.slice_s:g} s each"
-        until = f"until each ratio of a round is known to ± {100 * timing.interval:.3g} %"
-        lines.append(
-            f"  [timing]: arms take turns and are not trained to the end: {slices}, {until}"
-        )
-    if plan.fresh_trainer_reason:
-        lines.append(f"  each trial in a fresh trainer process: {plan.fresh_trainer_reason}")
-    return "\n".join(lines)
-
-
-def _cannot(impossible: Sequence[ImpossibleArm]) -> Iterator[str]:
-    """Yield a line for each group of arms that share their hardware and their reason."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for arm in impossible:
-        groups.setdefault((arm.arm.hardware, arm.reason), []).append(arm.arm.short_name)
-    for (hardware, reason), arms in groups.items():
-        names = ", ".join(arms) if len(arms) <= _NAMED else f"{len(arms)} arms"
-        yield f"  cannot run {names} on {hardware}: {reason}"

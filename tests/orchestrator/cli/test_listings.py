@@ -52,7 +52,7 @@ def test_a_plan_has_what_would_run_and_what_cannot(run: Run, home: Path) -> None
     assert "3 blocks × 1 arm × 3 repeats = 9 trials" in out
     assert "cannot run tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU" in out
     plan = json.loads(run("plan", "mine.yaml", "--format", "json")[1])
-    assert (plan["format"], plan["version"], plan["trials"]) == ("rnnsweep-plan", 3, 3)
+    assert (plan["format"], plan["version"], plan["trials"]) == ("rnnsweep-plan", 4, 3)
     assert plan["impossible"][0]["implementation"] == "tensorflow/cudnn"
     assert not home.exists()
 

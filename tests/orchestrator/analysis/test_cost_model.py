@@ -1,4 +1,4 @@
-"""Test predictions for configs that were not measured, and for the rest of a sweep."""
+"""Test predictions for configs that were not measured."""
 
 import math
 import random
@@ -20,18 +20,11 @@ from orchestrator.analysis.cost_model import (
     predict_from,
     trial_seconds,
 )
-from orchestrator.analysis.forecast import Forecast, describe_forecast, forecast, makespan
 from orchestrator.core.arms import Arm, Usage, Variant
-from orchestrator.core.text import duration
-from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome, make_trial
-from orchestrator.hardware import classify
-from orchestrator.planning.plan import make_plan
-from orchestrator.storage.journal import BlockSuggested, Record, SweepOpened, TrialFinished, replay
+from orchestrator.core.trial import Config, FinishedTrial
 from tests.orchestrator.sample_hardware import in_slices, on_cpu
-from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_records import CELLS, paired, sweep, timed
-from tests.orchestrator.sample_specs import spec
-from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
+from tests.orchestrator.sample_sweeps import PORTABLE, XLA, failed, finished
 
 ARMS = (PORTABLE, XLA)
 FIGURES = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text())
@@ -153,98 +146,3 @@ def test_complete_trials_are_observed_with_all_that_their_cost_depends_on() -> N
     slices = [Arm(arm.implementation, in_slices(arm.hardware)) for arm in ARMS]
     taking_turns = [lasting(10.0, slices[0]), lasting(12.0, slices[1], started_s=2.0)]
     assert trial_seconds([*taking_turns, lasting(5.0, block=3)]) == [6.0, 6.0, 5.0]
-
-
-CONFIGS: list[Config] = [{"units": 8 + 4 * (7 * n % 30), "layers": 1 + n % 3} for n in range(30)]
-PRICES = [{"hardware": "cpu", "usd_per_hour": 3.6, "source": "a list", "date": "2026-11-01"}]
-SPACE = {"units": {"low": 8, "high": 128}, "layers": [1, 2, 3]}
-
-
-def seconds_of(config: Config, arm: Arm) -> float:
-    speed = 1.0 if arm.implementation.startswith("torch") else 3.0
-    return speed * float(config["units"]) * float(config["layers"])
-
-
-def forecast_after(blocks: int, *, each_config: bool = False, **changes: Any) -> Forecast:
-    """Run some blocks of a sweep of 30 on two arms, and forecast it."""
-    usual = {"configs": 30, "space": SPACE, "prices": PRICES}
-    arms = {"implementations": ["tensorflow/portable", "torch/portable"]}
-    swept = spec(**{**usual, **arms, **changes})
-    made = make_plan(swept, classify([node("n0")]))
-    records: list[Record] = [SweepOpened(IDENTITY, {})]
-    for index, config in enumerate(CONFIGS[:blocks]):
-        records.append(BlockSuggested(index, config, 0.0))
-        for arm in made.arms:
-            took = seconds_of(config, arm)
-            metrics = {"energy_j": 50 * took, "setup_s": 25.0, "import_s": 5.0}
-            outcome = Outcome("complete", 0.0, took, metrics=metrics)
-            trial = make_trial(IDENTITY, Block(index, config), arm, 0)
-            records.append(TrialFinished(FinishedTrial(trial, outcome)))
-    state = replay(records)
-    assert state is not None
-    resumed = made.resumed_from(state.order.values())
-    return forecast(resumed, state, swept.prices, each_config=each_config)
-
-
-def test_the_rest_is_predicted_in_time_energy_and_money() -> None:
-    ahead = forecast_after(15)
-    assert (ahead.done, ahead.remaining, ahead.model_error) == (30, 30, None)
-    arms = [Arm(text.partition(" on ")[0], None) for text in ahead.trial_s]  # type: ignore[arg-type]
-    truth = sum(seconds_of(config, arm) for config in CONFIGS[15:] for arm in arms)
-    assert ahead.seconds is not None and ahead.energy_j is not None and ahead.usd is not None
-    assert ahead.seconds.low < truth < ahead.seconds.high < 2 * truth
-    in_trials_s = ahead.seconds.value - ahead.overhead_s
-    assert ahead.energy_j.value == pytest.approx(50 * in_trials_s)
-    assert ahead.usd.value == pytest.approx(in_trials_s / 3600 * 3.6)
-    text = describe_forecast(ahead)
-    assert text.startswith("30 trials are done; the other 30 may take ")
-    assert " kWh in their timed epochs" in text and " USD\n" in text
-
-
-def test_a_start_takes_longer_than_its_trials() -> None:
-    """Two trainers start, each in 30 s as measured, unless those are part of each trial."""
-    warm, fresh = forecast_after(15), forecast_after(15, trainer="fresh")
-    assert warm.overhead_s - fresh.overhead_s == pytest.approx(60)
-    assert fresh.overhead_s > 10
-    assert f"of which {duration(warm.overhead_s)} to start" in describe_forecast(warm)
-
-
-def test_known_configs_are_predicted_by_their_sizes() -> None:
-    ahead = forecast_after(20, sampler=None, space=None, configs=CONFIGS, each_config=True)
-    assert (ahead.done, ahead.remaining, len(ahead.expected)) == (40, 20, 20 * 5)
-    hidden = [one for one in ahead.expected if one.target == "trial_s"]
-    assert ahead.model_error is not None and ahead.model_error < 0.05
-    assert ahead.seconds is not None
-    truth = sum(seconds_of(one.config, one.arm) for one in hidden)
-    assert ahead.seconds.value == pytest.approx(truth, rel=0.1)
-    assert "off by " in describe_forecast(ahead)
-
-
-@pytest.mark.parametrize(("blocks", "text"), FIGURES["forecasts"])
-def test_nothing_is_predicted_from_less_than_two_trials_or_of_a_finished_sweep(
-    blocks: int, text: str
-) -> None:
-    ahead = forecast_after(blocks)
-    assert (ahead.done, ahead.remaining, ahead.seconds) == (2 * blocks, 60 - 2 * blocks, None)
-    assert len(ahead.trial_s) == 2 * (blocks > 0)
-    assert describe_forecast(ahead, at_most=True).endswith(text)
-    assert (ahead.overhead_s > 0) is (blocks < 30)
-
-
-@pytest.mark.parametrize("prices", [None, [{**PRICES[0], "hardware": "NVIDIA T4"}]])
-def test_few_trials_have_a_wide_interval_and_no_price_no_money(prices: Any) -> None:
-    few, many = forecast_after(3, prices=prices), forecast_after(15)
-    assert few.usd is None
-    assert few.seconds is not None and many.seconds is not None
-    width, narrow_width = ((s.high - s.low) / s.value for s in (few.seconds, many.seconds))
-    assert width > 2 * narrow_width
-    assert few.seconds.low >= 0
-
-
-def test_nodes_share_the_work_and_classes_that_share_a_node_its_time() -> None:
-    three = plan(classify([node(f"n{index}") for index in range(3)]))
-    assert makespan(three, dict.fromkeys(three.arms, 30.0)) == 20.0
-    mixed = plan(classify([node("a", gpus=1), node("b", gpus=1)]), implementations=1)
-    assert makespan(mixed, dict.fromkeys(mixed.arms, 30.0)) == 30.0
-    apart = plan(classify([node("a"), node("b", cpu_model="CPU B")]), implementations=1)
-    assert makespan(apart, dict(zip(apart.arms, (30.0, 12.0), strict=True))) == 30.0

@@ -1,0 +1,49 @@
+"""Nodes as JSON data, and read back from a file of `rnnsweep hardware --format json`."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from orchestrator.core.errors import Refusal, first_problem
+from orchestrator.hardware.classes import no_gpu_class_reason
+from orchestrator.hardware.profile import Node, NodeProfile
+
+FORMAT, VERSION = "rnnsweep-hardware", 3
+
+_profile = TypeAdapter(NodeProfile).validate_python
+
+
+def node_json(node: Node) -> dict[str, Any]:
+    """Return a node as JSON data, for `read_nodes`."""
+    return {
+        "id": node.id,
+        "cpus_given": node.cpus,
+        "gpus_given": node.gpus,
+        "labels": dict(node.labels),
+        "no_gpu_class_reason": no_gpu_class_reason(node),
+        **dataclasses.asdict(node.profile),
+        "packages": dict(node.profile.packages),
+    }
+
+
+def read_nodes(file: Path) -> tuple[Node, ...]:
+    """Return the nodes of a saved listing of hardware, each once; refuse any other file."""
+    try:
+        listing = json.loads(file.read_bytes())
+        head = listing["format"], listing["version"]
+        if head != (FORMAT, VERSION):
+            raise ValueError(f"expected version {VERSION} of {FORMAT}, received {head}")
+        nodes = [
+            Node(row["id"], _profile(row), row["cpus_given"], row["gpus_given"], row["labels"])
+            for group in listing["classes"]
+            for row in group["nodes"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        problem = first_problem(error) if isinstance(error, ValidationError) else repr(error)
+        raise Refusal(
+            f"{file}: expected a file of `rnnsweep hardware --format json`; received {problem}"
+        ) from error
+    return tuple(dict.fromkeys(nodes))

@@ -1,0 +1,65 @@
+"""Fleets to plan with: so many nodes of hardware classes, or those of saved listings."""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from orchestrator.core.errors import Refusal
+from orchestrator.core.names import selects
+from orchestrator.core.trial import FinishedTrial
+from orchestrator.hardware import Node
+from orchestrator.hardware.files import read_nodes
+
+_COUNTED = re.compile(r"\s*(?:(?P<count>\d{1,9})\s*[x×]\s+)?(?P<name>.*?)\s*")
+_NEXT = re.compile(r",(?=\s*\d+\s*[x×]\s|[^,]*\.json\s*(?:,|$))")
+"""A comma before the next part; those within a name (`AMD EPYC, 8 CPUs`) are none."""
+
+_MOST = 10_000
+
+
+def known_nodes(present: Iterable[Node], finished: Iterable[FinishedTrial]) -> list[Node]:
+    """Return a node of each class that is present, or that trials were measured on."""
+    nodes = {node.main_class: node for node in present}
+    for one in finished:
+        ref = one.arm.hardware_class
+        if ref not in nodes:
+            gpus = str(one.outcome.environment.get("gpus", "")).split(", ")
+            nodes[ref] = Node.of_class(ref, max(1, gpus.count(ref.gpu or "")))
+    return list(nodes.values())
+
+
+def read_fleet(text: str, known: Sequence[Node]) -> tuple[Node, ...]:
+    """Return the nodes of `4 x NVIDIA T4, 8 x lab.json`: numbers of classes or of saved listings.
+
+    A class has the name that trials show, a GPU's name, or a pattern; see `core.names.selects`.
+    """
+    nodes = list[Node]()
+    for part in _NEXT.split(text):
+        match = _COUNTED.fullmatch(part)
+        assert match is not None
+        count, name = int(match["count"] or 1), match["name"]
+        is_file = name.endswith(".json")
+        if not name or (match["count"] is None and not is_file) or not 0 < count <= _MOST:
+            raise Refusal(
+                f"--nodes: expected numbers of nodes, such as '4 x NVIDIA T4, 8 x lab.json' (at "
+                f"most {_MOST:,}); received {part.strip()!r}"
+            )
+        nodes += count * (read_nodes(Path(name)) if is_file else (_node_of(name, known),))
+    return tuple(replace(node, id=f"{number}") for number, node in enumerate(nodes))
+
+
+def _node_of(name: str, known: Sequence[Node]) -> Node:
+    matching = [node for node in known if selects(name, node.main_class)]
+    if len(matching) == 1:
+        return matching[0]
+    refs = [node.main_class for node in known]
+    names = {text.lower(): ref for ref in refs for text in (ref.name, ref.gpu or "")}
+    near = [names[text] for text in difflib.get_close_matches(name.lower(), names, cutoff=0.4)]
+    choices = [node.main_class for node in matching] or near or refs
+    raise Refusal(
+        f"--nodes: expected {'one class' if matching else 'a class'} that is here or has trials in "
+        f"this sweep ({'; '.join(dict.fromkeys(map(str, choices)))}); received {name!r}. For other "
+        "nodes, save `rnnsweep hardware --format json` there, and name that file"
+    )

@@ -1,0 +1,286 @@
+"""The done part of a sweep, and the rest of it, simulated on its nodes or on any other fleet.
+
+The scheduler is the real one. Costs of trials are drawn from the measured ones, many times over.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from orchestrator.analysis import cost_model
+from orchestrator.analysis.trial_costs import (
+    MEASURED,
+    PAUSE_S,
+    REPORT_S,
+    START_S,
+    TrialCosts,
+    process_of,
+    trainer_starts,
+)
+from orchestrator.core.arms import Arm, HardwareUse
+from orchestrator.core.errors import Refusal
+from orchestrator.core.text import rendered
+from orchestrator.core.trial import Block, Config, Outcome, canonical
+from orchestrator.hardware import Node, classify
+from orchestrator.planning.fleets import known_nodes, read_fleet
+from orchestrator.planning.lanes import lanes_of, make_lanes
+from orchestrator.planning.objectives import open_limit
+from orchestrator.planning.plan import make_plan
+from orchestrator.planning.pricing import price_of
+from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.lane_queue import Assignment
+from orchestrator.scheduling.remaining import RemainingWork, begun_index_count, remaining_work
+from orchestrator.scheduling.sampler import Suggester, Suggestions
+from orchestrator.scheduling.simulation import Span, idle_shares, simulate
+from orchestrator.scheduling.sweep import expect_runnable
+from orchestrator.spec import SweepSpec
+from orchestrator.storage.journal import SweepState
+from orchestrator.storage.tracking.run_content import all_settings
+
+_UNCERTAIN = 2.0
+"""The factor by which the time outside of trials may be longer or shorter than expected."""
+
+_LEAST, _MOST, _TRIALS = 5, 60, 10_000
+"""Possible futures: as many as have so many trials together, within these bounds."""
+
+_FIRST, _FIRST_EACH = 2_000, 20
+"""At least so many trials are simulated, in all and for each lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """An expected sum, and its 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The done part of a plan, the remaining part, and the prediction for that.
+
+    `seconds` are those of the clock, with the `overhead_s` outside of trials; None before each arm
+    has run two trials. `usd` is the price of the plan's nodes for that time, idle or not, and of
+    the energy of trials. Energy and money are None where an energy or a price is unknown. `idle` is
+    the share of the time up to the last trial in which the nodes of a class run none, and `waits`
+    that up to the last trial of the class. `model_error` is the cost model's median error on
+    held-out configs, if it predicts some trials. `expected` has, on request, the prediction for
+    each missing trial whose config is known already.
+    """
+
+    done: int
+    remaining: int
+    seconds: Amount | None = None
+    overhead_s: float = 0.0
+    energy_j: Amount | None = None
+    usd: Amount | None = None
+    idle: Mapping[str, float] = field(default_factory=dict)
+    waits: Mapping[str, float] = field(default_factory=dict)
+    model_error: float | None = None
+    expected: tuple[cost_model.Expectation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FleetForecast:
+    """The forecast on a fleet of that `name`, with its `nodes` by class.
+
+    `lacking` are the arms of the present plan that cannot run there.
+    """
+
+    name: str
+    nodes: Mapping[str, int]
+    lacking: tuple[str, ...]
+    forecast: Forecast
+
+
+class Forecaster:
+    """Everything that forecasts of a sweep share, whatever its nodes."""
+
+    def __init__(self, spec: SweepSpec, state: SweepState) -> None:
+        finished = list(state.finished.values())
+        self._spec, self._state = spec, state
+        self._settings = all_settings(state.identity, {})
+        self._observations = cost_model.observe(finished, self._settings)
+        configs = [*(block.config for block in state.blocks.values()), *spec.search.points]
+        self._seconds, self._energy = (
+            TrialCosts(target, self._observations, self._settings, configs)
+            for target in ("trial_s", "energy_j")
+        )
+        self._start_s = trainer_starts(finished)
+
+    def forecast(self, work: RemainingWork, *, each_config: bool = False) -> Forecast:
+        """Predict the rest of a sweep on the nodes of its plan.
+
+        With `each_config` single trials are predicted too.
+        """
+        plan = work.running
+        made = Forecast(plan.trials - work.missing, work.missing)
+        if not work.missing:
+            return made
+        is_timed = not self._seconds.unmeasured(plan.arms)
+        count = max(_LEAST, min(_MOST, _TRIALS // (work.missing + len(work.history))))
+        futures = [self._future(work, number) for number in range(count if is_timed else 1)]
+        overhead_s = statistics.median(future.overhead_s for future in futures)
+        made = replace(made, overhead_s=overhead_s)
+        if each_config:
+            made = replace(made, expected=tuple(self._expected(work, futures[0])))
+        if not is_timed:
+            return made
+        clock = _amount([future.lasts_s for future in futures])
+        low_s = clock.low - overhead_s * (1 - 1 / _UNCERTAIN)
+        high_s = clock.high + overhead_s * (_UNCERTAIN - 1)
+        energy_j = [sum(future.joules.values()) for future in futures]
+        nodes = [lane.node for lane in lanes_of(make_lanes(plan))]
+        shares = [idle_shares(future.spans, nodes) for future in futures]
+        return replace(
+            made,
+            seconds=Amount(clock.value, low_s, high_s),
+            energy_j=None if self._energy.unmeasured(plan.arms) else _amount(energy_j),
+            usd=self._usd(nodes, futures),
+            idle={name: statistics.fmean(one[name][0] for one in shares) for name in shares[0]},
+            waits={name: statistics.fmean(one[name][1] for one in shares) for name in shares[0]},
+            model_error=self._seconds.model_error,
+        )
+
+    def fleets(self, texts: Iterable[str], present: Sequence[Node]) -> list[FleetForecast]:
+        """Predict the rest of the sweep on each of these fleets (see `read_fleet`).
+
+        Raise `Refusal` for one that cannot run it, or on which an arm was not measured.
+        """
+        known = known_nodes(present, self._state.finished.values())
+        arms_here = make_plan(self._spec, classify(present)).arms
+        forecasts = []
+        for text in texts:
+            nodes = read_fleet(text, known)
+            plan = make_plan(self._spec, classify(nodes))
+            work = remaining_work(self._spec, plan, self._state, retry_failed=False)
+            expect_runnable(self._spec, work.plan)
+            if work.missing and (arms := self._seconds.unmeasured(work.running.arms)):
+                raise Refusal(
+                    f"--nodes {text}: expected {MEASURED} complete trials of each arm in sweep "
+                    f"{self._spec.name!r}, as times are drawn from them; received fewer of "
+                    f"{'; '.join(map(str, arms))}. Run a part of the sweep on such a node first: "
+                    "rnnsweep run SPEC --set search.configs=5, there or with --address"
+                )
+            lacking = tuple(str(arm) for arm in arms_here if arm not in plan.arms)
+            counts = Counter(node.main_class.name for node in nodes)
+            forecasts.append(FleetForecast(text, counts, lacking, self.forecast(work)))
+        return forecasts
+
+    def _future(self, work: RemainingWork, number: int) -> _Future:
+        """Simulate one possible future; of a very long one its first part, at the same pace."""
+        spec, groups, begun = self._spec, make_lanes(work.plan), begun_index_count(work.history)
+        share = min(1.0, max(_FIRST, _FIRST_EACH * len(lanes_of(groups))) / work.missing)
+        to_come = math.ceil(share * (work.plan.index_count - begun))
+        plan = work.plan if share == 1.0 else work.plan.with_index_count(begun + to_come)
+        earlier = _EarlierConfigs(self._state.blocks.values(), number)
+        source = Suggester(spec.search, spec.seed) if plan.listed else earlier
+        failures, limit = work.failures.replay(), open_limit(spec, plan, groups)
+        suggestions = Suggestions(plan, source, spec.search.objectives, failures=failures)
+        blocks = Blocks(self._state.identity, plan, groups, suggestions, limit, spec.baseline)
+        blocks.restore(work.history)
+        seconds, joules = (costs.draw(number) for costs in (self._seconds, self._energy))
+        between_s, trainers, energy_j = Counter[str](), Counter[object](), Counter[Arm]()
+
+        def run(assignment: Assignment) -> tuple[float, list[Outcome]]:
+            lane, room = assignment.lane, assignment.lane.room(assignment.device)
+            start_s = 0.0
+            for trial in assignment.trials:
+                trainer = lane.node.id, process_of(trial.arm)
+                if plan.fresh_trainer_reason is None and trainers[trainer] < room:
+                    trainers[trainer] += 1
+                    start_s += self._start_s(trial.arm)
+                energy_j[trial.arm] += joules(trial)
+            between_s[lane.node.id] += (start_s + PAUSE_S) / room
+            taken_s = start_s + math.fsum(map(seconds, assignment.trials))
+            return taken_s, [Outcome("complete", 0.0, taken_s) for _ in assignment.trials]
+
+        spans = simulate(blocks, run, PAUSE_S)
+        scale = work.missing / sum(len(span.assignment.trials) for span in spans)
+        return _Future(
+            spans,
+            {arm: scale * sum_j for arm, sum_j in energy_j.items()},
+            START_S + scale * max(between_s.values()) + REPORT_S,
+            START_S + scale * max(span.ended_s for span in spans) + REPORT_S,
+        )
+
+    def _expected(self, work: RemainingWork, future: _Future) -> list[cost_model.Expectation]:
+        """Return the expected costs of the trials to come whose configs are known."""
+        begun = {one.index for one in work.history if isinstance(one, Block)}
+        asked = {
+            (canonical(trial.config), trial.arm): (trial.config, trial.arm)
+            for trial in itertools.chain(*(span.assignment.trials for span in future.spans))
+            if work.plan.listed or trial.block in begun
+        }
+        return cost_model.expect(self._observations, list(asked.values()), self._settings)
+
+    def _usd(self, nodes: Sequence[Node], futures: Sequence[_Future]) -> Amount | None:
+        """Return the cost of nodes and energy; None if a price, or priced energy, is not known."""
+        table, arms = self._spec.prices, futures[0].joules
+        prices = {n.main_class: price_of(HardwareUse(n.main_class), table) for n in nodes}
+        by_kwh = {arm: p.usd_per_kwh for arm in arms if (p := price_of(arm.hardware, table))}
+        metered = {arm: usd for arm, usd in by_kwh.items() if usd}
+        if not all(prices.values()) or self._energy.unmeasured(metered):
+            return None
+        priced = [(node.gpus, price) for node in nodes if (price := prices[node.main_class])]
+        hourly = sum((p.usd_per_hour or 0.0) * max(1, gpus) / p.gpus for gpus, p in priced)
+        joules = [sum(one.joules[arm] * usd for arm, usd in metered.items()) for one in futures]
+        rents = [hourly * future.lasts_s / 3600 for future in futures]
+        return _amount([rent + j / 3.6e6 for rent, j in zip(rents, joules, strict=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Future:
+    """One possible future: what ran, the energy by arm, the time outside of trials, all of it."""
+
+    spans: Sequence[Span]
+    joules: Mapping[Arm, float]
+    overhead_s: float
+    lasts_s: float
+
+
+class _EarlierConfigs(Suggester):
+    """Configs of earlier blocks, drawn for those to come, which nobody knows yet."""
+
+    def __init__(self, blocks: Iterable[Block], number: int) -> None:
+        self._configs, self._number = [block.config for block in blocks] or [{}], number
+
+    def suggest(self, index: int) -> Config:
+        """Return an earlier config: the same for a block on any fleet."""
+        return random.Random(f"{self._number} {index}").choice(self._configs)
+
+    def replay(self, index: int, config: Config) -> None:
+        """Take nothing: no sampler learns here."""
+
+    def should_prune(self, *_: object) -> bool:
+        """Return False: blocks to come run to their ends."""
+        return False
+
+    def report(self, *_: object, **__: object) -> None:
+        """Take nothing."""
+
+
+def _amount(values: Sequence[float]) -> Amount:
+    low, value, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
+    return Amount(value, low, high)
+
+
+def describe_forecast(
+    ahead: Forecast, fleets: Sequence[FleetForecast] = (), *, at_most: bool = False
+) -> str:
+    """Return how much is done, what the rest may take here and on fleets, and what predicts that.
+
+    With `at_most` a sweep may end with fewer trials (`blocks: auto`, or a pruner).
+    """
+    template = Path(__file__).with_name("forecast.j2")
+    return rendered(template, ahead=ahead, fleets=fleets, at_most=at_most)
