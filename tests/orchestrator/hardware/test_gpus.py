@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+import yaml
 
 from orchestrator import hardware
 from orchestrator.hardware import Node, NodeProfile, classify, no_gpu_class_reason
@@ -103,19 +104,10 @@ def test_ray_may_not_hand_out_a_gpu_that_is_lost(probe: Probe) -> None:
     assert [one.device for one in classify([node])] == ["cpu", "gpu"]
 
 
-NUMBERS = {
-    **{"power_w": 70.0, "power_limit_w": 700.0, "energy_j": 5.0, "temperature_c": 55.0},
-    **{"sm_clock_mhz": 1500.0, "memory_clock_mhz": 5000.0},
-    **{"max_sm_clock_mhz": 1980.0, "max_memory_clock_mhz": 3201.0},
-    **{"pcie_rx_mib_s": 2.0, "pcie_tx_mib_s": 1.0},
-    **{"pcie_lanes_now": 16.0, "pcie_lanes": 16.0, "pcie_generation": 5.0},
-}
-FACTS = {
-    **{"name": "NVIDIA H200", "uuid": "GPU-aaaa", "compute_capability": "9.0"},
-    **{"memory": Memory(143_771.0, 100.0), "utilization_pct": 90.0, "compute_pids": {11, 12}},
-    "clock_reasons": {"sw_power_cap", "hw_thermal_slowdown", "other"},
-}
-MODES = {"Ecc": True, "Mig": False}
+FACTS = yaml.safe_load(Path(__file__).with_name("facts.yaml").read_text())["h200"]
+MODES, NUMBERS = FACTS.pop("modes"), FACTS.pop("numbers")
+FACTS |= {name: set(FACTS[name]) for name in ("compute_pids", "clock_reasons")}
+FACTS["memory"] = Memory(143_771.0, 100.0)
 EVERY: dict[str, object] = {**FACTS, **NUMBERS, **MODES}
 
 
