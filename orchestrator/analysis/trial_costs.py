@@ -57,21 +57,22 @@ class TrialCosts:
         self._settings = settings
         self.by_arm = defaultdict[Arm, list[float]](list)
         self._by_config = defaultdict[tuple[str, Arm], list[float]](list)
-        for one in observations:
-            if target in one.took:
-                self.by_arm[one.arm].append(one.took[target])
-                self._by_config[canonical(one.params), one.arm].append(one.took[target])
+        for seen in observations:
+            if target in seen.took:
+                self.by_arm[seen.arm].append(seen.took[target])
+                self._by_config[canonical(seen.params), seen.arm].append(seen.took[target])
         self.model_error: float | None = None
         self._errors: list[float] = []
         self._predicted: dict[tuple[str, Arm], float] = {}
+        rows = [(config, arm) for config in configs for arm in self.by_arm]
+        asked = [row for row in rows if self._key(*row) not in self._by_config]
         with contextlib.suppress(cost_model.NotPredicted):
-            model = cost_model.fit(observations, target)
-            asked = [(config, arm) for config in configs for arm in self.by_arm]
-            for one in model.predict(asked, settings) if model.method == "ridge" else ():
-                key = self._key(one.config, one.arm)
-                if one.value is not None and key not in self._by_config:
-                    self._predicted[key] = one.value
-                    self.model_error, self._errors = model.median_error, model.errors.tolist()
+            model = cost_model.fit(observations, target) if asked else None
+            if model is not None and model.method == "ridge":
+                self.model_error, self._errors = model.median_error, model.errors.tolist()
+                for one in model.predict(asked, settings):
+                    if one.value is not None:
+                        self._predicted[self._key(one.config, one.arm)] = one.value
         self._error = statistics.pstdev(self._errors or [0.0])
         self._spread = {
             a: statistics.pstdev(v) / statistics.fmean(v) for a, v in self.by_arm.items()

@@ -262,7 +262,7 @@ class _EarlierConfigs(Suggester):
     def replay(self, index: int, config: Config) -> None:
         """Take nothing: no sampler learns here."""
 
-    def should_prune(self, *_: object) -> bool:
+    def should_prune(self, *_: object, **__: object) -> bool:
         """Return False: blocks to come run to their ends."""
         return False
 
