@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from orchestrator.core.errors import Refusal, first_problem
+from orchestrator.core.errors import Refusal, one_line
 from orchestrator.hardware.classes import no_gpu_class_reason
 from orchestrator.hardware.profile import Node, NodeProfile
 
@@ -33,7 +33,7 @@ def read_nodes(file: Path) -> tuple[Node, ...]:
     """Return the nodes of a saved listing of hardware, each once; refuse any other file."""
     try:
         listing = json.loads(file.read_bytes())
-        head = listing["format"], listing["version"]
+        head = listing.get("format"), listing.get("version")
         if head != (FORMAT, VERSION):
             raise ValueError(f"expected version {VERSION} of {FORMAT}, received {head}")
         nodes = [
@@ -41,9 +41,7 @@ def read_nodes(file: Path) -> tuple[Node, ...]:
             for group in listing["classes"]
             for row in group["nodes"]
         ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        problem = first_problem(error) if isinstance(error, ValidationError) else repr(error)
-        raise Refusal(
-            f"{file}: expected a file of `rnnsweep hardware --format json`; received {problem}"
-        ) from error
+    except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
+        text = "expected a file of `rnnsweep hardware --format json`; received"
+        raise Refusal(f"{file}: {text} {one_line(error)}") from error
     return tuple(dict.fromkeys(nodes))

@@ -9,7 +9,7 @@ import itertools
 import math
 import random
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -173,7 +173,7 @@ class Forecaster:
                     "rnnsweep run SPEC --set search.configs=5, there or with --address"
                 )
             lacking = tuple(str(arm) for arm in arms_here if arm not in plan.arms)
-            counts = Counter(node.main_class.name for node in nodes)
+            counts = dict(Counter(node.main_class.name for node in nodes))
             forecasts.append(FleetForecast(text, counts, lacking, self.forecast(work)))
         return forecasts
 
@@ -190,7 +190,8 @@ class Forecaster:
         blocks = Blocks(self._state.identity, plan, groups, suggestions, limit, spec.baseline)
         blocks.restore(work.history)
         seconds, joules = (costs.draw(number) for costs in (self._seconds, self._energy))
-        between_s, trainers, energy_j = Counter[str](), Counter[object](), Counter[Arm]()
+        between_s, energy_j = defaultdict[str, float](float), defaultdict[Arm, float](float)
+        trainers = Counter[object]()
 
         def run(assignment: Assignment) -> tuple[float, list[Outcome]]:
             lane, room = assignment.lane, assignment.lane.room(assignment.device)

@@ -29,7 +29,7 @@ def simulate(
 ) -> list[Span]:
     """Run all of the blocks on their lanes; return what ran, in the order of the starts.
 
-    A trial begins as soon as its lane has room, `pause_s` after the trial before it. `run` gives
+    A trial begins `pause_s` after its lane has room. `run` gives
     the seconds that an assignment takes, and the outcomes of its trials.
     """
     waiting = defaultdict[str, deque[Assignment]](deque)
@@ -47,7 +47,7 @@ def simulate(
             while queue and at_work[id_] < queue[0].lane.room(queue[0].device):
                 assignment = queue.popleft()
                 at_work[id_] += 1
-                began_s = now_s + (pause_s if now_s else 0.0)
+                began_s = now_s + pause_s
                 seconds, outcomes = run(assignment)
                 spans.append(Span(assignment, began_s, began_s + seconds))
                 heapq.heappush(ends, (began_s + seconds, next(order), assignment, outcomes))
@@ -63,7 +63,7 @@ def idle_shares(spans: Iterable[Span], nodes: Iterable[Node]) -> dict[str, tuple
 
     The first is up to the last trial of all, the second up to the last one of the class.
     """
-    work_s, last_s = Counter[str](), Counter[str]()
+    work_s, last_s = defaultdict[str, float](float), defaultdict[str, float](float)
     for span in spans:
         lane = span.assignment.lane
         name = lane.node.main_class.name

@@ -85,7 +85,9 @@ def test_a_plan_has_what_a_start_would_run_without_stopped_arms(run: Run, home: 
         words = ["plan", "mine.yaml", "--set", f"limits.failures={failures}"]
         listing = json.loads(run(*words, "--format", "json")[1])
         assert (len(listing["arms"]), listing["done"], listing["remaining"]) == (own, 3 * own, 0)
-        status, out, err = run(*words)
+        status, out, err = run(*words, "--nodes", "2 x cpu")
+        (fleet,) = json.loads(run(*words, "--nodes", "2 x cpu", "--format", "json")[1])["fleets"]
+        assert (fleet["forecast"]["remaining"], sum(fleet["nodes"].values())) == (0, 2)
         assert (status, err) == (0, "")
         assert ("nothing is left to run" in out) == (own == 0)
     code.write_text("def run(trial):\n    return\n")
