@@ -30,7 +30,7 @@ def known_nodes(present: Iterable[Node], finished: Iterable[FinishedTrial]) -> l
     return list(nodes.values())
 
 
-def read_fleet(text: str, known: Sequence[Node]) -> tuple[Node, ...]:
+def read_fleet(text: str, samples: Sequence[Node]) -> tuple[Node, ...]:
     """Return the nodes of `4 x NVIDIA T4, 8 x lab.json`: numbers of classes or of saved listings.
 
     A class has the name that trials show, a GPU's name, or a pattern; see `core.names.selects`.
@@ -46,12 +46,12 @@ def read_fleet(text: str, known: Sequence[Node]) -> tuple[Node, ...]:
                 f"--nodes: expected numbers of nodes, such as '4 x NVIDIA T4, 8 x lab.json' (at "
                 f"most {_MOST:,}); received {part.strip()!r}"
             )
-        nodes += count * (read_nodes(Path(name)) if is_file else (_node_of(name, known),))
+        nodes += count * (read_nodes(Path(name)) if is_file else (_node_of(name, samples),))
     return tuple(replace(node, id=f"{number}") for number, node in enumerate(nodes))
 
 
-def _node_of(name: str, known: Sequence[Node]) -> Node:
-    matching = [node for node in known if selects(name, node.main_class)]
+def _node_of(name: str, samples: Sequence[Node]) -> Node:
+    matching = [node for node in samples if selects(name, node.main_class)]
     if len(matching) == 1:
         return matching[0]
     refs = [node.main_class for node in known]

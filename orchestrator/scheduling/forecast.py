@@ -157,11 +157,11 @@ class Forecaster:
 
         Raise `Refusal` for one that cannot run it, or on which an arm was not measured.
         """
-        known = known_nodes(present, self._state.finished.values())
+        samples = known_nodes(present, self._state.finished.values())
         arms_here = make_plan(self._spec, classify(present)).arms
         forecasts = []
         for text in texts:
-            nodes = read_fleet(text, known)
+            nodes = read_fleet(text, samples)
             plan = make_plan(self._spec, classify(nodes))
             work = remaining_work(self._spec, plan, self._state, retry_failed=False)
             expect_runnable(self._spec, work.plan)

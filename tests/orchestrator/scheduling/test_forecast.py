@@ -181,12 +181,12 @@ def test_a_fleet_is_numbers_of_classes_and_files(
     Path("lab.json").write_text(json.dumps(hardware_json(classify([T4, TWO]))))
     Path("old.json").write_text(json.dumps({"format": "rnnsweep-hardware", "version": 1}))
     _, state = run_before(1, [*HERE, node("other", cpu_model="CPU B")])
-    known = known_nodes([T4], state.finished.values())
+    samples = known_nodes([T4], state.finished.values())
     if isinstance(classes, str):
         with pytest.raises(Refusal, match=classes):
-            read_fleet(text, known)
+            read_fleet(text, samples)
         return
-    nodes = read_fleet(text, known)
+    nodes = read_fleet(text, samples)
     assert len({node.id for node in nodes}) == len(nodes)
     assert {group.name: len(group.nodes) for group in classify(nodes)} == classes
 
@@ -194,8 +194,8 @@ def test_a_fleet_is_numbers_of_classes_and_files(
 def test_a_node_is_known_again_from_its_trials() -> None:
     part = replace(T4, profile=replace(T4.profile, cpu_part="ARM 0x41 0xd40"))
     for one in (HERE[0], T4, TWO, part):
-        again = Node.of_class(one.main_class, max(1, one.gpus))
-        facts = [(n.main_class, n.main_class.name, n.cpu_class, n.gpus) for n in (one, again)]
+        same = Node.of_class(one.main_class, max(1, one.gpus))
+        facts = [(n.main_class, n.main_class.name, n.cpu_class, n.gpus) for n in (one, same)]
         assert facts[0] == facts[1]
 
 
