@@ -54,7 +54,7 @@ def _node_of(name: str, samples: Sequence[Node]) -> Node:
     matching = [node for node in samples if selects(name, node.main_class)]
     if len(matching) == 1:
         return matching[0]
-    refs = [node.main_class for node in known]
+    refs = [node.main_class for node in samples]
     names = {text.lower(): ref for ref in refs for text in (ref.name, ref.gpu or "")}
     near = [names[text] for text in difflib.get_close_matches(name.lower(), names, cutoff=0.4)]
     choices = [node.main_class for node in matching] or near or refs

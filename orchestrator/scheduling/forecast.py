@@ -32,7 +32,7 @@ from orchestrator.core.text import rendered
 from orchestrator.core.trial import Block, Config, Outcome, canonical
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.fleets import known_nodes, read_fleet
-from orchestrator.planning.lanes import lanes_of, make_lanes
+from orchestrator.planning.lanes import count_lanes, make_lanes
 from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import make_plan
 from orchestrator.planning.pricing import price_of
@@ -140,7 +140,8 @@ class Forecaster:
         low_s = clock.low - overhead_s * (1 - 1 / _UNCERTAIN)
         high_s = clock.high + overhead_s * (_UNCERTAIN - 1)
         energy_j = [sum(future.joules.values()) for future in futures]
-        nodes = [lane.node for lane in lanes_of(make_lanes(plan))]
+        lanes = {lane.node.id: lane for group in make_lanes(plan) for lane in group.lanes}
+        nodes = [lane.node for lane in lanes.values()]
         shares = [idle_shares(future.spans, nodes) for future in futures]
         return replace(
             made,
@@ -180,7 +181,7 @@ class Forecaster:
     def _future(self, work: RemainingWork, number: int) -> _Future:
         """Simulate one possible future; of a very long one its first part, at the same pace."""
         spec, groups, begun = self._spec, make_lanes(work.plan), begun_index_count(work.history)
-        share = min(1.0, max(_FIRST, _FIRST_EACH * len(lanes_of(groups))) / work.missing)
+        share = min(1.0, max(_FIRST, _FIRST_EACH * count_lanes(groups)) / work.missing)
         to_come = math.ceil(share * (work.plan.index_count - begun))
         plan = work.plan if share == 1.0 else work.plan.with_index_count(begun + to_come)
         earlier = _EarlierConfigs(self._state.blocks.values(), number)
