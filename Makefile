@@ -20,7 +20,7 @@ help: ## print this list
 demo: $(VENV)/.run ## install into .venv, run sweeps/quickstart.yaml, print its report
 	$(BIN)/rnnsweep demo
 
-test: $(VENV)/.dev ## install the test tools; check formatting, lint, types and imports; run the tests (6 minutes)
+test: $(VENV)/.dev ## install the test tools; check formatting, lint, types and imports; run the tests (7 minutes)
 	@$(MAKE) --jobs 2 lint test-quick
 
 test-quick: $(VENV)/.dev

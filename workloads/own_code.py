@@ -13,7 +13,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -30,12 +30,26 @@ _SHOWN_CHARACTERS = 2_000
 class CodeFiles:
     """The files of a workload's code, and the names of the top-level modules that they import.
 
-    `digests` has the first 16 hexadecimal digits of each file's SHA-256, by path in `folder`.
+    `digests` has the first 16 hexadecimal digits of each file's SHA-256, by path in `folder`. Where
+    it is in `sys.meta_path`, `changed` gets the files that differ when they are imported.
     """
 
     folder: Path
     digests: Mapping[str, str]
     imports: frozenset[str]
+    changed: set[str] = field(default_factory=set)
+
+    def find_spec(self, name: str, *_: object) -> None:
+        """Compare the file of a module or package; finding it is left to the others."""
+        place = name.replace(".", "/")
+        for file in {f"{place}.py", f"{place}/__init__.py"} & self.digests.keys():
+            path = self.folder / file
+            if not path.is_file() or _digest(path.read_bytes()) != self.digests[file]:
+                self.changed.add(file)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def read_code(workload: str) -> CodeFiles | None:
@@ -52,7 +66,7 @@ def read_code(workload: str) -> CodeFiles | None:
     while sources:
         for file in _python_files(sources.pop()):
             content = file.read_bytes()
-            digests[file.relative_to(folder).as_posix()] = hashlib.sha256(content).hexdigest()[:16]
+            digests[file.relative_to(folder).as_posix()] = _digest(content)
             matches = _IMPORT.finditer(content.decode(errors="replace"))
             clauses = [clause for match in matches for clause in (match[1] or match[2]).split(",")]
             names = {re.split(r"[.\s]", clause.strip())[0] for clause in clauses} - imports

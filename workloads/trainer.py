@@ -24,7 +24,7 @@ from workloads.context import Context, expect_finite
 from workloads.eligibility import ineligibility_reason
 from workloads.failures import BadRequest, DataError, NotPossible, TrialError
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
-from workloads.own_code import PACKAGES, describe_error, read_code, versions_in_use
+from workloads.own_code import PACKAGES, CodeFiles, describe_error, read_code, versions_in_use
 from workloads.process import BackendClaim
 from workloads.registry import UnknownWorkload, Workload, explain_invalid_settings, find_workload
 from workloads.resources import peak_rss_mib, reset_peak
@@ -222,11 +222,17 @@ def _run(
         code = _own_code(workload.name)
         if code is not None and (versions := versions_in_use(code.imports)):
             trial.environment(packages=versions)
+    if request.code:
+        _expect_code(workload, request.code)  # a module may have been imported late
     return protocol.Result(_metrics(returned, trial), lines.is_finishing)
 
 
-_own_code = functools.cache(read_code)
-"""A trainer does not import changed code."""
+@functools.cache
+def _own_code(workload: str) -> CodeFiles | None:
+    code = read_code(workload)
+    if code is not None:
+        sys.meta_path.insert(0, code)  # an edited file may be imported later
+    return code
 
 
 def _checked(request: protocol.TrialRequest) -> tuple[Workload, Implementation, dict[str, Any]]:
@@ -263,7 +269,8 @@ def _expect_data(workload: Workload, settings: Mapping[str, Any], expected: str)
 def _expect_code(workload: Workload, expected: Mapping[str, str]) -> None:
     code = _own_code(workload.name)
     digests = code.digests if code else {}
-    changed = sorted({name for name, _ in expected.items() ^ digests.items()})
+    late = code.changed if code else ()
+    changed = sorted({*late, *(name for name, _ in expected.items() ^ digests.items())})
     if changed:
         names = ", ".join([*changed[:_NAMED], *["…"] * (len(changed) > _NAMED)])
         raise BadRequest(

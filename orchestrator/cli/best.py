@@ -122,6 +122,7 @@ def predict(
     callback=output.in_a_folder,
     help="Also write a spec to start a sweep from.",
 )
+@output.json_progress_option
 def bench(
     implementations: tuple[str, ...],
     workload: str,
@@ -144,7 +145,14 @@ def bench(
     made = benches.make_bench(implementations, workload, overrides, device)
     if save_spec is not None:
         output.put(benches.as_spec(made).encode(), save_spec)
-    console = Console(stderr=True)
+    console, round_shown = Console(stderr=True), 0
+
+    def print_round() -> None:
+        nonlocal round_shown
+        if len(made.rounds) > round_shown:
+            round_shown = len(made.rounds)
+            text = f"round {round_shown} of {rounds}"
+            output.show_progress(text, "round", round=round_shown, rounds=rounds)
 
     def drawn() -> Text:
         head = f"round {len(made.rounds)} of {rounds}\n"
@@ -154,11 +162,11 @@ def bench(
     code = exit_codes.COMPLETE
     with exit_codes.interrupted_by(signal.SIGTERM):
         try:
-            if console.is_terminal:
+            if console.is_terminal and not output.Messages.are_json:
                 with Live(console=console, auto_refresh=False, transient=True) as live:
                     made.run(rounds, lambda: live.update(drawn(), refresh=True))
             else:
-                made.run(rounds, lambda: None)
+                made.run(rounds, print_round)
         except KeyboardInterrupt:
             made.rounds = [trials for trials in made.rounds if all(one.ended for one in trials)]
             if not made.rounds:

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, ParamSpec
 import click
 
 from orchestrator import __version__
-from orchestrator.cli.output import discard, show, unwritable
+from orchestrator.cli.output import Messages, discard, show, show_end, unwritable
 from orchestrator.core.errors import Refusal
 from workloads.failures import DataError
 
@@ -46,6 +46,7 @@ class _CommandRefused(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the message, even if stderr is closed."""
         show(f"Error: {self.format_message()}\n", err=True)
+        show_end(self.exit_code)
 
 
 class _ServerAway(_CommandRefused):
@@ -78,6 +79,7 @@ class CommandGroup(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command; errors of the commands themselves are handled by `_with_exit_code`."""
+        Messages.are_json = False
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
@@ -108,6 +110,7 @@ def _with_exit_code(command: Callable[_Parameters, int | None]) -> Callable[_Par
                 is_away = isinstance(error, Refusal) and error.is_away
                 raise (_ServerAway if is_away else _CommandRefused)(str(error)) from error
             code = internal_error(error)
+        show_end(code)
         _exit_despite_waiting_threads(code)
         raise SystemExit(code)
 

@@ -65,21 +65,25 @@ def submit(
     yes: bool,
     quiet: bool,
     detach: bool,
+    dry_run: bool,
     **flags: bool,
 ) -> int:
     """Run or resume a sweep on a cluster; follow its output."""
     from orchestrator.cluster import code_bundle
-    from orchestrator.cluster.jobs import Cluster, describe_store, store_for
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.spec import load
     from workloads.own_code import read_code
 
     checked = load(spec, overrides)
+    if not (quiet or dry_run):  # before imports that take seconds
+        output.show_progress(f"{checked.name}: checking its workload, connecting to {address}")
     expect_importable(checked, on_cluster=True)
-    if flags.pop("dry_run"):
+    if dry_run:
         for name, path in sorted(code_bundle.manifest(checked.workload).items()):
             output.show(f"{path.stat().st_size:>10,} {name}\n")
         return exit_codes.COMPLETE
+    from orchestrator.cluster.jobs import Cluster, describe_store, store_for
+
     if not home.startswith(("/", "~/")):
         raise Refusal(f"--home: expected an absolute path on the head or ~/…, received {home!r}")
     home = str(PurePosixPath(home))
@@ -261,9 +265,7 @@ def _follow(cluster: Cluster, submitted: Submitted, resume: str | None) -> int:
     commands = _next_commands(submitted.sweep, cluster.address)
     try:
         with exit_codes.interrupted_by(signal.SIGTERM):
-            end = cluster.follow(
-                submitted.id, output.show, lambda text: output.show(f"{text}\n", err=True)
-            )
+            end = cluster.follow(submitted.id, output.show, output.show_progress)
     except KeyboardInterrupt:
         output.show(f"\n{submitted.sweep} continues without this terminal.\n{commands}", err=True)
         return exit_codes.STOPPED

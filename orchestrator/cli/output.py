@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import io
 import json
@@ -28,10 +29,32 @@ if TYPE_CHECKING:
     from orchestrator.report.document import Document
 
 
+class Messages:
+    """The form of all that a command writes to stderr: text, or JSON with `--json-progress`."""
+
+    are_json = False
+
+    @classmethod
+    def choose(cls, _: click.Context, __: click.Parameter, are_json: bool) -> None:
+        """Take the form from the option."""
+        cls.are_json = are_json
+
+
+def message(text: str, event: str = "message", **facts: Any) -> str:
+    """Return a message in its form: a line, or an object as in `progress.schema.json`."""
+    if not Messages.are_json:
+        return text
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    head = {"format": "rnnsweep-progress", "version": 1, "event": event, "time": now}
+    return json.dumps({**head, "text": text, **facts}, allow_nan=False)
+
+
 def show(text: str | bytes, *, err: bool = False) -> None:
     """Print text as it is. A full disk is refused; a closed pipe (`| head`) is no error."""
+    if err and Messages.are_json and isinstance(text, str) and text:
+        text = f"{message(text.rstrip())}\n"
     try:
-        click.echo(text, nl=False, err=err, color=None if err else wants_colour() or None)
+        click.echo(text, nl=False, err=err, color=None if err else wants_colour())
     except BrokenPipeError:
         discard(2 if err else 1)
     except OSError as error:
@@ -40,9 +63,15 @@ def show(text: str | bytes, *, err: bool = False) -> None:
             raise Refusal(unwritable("stdout", error)) from error
 
 
-def show_progress(line: str) -> None:
-    """Print a line on stderr."""
-    show(f"{line}\n", err=True)
+def show_progress(line: str, event: str = "message", **facts: Any) -> None:
+    """Print a line on stderr, or an object with these facts."""
+    show(f"{message(line, event, **facts)}\n".encode(errors="replace"), err=True)
+
+
+def show_end(exit_code: int) -> None:
+    """Print the last event, if messages are JSON."""
+    if Messages.are_json:
+        show_progress("", "end", exit_code=exit_code)
 
 
 def discard(descriptor: int) -> None:
@@ -67,7 +96,7 @@ def put(content: bytes, output: Path | None) -> None:
         output.write_bytes(content)
     except OSError as error:
         raise Refusal(unwritable(output, error)) from error
-    click.echo(f"wrote {output}", err=True)
+    show_progress(f"wrote {output}")
 
 
 def write(content: Document | Any, output: Path | None = None, *, markdown: bool = False) -> None:
@@ -192,6 +221,15 @@ same_code_option = click.option(
     "--same-code",
     is_flag=True,
     help="Resume with changed code of your own workload: the change does not matter.",
+)
+
+
+json_progress_option = click.option(
+    "--json-progress",
+    is_flag=True,
+    expose_value=False,
+    callback=Messages.choose,
+    help="Write messages to stderr as JSON, an object a line, for scripts.",
 )
 
 

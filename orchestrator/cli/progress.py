@@ -1,4 +1,4 @@
-"""Progress of a running sweep: a live view on a terminal, plain lines in logs and pipes."""
+"""Progress of a running sweep: a live view on a terminal, lines in logs and for scripts."""
 
 import threading
 import time
@@ -10,7 +10,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
+from orchestrator.cli.output import Messages, message
 from orchestrator.core.text import counted
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.watcher import Watcher
 
@@ -42,13 +44,19 @@ class PlainLines(Watcher):
                 more = f", and {counted(len(rows) - 1, 'other job')}" if len(rows) > 1 else ""
                 self.print(f"{self.ended.total()}/{self.total}  {rows[0]}{more}", "running")
 
-    def print(self, text: str, event: str) -> None:
+    def print(self, text: str, event: str, trial: FinishedTrial | None = None) -> None:
         """Log an event, and print it unless it is hidden."""
         super().print(text, event)
         self._printed_s = time.monotonic()
-        if event not in self.hidden:
-            style = {"failure": "red", "warning": "yellow"}.get(event)
-            self._console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+        if event in self.hidden:
+            return
+        if Messages.are_json:
+            from orchestrator.report.formats.json_format import plain  # noqa: PLC0415  (SciPy)
+
+            results = {"trial": plain(trial)} if trial else {}
+            text = message(text, "trial" if trial else event, **self.totals(), **results)
+        style = {"failure": "red", "call": "red", "warning": "yellow"}.get(event)
+        self._console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 class LiveView(PlainLines):
@@ -98,9 +106,12 @@ class LiveView(PlainLines):
 
 
 def make_view(console: Console, plan: Plan, margin: float = 0.0, quiet: bool = False) -> PlainLines:
-    """Return the live view on a terminal, plain lines elsewhere; if quiet, only of failures."""
-    if console.is_interactive and not quiet:
+    """Return the live view on a terminal, lines elsewhere; if quiet, only of failures."""
+    if console.is_interactive and not quiet and not Messages.are_json:
         return LiveView(console, plan, margin)
     view = PlainLines(console, plan, margin)
-    view.hidden = frozenset({"trial", "lead", "running", "message"} if quiet else ())
+    if Messages.are_json:
+        view.hidden = frozenset({"call"})  # the object of a trial has its whole failure
+    elif quiet:
+        view.hidden = frozenset({"trial", "lead", "running", "message"})
     return view

@@ -8,7 +8,7 @@ import functools
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,7 @@ _log = logging.getLogger("rnnsweep")
 
 @click.command()
 @output.start_options
+@output.json_progress_option
 @output.address_option
 @click.option(
     "--resume-command", "resume", hidden=True, help="Show this command as the one that resumes."
@@ -66,15 +67,16 @@ def run(
     try:
         with output.quiet(log) as console:
             stopping = "Stopping: finished trials are kept; a second Ctrl-C stops at once."
-            kept = f"Stopped at once; finished trials are kept. Resume with: {resume}\n"
+            kept = f"Stopped at once; finished trials are kept. Resume with: {resume}"
 
-            def inform(text: str) -> None:
+            def inform(text: str, event: str = "phase", **facts: Any) -> None:
                 _log.info("%s", text)
-                if not quiet:
-                    console.print(text, soft_wrap=True)
+                if not quiet or output.Messages.are_json:
+                    console.print(output.message(text, event, **facts), soft_wrap=True)
 
             def confirm(plan: Plan, missing: int) -> None:
-                inform(_announcement(checked, plan, missing, store, log))
+                text = _announcement(checked, plan, missing, store, log)
+                inform(text, "plan", sweep=checked.name, missing=missing, **plan.as_json())
                 trials = missing + plan.awaited_trials
                 if trials > output.MANY_TRIALS and not yes and console.is_terminal:
                     with stop.at_once():
@@ -86,8 +88,11 @@ def run(
                 begun = True
                 return make_view(console, plan, checked.margins.speed, quiet)
 
-            stop_now = functools.partial(exit_at_once, console.file.fileno(), kept)
-            with StopSignal(lambda: console.print(stopping), stop_now) as stop:
+            terminal = console.file.fileno()
+            with StopSignal(
+                lambda: console.print(output.message(stopping), soft_wrap=True),
+                lambda: exit_at_once(terminal, f"{output.message(kept)}\n"),
+            ) as stop:
                 options = RunOptions(home, store, address, **flags, phase=inform)
                 ended = run_sweep(checked, options, stop=stop, view=view, confirm=confirm)
                 _log.info("the sweep is %s", ended.record.state)

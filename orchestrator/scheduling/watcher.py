@@ -73,14 +73,30 @@ class Watcher:
         """The expected number of trials as text: `at most 360` while blocks may be added."""
         return f"{'at most ' if self._is_open else ''}{self.trials_expected}"
 
-    def remaining(self) -> str | None:
-        """Return `about 5 min 0 s left` by the pace of this start; None before two trials ended."""
+    def remaining_s(self) -> float | None:
+        """Return the time left by the pace of this start; None before two trials ended."""
         if self._ended_now < 2:
             return None
         pace_s = (self._ended_s - self._began_s) / self._ended_now
         missing_s = pace_s * (self.trials_expected - self.ended.total())
-        remaining_s = max(0.0, missing_s - (time.monotonic() - self._ended_s))
-        return f"{'at most' if self._is_open else 'about'} {duration(remaining_s)} left"
+        return max(0.0, missing_s - (time.monotonic() - self._ended_s))
+
+    def remaining(self) -> str | None:
+        """Return `about 5 min 0 s left`."""
+        left_s = self.remaining_s()
+        at_most = "at most" if self._is_open else "about"
+        return None if left_s is None else f"{at_most} {duration(left_s)} left"
+
+    def totals(self) -> dict[str, float | None]:
+        """Return the counts so far as data."""
+        return {
+            "trials_done": self.ended.total(),
+            "trials": self.trials_expected,
+            "blocks_done": self.blocks_ended,
+            "blocks": self.blocks_expected,
+            "at_most": self._is_open,
+            "seconds_left": self.remaining_s(),
+        }
 
     def trial_assigned(self, assignment: Assignment) -> None:
         """Note that the block of a trial has begun; the trial may still wait for its node."""
@@ -121,11 +137,12 @@ class Watcher:
             f"{self.ended.total()}/{self.total}  {self._place(trial)}  "
             f"{describe_outcome(outcome)}{f'  ({remaining})' if remaining else ''}",
             "trial" if outcome.failure is None else "failure",
+            FinishedTrial(trial, outcome),
         )
         if outcome.failure is not None and outcome.failure.text not in self._shown:
             self._shown.add(outcome.failure.text)
             for call in outcome.failure.message.splitlines()[1:]:
-                self.print(f"  {call}", "failure")
+                self.print(f"  {call}", "call")
         if outcome.failure is not None and outcome.failure.output_tail:
             _log.info("its trainer's last output:\n%s", outcome.failure.output_tail)
         if is_new and self._is_whole(trial.block) and self.blocks_ended >= self._next_look:
@@ -150,8 +167,8 @@ class Watcher:
         attempt = f"attempt {assignment.attempt} was lost with its worker; retrying"
         self.print(f"{self._place(assignment)}: {attempt}", "warning")
 
-    def print(self, text: str, event: str) -> None:
-        """Show an event: a trial, failure, warning, message, or what leads or runs."""
+    def print(self, text: str, event: str, trial: FinishedTrial | None = None) -> None:
+        """Show an event: a trial, failure or its calls, warning, message, or what leads or runs."""
         _log.log(logging.WARNING if event == "warning" else logging.INFO, "%s", text)
 
     def count(self, trial: Trial, outcome: Outcome) -> bool:

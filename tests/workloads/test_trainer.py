@@ -108,14 +108,21 @@ def test_a_request_that_cannot_be_run_is_explained(
     assert message in failed.message
 
 
-def test_a_trial_of_other_code_than_the_sweeps_is_refused() -> None:
-    code = read_code(f"{HOSTILE}:noop")
-    assert code is not None
-    assert result(ask(f"{HOSTILE}:noop", code=code.digests))
-    edited = {**code.digests, "tests/__init__.py": "0" * 16}
-    failed = failure(ask(f"{HOSTILE}:noop", code=edited))
-    assert failed.kind == "bad_request"
-    assert "(tests/__init__.py)" in failed.message
+def test_a_trial_of_code_that_was_edited_before_or_later_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    text = "def run(trial):\n    if trial.settings:\n        import late\n    return {'loss': 0}\n"
+    (tmp_path / "imports_late.py").write_text(text)
+    (tmp_path / "late.py").touch()
+    code = read_code("imports_late:run")
+    assert code is not None and "late.py" in code.digests
+    assert result(ask("imports_late:run", code=code.digests))
+    edited = ask("imports_late:run", code={**code.digests, "late.py": "0" * 16})
+    (tmp_path / "late.py").write_text("edited = True\n")
+    for events in (edited, ask("imports_late:run", settings={"is": 1}, code=code.digests)):
+        assert failure(events).kind == "bad_request" and "(late.py)" in failure(events).message
 
 
 def test_a_process_has_one_backend_and_device() -> None:

@@ -351,7 +351,7 @@ def _read_table(
 
 def finished_of(store: MlflowStore, run: StoredRun) -> FinishedTrial | None:
     """Return the trial of a run; None where its writer was stopped half-way, or it is damaged."""
-    text = run.tags.get(records.RECORD_TAG)
+    text = run.tags.get(records.RECORD_TAG, run.tags.get("record"))
     if not run.has_ended or text is None:
         return None
     try:

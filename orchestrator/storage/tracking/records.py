@@ -23,9 +23,8 @@ SweepState: TypeAlias = Literal["running", "complete", "stopped", "failed"]
 LEASE_S = 60.0
 BEAT_S = 15.0
 
-LEASE_TAG = "mlflow.rnnsweep.lease"
-"""MLflow's UI hides tags with this prefix."""
-RECORD_TAG = "record"
+LEASE_TAG, RECORD_TAG = "mlflow.rnnsweep.lease", "mlflow.rnnsweep.record"
+"""MLflow's UI hides tags with this prefix; `lease` and `record` are those of earlier versions."""
 RECORD_FILE = "outcome.json"
 """The artifact that replaces the tag where it would be too long."""
 TAG_LIMIT = 8000
@@ -156,7 +155,7 @@ def record_text(finished: FinishedTrial) -> str:
 
 
 def record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:
-    """Return the `record` tag, and the artifact that holds it where it is too long for a tag."""
+    """Return the tag of the record, and the artifact that holds it where it is too long for a tag."""
     text = record_text(finished)
     if len(text.encode()) <= TAG_LIMIT:  # bytes, as some databases count
         return text, {}

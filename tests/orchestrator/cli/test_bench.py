@@ -1,6 +1,7 @@
 """`rnnsweep bench`, with real trainers of a workload that draws its times."""
 
 import json
+from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from orchestrator.diagnostics import bench as benches
 from orchestrator.diagnostics.bench import Bench
 from orchestrator.spec import load
-from tests.orchestrator.cli.typed_commands import Run
+from tests.orchestrator.cli.typed_commands import Run, events
 
 ARMS = ("none/base", "none/slow")
 SLICING = "tests.workloads.examples.slicing"
@@ -20,10 +21,14 @@ DRAWN = ("--set", "spread=0.02", "--set", "slower={none/slow: 1.5}")
 
 def bench(run: Run, *options: str, function: str = "steady") -> tuple[int, str, dict[str, Any]]:
     """Its exit code, stdout, and what it exported."""
-    exported = ("--export-json", "bench.json")
-    command = ("bench", *ARMS, "--workload", f"{SLICING}:{function}", *DRAWN, *options, *exported)
-    code, out, _ = run(*command)
-    return code, out, json.loads(Path("bench.json").read_text())
+    written = ("--export-json", "bench.json", "--json-progress")
+    command = ("bench", *ARMS, "--workload", f"{SLICING}:{function}", *DRAWN, *options, *written)
+    code, out, err = run(*command)
+    exported = json.loads(Path("bench.json").read_text())
+    rounds = [event["round"] for event in events(err) if event["event"] == "round"]
+    assert rounds == [*range(1, exported["sweep"]["blocks"] + 1)]
+    assert events(err)[-1]["exit_code"] == code
+    return code, out, exported
 
 
 @pytest.mark.parametrize(("disturbed", "verdict"), [(1, "slower"), (6, "inconclusive")])
@@ -58,8 +63,8 @@ def test_an_arm_that_fails_is_named_and_the_others_are_timed(run: Run) -> None:
 def test_whole_rounds_are_kept_on_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = Bench.run
 
-    def interrupted(self: Bench, rounds: int, progress: object) -> None:
-        ran(self, 2, lambda: None)
+    def interrupted(self: Bench, rounds: int, progress: Callable[[], object]) -> None:
+        ran(self, 2, progress)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Bench, "run", interrupted)

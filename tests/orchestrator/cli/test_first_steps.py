@@ -15,7 +15,6 @@ from orchestrator.cli.exit_codes import CommandGroup
 from orchestrator.cli.first_steps import TEMPLATES
 from orchestrator.cli.main import main
 from orchestrator.cluster import connection
-from orchestrator.core.errors import Refusal
 from orchestrator.diagnostics import doctor
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
 from tests.orchestrator.cli.typed_commands import Run
@@ -60,15 +59,6 @@ def test_the_own_workload_of_the_template_learns(
     metrics = importlib.import_module("own_workload").run(trial)
     assert metrics["accuracy"] > 0.8 and metrics["step_ms"] > 0
     assert [one.ran for one in events if isinstance(one, KernelProof)] == ["float32"]
-
-
-def test_the_demo_runs_the_quickstart(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(spec: Any, *_: Any, **__: Any) -> None:
-        raise Refusal(f"{spec.name} with {spec.search.configs} configs")
-
-    monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", refuse)
-    code, _, err = run("demo", "--set", "search.configs=2")
-    assert code == 2 and "quickstart with 2 configs" in err
 
 
 @pytest.fixture

@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from orchestrator.cli import progress
+from orchestrator.cli import output, progress
 from orchestrator.cli.progress import LiveView, PlainLines, make_view
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.trial import FailureRecord, Outcome, Trial
 from orchestrator.execution.job import JobProgress
 from orchestrator.hardware import classify
 from tests.commands import wait_for
+from tests.orchestrator.cli.typed_commands import events
 from tests.orchestrator.sample_plans import blocks_of, drain, node, plan
 
 PLAN = plan(classify([node("a")]), implementations=2, blocks=3, repeats=2)
@@ -72,6 +73,25 @@ def test_the_fastest_arm_so_far_is_shown_now_and_then() -> None:
     assert leads[-1].startswith("so far tensorflow/kernel1 is fastest: ")
     assert leads[-1].endswith("over 40 blocks")
     assert len(leads) == 14, "each ranking reads all trials"
+
+
+def test_scripts_get_an_object_for_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output.Messages, "are_json", True)
+    out = console(terminal=True)
+    view = make_view(out, PLAN, quiet=True)
+    for assignment in ASSIGNMENTS:
+        outcome = FAILED if assignment is ASSIGNMENTS[-1] else timed(assignment.trial)
+        view.trial_finished(assignment.trial, outcome)
+    view.warn("a GPU is lost")
+    got = events(printed(out))
+    names = [*["trial"] * 8, "lead", *["trial"] * 4, "lead", "warning"]
+    assert [event["event"] for event in got] == names
+    first, last = got[0], got[-3]
+    assert (first["trials_done"], first["trials"], first["seconds_left"]) == (1, 12, None)
+    assert first["trial"]["trial_key"] == ASSIGNMENTS[0].trial.key
+    assert first["trial"]["metrics"] == timed(ASSIGNMENTS[0].trial).metrics
+    assert (last["trial"]["failure_reason"], last["blocks_done"]) == ("hung", 3)
+    assert last["seconds_left"] == 0
 
 
 def test_quiet_leaves_failures_and_warnings() -> None:

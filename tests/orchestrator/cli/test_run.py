@@ -19,7 +19,7 @@ from orchestrator.scheduling.remaining import stopping_rule
 from orchestrator.scheduling.sweep import RunResult
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
-from tests.orchestrator.cli.typed_commands import Run
+from tests.orchestrator.cli.typed_commands import Run, events
 from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_records import PORTABLE, XLA, disturb, paired, sweep, trial
 
@@ -100,10 +100,18 @@ def test_an_unexpected_error_never_looks_like_failed_trials(ends: Ends, home: Pa
     assert ends(BrokenPipeError("Ray's"))[0] == 70, "no pipe of ours"
 
 
-def test_quiet_leaves_the_report(ends: Ends) -> None:
+def test_scripts_get_the_report_alone_or_with_events(ends: Ends) -> None:
     code, out, err = ends(RunResult(paired(6), None), "--quiet")
     assert (code, err) == (0, "") and "tensorflow/portable+xla" in out
-    assert "Error: no" in ends(Refusal("no"), "--quiet", begun=False)[2]
+    code, out, err = ends(RunResult(paired(6), None), "--json-progress")
+    loading, plan, *_, end = events(err)
+    assert (code, loading["event"], end["exit_code"]) == (0, "message", 0)
+    assert (plan["sweep"], plan["missing"], plan["trials"]) == ("mine", 16, 18)
+    assert "tensorflow/portable+xla" in out
+    for error, expected in ((Refusal("no"), 2), (KeyError("a bug"), 70), (Stopped(), 3)):
+        *_, end = events(ends(error, "--json-progress", begun=False)[2])
+        assert (end["event"], end["exit_code"]) == ("end", expected)
+    assert "Error: no" in ends(Refusal("no"), "--quiet", begun=False)[2], "not in its form"
 
 
 def test_a_signal_before_the_first_trial(ends: Ends) -> None:
@@ -125,13 +133,9 @@ def test_the_announcement_and_the_report_with_trials_that_mlflow_refuses(
     assert "Warning: 1 finished trial is safe in the journal" in err and "too long" in err
 
 
-def test_a_busy_machine_has_a_next_command(ends: Ends) -> None:
-    busy = disturb(paired(6), {XLA: range(6)})
-    shown = " ".join(ends(RunResult(busy, None))[1].split())
-    assert "quiet: rnnsweep run mine.yaml --set repeats=2 " in shown
-
-
-def test_failed_trials_and_a_stop_have_their_exit_codes(ends: Ends) -> None:
+def test_a_busy_machine_failed_trials_and_a_stop_have_their_next_commands(ends: Ends) -> None:
+    busy = " ".join(ends(RunResult(disturb(paired(6), {XLA: range(6)}), None))[1].split())
+    assert "quiet: rnnsweep run mine.yaml --set repeats=2 " in busy
     failed = sweep([trial(PORTABLE, 0), trial(XLA, 0, status="failed", failure="error: broke")])
     code, out, err = ends(RunResult(failed, None))
     retry = "After a fix: rnnsweep run mine.yaml --retry-failed "

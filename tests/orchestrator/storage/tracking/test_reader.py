@@ -15,7 +15,7 @@ from orchestrator.core.trial import ConfigValue, FinishedTrial, Telemetry
 from orchestrator.storage.tracking.errors import Damaged, SweepNotFound, TrackingError, WrongVersion
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
 from orchestrator.storage.tracking.reader import find, list_sweeps, read_curves, read_sweep
-from orchestrator.storage.tracking.records import LEASE_TAG
+from orchestrator.storage.tracking.records import LEASE_TAG, RECORD_TAG
 from orchestrator.storage.tracking.run_content import run_content
 from orchestrator.storage.tracking.trial_table import read_table, write_table
 from tests.orchestrator.sample_sweeps import (
@@ -108,7 +108,7 @@ def test_a_deleted_run_is_left_out_and_can_be_recorded_again(home: Path) -> None
     assert trials(home) == [finished(0), finished(1)]
 
 
-@pytest.mark.parametrize("damage", ["torn", "no table", "damaged record"])
+@pytest.mark.parametrize("damage", ["torn", "no table", "damaged record", "earlier tag"])
 def test_a_table_that_cannot_be_read_is_made_again(
     home: Path, damage: str, runs_read: list[str]
 ) -> None:
@@ -122,6 +122,10 @@ def test_a_table_that_cannot_be_read_is_made_again(
     else:
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2] if damage == "torn" else b"<html>")
+    client = MlflowClient(tracking_uri=address(home))
+    for run in children(home) if damage == "earlier tag" else ():
+        client.set_tag(run.info.run_id, "record", run.data.tags[RECORD_TAG])
+        client.delete_tag(run.info.run_id, RECORD_TAG)
     with pytest.raises(Damaged):
         read_table(path)
     assert trials(home) == [finished(0), finished(1)]
@@ -131,7 +135,7 @@ def test_a_table_that_cannot_be_read_is_made_again(
     assert trials(home) == [finished(0), finished(1)]
     assert runs_read == []
     if damage == "damaged record":  # of the runs alone: it is recorded again
-        change_tag(home, "record", "{", "", block=0)
+        change_tag(home, RECORD_TAG, "{", "", block=0)
         table(home).unlink()
         assert record(home, finished(0)) == [finished(1)]
         assert len(record(home)) == len(children(home)) == 2
@@ -216,7 +220,7 @@ def give_another_version(home: Path, place: str, version: int) -> None:
 @pytest.mark.parametrize(
     ("place", "expected", "received"),
     [
-        ("tag record of run", 7, 99),
+        (f"tag {RECORD_TAG} of run", 7, 99),
         ("sweep.json of run", 5, None),
         (f"tag {LEASE_TAG} of run", 2, 99),
         ("trials.parquet of run", 5, 99),

@@ -147,7 +147,7 @@ def test_the_content_of_a_run_is_read_back_equal(trial: FinishedTrial) -> None:
     content = run_content(IDENTITY, trial)
     assert all(len(value) <= 8000 for value in content.tags.values())
     assert content == run_content(IDENTITY, trial)
-    text = content.tags["record"]
+    text = content.tags["mlflow.rnnsweep.record"]
     text = content.texts.get(text, text)
     back = TRIAL.load(text, "a run")
     assert back == replace(trial, outcome=replace(trial.outcome, artifacts={}))
