@@ -65,7 +65,6 @@ def submit(
     yes: bool,
     quiet: bool,
     detach: bool,
-    dry_run: bool,
     **flags: bool,
 ) -> int:
     """Run or resume a sweep on a cluster; follow its output."""
@@ -75,10 +74,11 @@ def submit(
     from workloads.own_code import read_code
 
     checked = load(spec, overrides)
-    if not (quiet or dry_run):  # before imports that take seconds
+    is_dry_run = flags.pop("dry_run")
+    if not (quiet or is_dry_run):  # before imports that take seconds
         output.show_progress(f"{checked.name}: checking its workload, connecting to {address}")
     expect_importable(checked, on_cluster=True)
-    if dry_run:
+    if is_dry_run:
         for name, path in sorted(code_bundle.manifest(checked.workload).items()):
             output.show(f"{path.stat().st_size:>10,} {name}\n")
         return exit_codes.COMPLETE

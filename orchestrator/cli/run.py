@@ -88,10 +88,9 @@ def run(
                 begun = True
                 return make_view(console, plan, checked.margins.speed, quiet)
 
-            terminal = console.file.fileno()
             with StopSignal(
                 lambda: console.print(output.message(stopping), soft_wrap=True),
-                lambda: exit_at_once(terminal, f"{output.message(kept)}\n"),
+                lambda: exit_at_once(console.file.fileno(), f"{output.message(kept)}\n"),
             ) as stop:
                 options = RunOptions(home, store, address, **flags, phase=inform)
                 ended = run_sweep(checked, options, stop=stop, view=view, confirm=confirm)

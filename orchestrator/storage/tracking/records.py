@@ -155,7 +155,7 @@ def record_text(finished: FinishedTrial) -> str:
 
 
 def record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:
-    """Return the tag of the record, and the artifact that holds it where it is too long for a tag."""
+    """Return the tag of the record, and the artifact that holds it where a tag is too short."""
     text = record_text(finished)
     if len(text.encode()) <= TAG_LIMIT:  # bytes, as some databases count
         return text, {}
