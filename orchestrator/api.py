@@ -239,8 +239,6 @@ def _checked(
     spec: str | Path | Mapping[str, Any] | SweepSpec, overrides: Mapping[str, Any] | None
 ) -> SweepSpec:
     """Check a spec in any of its forms."""
-    import yaml
-
     from orchestrator.spec import Problem, SpecError, SweepSpec, load, parse
 
     texts = [f"{key}={json.dumps(value)}" for key, value in (overrides or {}).items()]
@@ -252,11 +250,10 @@ def _checked(
         return load(Path(spec), texts)
     source = "the spec"
     try:
-        plain = json.loads(json.dumps(spec, default=_as_dict))
+        text = json.dumps(spec, default=_as_dict, ensure_ascii=False)  # which is YAML, too
     except TypeError as error:
         expected = "plain values (text, numbers, lists, mappings)"
         raise SpecError(source, [Problem(source, "", expected, str(error))]) from error
-    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
     return parse(text, source=source, overrides=texts, folder=Path.cwd())
 
 

@@ -291,18 +291,14 @@ class SyntheticSettings(StackSettings):
     )
 
 
-class SavedFiles(_Settings):
-    """Paths of the files that an implementation saved: a checkpoint, and its outputs (`.npy`)."""
-
-    weights: str
-    outputs: str
-
-
 class SaveRequest(_Settings):
-    """Settings of `workloads.tasks.parity:save`: train, and save into these files."""
+    """Settings of `workloads.tasks.parity:save`: train, and save files of this path and stem.
+
+    `.npz` is the ending of the weights, `.outputs.npy` that of the outputs.
+    """
 
     settings: ImageRowsSettings
-    into: SavedFiles
+    into: str
 
 
 class LoadRequest(_Settings):
@@ -313,7 +309,7 @@ class LoadRequest(_Settings):
 
     settings: ImageRowsSettings
     digest: str
-    saved: list[SavedFiles]
+    saved: list[str]
 
 
 class OutputComparison(_Settings):

@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from orchestrator.core.text import duration
 from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
-    from orchestrator.cluster.jobs import Cluster, Order, Submitted
+    from orchestrator.cluster.jobs import Cluster, Submitted
     from orchestrator.spec import SweepSpec
 
 _HOME = "~/rnnsweep-data"
@@ -120,7 +120,11 @@ def submit(
         flags["quiet"] = quiet
         words += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
         with tempfile.TemporaryDirectory(prefix="rnnsweep-submit-") as scratch:
-            submitted = cluster.submit(_order(checked, digest, spec, words, Path(scratch), environ))
+            shutil.copyfile(spec, Path(scratch, "sweep.yaml"))
+            code_bundle.pack(Path(scratch), checked.workload)
+            variables = {**code_bundle.environ(checked.workload), **environ}
+            command = _run_command(checked, words)
+            submitted = cluster.submit(checked.name, digest, command, Path(scratch), variables)
         output.show(
             f"{submitted.id} was submitted to {cluster.address}; the head keeps the sweep in "
             f"{home}. {describe_store(environ, home)}\n",
@@ -137,27 +141,14 @@ def _ask(prompt: str) -> str:
     return sys.stdin.readline()
 
 
-def _order(
-    spec: SweepSpec,
-    digest: str,
-    file: Path,
-    options: Sequence[str],
-    folder: Path,
-    environ: Mapping[str, str],
-) -> Order:
-    """Return the order of `rnnsweep run` with these options; put what it needs into `folder`."""
-    from orchestrator.cluster import code_bundle
-    from orchestrator.cluster.jobs import Order
-
-    code_bundle.pack(folder, spec.workload)
-    shutil.copyfile(file, folder / "sweep.yaml")
+def _run_command(spec: SweepSpec, options: Sequence[str]) -> str:
+    """Return the shell command that runs `sweep.yaml` on the head with these options."""
     words = ["python", "-m", "orchestrator", "run", "sweep.yaml", "--address", "auto", "--yes"]
     words += options
     if spec.prices:  # from a file that stays here
         table = [price.model_dump(mode="json", exclude_unset=True) for price in spec.prices]
         words += ["--set", f"prices={json.dumps(table)}"]
-    environ = {**code_bundle.environ(spec.workload), **environ}
-    return Order(spec.name, digest, f"exec {shlex.join(words)}", folder, environ)
+    return f"exec {shlex.join(words)}"
 
 
 @click.command()

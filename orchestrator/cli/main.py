@@ -166,12 +166,14 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str | None) 
         classes = classify(nodes)
         if measure:
             with exit_codes.interrupted_by(signal.SIGTERM):
-                measured = peaks.measure(classes, sweep_home(), output.show_progress, fresh=fresh)
+                measured, failures = peaks.measure(
+                    classes, sweep_home(), output.show_progress, fresh=fresh
+                )
         else:
-            measured = peaks.PeakMeasurements(peaks.stored_peaks(sweep_home(), classes), ())
+            measured, failures = peaks.stored_peaks(sweep_home(), classes), ()
     listed = hardware_json if form == "json" else hardware_document
-    output.write(listed(classes, measured.peaks))
-    return exit_codes.WITH_FAILURES if measured.failures else exit_codes.COMPLETE
+    output.write(listed(classes, measured))
+    return exit_codes.WITH_FAILURES if failures else exit_codes.COMPLETE
 
 
 @main.command()

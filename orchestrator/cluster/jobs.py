@@ -61,21 +61,6 @@ class OutOfReach(SubmissionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A start of a sweep, to be run on the cluster.
-
-    `entrypoint` is a shell command that runs in a copy of `folder` on the head, with `environ`
-    added to the variables there. `digest` separates a sweep from others of its name.
-    """
-
-    sweep: str
-    digest: str
-    entrypoint: str
-    folder: Path
-    environ: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class Submitted:
     """A start of a sweep on the cluster. Times are seconds since the epoch."""
 
@@ -124,24 +109,28 @@ class Cluster:
         """Return the latest start of a sweep; None if this cluster has had none."""
         return next(reversed(self.starts(sweep)), None)
 
-    def submit(self, order: Order) -> Submitted:
+    def submit(
+        self, sweep: str, digest: str, command: str, folder: Path, environ: Mapping[str, str]
+    ) -> Submitted:
         """Send a start of a sweep, or return the one that somebody sent at the same moment.
 
-        The caller has checked that no start of that sweep is active.
+        The shell command runs in a copy of `folder` on the head, with `environ` added to the
+        variables there. `digest` separates a sweep from others of its name. The caller has checked
+        that no start of that sweep is active.
         """
-        before = self.latest(order.sweep)
-        id = f"rnnsweep-{order.sweep}-{before.number + 1 if before else 1}"
-        environ = {**order.environ, "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_WAIT_S)}
+        before = self.latest(sweep)
+        id = f"rnnsweep-{sweep}-{before.number + 1 if before else 1}"
+        environ = {**environ, "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_WAIT_S)}
         try:
             self._ask(
                 self._client.submit_job,
-                entrypoint=order.entrypoint,
+                entrypoint=command,
                 submission_id=id,
-                runtime_env={"working_dir": str(order.folder), "env_vars": environ},
-                metadata={_SWEEP: order.sweep, _DIGEST: order.digest},
+                runtime_env={"working_dir": str(folder), "env_vars": environ},
+                metadata={_SWEEP: sweep, _DIGEST: digest},
             )
         except SubmissionError:
-            other = next((start for start in self.starts(order.sweep) if start.id == id), None)
+            other = next((start for start in self.starts(sweep) if start.id == id), None)
             if other is None or not other.is_active:
                 raise
             return other

@@ -8,14 +8,15 @@ import dataclasses
 import datetime
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
+from orchestrator.core.arms import HardwareRef
 from orchestrator.core.errors import last_line
-from orchestrator.diagnostics.trainer_answers import ask
+from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.hardware import HardwareClass, Node, NodeProfile
 from workloads.data.cache import atomic_write
@@ -89,36 +90,18 @@ class _Store(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class PeakMeasurements:
-    """The peaks of all classes, and a sentence for each failed measurement."""
-
-    peaks: tuple[Peak, ...]
-    failures: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class PeakRequest:
-    """A device to measure, with the backends and the precisions.
+    """What to measure on a node of a class. `gpu` is the UUID of the GPU; None for the one seen."""
 
-    `gpu` is the UUID of the GPU, or None if this process sees one GPU only.
-    """
-
-    device: Device
+    hardware: HardwareRef
+    node: Node
     backends: tuple[str, ...]
     precisions: tuple[str, ...]
     gpu: str | None = None
 
 
-@dataclass(slots=True)
-class BackendRates:
-    """The metrics that one backend's trainer measured, by precision; `reason` for missing ones."""
-
-    metrics: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
-    reason: str | None = None
-
-
-_Plan = tuple[HardwareClass, Node, PeakRequest]
+PeakResults: TypeAlias = tuple[tuple[Peak, ...], tuple[str, ...]]
+"""Measured peaks, and a sentence for each failed measurement."""
 
 
 def measure(
@@ -127,22 +110,18 @@ def measure(
     report: Callable[[str], object],
     *,
     fresh: bool = False,
-) -> PeakMeasurements:
+) -> PeakResults:
     """Measure and store the peaks of all classes that are not stored (or `fresh`), and return all.
 
     Nodes of a cluster measure at the same time, one per class, with as many CPUs and GPUs as a
     trial. `report` prints a line for each step and for each failure.
     """
     stored = () if fresh else stored_peaks(home, classes)
-    plans = [plan for hardware in classes if (plan := _plan(hardware, stored)) is not None]
-    measured: list[Peak] = []
-    failures: list[str] = []
-    for hardware, node, answers in _run_plans(plans, report):
-        for backend, answer in answers.items():
-            measured += _peaks(hardware, node, backend, answer)
-            if answer.reason is not None:
-                by = f" by {backend}" if backend else ""
-                failures.append(f"{hardware.name} could not be measured{by}: {answer.reason}")
+    requests = [request for one in classes if (request := _request(one, stored)) is not None]
+    measured, failures = list[Peak](), list[str]()
+    for peaks, failed in _run(requests, report):
+        measured += peaks
+        failures += failed
     for failure in failures:
         report(failure)
     if measured:
@@ -153,36 +132,48 @@ def measure(
     newest = {(peak.hardware, peak.backend, peak.precision): peak for peak in (*stored, *measured)}
     ids = [hardware.id for hardware in classes]
     order = sorted(newest, key=lambda key: (ids.index(key[0]), key[1], _PRECISIONS.index(key[2])))
-    return PeakMeasurements(tuple(newest[key] for key in order), tuple(failures))
+    return tuple(newest[key] for key in order), tuple(failures)
 
 
-def measure_rates(request: PeakRequest) -> dict[str, BackendRates]:
-    """Return the rates of each backend, one after another, so that none disturbs another."""
-    environ = dict(os.environ)
+def measure_peaks(request: PeakRequest) -> PeakResults:
+    """Measure a node here: one backend after another, so that none disturbs another."""
+    environ, device = dict(os.environ), request.hardware.device
     if request.gpu is not None:
         environ["CUDA_VISIBLE_DEVICES"] = request.gpu
-    rates: dict[str, BackendRates] = {}
+    peaks, failures = list[Peak](), list[str]()
     for backend in request.backends:
-        of = rates[backend] = BackendRates()
-        plain = Implementation(backend, "portable")
-        with Trainer(plain, request.device, environ=environ) as trainer:
+        with Trainer(Implementation(backend, "portable"), device, environ=environ) as trainer:
             for precision in request.precisions:
                 options = () if precision == "float32" else (precision,)
                 implementation = str(Implementation(backend, "portable", options))
-                trial = TrialRequest(WORKLOAD, implementation, device=request.device)
-                answer = ask(trainer, trial)
-                of.facts |= answer.facts
+                answer = ask(trainer, TrialRequest(WORKLOAD, implementation, device=device))
                 if answer.reason is None:
-                    of.metrics[precision] = answer.metrics
+                    peaks.append(_peak(request, backend, precision, answer))
                 else:
-                    of.reason = f"{precision}: {answer.reason}"
+                    what = f"{request.hardware} could not be measured by {backend}"
+                    failures.append(f"{what}: {precision}: {answer.reason}")
                 if not answer.is_usable:
                     break
-    return rates
+    return tuple(peaks), tuple(failures)
 
 
-def _plan(hardware: HardwareClass, stored: Sequence[Peak]) -> _Plan | None:
-    """Return the node of a class and its request; None if all peaks are stored."""
+def _peak(request: PeakRequest, backend: str, precision: str, answer: TrainerAnswer) -> Peak:
+    hardware, profile = request.hardware, request.node.profile
+    of = versions(profile, backend, hardware.device)
+    if hardware.device == "gpu":
+        of |= {name: answer.facts[fact] for fact, name in _ON_A_GPU.items() if fact in answer.facts}
+    product, name = _rate(answer.metrics, "product_flops_per_s"), "copy_bytes_per_s"
+    copied = _rate(answer.metrics, name) if name in answer.metrics else None
+    at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Peak(hardware.id, backend, precision, product, copied, of, profile.hostname, at)
+
+
+def _rate(metrics: Mapping[str, float], name: str) -> Rate:
+    return Rate(metrics[name], metrics[f"{name}_low"], metrics[f"{name}_high"])
+
+
+def _request(hardware: HardwareClass, stored: Sequence[Peak]) -> PeakRequest | None:
+    """Return what to measure of a class; None if all peaks are stored."""
     node, gpu, has_tf32 = hardware.nodes[0], None, False
     if hardware.device == "gpu":
         first = node.profile.gpus[0]
@@ -197,53 +188,34 @@ def _plan(hardware: HardwareClass, stored: Sequence[Peak]) -> _Plan | None:
         if backend in node.profile.packages
         and not {(backend, precision) for precision in precisions} <= present
     )
-    request = PeakRequest(hardware.device, backends, precisions, gpu)
-    return (hardware, node, request) if backends else None
+    return PeakRequest(hardware.ref, node, backends, precisions, gpu) if backends else None
 
 
-def _run_plans(
-    plans: Sequence[_Plan], report: Callable[[str], object]
-) -> Iterator[tuple[HardwareClass, Node, Mapping[str, BackendRates]]]:
-    """Yield each class with the rates that its node measured, by backend, or why it did not."""
+def _run(
+    requests: Sequence[PeakRequest], report: Callable[[str], object]
+) -> Iterator[PeakResults]:
+    """Yield what each node measured, or why it did not."""
     references = []
-    for hardware, node, request in plans:
-        backends = ", ".join(request.backends)
-        report(f"measuring {hardware.name} on {node.profile.hostname}: {backends}")
+    for request in requests:
+        node, backends = request.node, ", ".join(request.backends)
+        report(f"measuring {request.hardware} on {node.profile.hostname}: {backends}")
         if not node.id:
-            yield hardware, node, measure_rates(request)
+            yield measure_peaks(request)
             continue
         import ray  # noqa: PLC0415  (seconds that this machine alone does without)
 
-        pinned = ray.remote(measure_rates).options(
+        pinned = ray.remote(measure_peaks).options(
             num_cpus=node.cpus,
-            num_gpus=int(request.device == "gpu"),
+            num_gpus=int(request.hardware.device == "gpu"),
             max_retries=0,
             label_selector={"ray.io/node-id": node.id},
         )
-        references.append((hardware, node, pinned.remote(request)))
-    for hardware, node, reference in references:
+        references.append((request, pinned.remote(request)))
+    for request, reference in references:
         try:
-            yield hardware, node, ray.get(reference)
+            yield ray.get(reference)
         except ray.exceptions.RayError as error:
-            yield hardware, node, {"": BackendRates(reason=last_line(error))}
-
-
-def _peaks(
-    hardware: HardwareClass, node: Node, backend: str, answer: BackendRates
-) -> Iterator[Peak]:
-    of = versions(node.profile, backend, hardware.device)
-    if hardware.device == "gpu":
-        of |= {name: answer.facts[fact] for fact, name in _ON_A_GPU.items() if fact in answer.facts}
-    at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    for precision, metrics in answer.metrics.items():
-        product, name = _rate(metrics, "product_flops_per_s"), "copy_bytes_per_s"
-        copied = _rate(metrics, name) if name in metrics else None
-        host = node.profile.hostname
-        yield Peak(hardware.id, backend, precision, product, copied, of, host, at)
-
-
-def _rate(metrics: Mapping[str, float], name: str) -> Rate:
-    return Rate(metrics[name], metrics[f"{name}_low"], metrics[f"{name}_high"])
+            yield (), (f"{request.hardware} could not be measured: {last_line(error)}",)
 
 
 def versions(profile: NodeProfile, backend: str, device: Device) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from orchestrator.core.trial import Config
 from orchestrator.spec.errors import Finding, Path, from_pydantic, key_text, nearest, shown
 from orchestrator.spec.space import activation, example
 from orchestrator.spec.sweep_spec import SweepSpec
@@ -70,7 +71,7 @@ def check_workload(spec: SweepSpec) -> Iterator[Finding]:
         yield Finding(searched[name], expected, f"the parameter {name!r}", hint)
     yield from _metrics(spec, workload, given={*spec.settings, *searched})
     checked = [n for n in names if n not in workload.data_settings or n not in searched]
-    yield from (_listed_values if spec.search.listed else _values)(spec, workload, checked)
+    yield from _values(spec, workload, checked)
 
 
 def _searched(spec: SweepSpec) -> dict[str, Path]:
@@ -170,13 +171,7 @@ def _first_refusal(
     spec: SweepSpec, workload: registry.Workload, own: Mapping[str, Any]
 ) -> Finding | None:
     """Return the first error of a variant's settings, alone or with a config of the search."""
-    space = spec.search.space
-    configs: list[Mapping[str, Any]] = [*spec.search.listed] or [
-        example(space, {**(activation(space, name) or {}), name: value})
-        for name, dimension in space.items()
-        for value in dimension.probes
-    ]
-    for config in configs or [{}]:
+    for _, config, _ in _configs(spec):
         usual = {**spec.settings, **config}
         before = {finding.received for finding in _refused(workload, usual)}
         for finding in _refused(workload, {**usual, **own}):
@@ -188,48 +183,32 @@ def _first_refusal(
 
 
 def _values(spec: SweepSpec, workload: registry.Workload, names: list[str]) -> Iterator[Finding]:
-    """Report settings and values of the space that the workload refuses."""
+    """Report settings, values of the space and listed configs that the workload refuses."""
     fixed = {name: value for name, value in spec.settings.items() if name in names}
-    space = {
-        name: d for name, d in spec.search.space.items() if name in names and name not in fixed
-    }
-    general = set[str]()
-    for finding in _refused(workload, {**fixed, **example(space, {})}):
-        if not finding.path:
-            general.add(finding.received)
-            yield dataclasses.replace(finding, path=("settings",))
-        elif finding.path[0] in fixed or finding.path[0] not in spec.search.space:
-            yield dataclasses.replace(finding, path=("settings", *finding.path))
-    for name, dimension in space.items():
-        switched_on = activation(spec.search.space, name) or {}
-        for value in dimension.probes:
-            config = example(space, {**switched_on, name: value})
-            about = [
-                finding
-                for finding in _refused(workload, {**fixed, **config})
-                if finding.path[:1] == (name,)
-                or (not finding.path and finding.received not in general)
-            ]
-            if about:
-                at = ("search", "space", name, *dimension.origin(value))
-                yield dataclasses.replace(about[0], path=at)
-                break
-
-
-def _listed_values(
-    spec: SweepSpec, workload: registry.Workload, names: list[str]
-) -> Iterator[Finding]:
-    """Report settings and listed configs that the workload refuses."""
-    fixed = {name: value for name, value in spec.settings.items() if name in names}
-    own_errors = {finding.received for finding in _refused(workload, fixed) if not finding.path}
-    for index, config in enumerate(spec.search.listed):
+    own, reported = _refused(workload, fixed), set[str]()
+    yield from (dataclasses.replace(one, path=("settings", *one.path)) for one in own)
+    for place, config, varied in _configs(spec):
         ours = {name: value for name, value in config.items() if name in names}
         for finding in _refused(workload, {**fixed, **ours}):
-            is_ours = (
-                finding.path[0] in ours if finding.path else finding.received not in own_errors
-            )
-            place: Path = ("search", "configs", index) if is_ours else ("settings",)
-            yield dataclasses.replace(finding, path=(*place, *finding.path))
+            if finding in own or varied in reported:
+                continue
+            if varied is None:
+                yield dataclasses.replace(finding, path=(*place, *finding.path))
+            elif finding.path[:1] in ((), (varied,)):
+                reported.add(varied)
+                yield dataclasses.replace(finding, path=place)
+
+
+def _configs(spec: SweepSpec) -> Iterator[tuple[Path, Config, str | None]]:
+    """Yield configs that are checked on behalf of all: place, config, and the varied parameter."""
+    yield (), {}, None
+    for index, config in enumerate(spec.search.listed):
+        yield ("search", "configs", index), config, None
+    space = spec.search.space
+    for name, dimension in space.items():
+        for value in dimension.probes:
+            config = example(space, {**(activation(space, name) or {}), name: value})
+            yield ("search", "space", name, *dimension.origin(value)), config, name
 
 
 def _refused(workload: registry.Workload, settings: Mapping[str, Any]) -> list[Finding]:

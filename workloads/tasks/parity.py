@@ -24,7 +24,6 @@ from workloads.settings import (
     ImageRowsSettings,
     LoadRequest,
     OutputComparison,
-    SavedFiles,
     SaveRequest,
 )
 from workloads.tasks.training import build
@@ -44,10 +43,9 @@ def save(trial: Context) -> dict[str, float]:
         run = make_run(trial, settings, data, build(settings, trial, data))
         run.fit(run.train_feed, epochs=settings.epochs)
         prove_kernel(trial, run)
-        checkpoint.save_checkpoint(
-            Path(request.into.weights), checkpoint.read_checkpoint(run.model, settings)
-        )
-        with atomic_write(Path(request.into.outputs)) as file:
+        weights, outputs = _files(request.into)
+        checkpoint.save_checkpoint(weights, checkpoint.read_checkpoint(run.model, settings))
+        with atomic_write(outputs) as file:
             np.save(file, _outputs(run), allow_pickle=False)
     return {}
 
@@ -66,7 +64,7 @@ def compare(trial: Context) -> dict[str, float]:
         run = make_run(trial, settings, data, build(settings, trial, data))
         run.train_one_step()  # the evidence comes from a step that has run
         prove_kernel(trial, run)
-        comparisons = [_comparison(run, settings, files) for files in request.saved]
+        comparisons = [_comparison(run, settings, *_files(stem)) for stem in request.saved]
     trial.artifact(ANSWER, OUTPUT_COMPARISONS.dump_json(tuple(comparisons)).decode())
     return {}
 
@@ -82,29 +80,33 @@ def largest_difference(outputs: Outputs, expected: Outputs) -> float | None:
     return float(np.abs(outputs64 - expected64).max() / np.abs(expected64).max())
 
 
+def _files(stem: str) -> tuple[Path, Path]:
+    return Path(f"{stem}.npz"), Path(f"{stem}.outputs.npy")
+
+
 def _outputs(run: TrainingRun) -> Outputs:
     return np.asarray(run.model.predict(**run.validation_feed.without_targets(), verbose=0))
 
 
 def _comparison(
-    run: TrainingRun, settings: ImageRowsSettings, files: SavedFiles
+    run: TrainingRun, settings: ImageRowsSettings, weights: Path, outputs_file: Path
 ) -> OutputComparison:
     """Load saved weights; compare as many of the saved outputs as there are here."""
-    saved = checkpoint.load_checkpoint(Path(files.weights))
+    saved = checkpoint.load_checkpoint(weights)
     try:
         checkpoint.apply_checkpoint(run.model, settings, saved)
     except ValueError as error:
         raise DataError(
-            f"{files.weights}: {error}: load weights that were saved with these settings"
+            f"{weights}: {error}: load weights that were saved with these settings"
         ) from error
     outputs = _outputs(run)
     try:
-        expected: Outputs = np.load(files.outputs, allow_pickle=False)[: len(outputs)]
+        expected: Outputs = np.load(outputs_file, allow_pickle=False)[: len(outputs)]
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{files.outputs}: expected saved outputs; {error}") from error
+        raise DataError(f"{outputs_file}: expected saved outputs; {error}") from error
     if expected.shape != outputs.shape:
         raise DataError(
-            f"{files.outputs}: expected outputs of shape {outputs.shape}, as on this machine;"
+            f"{outputs_file}: expected outputs of shape {outputs.shape}, as on this machine;"
             f" received {expected.shape}"
         )
     exact = checkpoint.read_checkpoint(run.model, settings).equals(saved)

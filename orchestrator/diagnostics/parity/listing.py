@@ -6,8 +6,7 @@ from typing import Any
 
 from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.core.text import counted
-from orchestrator.diagnostics.parity.parity_check import ParityCheck, machine
-from orchestrator.diagnostics.parity.participants import Excluded, ParityPair
+from orchestrator.diagnostics.parity.parity_check import Excluded, ParityCheck, ParityPair, machine
 from orchestrator.report.document import Column, Document, Section, Table, make_table
 from workloads.settings import ImageRowsSettings
 

@@ -1,5 +1,7 @@
 """The check itself: all participants train and save, then all load the weights of all."""
 
+from __future__ import annotations
+
 import itertools
 import re
 import tempfile
@@ -10,31 +12,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError
 
 from orchestrator import hardware
 from orchestrator.cluster.connection import this_machine
-from orchestrator.core.errors import Refusal
-from orchestrator.diagnostics.parity.participants import Excluded, ParityPair, Participant
+from orchestrator.core.errors import Refusal, first_problem
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
 from orchestrator.diagnostics.workload_catalogue import PLAIN
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.spec import yaml_locations
-from workloads import registry
+from workloads import implementations, registry, settings
 from workloads.eligibility import Cell, ineligibility_reason
-from workloads.implementations import Implementation, ImplementationError, parse_implementation
+from workloads.implementations import Implementation, Precision
 from workloads.protocol import Device, TrialRequest
 from workloads.resources import usable_cpus
-from workloads.settings import (
-    ANSWER,
-    OUTPUT_COMPARISONS,
-    ImageRowsSettings,
-    LoadRequest,
-    SavedFiles,
-    SaveRequest,
-)
+from workloads.settings import ImageRowsSettings
 
 LIST = "parity.json"
 USUAL: Mapping[str, Any] = {
@@ -50,6 +44,69 @@ USUAL: Mapping[str, Any] = {
 }
 """Settings of `image_rows` that differ from its defaults: a stack that has everything a conversion
 can get wrong, and steps enough that no weight is left where it began."""
+
+
+TOLERANCES: Mapping[Precision, float] = {"float32": 1e-5, "tf32": 2e-3, "fp16": 5e-3, "bf16": 3e-2}
+"""The largest relative differences explained by rounding alone, by the coarser precision.
+
+Observed between two-layer stacks on digits: 4e-7 in float32, 6e-4 in float16 and 5e-3 in bfloat16.
+TF32 keeps as many bits of a factor as float16. Gates in another order, a transposed matrix or a
+lost bias differ by more than 1e-3 in float32.
+"""
+
+
+def _parsed(name: Any) -> Implementation:
+    return implementations.parse_implementation(str(name))
+
+
+class Participant(BaseModel):
+    """An implementation on a device with one cell: it saves weights and loads those of others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    implementation: Annotated[Implementation, PlainValidator(_parsed), PlainSerializer(str)]
+    device: Device
+    cell: Cell
+
+    @property
+    def label(self) -> str:
+        """Implementation and device, as shown to people."""
+        return f"{self.implementation} on {self.device}"
+
+    def tolerance(self, other: Participant) -> float:
+        """Return the tolerance of the coarser of the two precisions."""
+        return max(TOLERANCES[one.implementation.precision] for one in (self, other))
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """An implementation without results for a cell: it failed on a device, or runs on none."""
+
+    implementation: Implementation
+    cell: Cell
+    reason: str
+    failed_on: Device | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParityPair:
+    """Weights of one participant, loaded by another; see `workloads.settings`."""
+
+    saved: Participant
+    loaded: Participant
+    difference: float | None
+    exact: bool
+    tolerance: float
+
+    @property
+    def is_within(self) -> bool:
+        """True if the outputs are within the tolerance and the weights exactly the same."""
+        return self.exact and self.excess <= 1
+
+    @property
+    def excess(self) -> float:
+        """The difference over the tolerance; infinite if an output is not finite."""
+        return float("inf") if self.difference is None else self.difference / self.tolerance
 
 
 class SavedList(BaseModel):
@@ -150,7 +207,8 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
         """Train and save all participants, each with its own seed, so that all weights differ."""
         requests = {}
         for number, one in enumerate(participants):
-            asked = SaveRequest(settings=self.settings_of(one.cell), into=_files(folder, one))
+            own = self.settings_of(one.cell)
+            asked = settings.SaveRequest(settings=own, into=_stem(folder, one))
             requests[one] = _request("save", one, asked, seed=number)
         answers = self._ask(requests, "saved")
         data = next((answer.dataset for answer in answers.values() if answer.dataset), None)
@@ -174,14 +232,14 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
         for one in participants:
             wanted[one] = [saved for saved in listed.saved if saved.cell == one.cell]
             if wanted[one]:
-                asked = LoadRequest(
+                asked = settings.LoadRequest(
                     settings=self.settings_of(one.cell),
                     digest=listed.digest,
-                    saved=[_files(folder, saved) for saved in wanted[one]],
+                    saved=[_stem(folder, saved) for saved in wanted[one]],
                 )
                 requests[one] = _request("compare", one, asked)
         for one, answer in self._ask(requests, "loaded").items():
-            compared = OUTPUT_COMPARISONS.validate_json(answer.texts[ANSWER])
+            compared = settings.OUTPUT_COMPARISONS.validate_json(answer.texts[settings.ANSWER])
             for saved, result in zip(wanted[one], compared, strict=True):
                 limit = tolerance or saved.tolerance(one)
                 self.pairs.append(ParityPair(saved, one, result.difference, result.exact, limit))
@@ -249,7 +307,7 @@ def check(
     """
     document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
     loaded = None if source is None else _read_list(source / LIST)
-    settings = {**(loaded.settings if loaded else USUAL), **document.data}
+    own = {**(loaded.settings if loaded else USUAL), **document.data}
     chosen = document.data.get("cell")
     cells = typing.get_args(Cell) if chosen is None else (chosen,)
     if loaded:
@@ -258,7 +316,7 @@ def check(
         if not cells:
             expected = f"expected one that was saved in {source} ({', '.join(kept)})"
             raise Refusal(f"--set cell: {expected}")
-    result = ParityCheck(settings, report, loaded=loaded)
+    result = ParityCheck(own, report, loaded=loaded)
     at_least = 1 if into or source else 2
     participants = result.find_participants(_implementations(names), cells, at_least)
     if into is not None:
@@ -280,24 +338,19 @@ def _implementations(names: Sequence[str]) -> tuple[Implementation, ...]:
     if not names:
         return (*PLAIN, Implementation("tensorflow", "portable", ("xla",)))
     try:
-        return tuple(dict.fromkeys(parse_implementation(name) for name in names))
-    except ImplementationError as error:
+        return tuple(dict.fromkeys(map(implementations.parse_implementation, names)))
+    except implementations.ImplementationError as error:
         raise Refusal(f"IMPLEMENTATION: {error}") from None
 
 
-def _request(
-    function: str, one: Participant, asked: SaveRequest | LoadRequest, seed: int = 0
-) -> TrialRequest:
-    name = f"workloads.tasks.parity:{function}"
-    settings = asked.model_dump(mode="json")
-    return TrialRequest(name, str(one.implementation), settings, one.device, seed)
+def _request(function: str, one: Participant, asked: BaseModel, seed: int = 0) -> TrialRequest:
+    name, own = f"workloads.tasks.parity:{function}", asked.model_dump(mode="json")
+    return TrialRequest(name, str(one.implementation), own, one.device, seed)
 
 
-def _files(folder: Path, one: Participant) -> SavedFiles:
-    words = re.sub(r"[^a-z0-9]+", "-", f"{one.cell} {one.label}".lower())
-    return SavedFiles(
-        weights=str(folder / f"{words}.npz"), outputs=str(folder / f"{words}.outputs.npy")
-    )
+def _stem(folder: Path, one: Participant) -> str:
+    """Return the path of a participant's files, without their endings."""
+    return str(folder / re.sub(r"[^a-z0-9]+", "-", f"{one.cell} {one.label}".lower()))
 
 
 def machine() -> str:
@@ -327,11 +380,8 @@ def _read_list(path: Path) -> SavedList:
             f" {(error.strerror or str(error)).lower()}"
         ) from error
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise Refusal(
-            f"{path}: {where}: {first['msg']}. Save again with this version of rnnsweep"
-        ) from error
+        cure = "Save again with this version of rnnsweep"
+        raise Refusal(f"{path}: {first_problem(error)}. {cure}") from error
     if not listed.saved:
         raise Refusal(f"{path}: expected saved weights; received none")
     return listed

@@ -40,7 +40,7 @@ def energy_of(recording: Recording) -> tuple[dict[str, float], Telemetry]:
         parts["cpu_package"] = package_j
         method = f"{method}+rapl" if method else "rapl"
     elif on_cpu:
-        reason = _SHARED if is_shared else _not_covered(recording)
+        reason = _SHARED if is_shared else _NOT_COVERED
     if reason:
         return parts, Telemetry(energy_absent=reason)
     return parts, Telemetry(energy_method=method, energy_scope="+".join(parts))
@@ -61,11 +61,6 @@ def _too_short(recording: Recording) -> str | None:
     return None
 
 
-def _not_covered(recording: Recording) -> str:
-    slept = any(sample.slept for sample in recording.samples)
-    return "the machine was suspended during the trial" if slept else _NOT_COVERED
-
-
 def _gpus(recording: Recording) -> tuple[float | None, str, str | None]:
     """Return the joules of all GPUs of the trial, the method, and why there are none."""
     count = max((len(sample.gpus) for sample in recording.samples), default=0)
@@ -81,7 +76,7 @@ def _gpus(recording: Recording) -> tuple[float | None, str, str | None]:
         if not joules:
             errors = recording.gpu_errors[index] if recording.gpu_errors else {}
             reasons = [str(errors[call]) for call in _CALLS if call in errors]
-            reasons = reasons or [recording.gpu_reason or _not_covered(recording)]
+            reasons = reasons or [recording.gpu_reason or _NOT_COVERED]
             return None, "", "; ".join(f"GPU {index}: {reason}" for reason in reasons)
         total_j += joules
     return total_j, method, None

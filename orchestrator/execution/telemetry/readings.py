@@ -93,15 +93,13 @@ class NodeReading:
 class Sample:
     """Everything read at one moment, in seconds of the monotonic clock.
 
-    `gpus` are the trial's, in its order. `package_j` is the growing energy of the CPUs. `slept`:
-    the machine was suspended since the previous one, while the clock stood still.
+    `gpus` are the trial's, in its order. `package_j` is the growing energy of the CPUs.
     """
 
     at_s: float
     gpus: tuple[GpuReading, ...] = ()
     node: NodeReading | None = None
     package_j: float | None = None
-    slept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +199,7 @@ class SampleBuffer:
             return reading
         before_s, before_w, total_j = self._power.get(index, (sample.at_s, 0.0, 0.0))
         since_s = sample.at_s - before_s
-        if sample.slept or since_s > _LATE_S:
+        if since_s > _LATE_S:
             total_j = 0.0
         else:
             total_j += since_s * (before_w + reading.power_w) / 2
@@ -211,7 +209,7 @@ class SampleBuffer:
     def _must_stay(self, sample: Sample) -> bool:
         at = bisect.bisect_left(self._edges, sample.at_s)
         near = self._edges[max(0, at - 1) : at + 1]
-        return sample.slept or any(abs(edge_s - sample.at_s) <= _EDGE_S for edge_s in near)
+        return any(abs(edge_s - sample.at_s) <= _EDGE_S for edge_s in near)
 
 
 def merged(windows: Iterable[TimeWindow]) -> list[TimeWindow]:
@@ -230,21 +228,14 @@ def merged(windows: Iterable[TimeWindow]) -> list[TimeWindow]:
 def growth(
     points: Iterable[tuple[Sample, float | None]], windows: Sequence[TimeWindow]
 ) -> float | None:
-    """Return how much a counter grew in the windows together; None if that is unknown.
-
-    It is unknown where the count falls (the counter was reset) or the machine was suspended.
-    """
+    """Return how much a counter grew in the windows; None where it was reset, or not read."""
     at_s, total, holes = list[float](), list[float](), list[int]()
-    slept = False
     for sample, count in points:
-        slept = slept or sample.slept
-        if count is None:
-            continue
-        if total and (slept or count < total[-1]):
-            holes.append(len(total))
-        slept = False
-        at_s.append(sample.at_s)
-        total.append(count)
+        if count is not None:
+            if total and count < total[-1]:
+                holes.append(len(total))
+            at_s.append(sample.at_s)
+            total.append(count)
     if len(at_s) < 2 or not windows:
         return None
 

@@ -40,9 +40,6 @@ _LONGEST_REST_S = 2.0
 _LAST_SAMPLE_S = 0.5
 """How long the end of a trial waits for the last sample: a hanging driver must not delay it."""
 
-_SUSPENSION_S = 0.5
-"""A shorter difference between two clocks may be the time between reading them."""
-
 
 @dataclass(slots=True)
 class Instruments:
@@ -80,7 +77,6 @@ class Sampler:
         self._windows: list[readings.TimeWindow] = []
         self._failure: str | None = None
         self._cost_pct: float | None = None
-        self._slept_s = _slept_s()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="telemetry")
 
@@ -162,20 +158,11 @@ class Sampler:
                 node.look()  # takes its own rest
 
     def _sample(self, node: NodeGauge, *, whole: bool) -> None:
-        at_s, slept_s = time.monotonic(), _slept_s()
-        slept, self._slept_s = slept_s - self._slept_s > _SUSPENSION_S, slept_s
-        package_j = self._rapl.read_j()
+        at_s, package_j = time.monotonic(), self._rapl.read_j()
         gpus: tuple[readings.GpuReading, ...] = ()
         if self._gpus is not None:
             family = node.family if whole else None
             gpus = self._gpus.read(family=family, trainers=1 + len(self._rivals))
-        sample = readings.Sample(at_s, gpus, node.read() if whole else None, package_j, slept=slept)
+        sample = readings.Sample(at_s, gpus, node.read() if whole else None, package_j)
         with self._lock:
             self._samples.add(sample)
-
-
-def _slept_s() -> float:
-    """Return how long the machine has been suspended, which the monotonic clock does not count."""
-    if not hasattr(time, "CLOCK_BOOTTIME"):  # Linux has it
-        return 0.0
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)

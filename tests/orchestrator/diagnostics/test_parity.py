@@ -10,8 +10,15 @@ import pytest
 from orchestrator.core.errors import Refusal
 from orchestrator.diagnostics import parity
 from orchestrator.diagnostics.parity import parity_check
-from orchestrator.diagnostics.parity.parity_check import LIST, USUAL, ParityCheck, SavedList
-from orchestrator.diagnostics.parity.participants import Excluded, ParityPair, Participant
+from orchestrator.diagnostics.parity.parity_check import (
+    LIST,
+    USUAL,
+    Excluded,
+    ParityCheck,
+    ParityPair,
+    Participant,
+    SavedList,
+)
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
 from orchestrator.execution.trainer_process import Trainer
 from workloads.eligibility import Cell

@@ -11,20 +11,15 @@ from unittest import mock
 import pytest
 
 from orchestrator.diagnostics import peaks
-from orchestrator.diagnostics.peaks import (
-    FILE_NAME,
-    BackendRates,
-    Peak,
-    PeakRequest,
-    Rate,
-    measure_rates,
-    store_peaks,
-)
+from orchestrator.diagnostics.peaks import FILE_NAME, Peak, PeakRequest, Rate, measure_peaks, store_peaks
+from orchestrator.diagnostics.trainer_answers import TrainerAnswer
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
 from workloads.context import Context
+from workloads.protocol import TrialRequest
 
 PACKAGES = {"tensorflow": "2.21.0", "keras": "3.15.1", "torch": "2.13.0"}
 METRICS = {f"product_flops_per_s{end}": 2e11 for end in ("", "_low", "_high")}
+FACTS = {"cuda_build": "12.8", "cudnn_build": "9.1", "devices": "CPU", "python": "3.11"}
 RATE = Rate(2e11, 2e11, 2e11)
 
 
@@ -54,67 +49,63 @@ def gpu(capability: str | None = "9.0") -> Gpu:
 
 def measure(
     home: Path, classes: tuple[HardwareClass, ...], *, fresh: bool = False
-) -> tuple[peaks.PeakMeasurements, list[str]]:
+) -> tuple[peaks.PeakResults, list[str]]:
     lines: list[str] = []
     return peaks.measure(classes, home, lines.append, fresh=fresh), lines
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[PeakRequest]:
-    requests: list[PeakRequest] = []
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The implementations that trainers were asked for; those in bf16 on JAX do not answer."""
+    asked: list[str] = []
 
-    def answer(request: PeakRequest) -> dict[str, BackendRates]:
-        requests.append(request)
-        facts = {"cuda_build": "12.8", "cudnn_build": "9.1", "devices": "CPU", "python": "3.11"}
-        metrics = dict.fromkeys(request.precisions, METRICS)
-        return {backend: BackendRates(dict(metrics), facts) for backend in request.backends}
+    def answer(_: object, request: TrialRequest) -> TrainerAnswer:
+        asked.append(request.implementation)
+        if request.implementation == "jax/portable+bf16":
+            return TrainerAnswer("it was ended by SIGKILL", is_usable=False)
+        return TrainerAnswer(metrics=METRICS, facts=FACTS)
 
-    monkeypatch.setattr(peaks, "measure_rates", answer)
-    return requests
+    monkeypatch.setattr(peaks, "Trainer", mock.MagicMock())
+    monkeypatch.setattr(peaks, "ask", answer)
+    return asked
 
 
 def test_each_backend_and_precision_of_a_class_is_measured_once(
-    tmp_path: Path, asked: list[PeakRequest]
+    tmp_path: Path, asked: list[str]
 ) -> None:
     classes = classify([node()])
-    measured, lines = measure(tmp_path, classes)
-    assert asked == [PeakRequest("cpu", ("tensorflow", "torch"), ("float32", "bf16"))]
-    assert [(peak.backend, peak.precision) for peak in measured.peaks] == [
+    (measured, failures), lines = measure(tmp_path, classes)
+    names = [f"{name}/portable" for name in ("tensorflow", "torch")]
+    assert asked == [f"{name}{end}" for name in names for end in ("", "+bf16")]
+    assert [(peak.backend, peak.precision) for peak in measured] == [
         (backend, precision)
         for backend in ("tensorflow", "torch")
         for precision in ("float32", "bf16")
     ]
-    assert (measured.failures, len(lines)) == ((), 1)
-    assert measured.peaks[0].versions == {"method": "1", "tensorflow": "2.21.0", "keras": "3.15.1"}
-    assert measure(tmp_path, classes) == (measured, [])
-    assert peaks.stored_peaks(tmp_path, classes) == measured.peaks
+    assert (failures, len(lines)) == ((), 1)
+    assert measured[0].versions == {"method": "1", "tensorflow": "2.21.0", "keras": "3.15.1"}
+    assert measure(tmp_path, classes) == ((measured, ()), [])
+    assert peaks.stored_peaks(tmp_path, classes) == measured
     measure(tmp_path, classes, fresh=True)
-    assert len(asked) == 2
+    assert len(asked) == 8
 
 
-def test_other_versions_are_measured_again(tmp_path: Path, asked: list[PeakRequest]) -> None:
+def test_other_versions_are_measured_again(tmp_path: Path, asked: list[str]) -> None:
     measure(tmp_path, classify([node()]))
     newer = classify([node(torch="2.14.0")])
     assert {peak.backend for peak in peaks.stored_peaks(tmp_path, newer)} == {"tensorflow"}
     measure(tmp_path, newer)
-    assert asked[-1].backends == ("torch",)
+    assert asked[4:] == ["torch/portable", "torch/portable+bf16"]
     assert len(peaks.stored_peaks(tmp_path, classify([node()]))) == 4, "the older ones stay"
 
 
-@pytest.mark.parametrize(
-    ("capability", "precisions"),
-    [
-        ("7.5", ("float32", "bf16")),
-        ("12.0", ("float32", "tf32", "bf16")),
-        (None, ("float32", "tf32", "bf16")),
-    ],
-)
+@pytest.mark.parametrize(("capability", "has_tf32"), [("7.5", False), ("12.0", True), (None, True)])
 def test_a_gpu_is_measured_in_tf32_where_it_has_it(
-    tmp_path: Path, asked: list[PeakRequest], capability: str | None, precisions: tuple[str, ...]
+    tmp_path: Path, asked: list[str], capability: str | None, has_tf32: bool
 ) -> None:
-    measured, _ = measure(tmp_path, classify([node(gpus=(gpu(capability),))]))
-    assert asked[1] == PeakRequest("gpu", ("tensorflow", "torch"), precisions, "GPU-aaaa")
-    versions = measured.peaks[-1].versions
+    (measured, _), _ = measure(tmp_path, classify([node(gpus=(gpu(capability),))]))
+    assert ("torch/portable+tf32" in asked) is has_tf32
+    versions = measured[-1].versions
     assert [versions[name] for name in ("driver", "cuda", "cudnn")] == ["580.1", "12.8", "9.1"]
 
 
@@ -124,33 +115,27 @@ def test_a_cluster_measures_on_a_node_of_each_class(
     ray = mock.MagicMock()
     ray.exceptions.RayError = type("RayError", (Exception,), {})
     died = ray.exceptions.RayError("task failed\nthe worker died")
-    ray.get.side_effect = [{"torch": BackendRates({"float32": METRICS})}, died]
-    monkeypatch.setitem(sys.modules, "ray", ray)
     nodes = [node("a", cluster=True), node("b", cluster=True, gpus=(gpu(),))]
-    measured, _ = measure(tmp_path, classify(nodes))
+    classes = classify(nodes)
+    one = Peak(classes[0].id, "torch", "bf16", RATE, None, {}, "a", "2026-11-21T16:20:00Z")
+    ray.get.side_effect = [((one,), ()), died]
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    (measured, failures), _ = measure(tmp_path, classes)
     pinned = ray.remote.return_value.options
     options = [call.kwargs for call in pinned.call_args_list]
     chosen = [(o["label_selector"], o["num_cpus"], o["num_gpus"]) for o in options]
     assert chosen == [({"ray.io/node-id": "id-a"}, 8, 0), ({"ray.io/node-id": "id-b"}, 8, 1)]
     requests = [call.args[0] for call in pinned.return_value.remote.call_args_list]
-    assert [(request.device, request.gpu) for request in requests] == [("cpu", None), ("gpu", None)]
-    assert {peak.node for peak in measured.peaks} == {"a"}
-    (failure,) = measured.failures
-    assert failure.endswith("could not be measured: the worker died")
+    assert [request.gpu for request in requests] == [None, None]
+    (failure,) = failures
+    assert measured == (one,) and failure.endswith("could not be measured: the worker died")
 
 
-def test_a_backend_that_fails_leaves_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers = {
-        "tensorflow": BackendRates({"float32": METRICS}, {}, "bf16: it was ended by SIGKILL"),
-        "torch": BackendRates({"float32": METRICS, "bf16": METRICS}),
-    }
-    monkeypatch.setattr(peaks, "measure_rates", lambda request: answers)
-    measured, lines = measure(tmp_path, classify([node()]))
-    assert len(measured.peaks) == 3
-    (failure,) = measured.failures
-    assert failure.endswith("could not be measured by tensorflow: bf16: it was ended by SIGKILL")
+def test_a_backend_that_fails_leaves_the_others(tmp_path: Path, asked: list[str]) -> None:
+    (measured, failures), lines = measure(tmp_path, classify([node(jax="0.11")]))
+    assert len(measured) == 5
+    (failure,) = failures
+    assert failure.endswith("could not be measured by jax: bf16: it was ended by SIGKILL")
     assert failure in lines
 
 
@@ -171,10 +156,17 @@ def test_an_invalid_file_is_replaced(tmp_path: Path, text: str) -> None:
 
 def test_trainers_answer_for_each_precision_until_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peaks, "WORKLOAD", f"{__name__}:pretended")
-    request = PeakRequest("gpu", ("torch", "jax"), ("fp16", "float32", "bf16", "tf32"), "GPU-aaaa")
-    answers = measure_rates(request)
-    assert list(answers) == ["torch", "jax"]
-    for answer in answers.values():
-        assert list(answer.metrics) == ["float32"]
-        assert answer.facts.keys() == {"devices", "packages"}  # absent facts are left out
-        assert str(answer.reason).endswith("SIGKILL; its last output: out of memory")
+    _, hardware = classify([node(gpus=(gpu(),))])
+    precisions = ("fp16", "float32", "bf16", "tf32")
+    request = PeakRequest(hardware.ref, node(), ("torch", "jax"), precisions, "GPU-aaaa")
+    measured, failures = measure_peaks(request)
+    assert [(peak.backend, peak.precision) for peak in measured] == [
+        ("torch", "float32"),
+        ("jax", "float32"),
+    ]
+    assert {peak.versions["devices"] for peak in measured} == {"GPU-aaaa"}
+    assert "cuda" not in measured[0].versions, "absent facts are left out"
+    assert [failure.endswith("SIGKILL; its last output: out of memory") for failure in failures] == [
+        False,
+        True,
+    ] * 2

@@ -27,17 +27,16 @@ class Room:
     def __init__(self, folder: Path, trainer_for: Callable[[str], Trainer]) -> None:
         self.folder, self.trainer_for, self.digest = folder, trainer_for, ""
 
-    def files(self, name: str) -> dict[str, str]:
-        ends = {"weights": ".npz", "outputs": ".npy"}
-        return {kind: str(self.folder / f"{name}{end}") for kind, end in ends.items()}
+    def files(self, name: str) -> tuple[Path, Path]:
+        return self.folder / f"{name}.npz", self.folder / f"{name}.outputs.npy"
 
     def save(self, name: str, implementation: str, *, seed: int = 1, **settings: Any) -> None:
-        events = self._ask("save", implementation, settings, seed, into=self.files(name))
+        events = self._ask("save", implementation, settings, seed, into=str(self.folder / name))
         result(events)
         self.digest = single_event(events, Dataset).digest
 
     def load(self, *names: str, by: str, **settings: Any) -> list[Event]:
-        saved = [self.files(name) for name in names]
+        saved = [str(self.folder / name) for name in names]
         return self._ask("compare", by, settings, 2, digest=self.digest, saved=saved)
 
     def compare(self, *names: str, by: str, **settings: Any) -> tuple[OutputComparison, ...]:
@@ -48,9 +47,9 @@ class Room:
         return OUTPUT_COMPARISONS.validate_json(single_event(events, Artifact).text)
 
     def change(self, name: str, into: str, change: Callable[[Arrays], None]) -> None:
-        for old, new in zip(self.files(name).values(), self.files(into).values(), strict=True):
-            Path(new).write_bytes(Path(old).read_bytes())
-        rewrite(Path(self.files(into)["weights"]), change)
+        for old, new in zip(self.files(name), self.files(into), strict=True):
+            new.write_bytes(old.read_bytes())
+        rewrite(self.files(into)[0], change)
 
     def _ask(
         self, function: str, implementation: str, settings: Any, seed: int, **files: Any
@@ -70,7 +69,7 @@ def room(tmp_path: Path, trainer_for: Callable[[str], Trainer]) -> Room:
 def test_weights_move_between_the_fused_and_the_portable_layers(room: Room, cell: str) -> None:
     room.save("portable", "torch/portable", cell=cell, seed=1)
     room.save("fused", "torch/fused", cell=cell, seed=2)
-    arrays = [load_checkpoint(Path(room.files(n)["weights"])).arrays for n in ("portable", "fused")]
+    arrays = [load_checkpoint(room.files(name)[0]).arrays for name in ("portable", "fused")]
     assert all(not np.array_equal(arrays[0][name], arrays[1][name]) for name in arrays[0])
     for by in ("torch/portable", "torch/fused"):
         comparisons = room.compare("portable", "fused", "portable", by=by, cell=cell)
@@ -91,7 +90,7 @@ def test_weights_move_between_the_fused_and_the_portable_layers(room: Room, cell
 )
 def test_weights_move_between_backends(room: Room, saver: str, loader: str) -> None:
     room.save("there", saver, cell="gru")
-    saved = load_checkpoint(Path(room.files("there")["weights"]))
+    saved = load_checkpoint(room.files("there")[0])
     assert {name for name in saved.arrays if name.startswith("recurrent")} == {
         f"recurrent_{number}/{direction}/{role}"
         for number in (0, 1)
@@ -142,11 +141,11 @@ def test_what_cannot_be_compared_is_refused(room: Room) -> None:
         ({"layers": 1}, "expected weights of the shapes {'recurrent_1/forward/kernel': None"),
         ({"cell": "rnn_relu"}, "expected weights of rnn_relu; received rnn_tanh"),
     ):
-        assert room.files("small")["weights"] in refusal(**settings)
+        assert str(room.files("small")[0]) in refusal(**settings)
         assert words in refusal(**settings)
     words = "expected outputs of shape (41, 10), as on this machine; received (40, 10)"
     assert words in refusal(validation_samples=41)
-    Path(room.files("small")["outputs"]).write_text("no array")
+    room.files("small")[1].write_text("no array")
     assert "expected saved outputs" in refusal()
     room.digest = "0" * 64
     assert "the data whose outputs were saved" in refusal()

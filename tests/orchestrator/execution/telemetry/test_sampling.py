@@ -1,6 +1,5 @@
 """Reading the node and the GPUs of a trial: a real process, simulated GPUs, files of sensors."""
 
-import itertools
 import os
 import subprocess
 import sys
@@ -245,13 +244,6 @@ def test_the_highest_clock_is_kept_between_trials(show: Show) -> None:
         gauge.release()
         highest_mhz.append(reading.highest_sm_clock_mhz)
     assert highest_mhz == [1_900.0, 1_900.0, 1_500.0]
-
-
-def test_a_suspension_of_the_machine_is_noticed(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
-    slept_s = itertools.chain([0.0, 0.0, 0.0, 3600.0], itertools.repeat(3600.1))
-    monkeypatch.setattr(f"{SAMPLER}._slept_s", slept_s.__next__)
-    recording = sample(pid, "cpu")
-    assert [sample.slept for sample in recording.samples[:4]] == [False, False, True, False]
 
 
 def test_windows_of_training_count_once(pid: int) -> None:

@@ -152,17 +152,6 @@ def test_short_epochs_suffice_if_next_to_nothing_is_between_them(
     assert energy(recording(gpu_samples(), windows))[0] == (expected_j if is_dense else None)
 
 
-def test_a_window_in_which_the_machine_was_suspended_has_no_energy() -> None:
-    """The clock stopped; the counter may have continued or not."""
-    inside, between = (
-        energy(recording([replace(s, slept=s.at_s == at_s) for s in gpu_samples()]))
-        for at_s in (12, 15)
-    )
-    reason = "GPU 0: the machine was suspended during the trial"
-    assert inside == (None, Telemetry(energy_absent=reason))
-    assert between == energy(recording(gpu_samples()))
-
-
 @pytest.mark.parametrize(
     ("windows", "words"),
     [
