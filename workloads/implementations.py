@@ -106,9 +106,6 @@ def parse_implementation(text: str, *, known_only: bool = True) -> Implementatio
         _expect_known("a backend", match["backend"], BACKENDS)
         _expect_known("a kernel", match["kernel"], KERNELS)
         for option in options:
-            if option == "relu":  # an option of earlier versions
-                variants = "arms.variants: [{activation: tanh}, {activation: relu}]"
-                raise ImplementationError(f"relu as a variant ({variants})", f"{text!r}")
             _expect_known("an option", option, OPTIONS)
         if len(chosen := [o for o in options if o in _PRECISIONS]) > 1:
             raise ImplementationError(

@@ -64,10 +64,9 @@ def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
     """Let the kernel send a signal to this process when the one that started it ends.
 
     Linux does so as soon as the *thread* that started it ends, which must live as long as this
-    process. On other systems the end of standard input has to do.
+    process.
     """
-    if sys.platform == "linux":
-        _prctl(_PR_SET_PDEATHSIG, number)
+    _prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it ended before the line above
         sys.exit(f"parent {parent} is gone (now {os.getppid()}); nothing to do")
 
@@ -81,14 +80,13 @@ def bind_trainer_to_parent(parent: int) -> None:
     trainer, and not a Ray worker.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        die_with_parent(parent, signal.SIGTERM)
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        parent = os.getpid()
-        signal.signal(signal.SIGTERM, _stop)
-        if trainer := os.fork():
-            _reap(trainer)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with_parent(parent, signal.SIGTERM)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    parent = os.getpid()
+    signal.signal(signal.SIGTERM, _stop)
+    if trainer := os.fork():
+        _reap(trainer)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_parent(parent)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

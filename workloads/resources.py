@@ -52,8 +52,7 @@ def read_limits(root: Path = Path("/")) -> CgroupLimits:
 
 def usable_cpus(root: Path = Path("/")) -> int:
     """Return how many CPUs this process may use: its affinity, limited by the cgroup's quota."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    available = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    available = len(os.sched_getaffinity(0))
     quota = read_limits(root).cpus
     return available if quota is None else max(1, min(available, int(quota)))
 

@@ -41,18 +41,14 @@ _Parameters = ParamSpec("_Parameters")
 class _CommandRefused(click.ClickException):
     """An error that the user can correct, shown without a traceback."""
 
-    exit_code = REFUSED
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.exit_code = STOPPED if isinstance(error, Refusal) and error.is_away else REFUSED
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the message, even if stderr is closed."""
         show(f"Error: {self.format_message()}\n", err=True)
         show_end(self.exit_code)
-
-
-class _ServerAway(_CommandRefused):
-    """A server that does not answer now."""
-
-    exit_code = STOPPED
 
 
 class CommandGroup(click.Group):
@@ -107,11 +103,15 @@ def _with_exit_code(command: Callable[_Parameters, int | None]) -> Callable[_Par
             raise
         except Exception as error:
             if isinstance(error, REFUSALS):
-                is_away = isinstance(error, Refusal) and error.is_away
-                raise (_ServerAway if is_away else _CommandRefused)(str(error)) from error
+                raise _CommandRefused(error) from error
             code = internal_error(error)
         show_end(code)
-        _exit_despite_waiting_threads(code)
+        from orchestrator.cluster.connection import has_waiting_threads
+
+        if has_waiting_threads():  # for a lost cluster: Python would wait for them, too
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
         raise SystemExit(code)
 
     return wrapped
@@ -162,13 +162,3 @@ def interrupted_by(*signals: signal.Signals) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _exit_despite_waiting_threads(code: int) -> None:
-    """End the process at once if threads wait for a lost cluster: Python would wait for them."""
-    from orchestrator.cluster.connection import has_waiting_threads
-
-    if has_waiting_threads():
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)

@@ -78,8 +78,10 @@ def connect(
         finally:
             if address is None:
                 ray.shutdown()
-            else:
-                _leave()
+            else:  # do not wait for a head that does not answer any more
+                leaving = threading.Thread(target=ray.shutdown, daemon=True, name=_SHUTDOWN)
+                leaving.start()
+                leaving.join(_SHUTDOWN_S)
         if session is not None:
             shutil.rmtree(session, ignore_errors=True)  # megabytes of logs, of no error
 
@@ -100,15 +102,6 @@ def _session_folder() -> Path | None:
 
     node = ray._private.worker._global_node
     return None if node is None else Path(node.get_session_dir_path())
-
-
-def _leave() -> None:
-    """Leave a cluster; if its head does not answer any more, do not wait for it."""
-    import ray  # noqa: PLC0415
-
-    shutdown = threading.Thread(target=ray.shutdown, daemon=True, name=_SHUTDOWN)
-    shutdown.start()
-    shutdown.join(_SHUTDOWN_S)
 
 
 def has_waiting_threads() -> bool:

@@ -36,15 +36,9 @@ def selects(selector: str, hardware: HardwareRef | HardwareUse) -> bool:
     if wanted == text or (gpu and wanted == gpu):
         return True
     names = filter(None, (text, hardware_class.name.lower(), gpu))
-    pattern = wanted.replace("[", "[[]") if _ends_with_usage(wanted) else wanted
-    is_pattern = any(mark in wanted for mark in "*?[")
+    pattern = wanted.replace("[", "[[]")  # brackets are those of a usage (`*[4 threads]`)
+    is_pattern = any(mark in wanted for mark in "*?")
     return is_pattern and any(fnmatchcase(name, pattern) for name in names)
-
-
-def _ends_with_usage(selector: str) -> bool:
-    """Return whether final brackets are a usage (`*[4 threads]`), not a set of characters."""
-    *_, last = selector.rpartition("[")
-    return last == "timing]" or (last.endswith("]") and " " in last.strip("] "))
 
 
 def split_arm_text(text: str) -> tuple[str, str | None]:

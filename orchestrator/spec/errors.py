@@ -163,7 +163,9 @@ def _finding(error: ErrorDetails) -> Finding:
     if error["type"] == "missing":
         return Finding(path, "a value (there is no default)", "nothing")
     template = _EXPECTED.get(error["type"])
-    expected = template.format(**context) if template else _expectation(error["msg"])
+    # a message of pydantic, or of a workload's own validator
+    own = re.sub("^(Input should be |Value error, |Assertion failed, )", "", error["msg"])
+    expected = template.format(**context) if template else own.removeprefix("expected ")
     received = context.get("received") or shown(error["input"])
     return Finding(path, expected, received, context.get("hint") or _hint(error, expected))
 
@@ -182,13 +184,6 @@ def _hint(error: ErrorDetails, expected: str) -> str:
     if error["type"] in ("literal_error", "enum"):
         return nearest(value, re.findall(r"'([^']*)'", expected))
     return ""
-
-
-def _expectation(message: str) -> str:
-    """Return the expectation in a message of pydantic, or of a workload's own validator."""
-    for start in ("Input should be ", "Value error, ", "Assertion failed, "):
-        message = message.removeprefix(start)
-    return message.removeprefix("expected ")
 
 
 def _path(location: Path) -> Path:

@@ -33,16 +33,11 @@ def measure(trial: Context) -> dict[str, float]:
                 roofline.device_copy(dtype, framework.synchronise)
             )
         else:
-            count = usable_cpus()
+            count, allowed = usable_cpus(), read_limits().memory_mib
+            machine_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            usable_bytes = machine_bytes if allowed is None else min(machine_bytes, allowed * 2**20)
             with ThreadPoolExecutor(count) as threads:
                 copy_rate = roofline.measure_copy_rate(
-                    roofline.host_copy(dtype, threads, count), _sixteenth_of_memory()
+                    roofline.host_copy(dtype, threads, count), usable_bytes / 16
                 )
         return metrics | copy_rate.metrics("copy_bytes_per_s")
-
-
-def _sixteenth_of_memory() -> float:
-    """Bytes: of the machine's memory, or of what the cgroup allows of it."""
-    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    allowed = read_limits().memory_mib
-    return min(machine, machine if allowed is None else allowed * 2**20) / 16

@@ -156,7 +156,7 @@ def _part_of_cpus(pid: int) -> list[int] | None:
     """Return the CPUs that the process may use; None for all of the node's."""
     try:
         cpus = sorted(os.sched_getaffinity(pid))
-    except (OSError, AttributeError):
+    except OSError:
         return None
     return cpus if len(cpus) < (os.cpu_count() or 1) else None
 
