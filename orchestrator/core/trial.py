@@ -25,11 +25,7 @@ Config: TypeAlias = Mapping[str, ConfigValue]
 
 OutcomeStatus: TypeAlias = Literal["complete", "failed", "wrong_kernel", "pruned"]
 FailureReason: TypeAlias = Literal[
-    "error",  # the workload raised
-    "non_finite",  # a loss or metric is NaN or infinite
-    "not_possible",  # the implementation refused these settings on this device
-    "data",  # missing data, or data with another digest
-    "bad_request",  # the trainer refused the request
+    protocol.FailureKind,  # what the trainer reports itself
     "crash",  # the trainer process ended by itself
     "out_of_memory",  # the trainer was over its memory limit, or the kernel killed it
     "time_limit",  # limits.trial_s
