@@ -193,7 +193,7 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str | None) ->
             "--set: expected a workload before it, as in rnnsweep workloads NAME --set KEY=VALUE"
         )
     classes = classify(connection.this_machine())
-    listing = catalogue.full_catalogue(classes)
+    listing = catalogue.Catalogue(classes)
     if name:
         listing = catalogue.workload_catalogue(name, overrides, classes)
     output.write((catalogue.as_json if form == "json" else catalogue.to_document)(listing))

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from orchestrator.cli.main import main
-from orchestrator.diagnostics.workload_catalogue import full_catalogue, to_document
+from orchestrator.diagnostics.workload_catalogue import Catalogue, to_document
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.formats.text import to_markdown
 from orchestrator.spec import json_schema
@@ -33,7 +33,7 @@ def generated_parts() -> dict[str, str]:
     parts = {
         "spec.md": to_markdown(Document("Every key", (Section(""), *sections))),
         "commands.md": "\n\n".join(["# Help of each command", *_command_help()]) + "\n",
-        "workloads.md": to_markdown(to_document(full_catalogue(()))),
+        "workloads.md": to_markdown(to_document(Catalogue(()))),
     }
     return {page: re.sub("^#", "##", text, flags=re.MULTILINE) for page, text in parts.items()}
 

@@ -34,7 +34,11 @@ def hardware_document(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = 
         Column("class", lambda item: item.name),
         Column("device", lambda item: item.device),
         Column("nodes", lambda item: len(item.nodes)),
-        Column("GPUs", _gpu_count, optional=True),
+        Column(
+            "GPUs",
+            lambda item: sum(node.gpus for node in item.nodes) if item.device == "gpu" else None,
+            optional=True,
+        ),
         Column("slug", lambda item: item.slug),
     ]
     nodes = tuple(dict.fromkeys(node for item in classes for node in item.nodes))
@@ -70,10 +74,6 @@ def hardware_json(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = ()) 
         ],
     }
     return dict(json.loads(json.dumps(body)))  # lists in the place of tuples, all the way down
-
-
-def _gpu_count(item: HardwareClass) -> int | None:
-    return sum(node.gpus for node in item.nodes) if item.device == "gpu" else None
 
 
 def gpu_notes(nodes: Sequence[Node]) -> Iterator[str]:

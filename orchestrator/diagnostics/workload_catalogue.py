@@ -30,28 +30,19 @@ PLAIN = [Implementation(backend, kernel) for backend in BACKENDS for kernel in K
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Workloads, hardware, and the user's settings for which eligibility is checked.
+    """Hardware, workloads, and the user's settings for which eligibility is checked."""
 
-    `is_full` is false for a catalogue of one workload.
-    """
-
-    workloads: tuple[Workload, ...]
     hardware: tuple[HardwareClass, ...]
+    workloads: tuple[Workload, ...] = registry.BUILT_IN
     settings: Mapping[str, Any] = field(default_factory=dict)
-    is_full: bool = True
 
     def reason(self, one: Implementation, task: Workload, hardware: HardwareClass) -> str | None:
         """Return why an implementation cannot run a workload there; None if it can."""
         return ineligibility_reason(one, task.traits(self.settings), hardware.device)
 
 
-def full_catalogue(hardware: Sequence[HardwareClass]) -> Catalogue:
-    """Return the catalogue of all built-in workloads with their defaults."""
-    return Catalogue(registry.BUILT_IN, tuple(hardware))
-
-
 def workload_catalogue(
-    name: str, overrides: Sequence[str], hardware: Sequence[HardwareClass]
+    name: str, overrides: Sequence[str], hardware: tuple[HardwareClass, ...]
 ) -> Catalogue:
     """Return the catalogue of a built-in workload with these settings (`KEY=YAML`), or refuse."""
     try:
@@ -69,7 +60,7 @@ def workload_catalogue(
         workload.resolve(document.data)
     except ValidationError as error:
         raise Refusal(registry.explain_invalid_settings(error, workload.settings_model)) from None
-    return Catalogue((workload,), tuple(hardware), document.data, is_full=False)
+    return Catalogue(hardware, (workload,), document.data)
 
 
 _CHANGES: Mapping[str, Mapping[str, Any]] = {
@@ -113,8 +104,9 @@ def needs() -> Iterator[dict[str, str | None]]:
 
 def to_document(catalogue: Catalogue) -> Document:
     """Return settings and metrics, what runs here, and the needs of each kernel."""
+    is_full = catalogue.workloads == registry.BUILT_IN
     hint = "What each kernel supports: rnnsweep workloads, without a name"
-    if catalogue.is_full:
+    if is_full:
         hint = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
     tasks = [(one.name, one.summary) for one in catalogue.workloads]
     options = [(f"+{name}", text) for name, text in OPTIONS.items()]
@@ -125,7 +117,7 @@ def to_document(catalogue: Catalogue) -> Document:
         _definitions("kernels", "kernel", KERNELS.items()),
         _definitions("options", "option", options),
     ]
-    if catalogue.is_full:
+    if is_full:
         sections.append(_support_everywhere())
     return Document("Workloads", tuple(sections))
 

@@ -28,7 +28,7 @@ def rows(document: Document, title: str) -> dict[str, str]:
 
 
 def test_settings_have_their_choices_and_what_selects_the_data_is_not_searchable() -> None:
-    listing = Catalogue((IMAGE_ROWS,), ())
+    listing = Catalogue((), (IMAGE_ROWS,))
     (workload,) = catalogue.as_json(listing)["workloads"]
     settings = {one["name"]: one for one in workload["settings"]}
     fixed = [name for name in settings if not settings[name]["searchable"]]
@@ -40,7 +40,7 @@ def test_settings_have_their_choices_and_what_selects_the_data_is_not_searchable
 
 
 def test_each_implementation_runs_or_has_a_reason_on_each_class() -> None:
-    document = catalogue.to_document(catalogue.full_catalogue(machine(gpus=1)))
+    document = catalogue.to_document(Catalogue(machine(gpus=1)))
     on_cpu, on_gpu = rows(document, "on CPU A, 4 CPUs"), rows(document, "on NVIDIA T4 (CPU A")
     assert on_cpu["tensorflow/cudnn"] == "cuDNN kernels need an NVIDIA GPU"
     assert on_cpu["tensorflow/portable"].startswith("runs, also +xla +unroll")
@@ -48,7 +48,7 @@ def test_each_implementation_runs_or_has_a_reason_on_each_class() -> None:
 
 
 def test_workloads_that_differ_are_listed_separately() -> None:
-    listing = Catalogue((IMAGE_ROWS, registry.find_workload("sentiment")), machine(gpus=1))
+    listing = Catalogue(machine(gpus=1), (IMAGE_ROWS, registry.find_workload("sentiment")))
     verdict = rows(catalogue.to_document(listing), "on NVIDIA T4")["torch/cudnn"]
     assert verdict.startswith("image_rows: runs, also +bf16")
     assert "; sentiment: Keras' cuDNN path takes no mask on torch" in verdict
