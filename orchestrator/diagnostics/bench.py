@@ -64,27 +64,15 @@ class Bench:
         instruments = telemetry.Instruments()
         with closing(TrainerPool()) as trainers:
             for number in range(rounds):
-                trials = [
-                    Rival(
-                        TrialRequest(
-                            self.spec.workload,
-                            arm.implementation,
-                            self.spec.written_settings(),
-                            arm.device,
-                            self.spec.seed + number,
-                        ),
-                        lane.cpus_used(arm),
-                    )
-                    for arm in arms
-                ]
+                first, *others = (Rival(self._request(a, number), lane.cpus_used(a)) for a in arms)
                 job = Job(
-                    trials[0].request,
+                    first.request,
                     attempt=1,
                     issued_s=time.time(),
                     limits=TrialLimits(limits.trial_s, limits.idle_s, limits.memory_mib),
                     python_path=(str(Path.cwd()),),
-                    cpus=trials[0].cpus,
-                    rivals=tuple(trials[1:]),
+                    cpus=first.cpus,
+                    rivals=tuple(others),
                     timing=timing,
                 )
                 timed = InterleavedRound(job, timing, trainers, instruments)
@@ -92,6 +80,10 @@ class Bench:
                 progress()
                 for _ in timed.run():
                     progress()
+
+    def _request(self, arm: Arm, number: int) -> TrialRequest:
+        settings, seed = self.spec.written_settings(), self.spec.seed + number
+        return TrialRequest(self.spec.workload, arm.implementation, settings, arm.device, seed)
 
     def record(self) -> SweepRecord:
         """Return the rounds as a sweep, of which each round is a block."""

@@ -53,15 +53,6 @@ class TestLauncher:
         )
 
 
-def test_every_machine_joins_with_the_token() -> None:
-    config = with_defaults(MACHINES)
-    (kind,) = config["available_node_types"].values()
-    assert kind["min_workers"] == len(config["provider"]["worker_ips"])
-    assert "~/.ray/auth_token" in config["file_mounts"]
-    for command in start_commands(config).values():
-        assert "export RAY_AUTH_MODE=token" in command
-
-
 def test_files_copied_to_machines_exist_and_are_installed() -> None:
     config = document(MACHINES)
     mounted = {

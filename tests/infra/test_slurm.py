@@ -112,15 +112,6 @@ def test_the_script_passes_shellcheck_and_slurm_reads_all_of_its_options() -> No
     assert "\n#SBATCH" not in text[text.index("set -euo pipefail") :], "after the first command"
 
 
-def test_the_parts_are_a_head_and_whole_nodes_of_two_kinds() -> None:
-    parts = SCRIPT.read_text().split("#SBATCH hetjob\n")
-    head, *nodes = (" ".join(re.findall(r"^#SBATCH (.*)$", p, re.MULTILINE)) for p in parts)
-    assert "--exclusive" not in head
-    for part in nodes:
-        assert {"--exclusive", "--mem=0", "--ntasks-per-node=1"} <= set(part.split())
-    assert [("--gpus-per-node" in part) for part in nodes] == [False, True]
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Slurm]:
     if os.geteuid() != 0:
