@@ -191,9 +191,7 @@ def _request(hardware: HardwareClass, stored: Sequence[Peak]) -> PeakRequest | N
     return PeakRequest(hardware.ref, node, backends, precisions, gpu) if backends else None
 
 
-def _run(
-    requests: Sequence[PeakRequest], report: Callable[[str], object]
-) -> Iterator[PeakResults]:
+def _run(requests: Sequence[PeakRequest], report: Callable[[str], object]) -> Iterator[PeakResults]:
     """Yield what each node measured, or why it did not."""
     references = []
     for request in requests:

@@ -11,7 +11,14 @@ from unittest import mock
 import pytest
 
 from orchestrator.diagnostics import peaks
-from orchestrator.diagnostics.peaks import FILE_NAME, Peak, PeakRequest, Rate, measure_peaks, store_peaks
+from orchestrator.diagnostics.peaks import (
+    FILE_NAME,
+    Peak,
+    PeakRequest,
+    Rate,
+    measure_peaks,
+    store_peaks,
+)
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
 from workloads.context import Context
@@ -166,7 +173,9 @@ def test_trainers_answer_for_each_precision_until_one_ends(monkeypatch: pytest.M
     ]
     assert {peak.versions["devices"] for peak in measured} == {"GPU-aaaa"}
     assert "cuda" not in measured[0].versions, "absent facts are left out"
-    assert [failure.endswith("SIGKILL; its last output: out of memory") for failure in failures] == [
+    assert [
+        failure.endswith("SIGKILL; its last output: out of memory") for failure in failures
+    ] == [
         False,
         True,
     ] * 2
