@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+import numpy as np
+
 from orchestrator.hardware.nvml import THROTTLING, NvmlError
 from workloads.protocol import Device
 
@@ -229,28 +231,17 @@ def growth(
     points: Iterable[tuple[Sample, float | None]], windows: Sequence[TimeWindow]
 ) -> float | None:
     """Return how much a counter grew in the windows; None where it was reset, or not read."""
-    at_s, total, holes = list[float](), list[float](), list[int]()
-    for sample, count in points:
-        if count is not None:
-            if total and count < total[-1]:
-                holes.append(len(total))
-            at_s.append(sample.at_s)
-            total.append(count)
-    if len(at_s) < 2 or not windows:
+    counted = [(sample.at_s, count) for sample, count in points if count is not None]
+    if len(counted) < 2 or not windows:
         return None
-
-    def interpolated(edge_s: float) -> tuple[int, float]:
-        """Return the place of an edge, as the index of the point before it, and the count then."""
-        index = min(max(bisect.bisect_right(at_s, edge_s) - 1, 0), len(at_s) - 2)
-        share = (edge_s - at_s[index]) / (at_s[index + 1] - at_s[index])
-        return index, total[index] + share * (total[index + 1] - total[index])
-
-    grown = 0.0
-    for window in windows:
-        if window.began_s < at_s[0] - _BEYOND_S or window.ended_s > at_s[-1] + _BEYOND_S:
-            return None
-        (first, before), (last, after) = interpolated(window.began_s), interpolated(window.ended_s)
-        if any(first < hole <= last + 1 for hole in holes):
-            return None
-        grown += after - before
-    return grown
+    at_s, total = np.array(counted).T
+    edges_s = np.array([(window.began_s, window.ended_s) for window in windows])
+    if edges_s.min() < at_s[0] - _BEYOND_S or edges_s.max() > at_s[-1] + _BEYOND_S:
+        return None
+    step = np.clip(np.searchsorted(at_s, edges_s, "right") - 1, 0, len(at_s) - 2)
+    resets = np.flatnonzero(np.diff(total) < 0)
+    if ((step[:, :1] <= resets) & (resets <= step[:, 1:])).any():
+        return None
+    slope = np.diff(total) / np.diff(at_s)
+    counts = total[step] + slope[step] * (edges_s - at_s[step])  # interpolated
+    return float(np.diff(counts).sum())
