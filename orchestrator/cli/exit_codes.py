@@ -14,7 +14,7 @@ import tomllib
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, ParamSpec
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec
 
 import click
 
@@ -36,19 +36,6 @@ _HELP = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encodi
 EXIT_CODES_HELP = _HELP.pop("exit_codes")
 
 _Parameters = ParamSpec("_Parameters")
-
-
-class _CommandRefused(click.ClickException):
-    """An error that the user can correct, shown without a traceback."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.exit_code = STOPPED if isinstance(error, Refusal) and error.is_away else REFUSED
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print the message, even if stderr is closed."""
-        show(f"Error: {self.format_message()}\n", err=True)
-        show_end(self.exit_code)
 
 
 class CommandGroup(click.Group):
@@ -101,9 +88,10 @@ def _with_exit_code(command: Callable[_Parameters, int | None]) -> Callable[_Par
             code = STOPPED
         except (click.exceptions.Exit, click.ClickException):
             raise
-        except Exception as error:
-            if isinstance(error, REFUSALS):
-                raise _CommandRefused(error) from error
+        except REFUSALS as error:
+            show(f"Error: {error}\n", err=True)
+            code = STOPPED if isinstance(error, Refusal) and error.is_away else REFUSED
+        except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
             code = internal_error(error)
         show_end(code)
         from orchestrator.cluster.connection import has_waiting_threads
