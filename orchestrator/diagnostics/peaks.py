@@ -91,7 +91,7 @@ class _Store(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class PeakRequest:
-    """What to measure on a node of a class. `gpu` is the UUID of the GPU; None for the one seen."""
+    """A measurement of a node of a class. `gpu` is the UUID of the GPU; None for the one seen."""
 
     hardware: HardwareRef
     node: Node
