@@ -28,6 +28,7 @@ def environment_for(implementation: Implementation, device: Device) -> dict[str,
     """
     variables = {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # number GPUs as NVML does; CUDA puts the fastest first
+        "CUDA_CACHE_MAXSIZE": str(2**32),  # TensorFlow compiles for a Hopper in minutes, once
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -52,6 +53,7 @@ class BackendClaim:
         claim = (implementation.backend, device)
         if self._claimed is None:
             os.environ.update(environment_for(implementation, device))
+            os.environ.pop("NVIDIA_TF32_OVERRIDE", None)  # it overrules what an arm asks for
             self._claimed = claim
         elif self._claimed != claim:
             raise BadRequest(

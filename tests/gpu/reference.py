@@ -5,7 +5,6 @@ canonical layout of `workloads.models.canonical_weights`. It shares no code with
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,35 +13,51 @@ from workloads.eligibility import Cell
 from workloads.models.canonical_weights import CanonicalLayer
 
 Array = NDArray[np.float64]
+State = tuple[Array, Array]
+"""The hidden state and the carry of one direction of one layer, each (batch, units)."""
 
 
 def run_stack(
-    cell: Cell, stack: Sequence[CanonicalLayer], inputs: Array, counts: Array, directions: int
-) -> tuple[Array, Array]:
-    """Return the outputs (batch, steps, directions · units), zero at padding, and the last ones."""
-    # `inputs` are (batch, steps, features), `counts` (batch, steps, 1): 0 for padding on the right.
-    outputs, states = inputs, list[Any]()
+    cell: Cell,
+    stack: Sequence[CanonicalLayer],
+    inputs: Array,
+    counts: Array,
+    directions: int,
+    initial: Sequence[State] | None = None,
+) -> tuple[Array, Array, list[State]]:
+    """Return the outputs (batch, steps, directions · units), the last ones, and the final states.
+
+    The outputs are zero at padding. `inputs` are (batch, steps, features), `counts` (batch, steps,
+    1): 0 for padding on the right.
+    """
+    outputs, finals = inputs, list[State]()
     for first in range(0, len(stack), directions):
-        states = []
-        for number in range(directions):
-            in_time = slice(None, None, -1 if number else None)
-            layer = stack[first + number]
-            states.append(_run_layer(cell, layer, outputs[:, in_time], counts[:, in_time]))
-        in_order = [state[:, :: -1 if number else 1] for number, state in enumerate(states)]
+        in_order = []
+        for number in range(first, first + directions):
+            in_time = slice(None, None, -1 if number > first else None)
+            layer, begin = stack[number], initial[number] if initial else None
+            steps = outputs[:, in_time], counts[:, in_time]
+            states, final = _run_layer(cell, layer, *steps, begin)
+            in_order.append(states[:, in_time])
+            finals.append(final)
         outputs = np.concatenate(in_order, axis=-1) * counts
-    return outputs, np.concatenate([state[:, -1] for state in states], axis=-1)
+    last = np.concatenate([hidden for hidden, _ in finals[-directions:]], axis=-1)
+    return outputs, last, finals
 
 
-def _run_layer(cell: Cell, layer: CanonicalLayer, inputs: Array, counts: Array) -> Array:
-    """Return the hidden state after each step; padded steps keep the state."""
-    hidden = carry = np.zeros((len(inputs), len(layer.recurrent_kernel)))
+def _run_layer(
+    cell: Cell, layer: CanonicalLayer, inputs: Array, counts: Array, initial: State | None
+) -> tuple[Array, State]:
+    """Return the hidden state after each step, and the final state; padded steps keep the state."""
+    zeros = np.zeros((len(inputs), len(layer.recurrent_kernel)))
+    hidden, carry = initial or (zeros, zeros)
     states = []
     for t in range(inputs.shape[1]):
         next_hidden, next_carry = _step(cell, layer, inputs[:, t], hidden, carry)
         hidden = np.where(counts[:, t], next_hidden, hidden)
         carry = np.where(counts[:, t], next_carry, carry)
         states.append(hidden)
-    return np.stack(states, axis=1)
+    return np.stack(states, axis=1), (hidden, carry)
 
 
 def _step(

@@ -78,10 +78,10 @@ class _LoweredProgram:
 
     @property
     def may_round(self) -> bool:
-        """True if no product requests all bits of its float32 operands."""
+        """True if every product of float32 operands may be rounded, wherever XLA computes it."""
         if self.counts.fused_calls or self.counts.library_calls:  # opaque attributes
-            return jax.config.jax_default_matmul_precision == "tensorfloat32"
-        return "HIGHEST" not in self.precisions
+            return jax.config.jax_default_matmul_precision is None
+        return self.precisions <= {"DEFAULT"}  # HIGH rounds in cuBLAS only
 
     def _visit(self, outer: Any, place: str, *, in_loop: bool = False) -> int:
         """Count the operations inside one, and return the number of products."""

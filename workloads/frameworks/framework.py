@@ -24,9 +24,6 @@ from workloads.resources import usable_cpus
 
 BYTES_PER_MIB = 2**20
 
-RESIDENT_SHARE = 4
-"""Data stays on the device if it fits into 1 / RESIDENT_SHARE of the free memory."""
-
 _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 
 
@@ -71,6 +68,10 @@ class Framework(ABC):
     def has_gpu(self) -> bool:
         """Return True if the framework sees a GPU."""
 
+    def cudnn_failure(self) -> str:
+        """Return, as the end of a message, the error of cuDNN that Keras does not show."""
+        return ""
+
     def seed(self, seed: int) -> None:
         """Seed the generators of Python, NumPy and the framework; Keras' layers have their own."""
         keras.utils.set_random_seed(seed)
@@ -94,6 +95,7 @@ class Framework(ABC):
         """Return the data for `fit`, `evaluate` and `predict`, in batches in the samples' order.
 
         The last batch may be smaller. Arrays that are mapped from a file are read batch by batch.
+        On a GPU every backend copies batches from the host ahead of their use, and keeps none.
         """
 
     def sum_gradients(self, optimizer: Any) -> None:  # noqa: B027

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import keras
+from jax.experimental import rnn
 
 from workloads.context import Fact
 from workloads.data.samples import Samples
@@ -34,8 +36,9 @@ class _Jax(framework.Framework):
         self._compilations += event == _COMPILED
 
     def _switch_tf32(self, is_on: bool) -> None:
-        precision = "tensorfloat32" if is_on else "highest"  # by default a GPU rounds to TF32
-        jax.config.update("jax_default_matmul_precision", precision)
+        # Without a precision XLA rounds to TF32 in cuBLAS and in its own kernels alike;
+        # "tensorfloat32" is three products in some of them, and cuDNN's call refuses "default".
+        jax.config.update("jax_default_matmul_precision", None if is_on else "highest")
 
     def has_gpu(self) -> bool:
         try:
@@ -48,21 +51,10 @@ class _Jax(framework.Framework):
         jax.block_until_ready(jax.live_arrays() if values is None else values)
 
     def make_feed(self, samples: Samples, batch_size: int, device: Device) -> feeding.Feed:
-        """Return arrays if they are in memory, else batches; data that fits stays on a GPU.
-
-        Of other arrays Keras copies one batch ahead to a GPU.
-        """
-        batches = feeding.Batches(samples, batch_size)
-        if device == "gpu" and self._fits(samples):
-            return feeding.Feed(_Batches([jax.device_put(batch) for batch in batches]))
+        """Return arrays if they are in memory, else batches; Keras copies one ahead to a GPU."""
         if feeding.is_in_memory(samples):
             return feeding.Feed(samples.inputs, samples.targets, batch_size)
-        return feeding.Feed(_Batches(batches))
-
-    def _fits(self, samples: Samples) -> bool:
-        stats = jax.local_devices()[0].memory_stats() or {}
-        free = stats.get("bytes_limit", 0) - stats.get("bytes_in_use", 0)
-        return samples.nbytes <= free / framework.RESIDENT_SHARE
+        return feeding.Feed(_Batches(feeding.Batches(samples, batch_size)))
 
     def tracing_record(self, arguments: Any) -> Any | None:
         """Return the shapes of the arguments of a traced step, from which it can be lowered."""
@@ -79,13 +71,23 @@ class _Jax(framework.Framework):
         stats = jax.local_devices()[0].memory_stats()
         return None if not stats else stats["peak_bytes_in_use"] / framework.BYTES_PER_MIB
 
+    def cudnn_failure(self) -> str:
+        """Run a tiny LSTM on cuDNN without Keras, which keeps the error to itself."""
+        weights = jnp.ones(rnn.get_num_params_in_lstm(1, 1, 1, bidirectional=False))
+        arrays = *[jnp.ones((1, 1, 1))] * 3, weights, jnp.ones(1, jnp.int32)
+        try:
+            jax.block_until_ready(rnn.lstm(*arrays, 1, 1, 1, 0.0, False))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it explains the refusal
+            return f"; cuDNN by itself fails too: {str(error).strip().splitlines()[0]}"
+        return ""
+
     def release_memory(self) -> None:
         keras.utils.clear_session()
         jax.clear_caches()
         super().release_memory()
 
     def _own_facts(self) -> Mapping[str, Fact]:
-        devices, precision = jax.local_devices(), jax.config.jax_default_matmul_precision
+        devices = jax.local_devices()
         on_gpu = devices[0].platform == "gpu"
         return {
             "jax": jax.__version__,
@@ -94,8 +96,7 @@ class _Jax(framework.Framework):
             "devices": ", ".join(device.device_kind for device in devices) if on_gpu else "CPU",
             "intra_op_threads": int(os.environ[_POOL]),
             "compilation_cache": jax.config.jax_compilation_cache_dir,
-            "matmul_precision": precision,
-            "tf32": precision == "tensorfloat32",
+            "tf32": jax.config.jax_default_matmul_precision is None,
         }
 
 
@@ -103,7 +104,7 @@ FRAMEWORK = _Jax()
 
 
 class _Batches(keras.utils.PyDataset):
-    """Batches that are on the device, or read when they are needed."""
+    """Batches that are read when they are needed."""
 
     def __init__(self, batches: Any) -> None:
         super().__init__()

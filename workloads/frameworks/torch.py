@@ -29,6 +29,9 @@ class _Torch(framework.Framework):
     def _switch_tf32(self, is_on: bool) -> None:
         torch.backends.cuda.matmul.allow_tf32 = is_on
         torch.backends.cudnn.allow_tf32 = is_on  # by default cuDNN rounds to TF32
+        # By default cuBLAS may also add up the parts of a product in 16 bits; elsewhere it may not.
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
 
     def has_gpu(self) -> bool:
         return torch.cuda.is_available()
@@ -50,21 +53,17 @@ class _Torch(framework.Framework):
             torch.cuda.synchronize()
 
     def make_feed(self, samples: Samples, batch_size: int, device: Device) -> feeding.Feed:
-        """Return batches: cut once if they fit into the device's memory, else read one by one.
+        """Return batches: cut once if they are in memory, else read one by one.
 
         Keras' own adapter for arrays collates every batch from single samples, which takes 1 ms.
         """
         batches: Any = _Tensors(feeding.Batches(samples, batch_size))
-        if self._fits(samples) if device == "gpu" else feeding.is_in_memory(samples):
-            batches = [batches[index] for index in range(len(batches))]
-        elif device == "gpu":
+        if device == "gpu":
             batches = _Prefetched(batches)
+        elif feeding.is_in_memory(samples):
+            batches = [batches[index] for index in range(len(batches))]
         # Nothing is collated, and nothing drawn at random.
         return feeding.Feed(DataLoader(batches, batch_size=None, collate_fn=lambda batch: batch))
-
-    def _fits(self, samples: Samples) -> bool:
-        free, _ = torch.cuda.mem_get_info()
-        return samples.nbytes <= free / framework.RESIDENT_SHARE
 
     def tracing_record(self, arguments: Any) -> Any | None:
         return None

@@ -99,7 +99,8 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
     except ValueError as error:
         if "use_cudnn=True was specified" not in str(error):
             raise
-        raise NotPossible(f"{trial.implementation}: Keras refuses it here: {error}") from error
+        why = f"{error}{framework.cudnn_failure()}"
+        raise NotPossible(f"{trial.implementation}: Keras refuses it here: {why}") from error
     finally:
         framework.release_memory()
 

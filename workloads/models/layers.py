@@ -25,8 +25,7 @@ def recurrent_stack(
     one layer named recurrent. `seed` is the first of 3 · layers seeds of the dropout masks.
     """
     if implementation.kernel == "fused":
-        tf32 = implementation.precision == "tf32"
-        return [FusedStack(settings, return_sequences, layer_seed(seed), tf32)]
+        return [FusedStack(settings, return_sequences, layer_seed(seed))]
     layers: list[Any] = []
     for index in range(settings.layers):
         is_last, first_seed = index == settings.layers - 1, seed + 3 * index

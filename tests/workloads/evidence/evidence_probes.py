@@ -1,6 +1,7 @@
 """Workloads for the tests of evidence, which build a model and report the kernel that ran."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
+import re
 from typing import Any
 from unittest import mock
 
@@ -61,7 +62,8 @@ def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
         capability = trial.settings.get("capability", 0)
         with mock.patch("workloads.evidence.jax._capability", return_value=capability):
             proof = prove_lowered(lowered, _stack(trial))
-    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    calls = ", ".join(sorted(set(re.findall(r"cuDNN with\w* TF32", lowered.as_text()))))
+    trial.kernel(trial.implementation.kernel_text, proof.ran, f"{proof.evidence}; {calls}")
     return {}
 
 

@@ -49,12 +49,13 @@ def test_evidence_does_not_depend_on_the_request(
 
 
 @full
-@pytest.mark.parametrize(("backend", "kernel", "settings", "ran"), ROWS["on_a_gpu"])
+@pytest.mark.parametrize(("backend", "kernel", "settings", "ran", "shown"), ROWS["on_a_gpu"])
 def test_what_a_backend_would_run_on_a_gpu_is_recognised(
-    trainer_of: Trainer, backend: str, kernel: str, settings: Any, ran: str
+    trainer_of: Trainer, backend: str, kernel: str, settings: Any, ran: str, shown: str
 ) -> None:
     probe = "traced_for_a_gpu" if backend == "tensorflow" else "lowered_for_a_gpu"
-    assert prove(trainer_of, probe, f"{backend}/{kernel}", settings).ran == ran
+    proof = prove(trainer_of, probe, f"{backend}/{kernel}", settings)
+    assert (proof.ran, shown in proof.evidence) == (ran, True)
 
 
 @pytest.mark.parametrize(("counted", "stack", "is_eager", "kernel"), ROWS["counts"])

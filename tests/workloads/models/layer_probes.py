@@ -1,6 +1,7 @@
 """Workloads for the tests of layers and weights, which compare implementations in one trainer."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
+import itertools
 import json
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -13,6 +14,7 @@ from tests.gpu.probes import as_array, difference, normal
 from tests.gpu.reference import run_stack
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
+from workloads.models.canonical_weights import GATES
 from workloads.settings import StackSettings
 
 
@@ -42,28 +44,28 @@ def numbers(trial: Context) -> dict[str, float]:
         return probes.numbers(trial)
 
 
-def last_of_tensorflow(trial: Context) -> dict[str, float]:
-    """Compare last outputs with the reference, which computes in place of `CudnnRNNV3`."""
-    # As the operation does, it labels states as (batch, pseudo-layers, units) in cuDNN's memory of
-    # (pseudo-layers, batch, units).
+def tensorflow_on_cudnn(trial: Context) -> dict[str, float]:
+    """Compare last outputs with the reference over two batches, for every kind of stack."""
     import tensorflow as tf
 
+    from tests.workloads.stand_in_gpus.tensorflow import cudnn_rnn_v3
     from workloads.models.layers import read_canonical
 
-    case = Case(**trial.settings)
-    model = _model(case, trial.implementation, return_sequences=False)
-    inputs = normal(np.random.default_rng(trial.seed), case.batch, case.steps, case.inputs)
-    stack, directions = read_canonical(model), case.stack.directions
-    outputs, last = run_stack(case.stack.cell, stack, inputs * case.counts, case.counts, directions)
-
-    def stand_in(**_: Any) -> tuple[Any, ...]:
-        states = np.zeros((len(stack), case.batch, case.units), "float32")
-        states[-directions:] = np.split(last, directions, axis=-1)
-        labelled = tf.constant(states.reshape(case.batch, len(stack), case.units))
-        return tf.constant(outputs, "float32"), labelled, labelled, None, None
-
-    with mock.patch.object(tf.raw_ops, "CudnnRNNV3", stand_in):
-        return {"last": difference(last, as_array(model(inputs * case.counts)))}
+    draw, errors = np.random.default_rng(trial.seed), {}
+    masks: list[Any] = [{}, {"lengths": [4, 2, 1]}, {"stateful": True}]
+    kinds = itertools.product(GATES, (1, 3), (False, True), masks)
+    with mock.patch.object(tf.raw_ops, "CudnnRNNV3", cudnn_rnn_v3):
+        for cell, layers, both, mask in kinds:
+            case = Case(cell=cell, layers=layers, bidirectional=both, **mask)
+            model = _model(case, trial.implementation, return_sequences=False)
+            stack, shape, states = read_canonical(model), case.stack, None
+            for batch in range(2):
+                inputs = normal(draw, case.batch, case.steps, case.inputs) * case.counts
+                where = case.counts, shape.directions, states
+                _, last, finals = run_stack(shape.cell, stack, inputs, *where)
+                states = finals if case.stateful else None
+                errors[f"{case} {batch}"] = difference(last, as_array(model(inputs)))
+    return {"worst": max(errors.values()), "batches": len(errors)}
 
 
 def statefulness(trial: Context) -> dict[str, float]:
@@ -159,7 +161,7 @@ def _on_a_cpu(implementation: Implementation) -> AbstractContextManager[Any]:
     from jax.experimental import rnn
 
     def plain(x: Any, h: Any, c: Any, weights: Any, lengths: Any, *options: Any) -> Any:
-        inputs, units, layers, dropout, bidirectional, _ = options
+        inputs, units, layers, dropout, bidirectional = options
         unpacked = rnn.unpack_lstm_weights(weights, inputs, units, layers, bidirectional)
         return rnn.lstm_ref(
             x, h, c, *unpacked, lengths, inputs, units, layers, dropout, bidirectional

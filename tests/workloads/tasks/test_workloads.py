@@ -32,7 +32,7 @@ def test_a_trial_reports_its_metrics_its_data_and_its_kernel(
 ) -> None:
     events = ask(trainer_of, workload, f"{backend}/portable")
     metrics, definition = result(events), find_workload(workload)
-    optional = {"time_to_accuracy_s", "peak_gpu_mib", "step_ms_p95", "import_s"}
+    optional = {"time_to_accuracy_s", "peak_gpu_mib", "canary_gpu_ms", "step_ms_p95", "import_s"}
     if workload == "char_rnn":  # a stateful model takes full batches only
         optional |= {"latency_s", "predict_sample_ms"}
     assert set(metrics) - optional == set(definition.metrics) - optional
@@ -141,8 +141,14 @@ def test_settings_decide_what_is_learnt(torch_trainer: Trainer) -> None:
     assert not [event for event in events if isinstance(event, Artifact)]
 
 
-def test_a_kernel_that_keras_refuses_is_not_possible(trainer: Trainer) -> None:
+@pytest.mark.parametrize(
+    ("backend", "cause"), [("tensorflow", ""), ("jax", "cuDNN by itself fails too: MLIR translat")]
+)
+def test_a_kernel_that_keras_refuses_is_not_possible(
+    trainer_of: Trainer, backend: str, cause: str
+) -> None:
     probe, settings = "tests.workloads.probes:cudnn_unchecked", SMALL["image_rows"]
-    refusal = failure(trainer.ask(probe, "tensorflow/portable", settings=settings))
+    refusal = failure(trainer_of.ask(probe, f"{backend}/portable", settings=settings))
     assert refusal.kind == "not_possible"
-    assert "tensorflow/cudnn: Keras refuses it here: " in refusal.message
+    assert f"{backend}/cudnn: Keras refuses it here: " in refusal.message
+    assert cause in refusal.message

