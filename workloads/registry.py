@@ -114,7 +114,7 @@ def _explain_fault(fault: Mapping[str, Any], model: type[BaseModel] | None) -> s
 _ALL_METRICS = (
     *("step_ms", "sample_us", "samples_per_s", "cpu_over_wall"),
     *("model_flops_per_step", "model_flops_per_s"),
-    *("peak_rss_mib", "peak_gpu_mib", "load_s", "compile_s", "canary_ms"),
+    *("peak_rss_mib", "peak_gpu_mib", "load_s", "compile_s", "canary_ms", "canary_gpu_ms"),
 )
 _FULL_METRICS = (
     *(*_ALL_METRICS, "step_ms_median", "step_ms_p95"),

@@ -5,6 +5,8 @@ would make any implementation look faster. A disturbance hits implementations un
 `analysis.statistics.verdicts`), so it does not cancel within a block.
 """
 
+import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ _CAUSES = {
     "throttling": "clocks were throttled {:.0f} % of the time",
     "low_clocks": "clocks were {:.0f} % below their maximum",
     "slow_canary": "the calibration probe took {:.2f} times its expected time",
+    "slow_gpu": "the calibration probe of the GPU took {:.2f} times its expected time",
 }
 """Causes of disturbance, each with its sentence; a shared GPU has another."""
 
@@ -32,6 +35,9 @@ _SHARES = {
     "low_clocks": "clock_drop_pct",
 }
 """Causes whose figure is a percentage, with the metric and the limit of that name."""
+
+_CANARIES = {"slow_canary": "canary_ms", "slow_gpu": "canary_gpu_ms"}
+"""Causes whose figure is the ratio of a canary's time, a metric, to its expected one."""
 
 _OF_CPUS = ("others_cpu_pct", "steal_pct")
 _SAMPLING_S = 1.0
@@ -52,14 +58,14 @@ def detect_disturbance(
     metrics: Mapping[str, float],
     telemetry: Telemetry,
     limits: DisturbanceLimits,
-    expected_canary_ms: float | None,
+    expected_ms: Mapping[str, float],
 ) -> dict[str, float]:
     """Return the figure of each cause that exceeds its limit; none for an undisturbed trial.
 
-    Figures are percentages; of `slow_canary` the ratio to its expected time, and of `shared_gpu`
-    the number of other processes. Causes that were not measured are absent. Other trainers of the
-    sweep are no disturbance: they have CPUs of their own, which `others_cpu_pct` leaves out.
-    `metrics` include those of telemetry.
+    Figures are percentages; of a canary the ratio to its time in `expected_ms`, by metric, and of
+    `shared_gpu` the number of other processes. Causes that were not measured are absent. Other
+    trainers of the sweep are no disturbance: they have CPUs of their own, which `others_cpu_pct`
+    leaves out. `metrics` include those of telemetry.
     """
     causes: dict[str, float] = {}
     for cause, name in _SHARES.items():
@@ -68,11 +74,10 @@ def detect_disturbance(
             continue
         if share > getattr(limits, name) * _short_trial_factor(name, metrics):
             causes[cause] = share
-    canary_ms = metrics.get("canary_ms")
-    if canary_ms is not None and expected_canary_ms:
-        ratio = canary_ms / expected_canary_ms
+    for cause, name in _CANARIES.items():
+        ratio = metrics.get(name, 0.0) / (expected_ms.get(name) or math.inf)
         if ratio > limits.canary:
-            causes["slow_canary"] = ratio
+            causes[cause] = ratio
     if telemetry.other_gpu_processes:
         causes["shared_gpu"] = telemetry.other_gpu_processes
     return causes
@@ -84,12 +89,12 @@ def _short_trial_factor(name: str, metrics: Mapping[str, float]) -> float:
     return max(1.0, _SAMPLING_S / timed_s) if name in _OF_CPUS and timed_s > 0 else 1.0
 
 
-_Place = tuple[str, HardwareUse, str]
+_Place = tuple[str, str, HardwareUse, str]
 
 
 @dataclass(slots=True)
 class CanaryBaseline:
-    """The expected time of the canary in each place, learned from a sweep's trials in order.
+    """The expected times of the canaries in each place, learned from a sweep's trials in order.
 
     A place is a node, a hardware class and a backend, since the idle threads of a framework slow
     the canary down in their own way. The expected time is the upper quartile, not the median:
@@ -100,25 +105,27 @@ class CanaryBaseline:
 
     _times: dict[_Place, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def expected_ms(self, finished: FinishedTrial) -> float | None:
-        """Return the expected time in the place of a trial; None before there are enough times."""
-        times = self._times.get(_place(finished), ())
-        return quantiles(times, n=4)[2] if len(times) >= _MIN_CANARIES else None
+    def expected_ms(self, finished: FinishedTrial) -> dict[str, float]:
+        """Return the expected times by metric in a trial's place, of which there are enough."""
+        times = {name: self._times.get(_place(name, finished), ()) for name in _CANARIES.values()}
+        return {
+            name: quantiles(own, n=4)[2] for name, own in times.items() if len(own) >= _MIN_CANARIES
+        }
 
     def learn(self, finished: Iterable[FinishedTrial]) -> Self:
         """Learn from trials in their order, if they have canary times; return the baseline."""
-        for trial in finished:
-            canary_ms = trial.metrics.get("canary_ms")
+        for trial, name in itertools.product(finished, _CANARIES.values()):
+            canary_ms = trial.metrics.get(name)
             if canary_ms is not None:
-                times = self._times[_place(trial)]
+                times = self._times[_place(name, trial)]
                 times.append(canary_ms)
                 del times[:-_MAX_CANARIES]
         return self
 
 
-def _place(finished: FinishedTrial) -> _Place:
+def _place(canary: str, finished: FinishedTrial) -> _Place:
     arm = finished.arm
-    return finished.node, arm.hardware, arm.implementation.partition("/")[0]
+    return canary, finished.node, arm.hardware, arm.implementation.partition("/")[0]
 
 
 def disturbance_text(disturbance: Mapping[str, float]) -> str | None:

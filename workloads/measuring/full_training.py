@@ -40,13 +40,13 @@ def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
     clock = keras_clocks.EpochClock(trial, run)
     metrics = run_with_canary(run.device, framework, lambda: _train(run, trial, clock))
     if clock.epochs < run.settings.epochs:
-        return metrics | peak_memory(framework)
+        return metrics | peak_memory()
     with keras_clocks.expect_nothing_compiled(run.model):
         _evaluate_and_predict(run, trial)
         metrics["evaluate_s"] = trial.seconds["evaluate"]
         if run.takes_one_sample:
             metrics["predict_sample_ms"] = _predict_one(run, trial)
-    return metrics | peak_memory(framework)
+    return metrics | peak_memory()
 
 
 def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from workloads.context import Context, PhaseWindow, expect_finite
-from workloads.measuring.canary import peak_memory, run_with_canary
+from workloads.measuring.canary import peak_memory, run_with_canary, warm_clocks
 from workloads.measuring.keras_clocks import ENDLESS, StepClock, expect_nothing_compiled, rates
 from workloads.models.run import StartState, TrainingRun
 from workloads.slicing import SliceSize, choose_slice_size
@@ -42,7 +42,7 @@ def run_slices(run: TrainingRun, trial: Context) -> dict[str, float]:
             "cpu_over_wall": clock.cpu_s / clock.wall_s,
         }
 
-    return run_with_canary(run.device, framework, work) | peak_memory(framework)
+    return run_with_canary(run.device, framework, work) | peak_memory()
 
 
 class SliceClock(keras.callbacks.Callback):
@@ -68,6 +68,7 @@ class SliceClock(keras.callbacks.Callback):
         self._remaining_passes = max(1, round(steps / self._size.steps))
         self._steps, self._seconds = 0, 0.0
         self._run.synchronise()
+        warm_clocks(self._run.device, self._run.model.witness.framework.synchronise)
         self._window = self._trial.begin("train")
         return True
 

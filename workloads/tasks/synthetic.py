@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workloads.context import Context
-from workloads.measuring.canary import peak_memory, run_with_canary
+from workloads.measuring.canary import peak_memory, run_with_canary, warm_clocks
 from workloads.measuring.measurement import measure_utilization, prepare_framework
 from workloads.settings import SyntheticSettings
 
@@ -60,7 +60,7 @@ def _run_trial(
     timing = _Timing(trial, settings, framework, passes, batch, flops)
     is_full = trial.measure == "full"
     metrics = run_with_canary(trial.device, framework, timing.full if is_full else timing.slices)
-    metrics |= {**peak_memory(framework), "compile_s": compile_s}
+    metrics |= {**peak_memory(), "compile_s": compile_s}
     stack = Stack(settings.layers, settings.directions, settings.sequence_length)
     proof = prove_passes(passes, batch, stack, trial.implementation)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
@@ -106,6 +106,7 @@ class _Timing:
         trial, step = self.trial, self.passes.forward_backward
         cpu_s, seconds = 0.0, 0.0
         for steps in trial.slices():
+            warm_clocks(trial.device, self.framework.synchronise)
             cpu_began_s = time.process_time()
             with trial.phase("train") as window:
                 self._run(step, steps)

@@ -32,7 +32,7 @@ def expect_sound(events: Sequence[protocol.Event]) -> list[protocol.SliceDone]:
     metrics, proof = result(events), single_event(events, protocol.KernelProof)
     done = [event for event in events if isinstance(event, protocol.SliceDone)]
     assert proof.ran == proof.asked
-    optional = {"ratio_interval", "peak_gpu_mib", "import_s"}
+    optional = {"ratio_interval", "peak_gpu_mib", "canary_gpu_ms", "import_s"}
     assert {*metrics, *optional} == {*TIMING_METRICS, *optional}
     assert not [event for event in events if isinstance(event, protocol.Epoch)]
     ended = [event for event in events if isinstance(event, protocol.PhaseEnded)]

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,7 @@ from workloads.data.samples import Samples
 from workloads.failures import NonFinite
 from workloads.frameworks.feeding import Feed
 from workloads.implementations import parse_implementation
-from workloads.measuring.canary import run_canary
+from workloads.measuring.canary import run_device_canary, warm_clocks
 from workloads.protocol import Epoch, Event, Finish, PhaseBegan, PhaseEnded, Slice, SliceDone
 from workloads.slicing import Slicing
 
@@ -208,15 +209,21 @@ def test_a_slice_costs_as_much_per_step_as_a_whole_pass(
     assert [event.steps for event in events if isinstance(event, SliceDone)] == [6, 2]
 
 
-def test_the_canary_of_a_gpu_waits_for_the_device_in_every_round(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("product_ms", [0.2, 1.0, 60.0])
+def test_the_canary_of_a_gpu_is_the_time_of_its_products_alone(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, product_ms: float
 ) -> None:
-    waits: list[int] = []
-    monkeypatch.setattr(sys.modules["keras"].ops, "matmul", lambda *_: machine.spend(0.001))
-    canary_ms = run_canary("gpu", lambda values: waits.append(len(values)))
-    assert waits == [1] * 6, "once to compile, and once per round"
-    assert canary_ms == pytest.approx(32)
-    assert run_canary("cpu", machine.synchronise) == 0
+    waits: list[float] = []
+    monkeypatch.setattr(
+        sys.modules["keras"].ops, "matmul", lambda *_: machine.spend(product_ms / 1000)
+    )
+    canary_ms = run_device_canary(lambda _: waits.append(machine.now_s))
+    assert canary_ms == pytest.approx(product_ms)
+    assert all(later - one >= 0.02 for one, later in pairwise(waits[-6:])), "five long rounds"
+    for device, least_s in (("gpu", 0.05), ("cpu", 0.0)):
+        began_s = machine.now_s
+        warm_clocks(device, machine.synchronise)
+        assert least_s <= machine.now_s - began_s <= least_s + 0.012 * product_ms
 
 
 def test_the_median_round_of_the_best_product_and_of_the_largest_copy_count(
