@@ -8,17 +8,20 @@ TensorFlow's `CudnnRNNV3`, `jax.experimental.rnn`, PyTorch's `torch._VF`.
 
 import importlib.util
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from workloads.implementations import BACKENDS, Implementation
+from workloads.implementations import BACKENDS, Implementation, Precision
 from workloads.protocol import Device
 
 Cell: TypeAlias = Literal["lstm", "gru", "rnn_tanh", "rnn_relu"]
 Mask: TypeAlias = Literal["none", "right", "left"]
 
 SIMPLE_CELLS = ("rnn_tanh", "rnn_relu")
+
+MIN_CAPABILITY: Mapping[Precision, float] = {"tf32": 8.0, "bf16": 8.0}
+"""The first compute capability of NVIDIA's GPUs with the number format: that of Ampere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +49,19 @@ def ineligibility_reason(
     traits: LayerTraits,
     device: Device,
     *,
+    capability: float | None = None,
     has_package: Callable[[str], bool] | None = None,
 ) -> str | None:
     """Return why `implementation` cannot run layers of these traits on that device; None if it can.
 
-    `has_package` returns True if a backend is installed; by default it looks on this machine. The
-    first reason counts: the device, then conflicts between options, then the kernel and the layers.
+    `capability` is the GPU's compute capability if it is known. `has_package` returns True if a
+    backend is installed; by default it looks on this machine. The first reason counts: the device,
+    then conflicts between options, then the kernel and the layers.
     """
     how_to_install = BACKENDS.get(implementation.backend)
     if how_to_install and not (has_package or is_installed)(implementation.backend):
         return f"{implementation.backend} is not installed here: {how_to_install}"
-    query = _Query(implementation, traits, device)
+    query = _Query(implementation, traits, device, capability)
     reasons = (_device_reasons(query), _option_reasons(query), _layer_reasons(query))
     return next(itertools.chain.from_iterable(reasons), None)
 
@@ -73,6 +78,7 @@ class _Query:
     implementation: Implementation
     traits: LayerTraits
     device: Device
+    capability: float | None = None
 
     def on(self, kernel: str, *backends: str) -> bool:
         """Return True for this kernel on one of these backends, or on any if none is given."""
@@ -99,6 +105,10 @@ class _Query:
 
 def _device_reasons(q: _Query) -> Iterator[str]:
     if q.device == "gpu":
+        precision = q.implementation.precision
+        needed = MIN_CAPABILITY.get(precision, 0.0)
+        if (q.capability or needed) < needed:
+            yield f"+{precision} needs compute capability {needed}, and the GPU has {q.capability}"
         return
     if q.on("cudnn"):
         yield "cuDNN kernels need an NVIDIA GPU"

@@ -20,6 +20,7 @@ from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.hardware import HardwareClass, Node, NodeProfile
 from workloads.data.cache import atomic_write
+from workloads.eligibility import MIN_CAPABILITY
 from workloads.implementations import BACKENDS, Implementation
 from workloads.protocol import Device, TrialRequest
 
@@ -29,8 +30,6 @@ METHOD = "1"
 
 FILE_NAME = "peaks.json"
 _PRECISIONS = ("float32", "tf32", "bf16")
-_TF32_SINCE = 8
-"""The major compute capability of the first GPUs with TF32 (Ampere)."""
 
 _QUIET = 1.5
 """Rounds of an idle device differ by less; on shared virtual cores by a third."""
@@ -178,8 +177,8 @@ def _request(hardware: HardwareClass, stored: Sequence[Peak]) -> PeakRequest | N
     if hardware.device == "gpu":
         first = node.profile.gpus[0]
         gpu = None if node.id else first.uuid  # a cluster's Ray shows a task its own
-        capability = first.compute_capability or f"{_TF32_SINCE}.0"
-        has_tf32 = int(capability.split(".")[0]) >= _TF32_SINCE
+        since = MIN_CAPABILITY["tf32"]
+        has_tf32 = (hardware.compute_capability or since) >= since
     precisions = tuple(name for name in _PRECISIONS if name != "tf32" or has_tf32)
     present = {(p.backend, p.precision) for p in stored if p.hardware == hardware.id}
     backends = tuple(

@@ -38,7 +38,8 @@ class Catalogue:
 
     def reason(self, one: Implementation, task: Workload, hardware: HardwareClass) -> str | None:
         """Return why an implementation cannot run a workload there; None if it can."""
-        return ineligibility_reason(one, task.traits(self.settings), hardware.device)
+        traits, capability = task.traits(self.settings), hardware.compute_capability
+        return ineligibility_reason(one, traits, hardware.device, capability=capability)
 
 
 def workload_catalogue(

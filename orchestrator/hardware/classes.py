@@ -41,6 +41,13 @@ class HardwareClass:
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
     @property
+    def compute_capability(self) -> float | None:
+        """The lowest compute capability of its GPUs; None where NVML reports none."""
+        gpus = [gpu for node in self.nodes for gpu in node.profile.gpus if self.device == "gpu"]
+        known = [float(gpu.compute_capability) for gpu in gpus if gpu.compute_capability]
+        return min(known, default=None)
+
+    @property
     def unlike(self) -> tuple[str, ...]:
         """The differences between nodes of the class that may change a time, one text each."""
         memory = [node.profile.usable_memory_mib for node in self.nodes]

@@ -97,7 +97,8 @@ def arm_ineligibility_reason(
     def reason_of(settings: Mapping[str, Any]) -> str | None:
         if not workload.accepts(settings):
             return None
-        return ineligibility_reason(parsed, workload.traits(settings), hardware.device)
+        traits, capability = workload.traits(settings), hardware.compute_capability
+        return ineligibility_reason(parsed, traits, hardware.device, capability=capability)
 
     fixed = {**spec.written_settings(), **(variant.settings if variant else {})}
     if spec.search.listed:

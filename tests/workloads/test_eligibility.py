@@ -1,5 +1,6 @@
 """Implementations by name, and the rules of eligibility alone."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -18,7 +19,7 @@ from workloads.implementations import (
     ImplementationError,
     parse_implementation,
 )
-from workloads.process import environment_for
+from workloads.process import BackendClaim, environment_for
 from workloads.protocol import Device
 
 USUAL = LayerTraits()
@@ -45,9 +46,9 @@ layers = st.builds(
 
 
 def reason_against(
-    implementation: Implementation, traits: LayerTraits = USUAL, device: Device = "gpu"
+    implementation: Implementation, traits: LayerTraits = USUAL, device: Device = "gpu", **of: Any
 ) -> str | None:
-    return ineligibility_reason(implementation, traits, device, has_package=lambda _: True)
+    return ineligibility_reason(implementation, traits, device, has_package=lambda _: True, **of)
 
 
 @given(implementations, layers, st.sampled_from(get_args(Device)))
@@ -83,7 +84,9 @@ ON_A_GPU = [
 def test_what_a_gpu_cannot_run(
     implementation: str, traits: dict[str, Any], words: str | None
 ) -> None:
-    reason = reason_against(parse_implementation(implementation), LayerTraits(**traits))
+    of = {name: traits[name] for name in traits if name == "capability"}
+    layers = LayerTraits(**{name: traits[name] for name in traits.keys() - of})
+    reason = reason_against(parse_implementation(implementation), layers, **of)
     assert (reason is None) if words is None else (reason is not None and words in reason)
 
 
@@ -122,12 +125,16 @@ def test_a_wrong_text_is_explained(text: str, message: str) -> None:
         parse_implementation(text)
 
 
-def test_a_process_is_prepared_for_its_backend_and_device() -> None:
+def test_a_process_is_prepared_for_its_backend_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = environment_for(parse_implementation("tensorflow/portable"), "cpu")
     assert (cpu["KERAS_BACKEND"], cpu["CUDA_VISIBLE_DEVICES"]) == ("tensorflow", "-1")
     gpu = environment_for(parse_implementation("tensorflow/cudnn"), "gpu")
     assert "CUDA_VISIBLE_DEVICES" not in gpu
     assert gpu["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"  # as the probe counts them
     assert gpu["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
+    assert gpu["CUDA_CACHE_MAXSIZE"] == "4294967296"  # for all of TensorFlow's kernels
     own = parse_implementation("numpy/loop", known_only=False)
     assert "KERAS_BACKEND" not in environment_for(own, "cpu")
+    monkeypatch.setattr(os, "environ", {"NVIDIA_TF32_OVERRIDE": "1"})
+    BackendClaim().take(own, "gpu")
+    assert "NVIDIA_TF32_OVERRIDE" not in os.environ

@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from workloads.eligibility import MIN_CAPABILITY
 from workloads.implementations import Implementation
 from workloads.models.fused import SCOPE
 
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from workloads.models.passes import Passes
     from workloads.models.run import TrainingRun
 
-TF32_CAPABILITY = 8
-"""The first compute capability of NVIDIA's GPUs with TF32 (Ampere)."""
+TF32_CAPABILITY = MIN_CAPABILITY["tf32"]
 
 _PRECISIONS = {"bfloat16": "bf16", "float16": "fp16"}
 
