@@ -31,7 +31,7 @@ FailureReason: TypeAlias = Literal[
     "time_limit",  # limits.trial_s
     "hung",  # no event and no CPU time for limits.idle_s
     "protocol",  # the trainer wrote a line that is not of the protocol
-    "lost",  # the worker was lost more often than limits.attempts allows
+    "lost",  # the worker was lost more often than limits.attempts allows, or the GPU was
 ]
 
 

@@ -4,6 +4,7 @@ A failure is a result with its reason: an exception would cost Tune the actor an
 """
 
 import tempfile
+import time
 import uuid
 from collections.abc import Generator, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from orchestrator.core.trial import FailureRecord, outcome_adapter, to_json
 from orchestrator.execution import telemetry
 from orchestrator.execution.interleaved_round import InterleavedRound
 from orchestrator.execution.job import JobProgress, TrialRun, job_adapter
+from orchestrator.execution.telemetry.gpu_gauge import lost_gpu
 from orchestrator.execution.trainer_pool import TrainerPool, key_of
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
 from workloads import protocol
@@ -43,6 +45,9 @@ class TrialActor(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """Continue to the next progress (a sign of life) or the end of the job."""
+        if self._lost_gpu is not None:  # keep it, so that Ray gives it to nobody else
+            time.sleep(1.0)
+            return {"lost_gpu": self._lost_gpu, "done": False}
         for progress in self._signs:
             return {"progress": progress, "done": False}
         outcomes = [trial_run.outcome() for trial_run in self._trial_runs]
@@ -72,6 +77,12 @@ class TrialActor(tune.Trainable):
             self._signs.close()
             self._trainers.close()  # Tune took the job away while its trainers were at work
         job = job_adapter.validate_json(config["job"])
+        devices = {job.request.device, *(rival.request.device for rival in job.rivals)}
+        self._lost_gpu = lost_gpu() if "gpu" in devices else None
+        if self._lost_gpu is not None:
+            self._trainers.close()
+            self._trial_runs = []
+            return
         if job.timing is not None:
             interleaved = InterleavedRound(job, job.timing, self._trainers, self._instruments)
             self._trial_runs, self._signs = interleaved.trial_runs, interleaved.run()
@@ -93,11 +104,12 @@ def run_trial(
     trainers.make_room({key})
     try:
         trainer = trainers.trainer_for(job, key)
+        trial_run.company = company = trainers.on_gpu(key).values()
         trial_run.begin(trainer)
-        sampler = telemetry.Sampler(job.request.device, trainer.pid, instruments)
+        sampler = telemetry.Sampler(job.request.device, trainer.pid, instruments, company)
         sampler.start()
         try:
-            for event in Watchdog(trainer, job.limits).events():
+            for event in Watchdog(trainer, job.limits, sampler).events():
                 sampler.take(event)
                 trial_run.take(event)
                 match event:

@@ -215,6 +215,7 @@ class InterleavedRound:
             yield
             return
         device: protocol.Device = "gpu" if "gpu" in devices else "cpu"
+        pids += self._trainers.on_gpu(*(trial.key for trial in self._trials)).values()
         sampler = telemetry.Sampler(device, pids[0], self._instruments, pids[1:])
         sampler.start()
         try:

@@ -8,7 +8,7 @@ import platform
 import shutil
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,9 +27,11 @@ from workloads.implementations import parse_implementation
 _OF_A_NODE = ("not_possible", "data")
 """Failures that may concern one node only: a package or a file that it lacks."""
 
-_OF_ALL_RIVALS = ("trainer_cpu_pct", "peak_gpu_used_mib")
-"""Metrics that cannot be separated for trials that take turns: their slices are shorter than the
-time between samples, and all of them reside on the device."""
+_OF_THE_DEVICE = ("peak_gpu_used_mib",)
+"""Metrics that cannot be separated for trainers that reside on one device."""
+
+_OF_ALL_RIVALS = ("trainer_cpu_pct", *_OF_THE_DEVICE)
+"""Those of trials that take turns: their slices are shorter than the time between samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ class TrialRun:
     cpus: tuple[int, ...] | None = None
     recording: telemetry.Recording | None = None
     pruned: bool = False
+    company: Collection[int] = ()  # the idle trainers on its GPU
     trainer: Trainer | None = None
     model_path: Path | None = None
 
@@ -233,8 +236,8 @@ class TrialRun:
         sampled, record = dict[str, float](), Telemetry()
         if self.recording is not None and self.recording.samples:
             sampled, record = telemetry.record(self.recording, self.started_s, self.metrics)
-        if self.job.timing is not None:
-            sampled = {k: v for k, v in sampled.items() if k not in _OF_ALL_RIVALS}
+        shared = _OF_ALL_RIVALS if self.job.timing else _OF_THE_DEVICE if self.company else ()
+        sampled = {name: value for name, value in sampled.items() if name not in shared}
         company: dict[str, str | int] = {}
         if self.job.neighbours:
             company["neighbours_at_most"] = self.job.neighbours

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import psutil
 
 from orchestrator.execution.job import Job
+from orchestrator.execution.telemetry.gpu_gauge import gpu_memory_share
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.execution.watchdog import memory_share
 from workloads.implementations import parse_implementation
@@ -18,6 +19,9 @@ from workloads.protocol import Device
 _WARM_SHARE = 0.5
 """The share of a trial's memory limit from which a fresh trainer replaces a warm one: XLA keeps
 every program that it ever compiled (about 30 MiB for a small model)."""
+
+_SHARED_GPU = 0.5
+"""The used share of a GPU's memory up to which trainers of several backends stay warm there."""
 
 TrainerKey: TypeAlias = tuple[str, Device, int | None]
 """The use of a warm trainer: backend, device, and how many CPUs it may use.
@@ -107,8 +111,9 @@ class TrainerPool:
     ) -> Trainer:
         """Return the trainer of that key: a warm one, or a fresh one in its place.
 
-        On a GPU it and the `rivals` that it takes turns with are the only ones: memory is not
-        shared. Raise `CpusTaken` if too few CPUs are free, `OSError` if no process can be started.
+        Other trainers on its GPU end, except the `rivals` that it takes turns with, unless NVML
+        shows enough free memory. Raise `CpusTaken` if too few CPUs are free, `OSError` if no
+        process can be started.
         """
         cpus = self.claims.take(job.cpus) if job.cpus is not None else None
         held = self.warm.get(key)
@@ -117,8 +122,10 @@ class TrainerPool:
             limit_mib = job.limits.memory_mib or psutil.virtual_memory().total / 2**20
             if held.memory_mib() < _WARM_SHARE * limit_mib:
                 return held
+        others = self.on_gpu(key)
+        is_full = bool(others) and gpu_memory_share() > _SHARED_GPU
         for other in list(self.warm):
-            is_alone = job.fresh or other[1] == key[1] == "gpu"
+            is_alone = job.fresh or (is_full and other in others)
             if other == key or (is_alone and other not in rivals):
                 self.end(other)
         implementation = parse_implementation(job.request.implementation, known_only=False)
@@ -126,6 +133,12 @@ class TrainerPool:
             implementation, job.request.device, cpus=cpus, python_path=job.python_path
         )
         return self.warm[key]
+
+    def on_gpu(self, *keys: TrainerKey) -> dict[TrainerKey, int]:
+        """Return the other trainers on the GPU of these, with their process ids; none on a CPU."""
+        others = {key: trainer for key, trainer in self.warm.items() if key not in keys}
+        is_used = any(device == "gpu" for _, device, _ in keys)
+        return {key: one.pid for key, one in others.items() if is_used and key[1] == "gpu"}
 
     def make_room(self, wanted: Collection[TrainerKey], most: float = 0.8) -> None:
         """End unwanted trainers if more than a share `most` of the node's memory is in use."""

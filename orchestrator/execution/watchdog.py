@@ -9,6 +9,7 @@ import psutil
 
 from orchestrator.core.trial import FailureReason
 from orchestrator.execution.job import TrialLimits
+from orchestrator.execution.telemetry import Sampler
 from orchestrator.execution.trainer_process import Trainer, TrainerGone
 from workloads.protocol import Event, Failure, ProtocolError, Result
 
@@ -38,8 +39,8 @@ FAILURES = (TrialFailed, ProtocolError, TrainerGone, OSError)
 class Watchdog:
     """A reader of one trainer's events that enforces its limits while the trainer is awake."""
 
-    def __init__(self, trainer: Trainer, limits: TrialLimits) -> None:
-        self.trainer, self._limits = trainer, limits
+    def __init__(self, trainer: Trainer, limits: TrialLimits, sampler: Sampler | None = None):
+        self.trainer, self._limits, self._sampler = trainer, limits, sampler
         self._spent_s = 0.0
         self._began = self._active = self._looked = self._counted = time.monotonic()
         self._cpu_s, self._family_mib = trainer.family()
@@ -73,6 +74,8 @@ class Watchdog:
         self._looked = now
         self.trainer.limit_output()
         limits = self._limits
+        if self._sampler is not None and self._sampler.lost_gpu is not None:
+            raise TrialFailed("lost", self._sampler.lost_gpu)
         if now - self._counted > min(_FAMILY_S, limits.idle_s / 10):
             self._counted = now
             used_s, self._family_mib = self.trainer.family()

@@ -141,10 +141,10 @@ class NvmlDevice:
                 return frozenset(names | ({"other"} if int(mask) & ~sum(REASONS) else set()))
         return None
 
-    def compute_pids(self) -> frozenset[int] | None:
-        """Return the ids of the processes that compute on it, as seen outside containers."""
+    def compute_pids(self) -> tuple[int, ...] | None:
+        """Return the ids of the processes that compute on it; 0 for each of another container."""
         processes = self._read("nvmlDeviceGetComputeRunningProcesses")
-        return None if processes is None else frozenset(int(process.pid) for process in processes)
+        return None if processes is None else tuple(int(process.pid) for process in processes)
 
     def mode(self, name: Literal["Ecc", "Mig"]) -> bool | None:
         """Return whether its memory corrects errors, or whether it is split into parts."""

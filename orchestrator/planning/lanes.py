@@ -5,7 +5,7 @@ on a node share one placement shape, or take turns: the order of a block's arms 
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,7 +20,8 @@ class Lane:
     """The queue of trials of a node: `slots` run at once, each with its own CPUs and GPUs.
 
     A CPU arm on a node with several GPUs `takes_turns` with their arms: at work are either as many
-    GPU trials as there are slots, or one CPU trial, which has the whole node.
+    GPU trials as there are slots, or one CPU trial, which has the whole node. Each of `lost` GPUs
+    keeps the CPUs of a slot.
     """
 
     node: Node
@@ -28,11 +29,12 @@ class Lane:
     gpus: int = 0
     slots: int = 1
     takes_turns: bool = False
+    lost: int = 0
 
     def bundle(self, device: Device) -> dict[str, float]:
         """Return what one trial on this device reserves, as Ray resources."""
         if device == "cpu" and self.takes_turns:
-            return {"CPU": self.node.cpus}
+            return {"CPU": self.node.cpus - self.lost * self.cpus}
         return {"CPU": self.cpus, "GPU": self.gpus} if self.gpus else {"CPU": self.cpus}
 
     def room(self, device: Device) -> int:
@@ -65,9 +67,10 @@ class LaneGroup:
         return sum(lane.room(arm.device) for lane in self.lanes)
 
 
-def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
+def make_lanes(plan: Plan, lost: Mapping[str, int] | None = None) -> tuple[LaneGroup, ...]:
     """Return one group of lanes for each set of nodes that the plan's arms run on.
 
+    `lost` are numbers of GPUs that fell off the bus since the start, by node.
     GPU arms run on all GPUs of a node at once, each with its share of the CPUs. On a machine with
     one GPU the CPU and the GPU arm share one shape, in random order; with several they take turns.
     """
@@ -78,7 +81,7 @@ def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
             arms[node.id].append(planned)
         hardware[frozenset(node.id for node in planned.hardware.nodes)].add(planned.arm.hardware)
     nodes = {node.id: node for planned in plan.possible for node in planned.hardware.nodes}
-    lanes = {id_: _lane(node, arms[id_]) for id_, node in nodes.items()}
+    lanes = {id_: _lane(node, arms[id_], (lost or {}).get(id_, 0)) for id_, node in nodes.items()}
     return tuple(
         LaneGroup(frozenset(uses), tuple(lane for id_, lane in lanes.items() if id_ in ids))
         for ids, uses in hardware.items()
@@ -91,16 +94,16 @@ def count_lanes(groups: tuple[LaneGroup, ...]) -> int:
     return len({lane.node.id for group in groups for lane in group.lanes})
 
 
-def _lane(node: Node, arms: Sequence[PlannedArm]) -> Lane:
+def _lane(node: Node, arms: Sequence[PlannedArm], lost: int) -> Lane:
     on_gpus = [planned for planned in arms if planned.hardware.device == "gpu"]
     if not on_gpus:
         return Lane(node, node.cpus)
     cpus = max(_share(node, planned.arm.usage) for planned in on_gpus)
-    slots = max(1, min(node.gpus, _usable(node) // cpus))
+    slots = max(1, min(node.gpus, _usable(node) // cpus) - lost)
     is_mixed = len(on_gpus) < len(arms)
-    if is_mixed and slots == 1:
+    if is_mixed and slots == 1 and not lost:
         return Lane(node, node.cpus, gpus=1)
-    return Lane(node, cpus, gpus=1, slots=slots, takes_turns=is_mixed)
+    return Lane(node, cpus, gpus=1, slots=slots, takes_turns=is_mixed, lost=lost)
 
 
 def _share(node: Node, usage: Usage) -> int:

@@ -17,7 +17,7 @@ from orchestrator.core.failures import OF_A_NODE
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
 from orchestrator.hardware import Node, classify
-from orchestrator.planning.lanes import LaneGroup, make_lanes
+from orchestrator.planning.lanes import LaneGroup, lanes_of, make_lanes
 from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import PlannedArm, make_plan
 from orchestrator.scheduling.lane_queue import Assignment
@@ -54,6 +54,7 @@ class Recovery:
     requested: list[NodeRequest] = field(default_factory=list)
     _nodes: tuple[Node, ...] = ()
     _excluded: set[str] = field(default_factory=set)
+    _lost_gpus: dict[str, set[str]] = field(default_factory=dict)
     _strikes: Counter[str] = field(default_factory=Counter)
     _reported: set[str] = field(default_factory=set)
     _has_changed: bool = False
@@ -87,6 +88,18 @@ class Recovery:
                 f"node {node.profile.hostname} is excluded: {self._strikes[node.id]} trials in a"
                 " row failed there; other nodes have its hardware"
             )
+
+    def exclude_gpu(self, node: Node, gpu: str) -> None:
+        """Exclude a GPU that fell off the bus, and its node if that was the last one there."""
+        lost = self._lost_gpus.setdefault(node.id, set())
+        if gpu in lost:
+            return
+        lanes = [lane for lane in lanes_of(self._lanes()) if lane.node.id == node.id]
+        lost.add(gpu)
+        if all(lane.slots == 1 for lane in lanes):
+            self._excluded.add(node.id)
+        self._has_changed = True
+        self.session.watcher.warn(f"{gpu} of node {node.profile.hostname} is excluded")
 
     def settle(self) -> None:
         """Act on what is known by now; raise `Stopped` if no hardware came for the last trials."""
@@ -167,7 +180,8 @@ class Recovery:
             or replace(planned, hardware=replace(planned.hardware, nodes=()))
             for planned in self.session.blocks.plan.possible
         )
-        return make_lanes(replace(self.session.blocks.plan, possible=arms))
+        lost = {id_: len(gpus) for id_, gpus in self._lost_gpus.items()}
+        return make_lanes(replace(self.session.blocks.plan, possible=arms), lost)
 
     def _settle_doubts(self) -> None:
         present_ids = {node.id for node in self.membership.nodes}

@@ -128,6 +128,14 @@ class BlockSearch(Searcher):
         with _through_tune():
             return self._session.take_progress(self.out[trial_id], result["progress"])
 
+    def park(self, trial_id: str, lost_gpu: str) -> bool:
+        """Take back the trial of an actor without a GPU; return whether it still has to keep it."""
+        with _through_tune():
+            if (assignment := self.out.pop(trial_id, None)) is not None:
+                self._session.blocks.give_back(assignment, charged=False)
+                self.recovery.exclude_gpu(assignment.lane.node, lost_gpu)
+            return not self._session.blocks.done
+
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
     ) -> None:
@@ -200,6 +208,9 @@ class _Recall(FIFOScheduler):
         return super().choose_trial_to_run(tune_controller)
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: Any) -> str:
+        if "lost_gpu" in result:
+            is_needed = self._search.park(trial.trial_id, result["lost_gpu"])
+            return self.CONTINUE if is_needed else self.STOP
         if self._search.take_result(trial.trial_id, result):
             # Calls of an actor keep their order: this one comes before the next step.
             trial.temporary_state.ray_actor.prune.remote()

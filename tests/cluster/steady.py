@@ -11,6 +11,7 @@ def train(trial: Context) -> dict[str, float]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if (visible not in (None, "", "-1")) != (trial.device == "gpu"):
         raise RuntimeError(f"a {trial.device} trial with CUDA_VISIBLE_DEVICES={visible!r}")
+    trial.environment(card=visible)
     kernel, accuracy = trial.implementation.kernel, 0.0
     trial.kernel(asked=kernel, ran=kernel, evidence="there is only one implementation")
     for index in range(int(trial.settings["epochs"])):

@@ -50,8 +50,8 @@ class Home:
         return self._command(arguments, environ).done(timeout_s)
 
     @contextmanager
-    def running(self, *arguments: object) -> Iterator[Command]:
-        command = self._command(arguments, {})
+    def running(self, *arguments: object, **environ: str) -> Iterator[Command]:
+        command = self._command(arguments, environ)
         try:
             yield command
         finally:

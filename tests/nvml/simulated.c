@@ -14,7 +14,9 @@
  *   error CALL CODE FROM_S FROM_CALL    the call (`*`: every call) returns this nvmlReturn_t;
  *                                       below 0: the call hangs for this many milliseconds
  */
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -317,4 +319,18 @@ int nvmlDeviceGetComputeRunningProcesses_v3(Gpu *gpu, unsigned *count, ProcessIn
     for (unsigned i = 0; !code && result && i < *count; i++)
         result[i] = (ProcessInfo){gpu->processes[i].pid, gpu->processes[i].bytes, -1u, -1u};
     END;
+}
+
+/* If the library is preloaded (LD_PRELOAD), a process seems to have the CPUs of
+ * RNNSWEEP_SIMULATED_CPUS, and may confine itself to any of them. */
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set) {
+    const char *cpus = getenv("RNNSWEEP_SIMULATED_CPUS");
+    (void)pid;
+    memset(set, 0, size);
+    for (int i = 0; cpus && i < atoi(cpus); i++) CPU_SET_S(i, size, set);
+    return 0;
+}
+int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set) {
+    (void)pid, (void)size, (void)set;
+    return 0;
 }

@@ -86,7 +86,7 @@ class SimulatedGpu:
     compute_capability: tuple[int, int] = (7, 5)
     ecc: bool | None = True
     mig: bool | None = None
-    processes: Mapping[int, float] = field(default_factory=dict)  # MiB by process id
+    processes: Sequence[tuple[int, float]] = ()  # process id, and MiB
     errors: Errors = field(default_factory=dict)
 
     def lines(self, index: int) -> Iterator[str]:
@@ -125,7 +125,7 @@ class SimulatedGpu:
                 trend = value if isinstance(value, Trend) else Trend(float(value))
                 start, per_s = trend.value * scale, trend.per_s * scale
                 yield f"value {name} 0 {start:.6f} {per_s:.6f} {trend.every_s:.6f}"
-        for pid, mib in self.processes.items():
+        for pid, mib in self.processes:
             yield f"process {pid} {round(mib * _MIB)}"
         yield from _error_lines(self.errors)
 

@@ -1,12 +1,13 @@
 """The GPUs of a trial, read through NVML. A reading never raises; it holds what can be read."""
 
+import contextlib
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from orchestrator.execution.telemetry.readings import GpuReading
 from orchestrator.execution.telemetry.sensors import Paced
-from orchestrator.hardware import Gpu, visible_gpus
+from orchestrator.hardware import Gpu, probe, visible_gpus
 from orchestrator.hardware.nvml import Nvml, NvmlDevice, NvmlError
 
 _PCIE_S = 2.0
@@ -58,7 +59,7 @@ class _VisibleGpu:
         pids = self.device.compute_pids()
         if pids is None:
             return None
-        strangers = pids.difference(family)
+        strangers = [pid for pid in pids if pid not in family]
         return len(strangers) if len(strangers) < len(pids) else max(0, len(pids) - trainers)
 
 
@@ -87,6 +88,12 @@ class GpuGauge:
         if self._nvml and (self.reason or any(gpu.device.lost for gpu in self._gpus)):
             self._nvml.close()
             self._nvml = None
+
+    @property
+    def lost(self) -> str | None:
+        """The GPUs that fell off the bus since `find`, as a reason; None if there are none."""
+        lost = ", ".join(gpu.uuid for gpu in self._gpus if gpu.device.lost)
+        return f"{lost} fell off the bus" if lost else None
 
     @property
     def counts_energy(self) -> bool:
@@ -118,6 +125,25 @@ class GpuGauge:
         highest_mhz = max(reading.sm_clock_mhz, self._highest_mhz.get(uuid, 0.0))
         self._highest_mhz[uuid] = highest_mhz
         return replace(reading, highest_sm_clock_mhz=highest_mhz)
+
+
+def lost_gpu() -> str | None:
+    """Return which GPU this process was given and cannot use; None if NVML shows it, or nothing."""
+    profile = probe()
+    if profile.gpus or not profile.gpu_faults:
+        return None
+    return f"GPU {os.environ.get('CUDA_VISIBLE_DEVICES', '')} ({'; '.join(profile.gpu_faults)})"
+
+
+def gpu_memory_share() -> float:
+    """Return the used share of the memory of the fullest GPU of this process; 1 if unknown."""
+    try:
+        with contextlib.closing(Nvml()) as nvml:
+            memories = [gpu.device.memory() for gpu in _visible(nvml)]
+    except NvmlError:
+        return 1.0
+    shares = (memory.used_mib / memory.total_mib if memory else 1.0 for memory in memories)
+    return max(shares, default=1.0)
 
 
 def _visible(nvml: Nvml) -> Iterator[_VisibleGpu]:

@@ -66,8 +66,9 @@ class Sampler:
     ) -> None:
         """Prepare to sample the trainer `pid`.
 
-        `rivals` are trainers that take turns with it: each rests in the others' slices.
+        `rivals` are trainers that take turns with it, or stay idle on its GPU.
         """
+        self.lost_gpu: str | None = None  # why the trial must end
         self._device, self._pid, self._rivals = device, pid, tuple(rivals)
         self._instruments, self._rapl = instruments, instruments.rapl
         self._neighbours = instruments.neighbours
@@ -163,6 +164,7 @@ class Sampler:
         if self._gpus is not None:
             family = node.family if whole else None
             gpus = self._gpus.read(family=family, trainers=1 + len(self._rivals))
+            self.lost_gpu = self._gpus.lost
         sample = readings.Sample(at_s, gpus, node.read() if whole else None, package_j)
         with self._lock:
             self._samples.add(sample)

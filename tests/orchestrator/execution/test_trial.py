@@ -105,6 +105,27 @@ def test_idle_trainers_end_if_memory_is_short(
     assert trainers.warm["one", "cpu", None].trials == 2
 
 
+@pytest.mark.parametrize(("used_mib", "stay"), [(6_000, {"one", "two"}), (9_000, {"one"})])
+def test_trainers_share_a_gpu_while_half_of_its_memory_is_free(
+    trainers: TrainerPool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    used_mib: float,
+    stay: set[str],
+) -> None:
+    gpu = SimulatedGpu(memory_mib=16_000, memory_used_mib=used_mib)
+    SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
+    for name in ("one", "two"):
+        run(trainers, "noop", implementation=f"{name}/noop", device="gpu")
+    pids = [(trainer.pid, 500.0) for trainer in trainers.warm.values()]
+    SimulatedNvml([replace(gpu, processes=pids)]).write(tmp_path)
+    trial: Any = {"settings": {"epochs": 300}, "implementation": "one/noop", "device": "gpu"}
+    outcome = run(trainers, "echo_memory:run", **trial)
+    assert {backend for backend, _, _ in trainers.warm} == stay
+    assert outcome.telemetry.other_gpu_processes == 0
+    assert ("peak_gpu_used_mib" in outcome.metrics) == (len(stay) == 1)
+
+
 def test_a_trainer_that_died_or_grew_too_large_is_replaced(trainers: TrainerPool) -> None:
     limits = TrialLimits(60, 30, memory_mib=4000)
     assert run(trainers, "keeps_memory", {"mib": 100}, limits=limits).trainer_trials == 0
@@ -318,13 +339,11 @@ def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     instruments, settings = Instruments(), {"units": 16, "epochs": 300}
     for _ in range(2):  # the second has NVML from the first
-        workload = "echo_memory:run"
-        outcome = run(trainers, workload, settings, device="gpu", instruments=instruments)
-        assert outcome.status == "complete"
+        of: Any = {"device": "gpu", "instruments": instruments}
+        outcome = run(trainers, "echo_memory:run", settings, **of)
         train_s = outcome.metrics["train_s"]
         assert outcome.metrics["mean_power_w"] == pytest.approx(70.0, rel=0.05)
         assert outcome.metrics["energy_j"] == pytest.approx(70.0 * train_s, rel=0.05)
-        assert outcome.metrics["trainer_cpu_pct"] > 0
         assert outcome.telemetry.energy_scope in ("gpu", "gpu+cpu_package")
         curves = outcome.telemetry.curves
         assert set(curves["system/gpu_0_power_usage_watts"]) == {70.0}

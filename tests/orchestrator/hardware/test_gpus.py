@@ -26,7 +26,7 @@ H200 = simulated.SimulatedGpu(
     memory_reserved_mib=10.0,
     energy_j=5.0,
     clock_reasons=0x4 + 0x40 + 0x1000,
-    processes={11: 5.0, 12: 6.0},
+    processes=[(11, 5.0), (0, 6.0), (0, 7.0)],  # two of other containers
     power_limit_w=700,
     max_sm_clock_mhz=1_980,
     max_memory_clock_mhz=3_201,
@@ -106,7 +106,7 @@ def test_ray_may_not_hand_out_a_gpu_that_is_lost(probe: Probe) -> None:
 
 FACTS = yaml.safe_load(Path(__file__).with_name("facts.yaml").read_text())["h200"]
 MODES, NUMBERS = FACTS.pop("modes"), FACTS.pop("numbers")
-FACTS |= {name: set(FACTS[name]) for name in ("compute_pids", "clock_reasons")}
+FACTS |= {"compute_pids": tuple(FACTS["compute_pids"]), "clock_reasons": set(FACTS["clock_reasons"])}
 FACTS["memory"] = Memory(143_771.0, 100.0)
 EVERY: dict[str, object] = {**FACTS, **NUMBERS, **MODES}
 

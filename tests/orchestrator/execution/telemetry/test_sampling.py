@@ -230,7 +230,7 @@ def _await_samples(sampler: Sampler, count: int) -> None:
 def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
     show: Show, pid: int, rivals: tuple[int, ...]
 ) -> None:
-    show(SimulatedGpu(processes={7: 900.0, 8: 900.0, 9: 1.0}))  # numbers of another namespace
+    show(SimulatedGpu(processes=[(7, 900.0), (8, 900.0), (9, 1.0)]))  # numbers of another namespace
     _, telemetry = summarise(sample(pid, rivals=rivals))
     assert telemetry.other_gpu_processes == (1 if rivals else 2)
 

@@ -188,12 +188,6 @@ def test_the_packages_count_where_no_other_trainer_shares_them(at_s: float, shar
         assert on_cpu == Telemetry(energy_method="rapl", energy_scope="cpu_package")
 
 
-def test_packages_that_cannot_be_read_have_their_reason() -> None:
-    reason = "only root may read …/energy_uj"
-    unreadable = recording(node_samples(), device="cpu", package_reason=reason)
-    assert energy(unreadable) == (None, Telemetry(energy_absent=reason))
-
-
 def test_a_summary_is_of_the_timed_epochs() -> None:
     hot = {
         "temperature_c": 99.0,
@@ -264,16 +258,6 @@ def test_cpus_are_slow_and_hot_in_a_cpu_s_trial_only() -> None:
     assert metrics["clock_drop_pct"] == pytest.approx(20 * 4 / 12)
     assert metrics["throttled_pct"] == pytest.approx(10.0)
     assert not {"clock_drop_pct", "throttled_pct"} & set(summarise(recording(samples))[0])
-
-
-@pytest.mark.parametrize(("trainers", "processes"), [(None, None), (None, 0), (2, 1)])
-def test_neighbours_are_counted(trainers: int | None, processes: int | None) -> None:
-    samples = [
-        Sample(at_s, (replace(GPU, other_processes=others),), node(at_s, other_trainers=at_work))
-        for at_s, others, at_work in ((0.0, None, None), (1.0, processes, trainers))
-    ]
-    _, telemetry = summarise(recording(samples))
-    assert (telemetry.other_trainers, telemetry.other_gpu_processes) == (trainers, processes)
 
 
 def test_what_was_not_measured_is_absent_and_never_0() -> None:
