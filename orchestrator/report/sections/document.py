@@ -11,6 +11,7 @@ from orchestrator.analysis.statistics.estimates import spread
 from orchestrator.analysis.statistics.formatting import ABSENT, quartiles
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import neighbours_text
+from orchestrator.core.names import known_implementation
 from orchestrator.report import wording
 from orchestrator.report.document import PARTS, Column, Document, Section, Table, make_table
 from orchestrator.report.sections import answer, arms, effects, speedups
@@ -102,9 +103,13 @@ def validity(summary: ReportSummary, name: wording.ArmNames) -> Section | None:
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     disturbed = [trial for trial in complete if trial.disturbance]
     recorded = [text for trial in complete if (text := neighbours_text(trial.telemetry))]
+    on_gpus = [known_implementation(a.arm) for a in summary.arms if a.arm.device == "gpu"]
     notes = wording.paragraphs(
         "sections/validity.j2",
         summary=summary,
+        gpu_backends=sorted(
+            {implementation.backend for implementation in on_gpus if implementation}
+        ),
         retried=sum(proof.retried for proof in summary.arms),
         nodes=sorted({node for proof in summary.arms for node in proof.nodes}),
         most_nodes=_NODES,

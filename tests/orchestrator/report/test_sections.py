@@ -136,6 +136,14 @@ def test_the_median_quiet_trial_represents_its_arm_in_the_order_of_arms() -> Non
     assert [curve.arm for curve in summary.curves] == [PORTABLE, XLA]
 
 
+def test_what_stays_unlike_on_a_gpu_is_listed_where_backends_are_compared() -> None:
+    arms = [Arm(f"{backend}/fused", GPU) for backend in ("torch", "jax")]
+    for count in (1, 2):
+        trials = [trial(arm, 0) for arm in arms[:count]]
+        notes = " ".join(section("Validity", sweep(trials, arms[:count])).paragraphs)
+        assert ("persistent kernels" in notes) == ("host in each" in notes) == (count == 2)
+
+
 @pytest.mark.parametrize(("implementation", "settings", "differs"), ROWS["published"])
 def test_a_published_row_is_matched_with_the_nearest_config(
     implementation: str, settings: dict[str, Any], differs: list[str]
