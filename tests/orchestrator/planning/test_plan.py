@@ -14,6 +14,7 @@ from orchestrator.planning.lanes import Lane, make_lanes
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.scheduling.sweep import expect_runnable
 from orchestrator.spec import SweepSpec
+from tests.orchestrator.planning import reference_plans
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_specs import spec
 
@@ -116,6 +117,13 @@ def test_a_gpu_that_is_lost_is_the_reason(selector: str) -> None:
     assert all("; on host, GPU 0 is lost" in reason for reason in reasons(laid).values())
 
 
+def test_reference_sweeps_have_the_recorded_arms_on_an_h200_an_a100_and_a_t4(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    golden = yaml.safe_load(reference_plans.GOLDEN.read_text())
+    assert reference_plans.reference_plans(monkeypatch, tmp_path) == golden
+
+
 @pytest.mark.parametrize(("changes", "text", "key", "value"), ROWS["described"])
 def test_a_plan_is_described_in_words_and_as_json(
     changes: dict[str, Any], text: str, key: str, value: Any
@@ -214,6 +222,13 @@ def test_a_gpu_has_its_share_of_the_cpus_or_what_is_asked_for(
     lane = only_lane(laid)
     assert (lane.bundle("gpu"), lane.slots) == ({"CPU": cpus, "GPU": 1}, slots)
     assert lane.cpus_used(laid.arms[0]) == used
+
+
+def test_a_lost_gpu_keeps_a_slot_and_its_cpus() -> None:
+    laid = make_plan(one_of("cpu", "gpu"), classify([node("n0", cpus=8, gpus=4)]))
+    ((lane,), *_) = (group.lanes for group in make_lanes(laid, {"n0": 1}))
+    assert (lane.bundle("gpu"), lane.slots) == ({"CPU": 2, "GPU": 1}, 3)
+    assert (lane.bundle("cpu"), lane.takes_turns) == ({"CPU": 6}, True)
 
 
 def test_a_node_of_several_groups_has_one_lane() -> None:
