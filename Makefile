@@ -6,10 +6,17 @@ RESULTS := tests/benchmarks/results
 GALLERY_HOME ?= $(CURDIR)/rnnsweep-data/gallery
 GALLERY_PAGES ?= quickstart gru-or-lstm cpu-backends timing
 GALLERY := RNNSWEEP_HOME=$(GALLERY_HOME) $(BIN)/rnnsweep
+GPU_BACKENDS ?= torch,jax
+GPU_CUDA := $(if $(findstring tensorflow,$(GPU_BACKENDS)),12,13)
+GPU_PACKAGES := $(if $(filter 12,$(GPU_CUDA)),'tensorflow[and-cuda]' 'jax[cuda12]',torch 'jax[cuda13]')
+GPU_VENV := .venv-cuda$(GPU_CUDA)
+GPU_RESULTS ?= rnnsweep-data/gpu-checks.json
+COMMA := ,
+GPU := bin/python -m tests.gpu --backends $(subst $(COMMA), ,$(GPU_BACKENDS))
 CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 --virtual-time-budget=30000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-all test-rest test-cluster size docs gallery gallery-pages lint backends lock gpu clean \
+.PHONY: help demo test test-quick test-all test-rest test-cluster size docs gallery gallery-pages lint backends lock gpu gpu-full gpu-docs clean \
 	benchmark-overhead benchmark-steps benchmark-unlike-nodes \
 	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage \
 	benchmark-bias
@@ -73,8 +80,18 @@ benchmark-overhead: $(VENV)/.dev ## measure milliseconds per trial of the whole 
 
 backends: $(VENV)/.backends ## install JAX and PyTorch as well, so that their tests are not skipped
 
-gpu: $(VENV)/.dev ## run every check of this machine's GPU, into rnnsweep-data/gpu-checks.json
-	$(BIN)/python -m tests.gpu --output rnnsweep-data/gpu-checks.json
+gpu: $(VENV)/.dev ## check this machine's GPU (10 minutes per backend); resumes; GPU_BACKENDS=tensorflow,jax or torch,jax
+	$(VENV)/$(GPU) --expect-gpu
+	@$(MAKE) $(GPU_VENV)/.ready
+	$(GPU_VENV)/$(GPU) --output $(GPU_RESULTS) --limit-s 600
+
+gpu-full: $(VENV)/.dev ## run every check of this machine's GPU at every size (an hour per backend)
+	$(VENV)/$(GPU) --expect-gpu
+	@$(MAKE) $(GPU_VENV)/.ready
+	$(GPU_VENV)/$(GPU) --output $(GPU_RESULTS:.json=-full.json) --sizes full
+
+gpu-docs: $(VENV)/.dev ## write the table of docs/gpu.md from the results of make gpu
+	$(BIN)/python -m tests.gpu.table $(GPU_RESULTS)
 
 benchmark-steps: $(VENV)/.dev ## measure milliseconds per step of each implementation, compared with plain Keras and PyTorch
 	$(BIN)/python -m tests.benchmarks.steps --steps 80 --output $(RESULTS)
@@ -125,6 +142,15 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.backends: requirements-backends.txt | $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -r requirements-backends.txt
+	touch $@
+
+# The wheels of TensorFlow are for CUDA 12 and those of PyTorch for CUDA 13: each has an environment.
+$(GPU_VENV)/.ready: requirements-dev.lock requirements-backends.txt pyproject.toml
+	$(PYTHON) -m venv $(GPU_VENV)
+	grep -v '^tensorflow==' requirements-dev.lock > $(GPU_VENV)/base.txt
+	$(GPU_VENV)/bin/python -m pip install --quiet -r $(GPU_VENV)/base.txt $(GPU_PACKAGES) \
+		-c requirements-dev.lock -c requirements-backends.txt
+	$(GPU_VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(VENV)/.cluster: requirements-cluster.lock | $(VENV)/.dev

@@ -54,12 +54,13 @@ def ask(
     trainer: Trainer,
     request: TrialRequest,
     listen: Callable[[protocol.Event], object] = lambda event: None,
+    limits: TrialLimits = LIMITS,
 ) -> TrainerAnswer:
     """Send a request and return the answer. The end of the process, or a hang, is its reason."""
     answer, began_s = TrainerAnswer(), time.monotonic()
     try:
         trainer.request(request)
-        for event in Watchdog(trainer, LIMITS).events():
+        for event in Watchdog(trainer, limits).events():
             if event is not None:
                 listen(event)
                 answer.take(event)

@@ -1,57 +1,56 @@
-"""Run all checks of a GPU and write their outcomes to a JSON file.
+"""Check a GPU: kernels, numbers, memory, power and speed, into a JSON file.
 
-Without a GPU, every check is skipped with the reason. The exit code is 1 if a check failed. A
-target that is not reached counts as `missed`, which is not a failure. A second run with the same
-file replaces the checks of `--only` and keeps the others.
+The exit code is 0 only if a kernel was proven on the GPU and nothing failed. A second run with the
+same file continues it: checks that a backend has passed are not repeated, except those of `--only`.
 """
 
 import argparse
+import math
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from orchestrator.hardware import probe
 from tests.gpu.checks import CHECKS, run_checks
 from tests.gpu.lab import Lab
-from tests.gpu.outcomes import OtherHardware, Outcome, Record
-from tests.gpu.sizes import FULL, QUICK
+from tests.gpu.outcomes import Record
+from tests.gpu.sizes import FULL, QUICK, USUAL
 from workloads.implementations import BACKENDS
+
+_SIZES = {"usual": USUAL, "full": FULL, "quick": QUICK}
+_NEEDED = (
+    "an NVIDIA GPU and its driver (580 or newer for CUDA 13: torch, jax; 525 or newer for CUDA 12:"
+    " tensorflow, jax)"
+)
 
 
 def main() -> int:
-    options, node = _parser().parse_args(), probe()
+    parser, node = _parser(), probe()
+    options = parser.parse_args()
+    if {"tensorflow", "torch"} <= set(options.backends):
+        parser.error("expected torch and jax (CUDA 13), or tensorflow and jax (CUDA 12)")
+    gpus = [gpu.name for gpu in node.gpus]
+    seen = node.no_nvml or "; ".join(node.gpu_faults) or "NVML shows no GPU to this process"
+    lacking = "" if gpus else f"needs {_NEEDED}; here {seen}"
+    if options.expect_gpu:
+        print(lacking or ", ".join(gpus), file=sys.stderr)
+        return 1 if lacking else 0
     # The hardware and sizes of this run, without host names.
+    conditions = {"device": "gpu", "sizes": options.sizes, "gpus": gpus}
     own = ("cpu_model", "cpus", "memory_mib", "driver", "system")
-    conditions = {
-        "device": options.device,
-        "sizes": "quick" if options.quick else "full",
-        "gpus": [gpu.name for gpu in node.gpus],
-        "gpu_memory_mib": [gpu.memory_mib for gpu in node.gpus],
-        **{name: getattr(node, name) for name in own},
+    record = Record(options.output, conditions, {name: getattr(node, name) for name in own})
+    again = {f"{name} {backend}" for name in options.only or () for backend in options.backends}
+    record.done = [check for check in record.done if check not in again]
+    known = [float(gpu.compute_capability) for gpu in node.gpus if gpu.compute_capability]
+    limits = {
+        "capability": min(known, default=None),
+        "until_s": time.monotonic() + options.limit_s * len(options.backends),
     }
-    try:
-        record = Record(options.output, conditions)
-    except OtherHardware as error:
-        print(error, file=sys.stderr)
-        return 2
-    checks = [CHECKS[name] for name in CHECKS if not options.only or name in options.only]
-    if options.device == "gpu" and not node.gpus:
-        for check in checks:
-            reason = "NVML sees no NVIDIA GPU"
-            record.add(Outcome(check.__name__, "all", "skipped", reason=reason))
-    else:
-        until_s = time.monotonic() + options.limit_s
-        sizes = QUICK if options.quick else FULL
-        with (
-            tempfile.TemporaryDirectory() as scratch,
-            Lab(
-                options.device, sizes, options.backends, scratch=Path(scratch), until_s=until_s
-            ) as lab,
-        ):
-            run_checks(checks, lab, record)
+    with Lab("gpu", _SIZES[options.sizes], options.backends, **limits) as lab:
+        run_checks([CHECKS[name] for name in options.only or CHECKS], lab, record, gpus)
     print(record.as_text())
-    return 1 if any(outcome.status == "failed" for outcome in record.outcomes) else 0
+    print(record.failure or "all in order", lacking, file=sys.stderr)
+    return 1 if record.failure else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,15 +59,14 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add = parser.add_argument
     names = list(CHECKS)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the outcomes to FILE")
-    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--backends", nargs="+", choices=tuple(BACKENDS), default=list(BACKENDS))
-    parser.add_argument("--device", choices=("gpu", "cpu"), default="gpu")
-    parser.add_argument("--quick", action="store_true", help="use tiny sizes")
-    parser.add_argument(
-        "--limit-s", type=float, default=float("inf"), help="start no check after so many seconds"
-    )
+    add("--output", type=Path, metavar="FILE", help="write the outcomes to FILE")
+    add("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
+    add("--backends", nargs="+", choices=tuple(BACKENDS), default=["torch", "jax"])
+    add("--sizes", choices=tuple(_SIZES), default="usual")
+    add("--expect-gpu", action="store_true", help="check only that NVML shows one")
+    add("--limit-s", type=float, default=math.inf, help="start no check after so long per backend")
     return parser
 
 

@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,59 +18,69 @@ Check = Callable[[Lab, str], Iterator[Outcome]]
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
-        *(proofs.refusals, proofs.evidence, proofs.fall_backs, proofs.numbers),
-        *(proofs.precisions, proofs.fit, times.memory, times.telemetry),
-        *(times.roofline, times.predict, times.speed, proofs.parity),
+        *(proofs.refusals, proofs.evidence, proofs.numbers, proofs.precisions, proofs.fit),
+        *(times.memory, times.telemetry, times.speed),
     )
 }
-TIMED = (times.telemetry, times.roofline, times.predict, times.speed)
+TIMED = (times.memory, times.telemetry, times.speed)
 """These run alone; the others run for all backends at once."""
-ONCE = (times.telemetry, proofs.parity)
 
 
-def run_checks(checks: Sequence[Check], lab: Lab, record: Record) -> None:
-    """Run checks on the available backends; an error in one check does not stop the others."""
+def run_checks(checks: Sequence[Check], lab: Lab, record: Record, gpus: Sequence[str] = ()) -> None:
+    """Run checks on the present backends; an error in one check does not stop the others.
+
+    A check that a backend has passed before is not repeated. `gpus` are those that NVML shows.
+    """
     with ThreadPoolExecutor(len(lab.backends), "check") as pool:
-        absences = pool.map(lambda backend: _absence(lab, backend, record), lab.backends)
-        reasons = dict(zip(lab.backends, absences, strict=True))
-        present = [backend for backend, reason in reasons.items() if reason is None]
-        for backend, reason in reasons.items():
-            for check in checks if reason else ():
-                unavailable = f"{backend} is not available: {reason}"
-                record.add(Outcome(check.__name__, "all", "skipped", backend, reason=unavailable))
-        for check in checks:
-            chosen = present[:1] if check in ONCE else present
+        present = list(
+            pool.map(lambda backend: _is_present(lab, backend, record, gpus), lab.backends)
+        )
+        chosen = [backend for backend, here in zip(lab.backends, present, strict=True) if here]
+        for number, check in enumerate(checks, 1):
+            todo = [one for one in chosen if f"{check.__name__} {one}" not in record.done]
+            title = f"[{number}/{len(checks)}] {check.__name__}"
+            print(f"{title}: {', '.join(todo) or 'done before'}", file=sys.stderr, flush=True)
             if check in TIMED:
-                for backend in chosen:
+                for backend in todo:
                     _run(check, backend, lab, record)
             else:
-                list(pool.map(lambda backend, it=check: _run(it, backend, lab, record), chosen))
+                list(pool.map(lambda backend, it=check: _run(it, backend, lab, record), todo))
 
 
 def _run(check: Check, backend: str, lab: Lab, record: Record) -> None:
-    name = check.__name__
+    name, counts = check.__name__, Counter[str]()
+    record.begin(name, backend)
+
+    def add(outcome: Outcome) -> None:
+        record.add(outcome)
+        counts[outcome.status] += 1
+        print(outcome.line, file=sys.stderr, flush=True)
+
     try:
         for outcome in check(lab, backend):
-            record.add(outcome)
-            print(outcome.line, file=sys.stderr, flush=True)
+            add(outcome)
     except NoTimeLeft:
-        reason = f"the time limit was reached: run again with --only {name}"
-        record.add(Outcome(name, "the rest", "skipped", backend, reason=reason))
-    except Exception as error:  # noqa: BLE001 - an error in a check is an outcome
-        package = str(getattr(error, "name", "")).partition(".")[0]
-        is_ours = package in ("orchestrator", "tests", "workloads")
-        if isinstance(error, ModuleNotFoundError) and not is_ours:
-            reason = f"it needs {error.name}"
-            record.add(Outcome(name, "all", "skipped", backend, reason=reason))
-        else:
-            reason = traceback.format_exc(limit=-3)
-            record.add(Outcome(name, "the rest", "failed", backend, reason=reason))
+        reason = "the time limit was reached: the same command continues here"
+        add(Outcome(name, "the rest", "skipped", backend, reason=reason))
+        return
+    except Exception:  # noqa: BLE001 - an error in a check is an outcome
+        add(Outcome(name, "the rest", "failed", backend, reason=traceback.format_exc(limit=-3)))
+    verdict = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    print(f"{name} {backend}: {verdict}", file=sys.stderr, flush=True)
+    if not counts["failed"]:
+        record.finish(name, backend)
 
 
-def _absence(lab: Lab, backend: str, record: Record) -> str | None:
-    """Return the reason why a backend cannot use the device, and record its versions."""
+def _is_present(lab: Lab, backend: str, record: Record, gpus: Sequence[str]) -> bool:
+    """Return whether a backend sees the device; record its versions, or why it does not."""
     if not is_installed(backend):
-        return BACKENDS[backend]
-    answer = lab.ask("probes:presence", f"{backend}/portable")
-    record.versions[backend] = answer.facts
-    return answer.reason
+        reason = f"not installed: {BACKENDS[backend]}"
+        record.add(Outcome("presence", "", "skipped", backend, reason=reason))
+        return False
+    answer = lab.ask(proofs.PRESENCE, f"{backend}/portable")
+    record.versions[backend] = {**answer.facts, **record.machine}
+    reason, status = answer.reason or "", "failed" if gpus else "skipped"
+    if reason and gpus:
+        reason = f"blind, while NVML shows {', '.join(gpus)}: {reason}"
+    record.add(Outcome("presence", "", status if reason else "passed", backend, reason=reason))
+    return not reason

@@ -1,15 +1,14 @@
 """Trainer processes, one per backend, and the sizes of the checks. Imports no framework."""
 
-import threading
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from orchestrator.diagnostics import trainer_answers
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
+from orchestrator.execution.job import TrialLimits
 from orchestrator.execution.trainer_process import Trainer
 from tests.gpu.sizes import Sizes
 from workloads.implementations import parse_implementation
@@ -29,10 +28,10 @@ class Lab:
         sizes: Sizes,
         backends: Sequence[str],
         *,
-        scratch: Path,
-        until_s: float = float("inf"),
+        capability: float | None = None,
+        until_s: float = math.inf,
     ) -> None:
-        self.device, self.sizes, self.scratch = device, sizes, scratch
+        self.device, self.sizes, self.capability = device, sizes, capability
         self.backends, self.until_s = tuple(backends), until_s
         self._trainers = dict[str, Trainer]()
 
@@ -66,33 +65,21 @@ class Lab:
         request = TrialRequest(workload, implementation, settings or {}, **fields)
         if environ is None:
             trainer = self._trainer(implementation.partition("/")[0])
-            answer = trainer_answers.ask(trainer, request, listen)
+            answer = trainer_answers.ask(trainer, request, listen, self._limits())
             if not answer.is_usable:
                 trainer.kill()
+                self.expect_time()
             return answer
         asked = parse_implementation(implementation)
         with Trainer(asked, self.device, python_path=[_ROOT], environ=environ) as trainer:
-            return trainer_answers.ask(trainer, request, listen)
+            return trainer_answers.ask(trainer, request, listen, self._limits())
+
+    def _limits(self) -> TrialLimits:
+        return TrialLimits(self.until_s - time.monotonic(), idle_s=120.0)
 
     def expect_time(self) -> None:
         if time.monotonic() > self.until_s:
             raise NoTimeLeft
-
-    def images(self) -> str:
-        """Return a file of images of MNIST's shape; each class has its own bright rows."""
-        path = self.scratch / "images.npz"
-        if not path.exists():
-            draw = np.random.default_rng(0)
-            arrays: dict[str, Any] = {}
-            for part, count in (("train", self.sizes.images), ("test", self.sizes.images // 3)):
-                labels = np.concatenate([np.arange(10), draw.integers(0, 10, max(0, count - 10))])
-                pixels = draw.integers(0, 128, (len(labels), 28, 28))
-                pixels[np.arange(len(labels)), 2 * labels + 4] += 127
-                arrays |= {f"x_{part}": pixels.astype("uint8"), f"y_{part}": labels.astype("uint8")}
-            unfinished = path.with_name(f"unfinished-{threading.get_ident()}.npz")
-            np.savez(unfinished, **arrays)
-            unfinished.replace(path)
-        return str(path)
 
     def _trainer(self, backend: str) -> Trainer:
         trainer = self._trainers.get(backend)

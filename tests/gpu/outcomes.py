@@ -10,20 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-FORMAT, VERSION = "rnnsweep-gpu-checks", 1
-
-
-class OtherHardware(ValueError):
-    """The file holds the outcomes of another machine."""
+FORMAT, VERSION = "rnnsweep-gpu-checks", 2
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One case of a check. `missed` means that it works but does not reach a target figure."""
+    """One case of a check."""
 
     name: str
     case: str
-    status: Literal["passed", "missed", "failed", "skipped"]
+    status: Literal["passed", "failed", "skipped"]
     backend: str = ""
     implementation: str = ""
     reason: str = ""
@@ -57,20 +53,28 @@ def judged(
 
 
 class Record:
-    def __init__(self, path: Path | None, hardware: Mapping[str, Any]) -> None:
-        self.hardware = dict(hardware)
+    """The outcomes on some `hardware`, and `done`: checks and backends that need no repetition.
+
+    `machine` has facts that may change from one start to the next, such as the driver.
+    """
+
+    def __init__(
+        self, path: Path | None, hardware: Mapping[str, Any], machine: Mapping[str, Any]
+    ) -> None:
+        self.hardware, self.machine = dict(hardware), dict(machine)
+        self.done: list[str] = []
         self.versions: dict[str, Any] = {}
         self.outcomes: list[Outcome] = []  # in the order of their arrival
         self._path, self._lock = path, threading.Lock()
         if path is not None and path.exists():
             content = json.loads(path.read_text())
-            if content.get("format") != FORMAT or content.get("hardware") != self.hardware:
-                raise OtherHardware(
-                    f"{path}: expected {FORMAT} of this machine ({self.hardware}); received"
-                    f" {content.get('format')} of {content.get('hardware')}: choose another"
-                    " --output"
+            kinds = [(FORMAT, VERSION, self.hardware)]
+            kinds += [tuple(content.get(name) for name in ("format", "version", "hardware"))]
+            if kinds[0] != kinds[1]:
+                raise SystemExit(
+                    f"{path}: expected {kinds[0]}; received {kinds[1]}: choose another"
                 )
-            self.versions = content["versions"]
+            self.versions, self.done = content["versions"], content["done"]
             self.outcomes = [Outcome(**fields) for fields in content["checks"]]
 
     def add(self, outcome: Outcome) -> None:
@@ -78,6 +82,25 @@ class Record:
             self.outcomes = [one for one in self.outcomes if _case(one) != _case(outcome)]
             self.outcomes.append(outcome)
             self._write()
+
+    def begin(self, check: str, backend: str) -> None:
+        """Forget what an earlier start found in a check of a backend."""
+        with self._lock:
+            self.outcomes = [o for o in self.outcomes if (o.name, o.backend) != (check, backend)]
+
+    def finish(self, check: str, backend: str) -> None:
+        with self._lock:
+            self.done.append(f"{check} {backend}")
+            self._write()
+
+    @property
+    def failure(self) -> str | None:
+        """Why the device is not in order: something failed, or no kernel was proven there."""
+        if any(outcome.status == "failed" for outcome in self.outcomes):
+            return "something failed"
+        ran = [str(o.measured.get("ran")) for o in self.outcomes if o.status == "passed"]
+        is_proven = any(one.startswith(("cudnn", "fused")) for one in ran)
+        return None if is_proven else "no kernel was proven"
 
     def as_text(self) -> str:
         counts = Counter(outcome.status for outcome in self.outcomes)
@@ -93,6 +116,7 @@ class Record:
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "hardware": self.hardware,
             "versions": self.versions,
+            "done": self.done,
             "checks": [dataclasses.asdict(outcome) for outcome in self.outcomes],
         }
         self._path.parent.mkdir(parents=True, exist_ok=True)

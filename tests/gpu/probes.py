@@ -4,18 +4,17 @@ Each returns differences as numbers, so that a check receives no arrays.
 """
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
+import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any
-from unittest import mock
 
 import numpy as np
 from pydantic import BaseModel
 
 from tests.gpu.reference import run_stack
 from workloads.context import Context
-from workloads.implementations import Implementation, parse_implementation
+from workloads.implementations import Implementation
+from workloads.measuring.canary import warm_clocks
 from workloads.measuring.measurement import prepare_framework
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.settings import StackSettings, SyntheticSettings
@@ -48,21 +47,6 @@ class Case(BaseModel):
         """Shape (batch, steps, 1): 1 for every step that is not padding."""
         lengths = np.array(self.lengths or [self.steps] * self.batch)
         return (np.arange(self.steps) < lengths[:, None]).astype("float32")[..., None]
-
-
-def presence(trial: Context) -> dict[str, float]:
-    """Start a trial and do nothing; it fails if the framework does not see the device."""
-    with prepare_framework(trial):
-        return {}
-
-
-def hidden(trial: Context) -> dict[str, float]:
-    """Simulate a GPU trial while GPUs are hidden from JAX, whose plugin then raises."""
-    import jax
-
-    message = "Unable to initialize backend 'cuda': No visible GPU devices."
-    with mock.patch.object(jax, "default_backend", side_effect=RuntimeError(message)):
-        return presence(replace(trial, device="gpu"))
 
 
 def numbers(trial: Context) -> dict[str, float]:
@@ -114,7 +98,7 @@ def numbers(trial: Context) -> dict[str, float]:
 
     arrays = [np.float64(array) for array in (inputs, *(array for one in stack for array in one))]
     gradients = [by_inputs, *by_stack]
-    expected, expected_last = run(arrays)
+    expected, expected_last, _ = run(arrays)
     errors = {
         role: _gradient_error(
             lambda changed: (run(changed)[0] * towards).sum(), arrays, gradients, places, draw
@@ -132,6 +116,30 @@ def numbers(trial: Context) -> dict[str, float]:
         "padding": float(np.abs(outputs * (1 - counts)).max()),
         **{f"by_{role}": error for role, error in errors.items()},
     }
+
+
+def hand_written(trial: Context) -> dict[str, float]:
+    """Time the passes of `synthetic` as a user of PyTorch writes them."""
+    size = SyntheticSettings(**trial.settings)
+    with prepare_framework(trial) as framework:
+        import torch
+
+        device = "cuda" if trial.device == "gpu" else "cpu"
+        options: Any = {"batch_first": True, "bidirectional": size.bidirectional, "device": device}
+        layer = torch.nn.LSTM(size.features, size.units, size.layers, **options)
+        batch = torch.as_tensor(random_inputs(size, trial.seed), device=device).requires_grad_()
+
+        def run(steps: int) -> float:
+            framework.synchronise()
+            began_s = time.monotonic()
+            for _ in range(steps):
+                torch.autograd.grad(layer(batch)[0].mean(), [*layer.parameters(), batch])
+            framework.synchronise()
+            return time.monotonic() - began_s
+
+        run(3)
+        warm_clocks(trial.device, framework.synchronise)
+        return {"step_ms": 1_000 * run(size.timed_steps) / size.timed_steps}
 
 
 def _gradient_error(
@@ -161,46 +169,6 @@ def _gradient_error(
         )
         errors.append(abs(product - slope))
     return float(max(errors) / max(norm, 1e-30))
-
-
-def fallen_back(trial: Context) -> dict[str, float]:
-    """Request one kernel and give the layer a cause to silently run another."""
-    cause, asked = trial.settings["reason"], trial.implementation
-    has_dropout = cause == "recurrent dropout"
-    size = SyntheticSettings(
-        cell=trial.settings["cell"],
-        units=16,
-        features=8,
-        sequence_length=6,
-        batch_size=4,
-        recurrent_dropout=0.1 if has_dropout else 0.0,
-    )
-    built = parse_implementation(f"{asked.backend}/portable") if has_dropout else asked
-    with prepare_framework(trial), _cause(cause):
-        from workloads.evidence.kernel_evidence import Stack, prove_passes
-        from workloads.models.built_in import passes_model
-        from workloads.models.passes import make_passes
-
-        model = passes_model(size, replace(trial, implementation=built))
-        if has_dropout:
-            model.layers[0].use_cudnn = "auto"
-        passes = make_passes(model, asked)
-        batch = passes.place(random_inputs(size, trial.seed))
-        passes.forward_backward(batch)
-        proof = prove_passes(passes, batch, Stack(1, 1, size.sequence_length), asked)
-        trial.kernel(asked.kernel_text, proof.ran, proof.evidence)
-    return {}
-
-
-def _cause(cause: str) -> AbstractContextManager[Any]:
-    """Let PyTorch's cuDNN call fail, or switch cuDNN off; layers handle the other causes."""
-    if cause == "an error in cuDNN":
-        return mock.patch("keras.src.backend.torch.rnn._cudnn_lstm", side_effect=RuntimeError)
-    if cause == "cuDNN switched off":
-        import torch
-
-        return torch.backends.cudnn.flags(enabled=False)
-    return nullcontext()
 
 
 def build(case: Case, implementation: Implementation, *, return_sequences: bool) -> Any:

@@ -103,7 +103,7 @@ class Pair:
         self.at_most = 1.05 if is_fused else 1.03
         self.facts: dict[str, Any] = {}
         backend, threads = implementation.partition("/")[0], usable_cpus()
-        self._lab = Lab(question.device, FULL, [backend], scratch=question.data.parent)
+        self._lab = Lab(question.device, FULL, [backend])
         self._lab.__enter__()
         job = {
             **{"settings": question.settings, "data": str(question.data)},
