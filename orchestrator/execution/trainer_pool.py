@@ -116,17 +116,18 @@ class TrainerPool:
         process can be started.
         """
         cpus = self.claims.take(job.cpus) if job.cpus is not None else None
+        others = self.on_gpu(key, *rivals)
+        if others and gpu_memory_share() > _SHARED_GPU:
+            for other in others:
+                self.end(other)
         held = self.warm.get(key)
         is_idle = held is not None and held.alive and not held.has_events
         if held is not None and is_idle and held.cpus == cpus and not job.fresh:
             limit_mib = job.limits.memory_mib or psutil.virtual_memory().total / 2**20
             if held.memory_mib() < _WARM_SHARE * limit_mib:
                 return held
-        others = self.on_gpu(key)
-        is_full = bool(others) and gpu_memory_share() > _SHARED_GPU
         for other in list(self.warm):
-            is_alone = job.fresh or (is_full and other in others)
-            if other == key or (is_alone and other not in rivals):
+            if other == key or (job.fresh and other not in rivals):
                 self.end(other)
         implementation = parse_implementation(job.request.implementation, known_only=False)
         self.warm[key] = Trainer(
