@@ -176,7 +176,7 @@ def _finished(run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits) -
     """Return a trial of a round that may still be under way, with its time per step so far."""
     outcome = run.outcome()
     step_ms = {"step_ms": geometric([one.step_ms for one in run.slices])} if run.slices else {}
-    causes = detect_disturbance(outcome.metrics, outcome.telemetry, limits, None)
+    causes = detect_disturbance(outcome.metrics, outcome.telemetry, limits, {})
     request = run.job.request
     return FinishedTrial(
         Trial(f"{number} {arm}", number, {}, arm, 0, request.seed),

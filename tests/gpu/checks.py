@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.gpu import proofs, times
 from tests.gpu.lab import Lab, NoTimeLeft
-from tests.gpu.outcomes import Outcome, Record
+from tests.gpu.outcomes import Outcome, Record, judged
 from workloads.eligibility import is_installed
 from workloads.implementations import BACKENDS
 
@@ -79,8 +79,10 @@ def _is_present(lab: Lab, backend: str, record: Record, gpus: Sequence[str]) -> 
         return False
     answer = lab.ask(proofs.PRESENCE, f"{backend}/portable")
     record.versions[backend] = {**answer.facts, **record.machine}
-    reason, status = answer.reason or "", "failed" if gpus else "skipped"
-    if reason and gpus:
-        reason = f"blind, while NVML shows {', '.join(gpus)}: {reason}"
-    record.add(Outcome("presence", "", status if reason else "passed", backend, reason=reason))
-    return not reason
+    if answer.reason and not gpus:
+        record.add(Outcome("presence", "", "skipped", backend, reason=answer.reason))
+    else:
+        blind = f"blind, while NVML shows {', '.join(gpus)}: {answer.reason}"
+        cause = blind if answer.reason else None
+        record.add(judged("presence", "", f"{backend}/portable", cause, {}))
+    return answer.reason is None

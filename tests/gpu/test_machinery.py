@@ -79,7 +79,7 @@ def test_only_a_kernel_that_was_proven_on_a_gpu_is_a_success(
 
 def test_a_precision_that_rounds_nothing_fails(lab_of: LabOf) -> None:
     for rounding, status in ((1e-6, "failed"), (1e-3, "passed"), (0.5, "failed")):
-        answer = partial(as_asked, **dict.fromkeys(("outputs", "last"), rounding))
+        answer = partial(as_asked, outputs=rounding, last=rounding)
         (first, *_) = outcomes(proofs.precisions, lab_of(answer))
         assert (first.implementation, first.status) == ("tensorflow/portable+tf32", status)
 

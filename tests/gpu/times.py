@@ -88,8 +88,8 @@ def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 def implausible(measured: Mapping[str, Any]) -> str:
     """Return the figures that are impossible for a GPU at work, or an empty text."""
-    names = ("energy_gpu_j", "energy_j by power", "mean_power_w", "max_temperature_c")
-    names += ("mean_gpu_utilization_pct", "peak_gpu_used_mib")
+    names = ["energy_gpu_j", "energy_j by power", "mean_power_w", "max_temperature_c"]
+    names += ["mean_gpu_utilization_pct", "peak_gpu_used_mib"]
     wrong = [f"{name} is {measured[name]:g}" for name in names if measured.get(name, 1.0) <= 0]
     counted, integrated = (
         measured.get(name, 0.0) for name in ("energy_gpu_j", "energy_j by power")

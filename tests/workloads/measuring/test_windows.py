@@ -220,10 +220,9 @@ def test_the_canary_of_a_gpu_is_the_time_of_its_products_alone(
     canary_ms = run_device_canary(lambda _: waits.append(machine.now_s))
     assert canary_ms == pytest.approx(product_ms)
     assert all(later - one >= 0.02 for one, later in pairwise(waits[-6:])), "five long rounds"
-    for device, least_s in (("gpu", 0.05), ("cpu", 0.0)):
-        began_s = machine.now_s
-        warm_clocks(device, machine.synchronise)
-        assert least_s <= machine.now_s - began_s <= least_s + 0.012 * product_ms
+    began_s = machine.now_s
+    warm_clocks("gpu", machine.synchronise)
+    assert 0.05 <= machine.now_s - began_s <= 0.05 + 0.012 * product_ms
 
 
 def test_the_median_round_of_the_best_product_and_of_the_largest_copy_count(
