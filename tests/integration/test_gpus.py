@@ -19,23 +19,26 @@ def test_four_gpus_work_at_once_and_a_lost_one_is_excluded(home: Home, tmp_path:
     preloaded = {"LD_PRELOAD": str(library()), "RAY_LD_PRELOAD_ON_WORKERS": "1"}
     environ = SimulatedNvml(GPUS).environment(tmp_path) | preloaded
     work = {"workload": "tests.cluster.steady:train", "implementations": ["python/a"]}
-    spec = home.spec(NAME, {"epochs": 25}, **work, configs=14, hardware=["gpu"])
+    spec = home.spec(NAME, {"epochs": 25}, **work, configs=16, hardware=["gpu"])
     with home.running("run", spec, **environ, RNNSWEEP_SIMULATED_CPUS="8") as command:
-        wait_for(lambda: len(home.finished(NAME)) >= 4 or not command.running, 120)
+        wait_for(lambda: len(home.finished(NAME)) >= 8 or not command.running, 120)
         lost = replace(GPUS[2], errors={"*": GPU_IS_LOST})
         SimulatedNvml([*GPUS[:2], lost, GPUS[3]]).write(tmp_path)
         done = command.done(180).expect(1)  # one trial failed
-    home.expect_exactly_once(NAME, 14)
+    home.expect_exactly_once(NAME, 16)
     outcomes = [trial["outcome"] for trial in home.finished(NAME)]
-    first, rest = outcomes[:4], outcomes[4:]
-    assert max(one["started_s"] for one in first) < min(one["ended_s"] for one in first)
-    assert {one["environment"]["trainer_cpus"] for one in first} == {"0-1", "2-3", "4-5", "6-7"}
-    cards = [int(one["environment"]["card"]) for one in first]
-    assert sorted(cards) == [0, 1, 2, 3]
-    for card, one in zip(cards, first, strict=True):
-        watts = one["telemetry"]["curves"]["system/gpu_0_power_usage_watts"]
-        assert set(watts) == {100.0 * (card + 1)}, "the telemetry of its own card"
-    (failed,) = (one for one in rest if one["status"] != "complete")
+    starts = [one["started_s"] for one in outcomes]
+    running = [[one for one in outcomes if one["started_s"] <= s < one["ended_s"]] for s in starts]
+    together = max(running, key=len)
+    assert {one["environment"]["card"] for one in together} == {"0", "1", "2", "3"}
+    cpus = {one["environment"]["trainer_cpus"] for one in together}
+    assert cpus == {"0-1", "2-3", "4-5", "6-7"}
+    (failed,) = (one for one in outcomes if one["status"] != "complete")
     assert (failed["failure"]["reason"], failed["environment"]["card"]) == ("lost", "2")
-    assert {one["environment"]["card"] for one in rest if one is not failed} == {"0", "1", "3"}
+    for one in outcomes:
+        card = one["environment"]["card"]
+        assert one["started_s"] < failed["ended_s"] or card != "2"
+        if one["status"] == "complete":
+            watts = one["telemetry"]["curves"]["system/gpu_0_power_usage_watts"]
+            assert set(watts) == {100.0 * (int(card) + 1)}, "the telemetry of its own card"
     assert done.err.count("is excluded") == 1
