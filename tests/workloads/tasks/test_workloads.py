@@ -142,7 +142,7 @@ def test_settings_decide_what_is_learnt(torch_trainer: Trainer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "cause"), [("tensorflow", ""), ("jax", "cuDNN by itself fails too: MLIR translat")]
+    ("backend", "cause"), [("tensorflow", ""), ("jax", "cuDNN by itself fails too: ")]
 )
 def test_a_kernel_that_keras_refuses_is_not_possible(
     trainer_of: Trainer, backend: str, cause: str
