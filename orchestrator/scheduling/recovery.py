@@ -17,7 +17,7 @@ from orchestrator.core.failures import OF_A_NODE
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
 from orchestrator.hardware import Node, classify
-from orchestrator.planning.lanes import LaneGroup, lanes_of, make_lanes
+from orchestrator.planning.lanes import LaneGroup, make_lanes
 from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import PlannedArm, make_plan
 from orchestrator.scheduling.lane_queue import Assignment
@@ -94,9 +94,9 @@ class Recovery:
         lost = self._lost_gpus.setdefault(node.id, set())
         if gpu in lost:
             return
-        lanes = [lane for lane in lanes_of(self._lanes()) if lane.node.id == node.id]
+        lanes = [lane for group in self._lanes() for lane in group.lanes]
         lost.add(gpu)
-        if all(lane.slots == 1 for lane in lanes):
+        if all(lane.slots == 1 for lane in lanes if lane.node.id == node.id):
             self._excluded.add(node.id)
         self._has_changed = True
         self.session.watcher.warn(f"{gpu} of node {node.profile.hostname} is excluded")

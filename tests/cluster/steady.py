@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 from workloads.context import Context
 
@@ -12,6 +13,8 @@ def train(trial: Context) -> dict[str, float]:
     if (visible not in (None, "", "-1")) != (trial.device == "gpu"):
         raise RuntimeError(f"a {trial.device} trial with CUDA_VISIBLE_DEVICES={visible!r}")
     trial.environment(card=visible)
+    if gate := trial.settings.get("gate"):
+        Path(f"{gate}.{visible}").touch()
     kernel, accuracy = trial.implementation.kernel, 0.0
     trial.kernel(asked=kernel, ran=kernel, evidence="there is only one implementation")
     for index in range(int(trial.settings["epochs"])):

@@ -19,9 +19,14 @@ def test_four_gpus_work_at_once_and_a_lost_one_is_excluded(home: Home, tmp_path:
     preloaded = {"LD_PRELOAD": str(library()), "RAY_LD_PRELOAD_ON_WORKERS": "1"}
     environ = SimulatedNvml(GPUS).environment(tmp_path) | preloaded
     work = {"workload": "tests.cluster.steady:train", "implementations": ["python/a"]}
-    spec = home.spec(NAME, {"epochs": 25}, **work, configs=16, hardware=["gpu"])
+    spec = home.spec(
+        NAME, {"epochs": 25, "gate": str(home.gate)}, **work, configs=16, hardware=["gpu"]
+    )
     with home.running("run", spec, **environ, RNNSWEEP_SIMULATED_CPUS="8") as command:
         wait_for(lambda: len(home.finished(NAME)) >= 8 or not command.running, 120)
+        begins = Path(f"{home.gate}.2")
+        begins.unlink()
+        wait_for(begins.exists, 30)
         lost = replace(GPUS[2], errors={"*": GPU_IS_LOST})
         SimulatedNvml([*GPUS[:2], lost, GPUS[3]]).write(tmp_path)
         done = command.done(180).expect(1)  # one trial failed
