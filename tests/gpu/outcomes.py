@@ -53,16 +53,13 @@ def judged(
 
 
 class Record:
-    """The outcomes on some `hardware`, and `done`: checks and backends that need no repetition.
-
-    `machine` has facts that may change from one start to the next, such as the driver.
-    """
+    """The outcomes on some `hardware`; `machine` has facts that may change, such as the driver."""
 
     def __init__(
         self, path: Path | None, hardware: Mapping[str, Any], machine: Mapping[str, Any]
     ) -> None:
         self.hardware, self.machine = dict(hardware), dict(machine)
-        self.done: list[str] = []
+        self.done: list[str] = []  # checks and backends that need no repetition
         self.versions: dict[str, Any] = {}
         self.outcomes: list[Outcome] = []  # in the order of their arrival
         self._path, self._lock = path, threading.Lock()
