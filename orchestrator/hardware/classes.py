@@ -44,8 +44,8 @@ class HardwareClass:
     def compute_capability(self) -> float | None:
         """The lowest compute capability of its GPUs; None where NVML reports none."""
         gpus = [gpu for node in self.nodes for gpu in node.profile.gpus if self.device == "gpu"]
-        known = [float(gpu.compute_capability) for gpu in gpus if gpu.compute_capability]
-        return min(known, default=None)
+        reported = [float(gpu.compute_capability) for gpu in gpus if gpu.compute_capability]
+        return min(reported, default=None)
 
     @property
     def unlike(self) -> tuple[str, ...]:

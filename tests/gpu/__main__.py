@@ -39,11 +39,11 @@ def main() -> int:
     conditions = {"device": "gpu", "sizes": options.sizes, "gpus": gpus}
     own = ("cpu_model", "cpus", "memory_mib", "driver", "system")
     record = Record(options.output, conditions, {name: getattr(node, name) for name in own})
-    again = {f"{name} {backend}" for name in options.only or () for backend in options.backends}
-    record.done = [check for check in record.done if check not in again]
-    known = [float(gpu.compute_capability) for gpu in node.gpus if gpu.compute_capability]
+    repeated = {f"{name} {backend}" for name in options.only or () for backend in options.backends}
+    record.done = [check for check in record.done if check not in repeated]
+    reported = [float(gpu.compute_capability) for gpu in node.gpus if gpu.compute_capability]
     limits = {
-        "capability": min(known, default=None),
+        "capability": min(reported, default=None),
         "until_s": time.monotonic() + options.limit_s * len(options.backends),
     }
     with Lab("gpu", _SIZES[options.sizes], options.backends, **limits) as lab:
