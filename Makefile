@@ -17,7 +17,7 @@ CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=144
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick test-all test-rest test-cluster size docs gallery gallery-pages lint backends lock gpu gpu-full gpu-docs clean \
-	benchmark-overhead benchmark-steps benchmark-unlike-nodes \
+	benchmark-overhead benchmark-steps benchmark-scale \
 	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage \
 	benchmark-bias
 
@@ -96,8 +96,8 @@ gpu-docs: $(VENV)/.dev ## write the table of docs/gpu.md from the results of mak
 benchmark-steps: $(VENV)/.dev ## measure milliseconds per step of each implementation, compared with plain Keras and PyTorch
 	$(BIN)/python -m tests.benchmarks.steps --steps 80 --output $(RESULTS)
 
-benchmark-unlike-nodes: $(VENV)/.dev ## simulate idle hardware and makespan on different nodes
-	$(BIN)/python -m tests.benchmarks.unlike_nodes --output $(RESULTS)
+benchmark-scale: $(VENV)/.dev ## measure decisions and samplers at 1,000 nodes, 100,000 trials and 10,000 configs (20 minutes)
+	$(BIN)/python -m tests.benchmarks.scale --output $(RESULTS)
 
 benchmark-trust: $(VENV)/.backends ## check the error rates of comparisons: 40 minutes of real sweeps on an idle machine
 	$(BIN)/python -m tests.benchmarks.trust

@@ -62,10 +62,6 @@ class LaneGroup:
     hardware: frozenset[HardwareUse]
     lanes: tuple[Lane, ...]
 
-    def room(self, arm: Arm) -> int:
-        """Return how many of an arm's trials run at once, over all lanes."""
-        return sum(lane.room(arm.device) for lane in self.lanes)
-
 
 def make_lanes(plan: Plan, lost: Mapping[str, int] | None = None) -> tuple[LaneGroup, ...]:
     """Return one group of lanes for each set of nodes that the plan's arms run on.

@@ -55,16 +55,14 @@ class Blocks:
     _outcomes: dict[str, Outcome] = field(default_factory=dict)
     _attempts: Counter[str] = field(default_factory=Counter)
     _groups: dict[HardwareUse, LaneGroup] = field(default_factory=dict)
-    _queues: dict[str, LaneQueue] = field(default_factory=dict)
-    """By the node's id."""
+    _queues: dict[str, LaneQueue] = field(default_factory=dict)  # by the node's id
     _changed: list[tuple[int, int, str]] = field(default_factory=list)
     """Lanes that may get a trial: a heap of negative room, position and the node's id."""
     _all_may: bool = True
     """Whether lanes that got none before may get one too: there may be a block for them."""
     _out: dict[str, Assignment] = field(default_factory=dict)
     _begun: dict[LaneGroup, BegunBlocks] = field(default_factory=dict)
-    _new: list[Block] = field(default_factory=list)
-    """Blocks that were suggested since the last trial was handed out."""
+    _new: list[Block] = field(default_factory=list)  # since the last trial was handed out
 
     def __post_init__(self, groups: Sequence[LaneGroup], open_limit: int | None) -> None:
         self.move(groups, open_limit)

@@ -6,11 +6,16 @@ Optuna's own, created again with the same seed, suggest the same configs again.
 
 from __future__ import annotations
 
+import itertools
 import random
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import optuna
+from optuna import samplers
+from optuna.trial import TrialState
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.failures import FailureLimit
@@ -23,13 +28,11 @@ from orchestrator.core.trial import (
     canonical,
     derive_seed,
 )
-from orchestrator.planning.objectives import arms_read, arms_that_speak, block_value
+from orchestrator.planning.objectives import LEARNING, arms_read, arms_that_speak, block_value
 from orchestrator.planning.plan import Plan
 from orchestrator.spec import Choices, Dimension, Objective, Search
 
 if TYPE_CHECKING:
-    import optuna
-
     from orchestrator.analysis.stopping import StopDecision, StoppingRule
 
 _TRIES = 64
@@ -37,6 +40,30 @@ _TRIES = 64
 
 _ENUMERABLE = 100_000
 """The largest finite space that is searched for a config not suggested yet."""
+
+SEEN, OPEN_SEEN = 300, 100
+"""The latest finished and open blocks that TPE and GP see: each one makes a suggestion dearer."""
+
+
+class _Memory(optuna.storages.InMemoryStorage):
+    """Optuna's storage, of which samplers see what is `shown`, by number, and pruners all."""
+
+    shown: Sequence[int] | None = None
+
+    def get_all_trials(self, study_id: int, deepcopy: bool = True, states: Any = None) -> Any:
+        if self.shown is None or states == (TrialState.WAITING,):
+            return super().get_all_trials(study_id, deepcopy, states)
+        shown = map(self.get_trial, self.shown)
+        return [trial for trial in shown if states is None or trial.state in states]
+
+
+class _Sequence(samplers.QMCSampler):
+    """A quasi-random sequence, of which each block takes the point of its `index`, in any start."""
+
+    index = 0
+
+    def _find_sample_id(self, *_: object) -> int:
+        return max(0, self.index - 1)  # the first block is random: it shows the parameters
 
 
 class Suggester:
@@ -46,18 +73,15 @@ class Suggester:
     """
 
     def __init__(self, search: Search, seed: int) -> None:
-        import optuna  # noqa: PLC0415  (half a second that `--help` does without)
-
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
-        self._optuna = optuna
         self._search = search
         self._seed = seed
         points = list(search.points)
         if search.sampler == "grid":  # in a random order, so that drift follows no parameter
             random.Random(derive_seed(seed, "grid")).shuffle(points)
         self._own = iter(points) if points else None
-        self._sequence = optuna.samplers.QMCSampler(  # one for all blocks: it is a sequence
+        self._sequence = _Sequence(
             seed=derive_seed(seed, "suggest"), scramble=True, warn_independent_sampling=False
         )
         pruner = None
@@ -65,7 +89,10 @@ class Suggester:
             options = search.pruner.model_dump(exclude={"name"}, exclude_unset=True)
             pruner = getattr(optuna.pruners, f"{search.pruner.name.title()}Pruner")(**options)
         directions = [objective.direction for objective in search.objectives.values()]
+        self._memory, self._finished = _Memory(), list[int]()
+        self._generation = self._entered = 0  # of NSGA-II: the latest, and its first trial
         self._study = optuna.create_study(
+            storage=self._memory,
             directions=directions or ["minimize"],
             sampler=self._sampler(0),
             pruner=pruner,
@@ -88,7 +115,7 @@ class Suggester:
             trial, config = self._ask(index, attempt)
             if canonical(config) not in self._seen:
                 return self._keep(index, config, trial)
-            self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+            self._study.tell(trial, state=TrialState.FAIL)
         return self._any_unseen(index)
 
     def replay(self, index: int, config: Config) -> None:
@@ -115,15 +142,34 @@ class Suggester:
         if trial is None or not self._search.objectives:
             return
         if values is None:
-            state = self._optuna.trial.TrialState
-            self._study.tell(trial, state=state.PRUNED if is_pruned else state.FAIL)
+            self._study.tell(trial, state=TrialState.PRUNED if is_pruned else TrialState.FAIL)
         else:
             self._study.tell(trial, list(values))
+        if values is not None or is_pruned:
+            self._finished.append(trial.number)
+        if self._search.sampler in ("tpe", "gp"):
+            del self._finished[:-SEEN]
 
     def _ask(self, index: int, attempt: int = 0) -> tuple[optuna.Trial, Config]:
         self._study.sampler = self._sampler(index, attempt)
+        # A sampler that does not learn needs one trial at most: QMC suggests its parameters.
+        finished = self._finished if self._search.sampler in LEARNING else self._finished[:1]
+        latest = itertools.islice(reversed(self._open.values()), OPEN_SEEN)
+        self._memory.shown = sorted({*finished, *(trial.number for trial in latest)})
         trial = self._study.ask()
-        return trial, _walk(trial, self._search)
+        config = _walk(trial, self._search)
+        if self._search.sampler == "nsga2":
+            self._enter_generation(trial.number, self._sampler(index))
+        self._memory.shown = None
+        return trial, config
+
+    def _enter_generation(self, number: int, sampler: samplers.NSGAIISampler) -> None:
+        """Give a trial its generation, if replayed too; forget those that have no more children."""
+        generation = sampler.get_trial_generation(self._study, self._memory.get_trial(number))
+        if generation > self._generation:
+            parents = {one.number for one in sampler.get_parent_population(self._study, generation)}
+            self._finished = [n for n in self._finished if n in parents or n >= self._entered]
+            self._generation, self._entered = generation, number
 
     def _enforce(self, index: int, config: Config) -> Config:
         """Make Optuna's next trial have this config."""
@@ -147,10 +193,9 @@ class Suggester:
         config = random.Random(derive_seed(self._seed, "unseen", index)).choice(unseen)
         return self._enforce(index, config)
 
-    def _sampler(self, index: int, attempt: int = 0) -> optuna.samplers.BaseSampler:
-        samplers = self._optuna.samplers
+    def _sampler(self, index: int, attempt: int = 0) -> samplers.BaseSampler:
         seed = derive_seed(self._seed, "suggest", index, attempt)
-        if attempt >= _TRIES:
+        if attempt >= (1 if self._search.sampler == "qmc" else _TRIES):
             return samplers.RandomSampler(seed=seed)
         match self._search.sampler:
             case "tpe":  # the liar keeps blocks that are open at once apart
@@ -158,6 +203,8 @@ class Suggester:
             case "nsga2":
                 return samplers.NSGAIISampler(seed=seed)
             case "qmc":
+                self._sequence.index = index
+                self._sequence._independent_sampler = samplers.RandomSampler(seed=seed)
                 return self._sequence
             case "gp":
                 return samplers.GPSampler(seed=seed)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,7 @@ from orchestrator.cluster.membership import Membership, requested_nodes, withdra
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
+from orchestrator.core.text import rendered
 from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
@@ -111,29 +113,19 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
     The arms are not checked while some of them are awaited. `NothingToRun` has every reason,
     `BaselineError` the arms to choose from.
     """
+    text = partial(rendered, Path(__file__).with_name("not_runnable.j2"), spec=spec, plan=plan)
     if spec.search.sampler == "gp" and importlib.util.find_spec("torch") is None:
-        raise NothingToRun(
-            "search.sampler: gp needs torch, which is not installed here: "
-            "pip install 'rnnsweep[gp]', or choose another sampler"
-        )
+        raise NothingToRun(text(problem="sampler"))
     if plan.awaited:
         return
-    reasons = "\n".join(f"  {arm.arm}: {arm.reason}" for arm in plan.impossible)
     if not plan.possible:
-        raise NothingToRun(f"sweep {spec.name!r}: no arm can run here\n{reasons}")
+        raise NothingToRun(text(problem="arms"))
     for metric, objective in spec.search.objectives.items():
         read_arms = arms_read(objective, plan.arms)
-        if not read_arms:
-            raise NothingToRun(
-                f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected "
-                f"an arm that can run here; these cannot\n{reasons}"
-            )
-        if metric not in TIMING_METRICS and all(arm.measure == "timing" for arm in read_arms):
-            raise NothingToRun(
-                f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected an "
-                "arm that is trained whole, received only arms that are timed in slices: set "
-                "measure: full in an entry of arms.hardware, or choose an objective such as step_ms"
-            )
+        has_slices = all(arm.measure == "timing" for arm in read_arms)
+        if not read_arms or (has_slices and metric not in TIMING_METRICS):
+            problem = "slices" if read_arms else "objective"
+            raise NothingToRun(text(problem=problem, metric=metric, over=objective.over))
     empty = SweepRecord(spec.name, arms=plan.arms, impossible=plan.impossible)
     pick_baseline(empty, spec.baseline)
 

@@ -6,9 +6,11 @@ The journal is written and read first; the store has whole outcomes too: each re
 import itertools
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
+from pathlib import Path
 
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.errors import Refusal
+from orchestrator.core.text import rendered
 from orchestrator.core.trial import (
     Block,
     Config,
@@ -32,6 +34,10 @@ from workloads.own_code import read_code
 
 class Incomparable(Refusal):
     """A spec of another sweep than the one that has this name, or trials of two configs."""
+
+    def __init__(self, problem: str, **values: object) -> None:
+        template = Path(__file__).with_name("incomparable.j2")
+        super().__init__(rendered(template, problem=problem, **values))
 
 
 def generation(folder: SweepFolder, latest_stored: int, *, fresh: bool) -> int:
@@ -74,11 +80,7 @@ def take_over(
     """
     if draft.state is not None:
         if draft.state.identity.label != identity.label:
-            raise Incomparable(
-                f"sweep {identity.label}: expected its own journal, received that of"
-                f" {draft.state.identity.label}. Move journal.jsonl of this generation away, and"
-                " run the same command again: finished trials are read back from MLflow"
-            )
+            raise Incomparable("journal", name=identity.label, before=draft.state.identity.label)
         has_result = any(t.status != "failed" for t in draft.state.finished.values())
         is_same = same_code or not has_result  # that results of other code could be compared with
         _expect_same(draft.state.identity, identity, same_code=is_same)
@@ -204,22 +206,10 @@ def preview(
 def _expect_same(before: SweepIdentity, now: SweepIdentity, *, same_code: bool) -> None:
     changes = before.differences(now)
     if changes:
-        raise Incomparable(
-            f"sweep {now.name!r}: expected the workload, settings, sampler, space, objectives, "
-            "seed and data that its trials have, received\n"
-            + "\n".join(f"  {change}" for change in changes)
-            + "\nTrials before and after would not be comparable: give the sweep another name, "
-            "or run it with --fresh for a new generation. (More configs, values of a grid, arms "
-            "or repeats extend it.)"
-        )
+        raise Incomparable("spec", name=now.name, lines=changes)
     files = before.code_changes(now)
     if files and not same_code:
-        raise Incomparable(
-            f"sweep {now.name!r}: the code of its workload has changed since its trials were run\n"
-            + "\n".join(f"  {file}" for file in files)
-            + "\nRun it with --fresh for a new generation; or, if the change does not matter to "
-            "these trials, with --same-code (after a fix, with --same-code --retry-failed)"
-        )
+        raise Incomparable("code", name=now.name, lines=files)
 
 
 def _expect_same_variants(arms: Iterable[Arm], spec: SweepSpec) -> None:
@@ -227,12 +217,11 @@ def _expect_same_variants(arms: Iterable[Arm], spec: SweepSpec) -> None:
     now = {entry.name: entry.variant for entry in spec.arms.variants}
     for before in dict.fromkeys(arm.variant for arm in arms if arm.variant):
         if now.get(before.name, before) != before:
-            raise Incomparable(
-                f"sweep {spec.name!r}: expected the settings that variant {before.name!r} has in "
-                f"earlier trials, {canonical(before.settings)}; received "
-                f"{canonical(now[before.name].settings)}. Give it another name, or run the sweep "
-                "with --fresh for a new generation"
-            )
+            pair = {
+                "before": canonical(before.settings),
+                "now": canonical(now[before.name].settings),
+            }
+            raise Incomparable("variant", name=spec.name, variant=before.name, **pair)
 
 
 def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
@@ -240,11 +229,8 @@ def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
     for trial in finished:
         config = configs.setdefault(trial.block, trial.config)
         if config != trial.config:
-            raise Incomparable(
-                f"block {trial.block}: expected one config for all of its trials, received "
-                f"{canonical(config)} and {canonical(trial.config)}, run from two homes with "
-                "separate journals. Run it with --fresh for a new generation; these trials are kept"
-            )
+            pair = {"before": canonical(config), "now": canonical(trial.config)}
+            raise Incomparable("configs", block=trial.block, **pair)
 
 
 def _is_later(trial: FinishedTrial, other: FinishedTrial | None) -> bool:

@@ -57,6 +57,11 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def figure(name: str, value: float, limit: float | None = None) -> dict[str, Any]:
+    """Return a row of a table: a figure that is to be at most its limit."""
+    return {"name": name, "figure": value, "limit": limit, "missed": bool(limit and value > limit)}
+
+
 def table(rows: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) -> str:
     """Format rows, each with a `name`, as text: the columns that `formats` lists."""
     cells = [

@@ -1,0 +1,67 @@
+"""Decisions of the scheduling core, without Ray: does the last one cost more than the first?
+
+Two classes of nodes, one 20 × as fast, on a simulated clock; any number of blocks is open. The time
+is this process's CPU time in `Blocks.next` and `Blocks.finish`.
+"""
+
+import random
+import time
+from statistics import fmean
+from typing import Any
+
+from orchestrator.core.trial import Block, Outcome
+from orchestrator.hardware import classify
+from orchestrator.planning.lanes import make_lanes
+from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.lane_queue import Assignment
+from orchestrator.scheduling.sampler import Suggester, Suggestions
+from orchestrator.scheduling.simulation import simulate
+from tests.benchmarks import rig
+from tests.orchestrator.sample_plans import complete, identity, node, plan
+from tests.orchestrator.sample_specs import OWN, spec
+
+_SIZES = [(2, 10_000), (20, 10_000), (200, 20_000), (1_000, 100_000)]
+"""Nodes and trials."""
+
+
+class _Timed(Blocks):
+    def next(self) -> tuple[Assignment, list[Block]] | None:
+        began_s = time.process_time()
+        handed_out = super().next()
+        took_s[-1] += time.process_time() - began_s
+        return handed_out
+
+    def finish(self, assignment: Assignment, *outcomes: Outcome) -> None:
+        began_s = time.process_time()
+        super().finish(assignment, *outcomes)
+        took_s.append(time.process_time() - began_s)
+
+
+took_s: list[float] = []
+"""Of all decisions from one end of a trial to the next."""
+
+
+def measure() -> list[dict[str, Any]]:
+    """Return milliseconds a trial over a whole sweep of each size, with their limits."""
+    rows = []
+    for nodes, trials in _SIZES:
+        _run(nodes, trials)
+        tenth = trials // 10
+        first, last = (1e3 * fmean(part) for part in (took_s[:tenth], took_s[-tenth:]))
+        name = f"{nodes:,} nodes, {trials:,} trials"
+        rows += [
+            rig.figure(f"{name}: ms a trial", 1e3 * fmean(took_s), 1.0),
+            rig.figure(f"{name}: last tenth ÷ first ({first:.2f} ms)", last / first, 1.1),
+        ]
+    return rows
+
+
+def _run(nodes: int, trials: int) -> None:
+    fleet = [node(f"n{n}", cpu_model=["fast", "slow"][n % 2]) for n in range(nodes)]
+    laid = plan(classify(fleet), implementations=1, blocks=trials // 2)
+    search = spec(OWN, configs=laid.blocks, space={"units": {"low": 1, "high": 10**9}}).search
+    suggestions = Suggestions(laid, Suggester(search, 0), search.objectives)
+    seconds = {one.id: 1.0 if one.profile.cpu_model == "fast" else 20.0 for one in fleet}
+    rng, done, took_s[:] = random.Random(0), [complete()], [0.0]
+    blocks = _Timed(identity(), laid, make_lanes(laid), suggestions)
+    simulate(blocks, lambda one: (rng.uniform(0.5, 1.5) * seconds[one.lane.node.id], done))
