@@ -105,8 +105,9 @@ benchmark-trust: $(VENV)/.backends ## check the error rates of comparisons: 40 m
 benchmark-cost-model: $(VENV)/.backends ## measure the errors of predicted time and memory on new configs: 12 minutes on an idle machine
 	$(BIN)/python -m tests.benchmarks.cost_model --output $(RESULTS)
 
-benchmark-report: $(VENV)/.dev ## compare a report of 10,000 trials with mlflow.search_runs; creates its store first (minutes)
+benchmark-report: $(VENV)/.dev ## measure reports and queries of 10,000 and of 100,000 trials; creates their stores first (minutes)
 	$(BIN)/python -m tests.benchmarks.report --store rnnsweep-data/benchmark-report --output $(RESULTS)
+	$(BIN)/python -m tests.benchmarks.report --trials 100000 --store rnnsweep-data/benchmark-report-100000 --output $(RESULTS)
 
 benchmark-coverage: $(VENV)/.dev ## measure how often intervals cover a known truth: the figures of the docstrings (minutes)
 	$(BIN)/python -m tests.benchmarks.coverage --output $(RESULTS)

@@ -118,11 +118,16 @@ def read_sweep(
         >>> trial.arm.implementation, trial.config["units"], trial.metrics["step_ms"]
         ('tensorflow/portable', 32, 5.0)
     """
-    from orchestrator.storage.home import sweep_home
-    from orchestrator.storage.tracking.address import tracking_uri as default_store
     from orchestrator.storage.tracking.reader import read_sweep as read
 
-    return read(tracking_uri or default_store(sweep_home(), os.environ), sweep, generation)
+    return read(_store(tracking_uri), sweep, generation)
+
+
+def _store(tracking_uri: str | None = None) -> str:
+    from orchestrator.storage.home import sweep_home
+    from orchestrator.storage.tracking.address import tracking_uri as default_store
+
+    return tracking_uri or default_store(sweep_home(), os.environ)
 
 
 def query(  # noqa: PLR0913
@@ -158,12 +163,15 @@ def query(  # noqa: PLR0913
         [2.5, 2.625]
     """
     from orchestrator.report.query import ask
+    from orchestrator.storage.tracking.reader import read_rows
 
-    sweeps: dict[str, SweepRecord] = {}
+    sweeps, rows = dict[str, SweepRecord](), dict[str, Any]()
     for side, number in [(sweep, generation), *((other, None) for other in also)]:
-        record = _record(side, number, tracking_uri)
-        sweeps[side if isinstance(side, str) else f"{record.name}#{record.generation}"] = record
-    return ask(sweeps, where, columns, sort=sort, limit=limit, sql=sql)
+        if isinstance(side, str):
+            sweeps[side], rows[side] = read_rows(_store(tracking_uri), side, number)
+        else:
+            sweeps[f"{side.name}#{side.generation}"] = side
+    return ask(sweeps, where, columns, sort=sort, limit=limit, sql=sql, rows=rows)
 
 
 def compare(

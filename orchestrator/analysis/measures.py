@@ -1,8 +1,10 @@
 """The measures of a report: metrics, their units, derived ones, and trials that count."""
 
+import json
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
@@ -35,46 +37,12 @@ class Measure:
         return self.trainer == "any" or fresh == (self.trainer == "fresh")
 
 
-MEASURES = (
-    Measure("step_ms", "step", "ms"),
-    Measure("step_ms_median", "median step", "ms"),
-    Measure("step_ms_p95", "p95 step", "ms"),
-    Measure("forward_ms", "forward", "ms"),
-    Measure("sample_us", "sample", "µs"),
-    Measure("samples_per_s", "rate", "samples/s"),
-    Measure("model_flops_per_s", "model rate", "GFLOP/s", per=1e9),
-    Measure("model_flops_utilization_pct", "of the device's peak", "%"),
-    Measure("train_s", "train", "s"),
-    Measure("validate_s", "validate", "s"),
-    Measure("time_to_accuracy_s", "time to accuracy", "s"),
-    Measure("loss", "loss", ""),
-    Measure("accuracy", "accuracy", ""),
-    Measure("val_loss", "val_loss", ""),
-    Measure("val_accuracy", "val_accuracy", ""),
-    Measure("bits_per_char", "bits_per_char", ""),
-    Measure("val_bits_per_char", "val_bits_per_char", ""),
-    Measure("evaluate_s", "evaluate", "s"),
-    Measure("predict_s", "predict", "s"),
-    Measure("predict_sample_ms", "predict one", "ms"),
-    Measure("mean_gpu_utilization_pct", "GPU busy", "%"),
-    Measure("max_temperature_c", "hottest", "°C"),
-    # A trainer's first trial includes its start-up; the memory of later ones includes its own.
-    Measure("load_s", "load", "s", "warm"),
-    Measure("compile_s", "compile", "s", "warm"),
-    Measure("peak_rss_mib", "peak memory", "MiB", "fresh"),
-    Measure("peak_gpu_mib", "peak GPU memory", "MiB", "fresh"),
-)
+_ROWS = json.loads(Path(__file__).with_name("measures.json").read_text(encoding="utf-8"))
 
-EXPENSES = (
-    Measure("epoch_s", "epoch", "s"),
-    Measure("fit_s", "fit", "s"),
-    Measure("energy_j", "energy", "J"),
-    Measure("energy_gpu_j", "energy of the GPUs", "J"),
-    Measure("mean_power_w", "power", "W"),
-    Measure("energy_per_sample_j", "energy per sample", "mJ", per=1e-3),
-    Measure("train_cost_usd", "cost of the timed epochs", "USD"),
-    Measure("cost_usd", "cost per trial", "USD"),
-)
+MEASURES = tuple(Measure(*row) for row in _ROWS["measures"])
+"""A trainer's first trial includes its start-up; the memory of later ones includes its own."""
+
+EXPENSES = tuple(Measure(*row) for row in _ROWS["expenses"])
 """What a trial costs: the measures that are not of the workload itself."""
 
 FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == "fresh")
@@ -158,23 +126,3 @@ def expenses_of(
         for expense in EXPENSES
         if expense.metric not in present and finite(trials, expense.metric)
     )
-
-
-def representatives(record: SweepRecord) -> tuple[str, ...]:
-    """Return the run id of each arm's complete trial of median time, from undisturbed ones if any.
-
-    The median of the arm's own trials is typical of it.
-    """
-    own = by_arm(record).values()
-    complete = ([trial for trial in trials if trial.status == "complete"] for trials in own)
-    return tuple(_typical(trials).run_id for trials in complete if trials)
-
-
-def _typical(trials: Sequence[FinishedTrial]) -> FinishedTrial:
-    def place(trial: FinishedTrial) -> tuple[float, int, int]:
-        times = (value_of(trial, metric) for metric in reversed(TIMES))
-        seconds = next((time for time in times if time is not None), math.inf)
-        return seconds, trial.block, trial.repeat
-
-    quiet = [trial for trial in trials if not trial.disturbance] or trials
-    return sorted(quiet, key=place)[(len(quiet) - 1) // 2]

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from itertools import chain
-from types import MappingProxyType
 from typing import Any
 
 from orchestrator.analysis.arms import arm_summary, best_configs
@@ -20,7 +19,11 @@ from orchestrator.analysis.statistics.regression import Design
 from orchestrator.core.arms import Arm
 from orchestrator.core.names import different_models
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import DatasetRecord, FinishedTrial, ImpossibleArm, Telemetry
+from orchestrator.core.trial import DatasetRecord, FinishedTrial, ImpossibleArm
+
+
+MOST_DRAWN = 2500
+"""The most trials of evenly spread blocks on a page: nobody can see more of them in a plot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,6 @@ class ReportSummary:
     break_evens: tuple[BreakEven, ...]
     learning: tuple[arm_summary.LearningCurve, ...]
     phases: tuple[arm_summary.PhaseSplit, ...]
-    curves: tuple[arm_summary.TelemetryCurves, ...]
     published: tuple[best_configs.PublishedComparison, ...]
     validity: arm_summary.Validity
     rankings: tuple[Ranking, ...]
@@ -88,6 +90,13 @@ class ReportSummary:
     def is_without_success(self) -> bool:
         """True if trials have ended, and all of them failed."""
         return bool(self.trials) and all(trial.status == "failed" for trial in self.trials)
+
+    @property
+    def drawn_blocks(self) -> frozenset[int]:
+        """The blocks whose trials a page has: of many evenly spread ones, and those on fronts."""
+        blocks = sorted({trial.block for trial in self.trials})
+        marked = {point.block for front in self.fronts for point in front.front.points}
+        return frozenset(blocks[:: -(-len(self.trials) // MOST_DRAWN) or 1]) | marked
 
     @property
     def matched_runs(self) -> frozenset[str]:
@@ -104,17 +113,14 @@ class ReportSummary:
 
 
 def summarise(
-    record: SweepRecord,
-    baseline: str | None = None,
-    curves: Mapping[str, Telemetry] = MappingProxyType({}),
-    targets: Sequence[float] = (),
+    record: SweepRecord, baseline: str | None = None, targets: Sequence[float] = ()
 ) -> ReportSummary:
     """Summarise a sweep, complete or not.
 
     The baseline is an arm, a variant or an implementation, which is the baseline within each class
-    of hardware; by default that of the spec, or else the first arm. `curves` are the telemetry by
-    run id of the trials that `representatives` chose, `targets` accuracies to reach in addition to
-    the spec's own. Raise `BaselineError` if `baseline` is no arm of the sweep that can run.
+    of hardware; by default that of the spec, or else the first arm. `targets` are accuracies to
+    reach in addition to the spec's own. Raise `BaselineError` if `baseline` is no arm of the sweep
+    that can run.
     """
     asked = baseline if baseline is not None else record.criteria.baseline
     try:
@@ -173,11 +179,10 @@ def summarise(
         break_evens=break_evens(matched, over, confidence),
         learning=arm_summary.learning(used, {arm.arm: arm.matched for arm in arms}),
         phases=arm_summary.phases(own),
-        curves=arm_summary.telemetry_curves(trials, curves),
         published=best_configs.published(record, own),
         validity=arm_summary.validity_of(record, matched),
         rankings=rankings(timed, metric, margin, 1 - confidence),
-        targets=reach(record, matched, over, targets),
+        targets=reach(record, targets),
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,
         models=tuple(different_models(own)),

@@ -22,7 +22,6 @@ from orchestrator.storage.home import sweep_home
 from orchestrator.storage.tracking.address import tracking_uri
 
 if TYPE_CHECKING:
-    from orchestrator.core.trial import Telemetry
     from orchestrator.report.compare.changes import ArmChange, Changes, FailOn
 
 _REPORT_FORMATS = {
@@ -127,15 +126,9 @@ def report(
         sweep = sweeps[0]["sweep"]
         output.show(f"{sweep} is the latest sweep; rnnsweep list shows all\n", err=True)
     record = api.read_sweep(sweep, generation=generation)
-    from orchestrator.analysis.measures import representatives
     from orchestrator.report import render
-    from orchestrator.storage.tracking.reader import read_curves
 
-    curves: Mapping[str, Telemetry] = {}
-    if plots is not None or form != "csv":
-        of_arms = representatives(record)
-        curves = read_curves(tracking_uri(sweep_home(), os.environ), of_arms)
-    summary = render.summarise(record, curves=curves, **options)
+    summary = render.summarise(record, **options)
     colour = path is None and output.wants_colour()
     text = render.render(summary, form, width=output.width(), colour=colour, **shown)
     output.put(text.encode(errors="replace"), path)
@@ -179,6 +172,7 @@ def query(
 ) -> None:
     """Print the trials of SWEEP that match WHERE, or the result of SQL."""
     from orchestrator.report.query import as_bytes, ask, usual_columns
+    from orchestrator.storage.tracking.reader import read_rows
 
     chosen = [where, options["columns"], options["sort"], options["limit"]]
     if sql and any(option not in ("", None) for option in chosen):
@@ -187,20 +181,23 @@ def query(
         )
     form = form or usual_form(path, _QUERY_FORMATS)
     _expect_no_terminal(form, path, sweep)
-    sweeps = {sweep: api.read_sweep(sweep, generation=options["generation"])}
-    sweeps |= {other: api.read_sweep(other) for other in also}
+    store = tracking_uri(sweep_home(), os.environ)
+    asked = {sweep: options["generation"], **dict.fromkeys(also)}
+    read = {label: read_rows(store, label, number) for label, number in asked.items()}
+    sweeps = {label: record for label, (record, _) in read.items()}
+    rows = {label: table for label, (_, table) in read.items()}
     record = sweeps[sweep]
     wanted = _names(options["columns"])
     columns = None if options["lists"] or wanted in ([], ["all"]) else wanted
     rest = {"limit": options["limit"], "sql": sql, "lists": options["lists"]}
-    result = ask(sweeps, where, columns, sort=_names(options["sort"]), **rest)
+    result = ask(sweeps, where, columns, sort=_names(options["sort"]), rows=rows, **rest)
     if not (wanted or sql or options["lists"]) and form == "table":
-        result = result[usual_columns(record, list(result))]
+        result = result[usual_columns(record, rows[sweep], list(result))]
     about = {"sweep": record.name, "generation": record.generation, "also": also}
     output.put(
         as_bytes(result, form, {**about, **({"sql": sql} if sql else {"where": where})}), path
     )
-    trials = sum(len(sweep_record.trials) for sweep_record in sweeps.values())
+    trials = sum(map(len, rows.values()))
     if not trials:
         output.show("no trial of this sweep has ended yet\n", err=True)
     elif not sql and not options["lists"] and (form == "table" or not len(result)):

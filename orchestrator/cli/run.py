@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rnnsweep")
 
+_QUICK_TRIALS = 10_000
+"""The most trials of which a person who stops a sweep gets the report at once: some 2 s."""
+
 
 @click.command()
 @output.start_options
@@ -122,9 +125,8 @@ def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, 
 def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) -> int:
     """Print how a start of a sweep ended, with its report; return the exit code."""
     from orchestrator.core.failures import describe_failures
-    from orchestrator.report.render import render, summarise
-    from workloads.registry import find_workload
 
+    trials = ended.record.trials
     output.show("".join(f"Warning: {text}\n" for text in ended.warnings), err=True)
     if ended.refused:
         count = len(ended.refused)
@@ -134,8 +136,11 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
             f"{'them' if count > 1 else 'it'}: {next(iter(ended.refused.values()))}\n",
             err=True,
         )
+    complete = sum(trial.status == "complete" for trial in trials)
+    if not ended.stopped or 0 < complete <= _QUICK_TRIALS:
+        output.show(_short_report(ended, spec, resume))
     if ended.stopped:
-        done = len(ended.record.trials)
+        done = len(trials)
         because = f", because {ended.stopped.reason}" if ended.stopped.reason else ""
         output.show(
             f"Stopped{because}: {done} of {ended.record.expected_trials} trials are done and "
@@ -143,21 +148,26 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
             err=True,
         )
         return exit_codes.STOPPED
-    summary = summarise(ended.record, spec.baseline, ended.curves)
-    retry = resume if "--retry-failed" in resume else f"{resume} --retry-failed"
-    if not summary.is_without_success and not find_workload(spec.workload).is_built_in:
-        retry += " --same-code"  # a fix changes the code, and the others' results are kept
-    colour = output.wants_colour()
-    width = output.width()
-    output.show(render(summary, "text", width=width, colour=colour, resume=resume, retry=retry))
     if not begun:
         output.show("All trials were done already; nothing was run.\n", err=True)
-    if summary.is_without_success:
-        lines = describe_failures(ended.record.trials)
+    if all(trial.status == "failed" for trial in trials):
+        lines = describe_failures(trials)
         output.show("".join(f"{line}\n" for line in lines), err=True)
     if ended.refused:
         return exit_codes.WITH_FAILURES
-    return exit_codes.code_of(ended.record.trials)
+    return exit_codes.code_of(trials)
+
+
+def _short_report(ended: RunResult, spec: SweepSpec, resume: str) -> str:
+    from orchestrator.report.render import render, summarise
+    from workloads.registry import find_workload
+
+    summary = summarise(ended.record, spec.baseline)
+    retry = resume if "--retry-failed" in resume else f"{resume} --retry-failed"
+    if not summary.is_without_success and not find_workload(spec.workload).is_built_in:
+        retry += " --same-code"  # a fix changes the code, and the others' results are kept
+    width, colour = output.width(), output.wants_colour()
+    return render(summary, "text", width=width, colour=colour, resume=resume, retry=retry)
 
 
 def _report_error(error: Exception, log: Path, resume: str | None) -> int:

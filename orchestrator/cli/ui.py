@@ -24,7 +24,7 @@ from orchestrator.storage.tracking.errors import TrackingError, no_store
 
 if TYPE_CHECKING:
     from orchestrator.core.records import SweepRecord
-    from orchestrator.storage.tracking.mlflow_store import StoredRun
+    from orchestrator.storage.tracking.run_content import StoredRun
 
 HOST, PORT = "127.0.0.1", 5000
 """The default address of the UI."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import duckdb
@@ -23,6 +24,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial_columns import Kind
 from orchestrator.report.document import Column, make_table, plain, visible
 from orchestrator.report.formats.csv_rows import safe
+from orchestrator.storage.tracking.trial_table import CONFIG, METRIC, to_array, to_rows
 
 _SANDBOX: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,  # no files, no network, no data of the calling program
@@ -31,18 +33,12 @@ _SANDBOX: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",
 }
 _UNKNOWN = re.compile(r'Referenced (?:column|table) "(.*?)" not found|a column named "(.*?)"')
-_TYPES: dict[Kind, Any] = {
-    "whole": pa.int64(),
-    "number": pa.float64(),
-    "text": pa.string(),
-    "truth": pa.bool_(),
-    "time": pa.timestamp("ms"),  # in UTC
-}
 _DTYPES = {
     pa.int64(): pd.Int64Dtype(),
     pa.string(): pd.StringDtype(),
     pa.bool_(): pd.BooleanDtype(),
 }
+_OF_SWEEP = ("sweep", "generation", "workload")
 _LIST = """SELECT column_name AS "column", column_type AS type,
 CAST(round(count * (1 - null_percentage / 100)) AS BIGINT) AS rows,
 left(min, 40) AS min, left(max, 40) AS max FROM"""
@@ -61,16 +57,18 @@ def ask(
     limit: int | None = None,
     sql: str = "",
     lists: bool = False,
+    rows: Mapping[str, pa.Table] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """Return the result of a query of sweeps, given by label; see `orchestrator.api.query`.
 
     With `lists` it is a list of the result's columns: name, type, rows with a value, and range. A
-    possible metric that no trial has can be named, and any column if no trial has ended.
+    possible metric that no trial has can be named, and any column if no trial has ended. `rows` are
+    those of sweeps that were read as such, by label, without their trials.
     """
-    blank = list[str]()
+    read = [rows[key] if key in rows else to_rows(one.trials) for key, one in sweeps.items()]
+    table = trial_table([*sweeps.values()], read)
+    names = table.column_names
     while True:
-        table = trial_table([*sweeps.values()], blank)
-        names = [name for name in table.column_names if name not in blank]
         try:
             if not sql:
                 _check_single(f"SELECT\n{where or 'true'}")
@@ -81,65 +79,61 @@ def ask(
             if match is None:
                 raise QueryError(_readable(error)) from error
             name = match[1] or match[2]
-            if name in blank or (table.num_rows and name not in _possible_metrics(sweeps)):
+            is_possible = not table.num_rows or name in _possible_metrics(sweeps)
+            if name in table.column_names or not is_possible:
                 raise QueryError(_unknown_column(name, names)) from error
-            blank.append(name)
+            table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
 
 
-def trial_table(records: Sequence[SweepRecord], blank: Iterable[str] = ()) -> pa.Table:
+def trial_table(records: Sequence[SweepRecord], rows: Sequence[pa.Table] = ()) -> pa.Table:
     """Return all trials of the sweeps, with their columns, params (all settings) and metrics.
 
-    A param or metric whose name is taken becomes `config.NAME` or `metric.NAME`. NaN is a missing
-    value. `blank` are the names of further metrics, which no trial has.
+    `rows` are the sweeps' trials as `to_rows` makes them, by default out of the records. A param or
+    metric whose name is taken becomes `config.NAME` or `metric.NAME`.
     """
+    tables = rows or [to_rows(record.trials) for record in records]
+    parts = [_with_settings(*part) for part in zip(records, tables, strict=True)]
+    every = {name for part in parts for name in part}
     arrays = dict[str, Any]()
-
-    def add(name: str, cells: Sequence[Any], kind: Kind) -> None:
-        values = [None if cell is None else _as(kind, cell) for cell in cells]
-        arrays[name] = pa.array(values, _TYPES[kind], from_pandas=True)  # NaN becomes null
-
-    rows = [(record, trial) for record in records for trial in record.trials]
-    trials = [trial for _, trial in rows]
-    add("sweep", [record.name for record, _ in rows], "text")
-    add("generation", [record.generation for record, _ in rows], "whole")
-    add("workload", [record.workload for record, _ in rows], "text")
-    for column in trial_columns.COLUMNS:
-        add(column.name, [column.get(trial) for trial in trials], column.kind)
-    scalars = (bool, int, float, str)
-    fixed = {name for r in records for name, value in r.settings.items() if type(value) in scalars}
-    for name in sorted({*fixed, *trial_columns.config_names(trials)}):
-        cells = [trial.params.get(name, record.settings.get(name)) for record, trial in rows]
-        add(trial_columns.free_name(name, "config", arrays), cells, _kind(cells))
-    for name in trial_columns.metric_names(trials):
-        cells = [trial.metrics.get(name) for trial in trials]
-        add(trial_columns.free_name(name, "metric", arrays), cells, "number")
-    for name in blank:
-        add(name, [None] * len(trials), "number")
+    for name in (*_OF_SWEEP, *(column.name for column in trial_columns.COLUMNS)):
+        arrays[name] = _joined(name, parts)
+    for kind, prefix in (("config", CONFIG), ("metric", METRIC)):
+        for name in sorted(name for name in every if name.startswith(prefix)):
+            free = trial_columns.free_name(name.removeprefix(prefix), kind, arrays)
+            arrays[free] = _joined(name, parts)
     return pa.table(arrays)
 
 
-def _kind(cells: Iterable[Any]) -> Kind:
-    types = {type(cell) for cell in cells if cell is not None}
-    if types == {bool}:
-        return "truth"
-    if types == {int} and all(cell is None or abs(cell) < 2**63 for cell in cells):
-        return "whole"
-    return "number" if types and types <= {int, float} else "text"
+def _with_settings(record: SweepRecord, rows: pa.Table) -> dict[str, Any]:
+    """Return the columns of a sweep's rows, those of the sweep itself and its fixed settings."""
+    columns: dict[str, Any] = {name: rows[name] for name in rows.column_names}
+    fixed = {CONFIG + name: value for name, value in record.settings.items()}
+    of_sweep = (record.name, record.generation, record.workload)
+    for name, value in (*zip(_OF_SWEEP, of_sweep, strict=True), *fixed.items()):
+        if name in columns:  # variants have other values
+            cells = columns[name].to_pylist()
+            columns[name] = to_array([value if cell is None else cell for cell in cells])
+        elif type(value) in (bool, int, float, str):
+            columns[name] = pa.repeat(to_array([value])[0], len(rows))
+    return columns
 
 
-def _as(kind: Kind, cell: Any) -> Any:
-    """Return the cell in a form that Arrow takes for this kind."""
-    if kind == "text":
-        text = str(cell).lower() if isinstance(cell, bool) else str(cell)
-        return text.encode(errors="backslashreplace").decode()  # it may have a lone surrogate
-    if kind == "time":
-        return round(1000 * cell)
-    return float(cell) if kind == "number" else cell
+def _joined(name: str, parts: Sequence[Mapping[str, Any]]) -> Any:
+    """Return a column over several sweeps, in the type that fits all of them."""
+    types = {part[name].type for part in parts if name in part}
+    kind = pa.float64() if types == {pa.int64(), pa.float64()} else pa.string()
+    kind = types.pop() if len(types) == 1 else kind
+    arrays = (
+        part[name].cast(kind) if name in part else pa.nulls(len(part["sweep"]), kind)
+        for part in parts
+    )
+    chunks = (own.chunks if isinstance(own, pa.ChunkedArray) else [own] for own in arrays)
+    return pa.chunked_array([chunk for own in chunks for chunk in own], kind)
 
 
-def usual_columns(record: SweepRecord, names: Sequence[str]) -> list[str]:
+def usual_columns(record: SweepRecord, rows: pa.Table, names: Sequence[str]) -> list[str]:
     """Return the columns to show by default: config, outcome, objectives and main metrics."""
-    tried = set(trial_columns.config_names(record.trials))
+    tried = {name.removeprefix(CONFIG) for name in rows.column_names if name.startswith(CONFIG)}
     wanted = ["block", "repeat"] if record.repeats > 1 else ["block"]
     wanted += ["variant"] if any(arm.variant for arm in record.arms) else []
     wanted += ["implementation", "hardware", *(name for name in names if name in tried)]

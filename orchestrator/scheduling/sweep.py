@@ -19,7 +19,7 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.text import rendered
-from orchestrator.core.trial import FinishedTrial, Telemetry
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import arms_read, open_limit
@@ -69,14 +69,13 @@ class RunResult:
     """The end of a start of a sweep.
 
     `record` is what the tracking store has now. `refused` are the reasons, by trial key, why the
-    store will never take some finished trials. `curves` is the telemetry for a report, by run.
-    `warnings` name the models that the store has not taken; the next start tries again.
+    store will never take some finished trials. `warnings` name the models that the store has not
+    taken; the next start tries again.
     """
 
     record: SweepRecord
     stopped: Stopped | None
     refused: Mapping[str, str] = field(default_factory=dict)
-    curves: Mapping[str, Telemetry] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
@@ -305,7 +304,6 @@ def _extent(opening: SweepOpening) -> object:
 
 def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     """Wait until everything is recorded, read it back, and store the report with it."""
-    from orchestrator.analysis.measures import representatives  # noqa: PLC0415
     from orchestrator.report.formats.mlflow_values import to_metrics, to_params  # noqa: PLC0415
     from orchestrator.report.render import render, summarise, to_short_markdown  # noqa: PLC0415
 
@@ -316,8 +314,7 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     limit_s = _STOPPED_READ_S if stopped else None
     record = recorder.read(spec.name, identity.generation, timeout_s=limit_s)
     record = replace(record, state=state)
-    curves = recorder.curves(representatives(record), timeout_s=limit_s)
-    summary = summarise(record, spec.baseline, curves)
+    summary = summarise(record, spec.baseline)
     short = to_short_markdown(summary, ANSWER_LIMIT, "the artifacts report.html and report.md")
     space = spec.search.model_dump(mode="json", include={"space"}, exclude_defaults=True)
     start.options.phase("Closing MLflow")
@@ -338,4 +335,4 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     )
     models_s = _STOPPED_DRAIN_S if stopped else _DRAIN_S
     warnings = log_models(start.models, record.trials, recorder.log_model, models_s)
-    return RunResult(record, stopped, recorder.refused, curves, tuple(warnings))
+    return RunResult(record, stopped, recorder.refused, tuple(warnings))

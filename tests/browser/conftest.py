@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
+from orchestrator.analysis.summary import summarise
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.formats.html import to_html
 from tests.lacking import skip_here
-from tests.orchestrator.report.samples import with_curves
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -56,7 +56,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
     def opened(record: SweepRecord, **settings: Any) -> WatchedPage:
         file = tmp_path / "report.html"
-        file.write_text(to_html(with_curves(record)), encoding="utf-8")
+        file.write_text(to_html(summarise(record)), encoding="utf-8")
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
         contexts.append(context)
         watched = WatchedPage(context.new_page())

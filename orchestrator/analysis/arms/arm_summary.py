@@ -12,11 +12,11 @@ from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.names import known_implementation
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import FinishedTrial, OutcomeStatus, Telemetry, count_spared
+from orchestrator.core.trial import FinishedTrial, OutcomeStatus, count_spared
 
 NOISE = (
     *("others_cpu_pct", "steal_pct", "throttled_pct", "clock_drop_pct", "sm_clock_mhz"),
-    *("canary_ms", "max_temperature_c"),
+    *("canary_ms", "max_temperature_c", "trainer_cpu_pct"),
 )
 """The metrics of the conditions of a trial: CPU shares, clocks, the canary's time, temperature."""
 
@@ -263,17 +263,6 @@ class PhaseSplit:
     seconds: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class TelemetryCurves:
-    """The telemetry of one trial: for each curve (`system/…`) a value or None at each of `at_s`."""
-
-    arm: Arm
-    block: int
-    run_id: str
-    at_s: tuple[float, ...]
-    curves: Mapping[str, tuple[float | None, ...]]
-
-
 def learning(
     used: Mapping[Arm, Sequence[FinishedTrial]], matched: Mapping[Arm, bool]
 ) -> tuple[LearningCurve, ...]:
@@ -323,16 +312,3 @@ def phases(own: Mapping[Arm, Sequence[FinishedTrial]]) -> tuple[PhaseSplit, ...]
         if seconds:
             splits.append(PhaseSplit(arm, len(complete), seconds))
     return tuple(splits)
-
-
-def telemetry_curves(
-    trials: Sequence[FinishedTrial], curves: Mapping[str, Telemetry]
-) -> tuple[TelemetryCurves, ...]:
-    """Return the telemetry that was read, in the order in which arms first occur in the trials."""
-    order = {arm: place for place, arm in enumerate(dict.fromkeys(trial.arm for trial in trials))}
-    read = (
-        TelemetryCurves(trial.arm, trial.block, trial.run_id, telemetry.at_s, telemetry.curves)
-        for trial in trials
-        if (telemetry := curves.get(trial.run_id)) is not None and telemetry.curves
-    )
-    return tuple(sorted(read, key=lambda one: order[one.arm]))

@@ -1,29 +1,14 @@
-"""Time, energy and cost to a target accuracy, by arm, and the times compared with the baseline's.
-
-`docs/statistics.md` has the rules: what counts as reached, and which blocks revoke a verdict.
-"""
+"""Time, energy and cost to a target accuracy, by arm. `docs/statistics.md` has the rules."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from orchestrator.analysis.measures import scopes_of
-from orchestrator.analysis.pairing import complete_rounds, pairs
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round, diverged
-from orchestrator.analysis.pairing.pairs import Baseline, Pair, PairedTimes
-from orchestrator.analysis.statistics import estimates
-from orchestrator.analysis.statistics.verdicts import Finding, inconclusive_reason, judge
+from orchestrator.analysis.pairing.complete_rounds import diverged
 from orchestrator.core.arms import Arm
-from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial
-
-TargetVerdict = Literal["same", "less", "more", "inconclusive"]
-
-_VERDICTS: Mapping[Finding, TargetVerdict] = {"same": "same", "more": "less", "less": "more"}
-_ERROR = 1 - estimates.CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,42 +42,11 @@ class TargetArm:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetComparison:
-    """An arm against its baseline, by the time until the target.
-
-    `ratio` is the geometric mean over `pairs` of the baseline's time over the arm's, with its plain
-    95 % interval: above 1 the arm needs `less`. The verdict follows from `corrected`, as a
-    speed-up's does, unless the other blocks contradict it. `reason` explains an `inconclusive`
-    verdict. `both`, `only_arm`, `only_baseline` and `neither` count blocks by the sides that
-    reached it. A `provisional` verdict was measured on a busy machine.
-    """
-
-    arm: Arm
-    baseline: Arm
-    pairs: tuple[Pair, ...]
-    ratio: estimates.Estimate | None
-    corrected: estimates.Estimate | None
-    confidence: float | None
-    p_value: float | None
-    verdict: TargetVerdict
-    reason: str | None
-    margin: float
-    both: int
-    only_arm: int
-    only_baseline: int
-    neither: int
-    quiet_only: bool
-    disturbed_blocks: tuple[int, ...]
-    provisional: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Target:
-    """The expenses until one val_accuracy, and the comparisons of the times."""
+    """The expenses until one val_accuracy."""
 
     accuracy: float
     arms: tuple[TargetArm, ...]
-    comparisons: tuple[TargetComparison, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +76,7 @@ class Goal:
         return math.inf
 
 
-def reach(
-    record: SweepRecord,
-    matched: CompleteRounds,
-    baseline: Baseline | None,
-    asked: Iterable[float] = (),
-) -> tuple[Target, ...]:
+def reach(record: SweepRecord, asked: Iterable[float] = ()) -> tuple[Target, ...]:
     """Return the expenses until the spec's `target_accuracy` and the requested accuracies.
 
     Without any data the spec's target is omitted, and a requested one has no arms.
@@ -138,28 +87,35 @@ def reach(
     goals += [Goal(accuracy) for accuracy in wanted if accuracy != own]
     if not goals:
         return ()
-    ended = complete_rounds.with_diverged(record, matched)
-    targets = [_target(record, ended, baseline, goal) for goal in goals]
+    trials = _ended(record)
+    targets = [_target(trials, goal) for goal in goals]
     return tuple(target for target in targets if target.arms or target.accuracy in wanted)
 
 
-def _target(
-    record: SweepRecord, ended: CompleteRounds, baseline: Baseline | None, goal: Goal
-) -> Target:
-    arms = [arm for arm in record.arms if arm.measure == "full"]
-    own = [trial for trial in record.trials if trial.status == "complete" or diverged(trial)]
-    trials = {arm: ended.all_trials(arm) or [t for t in own if t.arm == arm] for arm in arms}
-    every = (trial for ended_ones in trials.values() for trial in ended_ones if not diverged(trial))
-    if all(goal.seconds(trial) is None for trial in every):
-        return Target(goal.accuracy, (), ())
-    rows = [_arm(arm, trials[arm], goal) for arm in arms]
-    sides = [
-        (arm, base)
-        for arm, base in (baseline.pairs(arms) if baseline else ())
-        if base in arms and arm.work == base.work
+def _ended(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
+    """Return each arm's trials of the rounds in which every arm that can complete one ended."""
+    ended: dict[Arm, list[FinishedTrial]] = {arm: [] for arm in record.arms if arm.measure == "full"}
+    for trial in record.trials:
+        if trial.arm in ended and (trial.status == "complete" or diverged(trial)):
+            ended[trial.arm].append(trial)
+    rounds = [
+        {(trial.block, trial.repeat) for trial in own}
+        for arm, own in ended.items()
+        if arm not in record.former and any(trial.status == "complete" for trial in own)
     ]
-    comparisons = _compare(record.criteria, ended, sides, goal)
-    return Target(goal.accuracy, tuple(row for row in rows if row), comparisons)
+    shared = set.intersection(*rounds) if rounds else set()
+    return {
+        arm: [trial for trial in own if (trial.block, trial.repeat) in shared] or own
+        for arm, own in ended.items()
+    }
+
+
+def _target(trials: Mapping[Arm, Sequence[FinishedTrial]], goal: Goal) -> Target:
+    every = (trial for ended in trials.values() for trial in ended if not diverged(trial))
+    if all(goal.seconds(trial) is None for trial in every):
+        return Target(goal.accuracy, ())
+    rows = (_arm(arm, own, goal) for arm, own in trials.items())
+    return Target(goal.accuracy, tuple(filter(None, rows)))
 
 
 def _arm(arm: Arm, trials: Sequence[FinishedTrial], goal: Goal) -> TargetArm | None:
@@ -206,85 +162,3 @@ def _quantile(values: Sequence[float], share: float) -> float | None:
     place = share * (len(values) - 1)
     low, high = values[math.floor(place)], values[math.ceil(place)]
     return low + (high - low) * (place % 1) if math.isfinite(high) else None
-
-
-def _compare(
-    criteria: ReportCriteria, ended: CompleteRounds, sides: Sequence[tuple[Arm, Arm]], goal: Goal
-) -> tuple[TargetComparison, ...]:
-    """Compare the times of these pairs of arms, as one family."""
-
-    def time_of(trial: FinishedTrial) -> float | None:
-        seconds = goal.seconds(trial)
-        return seconds if seconds is not None and 0 < seconds < math.inf else None
-
-    counts, paired = [], []
-    for pair in sides:
-        rounds = [ended.trials.get(side, {}) for side in pair]
-        ours, theirs = (_blocks_reached(own, goal) for own in rounds)
-        reached = Counter((ours[block], theirs[block]) for block in ours.keys() & theirs.keys())
-        both = {block for block in ours.keys() & theirs.keys() if ours[block] and theirs[block]}
-        values = (
-            pairs.round_values({r: own[r] for r in own if r[0] in both}, time_of, pairs.geometric)
-            for own in rounds
-        )
-        counts.append(reached)
-        paired.append(pairs.pair_times(ended, pair, (next(values), next(values))))
-    confidence = estimates.confidence_for(criteria.auto_blocks)
-    log_ratios, biases = [times.log_ratios for times in paired], [times.bias for times in paired]
-    judged = judge(log_ratios, math.log1p(criteria.margins.speed), 1 - confidence, biases)
-    comparisons = []
-    for (arm, base), times, reached, judgement in zip(sides, paired, counts, judged, strict=True):
-        only_arm, only_baseline = reached[True, False], reached[False, True]
-        verdict, reason = _verdict(judgement.finding, times, only_arm, only_baseline)
-        comparisons.append(
-            TargetComparison(
-                arm,
-                base,
-                pairs=times.pairs,
-                ratio=times.ratio(confidence),
-                corrected=estimates.exponential(judgement.corrected),
-                confidence=judgement.confidence,
-                p_value=judgement.p_value,
-                verdict=verdict,
-                reason=reason,
-                margin=criteria.margins.speed,
-                both=reached[True, True],
-                only_arm=only_arm,
-                only_baseline=only_baseline,
-                neither=reached[False, False],
-                quiet_only=times.selection.quiet_only,
-                disturbed_blocks=tuple(sorted(times.selection.disturbed)),
-                provisional=judgement.provisional and verdict != "inconclusive",
-            )
-        )
-    return tuple(comparisons)
-
-
-def _blocks_reached(rounds: Mapping[Round, Sequence[FinishedTrial]], goal: Goal) -> dict[int, bool]:
-    """Return, for each block with recorded times, true if all its repeats reached the goal."""
-    is_reached: dict[int, bool] = {}
-    for (block, _), trials in rounds.items():
-        for trial in trials:
-            if (seconds := goal.seconds(trial)) is not None:
-                is_reached[block] = is_reached.get(block, True) and math.isfinite(seconds)
-    return is_reached
-
-
-def _verdict(
-    finding: Finding, times: PairedTimes, only_arm: int, only_baseline: int
-) -> tuple[TargetVerdict, str | None]:
-    """Return the verdict of the blocks that both reach, unless the others revoke it; its reason."""
-    log_ratios = times.log_ratios
-    if len(log_ratios) < estimates.MIN_BLOCKS:
-        return "inconclusive", f"at least {estimates.MIN_BLOCKS} are needed"
-    if finding == "inconclusive":
-        return "inconclusive", inconclusive_reason(times.bias)
-    sign = 1 if finding == "more" else -1
-    is_lopsided = estimates.sign_test(only_arm, only_baseline) <= _ERROR
-    first = only_arm + sum(ratio > 0 for ratio in log_ratios)
-    second = only_baseline + sum(ratio < 0 for ratio in log_ratios)
-    leads = sign * (first - second) > 0 and estimates.sign_test(first, second) <= _ERROR
-    is_behind = finding != "same" and sign * (only_arm - only_baseline) < 0
-    if (is_lopsided and finding == "same") or (is_behind and (is_lopsided or not leads)):
-        return "inconclusive", "the blocks that only one of them reaches contradict it"
-    return _VERDICTS[finding], None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
@@ -239,24 +239,3 @@ def ended_rounds(record: SweepRecord) -> tuple[Mapping[Arm, set[Round]], Mapping
         elif diverged(trial):
             broken[trial.arm].add((trial.block, trial.repeat))
     return complete, {arm: rounds - complete[arm] for arm, rounds in broken.items()}
-
-
-def with_diverged(record: SweepRecord, matched: CompleteRounds) -> CompleteRounds:
-    """Return the rounds in which every arm with a complete trial completed or diverged.
-
-    An arm without any complete trial has those of these rounds in which it diverged. As in
-    `matched`, it removes no round of the other arms.
-    """
-    if not any(map(diverged, record.trials)):
-        return matched
-    able = tuple(arm for arm in record.arms if arm not in matched.set_aside)
-    with_ended = match(
-        replace(record, arms=able), lambda trial: trial.status == "complete" or diverged(trial)
-    )
-    lost: dict[Arm, dict[Round, list[FinishedTrial]]] = defaultdict(dict)
-    for trial in record.trials:
-        key = trial.block, trial.repeat
-        if trial.arm in matched.set_aside and key in with_ended.rounds and diverged(trial):
-            lost[trial.arm].setdefault(key, []).append(trial)
-    trials = {**with_ended.trials, **lost}
-    return replace(with_ended, trials=trials, set_aside=matched.set_aside)

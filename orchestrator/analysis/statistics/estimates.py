@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtr, stdtrit
+from scipy.special import stdtrit
 
 from orchestrator.core.criteria import AutoBlocks
 
@@ -99,15 +99,6 @@ def standard_error(values: Sequence[float], mean: float) -> float:
     """Return the standard error of the mean of at least two values: s / sqrt(n), no overflow."""
     n = len(values)
     return math.hypot(*(value - mean for value in values)) / math.sqrt((n - 1) * n)
-
-
-def sign_test(wins: int, losses: int) -> float:
-    """Return the two-sided p-value of equally many wins and losses (exact binomial); 1 for none.
-
-    Source: Dixon and Mood, "The statistical sign test", Journal of the American Statistical
-    Association 41(236), 1946; ties are excluded.
-    """
-    return min(1.0, 2 * float(bdtr(min(wins, losses), wins + losses, 0.5)))
 
 
 def exponential(logs: Estimate | None) -> Estimate | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts.chart import Chart
 from orchestrator.report.charts.curves import curves
-from orchestrator.report.charts.speedups import matrix, phases, speedups, trade_off_chart
+from orchestrator.report.charts.speedups import phases, speedups, trade_off_chart
 from orchestrator.report.wording import arm_names
 
 
@@ -19,7 +19,6 @@ def charts_of(summary: ReportSummary) -> list[Chart]:
     styles = {entry.arm: place for place, entry in enumerate(summary.arms)}
     charts = (
         speedups(summary, name, styles),
-        matrix(summary, name),
         *(trade_off_chart(summary, front, name, styles) for front in summary.fronts),
         *curves(summary, name, styles),
         phases(summary, name),

@@ -162,28 +162,8 @@ ROW_HEIGHT = 60
 
 def row_names(data: str) -> list[Layer]:
     """Return the name of each row above it, and its label: at the right, or below if narrow."""
-    look = {"color": "var(--ink)", "fontSize": 12}
-    name = {
-        "align": "left",
-        "x": 0,
-        "dy": _by_width("-16", "-25"),
-        "limit": _by_width("width - 260", "width"),
-        "fontWeight": "bold",
-    }
-    label = {
-        "align": _by_width("'right'", "'left'"),
-        "x": _by_width("width", "0"),
-        "dy": _by_width("-16", "-11"),
-        "limit": {"expr": "width"},
-    }
-    return [
-        layer(data, "text", {**look, **name}, text="row", y=ROW),
-        layer(data, "text", {**look, **label}, text="label", y=ROW),
-    ]
-
-
-def _by_width(wide: str, narrow: str) -> dict[str, str]:
-    return {"expr": f"width > 600 ? {wide} : {narrow}"}
+    looks = _LOOK["row_names"].items()
+    return [layer(data, "text", look, text=field, y=ROW) for field, look in looks]
 
 
 def in_light(specification: str) -> str:

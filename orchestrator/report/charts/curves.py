@@ -1,58 +1,36 @@
-"""The charts of curves: speed-ups by size, learning, and telemetry over time."""
+"""The charts of curves: speed-ups by size, and learning."""
 
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from orchestrator.analysis.arms.arm_summary import LearningCurve, LearningPoint, TelemetryCurves
+from orchestrator.analysis.arms.arm_summary import LearningCurve, LearningPoint
 from orchestrator.analysis.comparisons.effects import ParamEffect
-from orchestrator.analysis.statistics.estimates import Spread
 from orchestrator.analysis.statistics.formatting import number, quartiles
 from orchestrator.analysis.statistics.regression import CurvePoint
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import is_number
 from orchestrator.report.charts.chart import Chart, axis, layer, looks, metric_title, slug
-from orchestrator.report.document import Column, make_table, plain
+from orchestrator.report.document import plain
 from orchestrator.report.sections.effects import crossover_sentence
 from orchestrator.report.wording import ArmNames, grouped
 
-MOST_POINTS = 400
-"""The most points of a curve: more look the same, and make the page slower."""
-
 _MOST_MARKS = 24  # on one line: a few symbols identify it, more would hide it
-_SHOWN = re.compile(
-    r"system/(cpu_utilization_percentage|cpu_others_percentage|cpu_package_power_watts"
-    r"|trainer_memory_usage_megabytes|cpu_temperature_celsius"
-    r"|gpu_\d+_(utilization_percentage|memory_usage_megabytes|temperature_celsius"
-    r"|power_usage_watts|sm_clock_megahertz))"
-)
-"""The recorded curves that get a chart; each MLflow run has all of them."""
-
-_UNITS = {
-    "percentage": "%", "megabytes": "MB", "watts": "W", "celsius": "°C", "megahertz": "MHz",
-}  # fmt: skip
-
 _Rows: TypeAlias = Sequence[Mapping[str, Any]]
 """The points of a line: `at`, `value`, the ends `low` and `high` of a band, and `text`."""
 
 
 def curves(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
-    """Make a chart for each metric and speed-up by param, metric by epoch, and telemetry curve."""
+    """Make a chart for each metric and speed-up by param, and for each metric by epoch."""
     effects = grouped(((e.metric, e.param), e) for e in summary.effects if e.points)
     crossovers = grouped((c.effect.param, c) for c in summary.crossovers if c.regions)
     by_metric = grouped((curve.metric, curve) for curve in summary.learning if curve.points)
-    recorded = dict.fromkeys(curve for trial in summary.curves for curve in trial.curves)
-    telemetry = (
-        _telemetry(curve, summary.curves, name, styles)
-        for curve in recorded
-        if _SHOWN.fullmatch(curve)
-    )
+    drawn = summary.drawn_blocks
     return [
-        *(_by_param(own, name, styles) for own in effects.values()),
+        *(_by_param(own, name, styles, drawn) for own in effects.values()),
         *(
-            _by_param([c.effect for c in own], name, styles, text)
+            _by_param([c.effect for c in own], name, styles, drawn, text)
             for own in crossovers.values()
             for text in [". ".join(crossover_sentence(c, name) for c in own)]
         ),
@@ -61,7 +39,6 @@ def curves(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) ->
             for metric, shown in by_metric.items()
             for against in ("epochs", "seconds")
         ),
-        *(chart for chart in telemetry if chart.names),
     ]
 
 
@@ -84,7 +61,7 @@ def _drawing(
         [{**row, "name": name(arm), "line": i} for row in rows]
         for i, (arm, rows) in enumerate(named)
     ]
-    points = points or [row for line in lines for row in _thinned(line, _MOST_MARKS)]
+    points = points or [row for line in lines for row in line[:: -(-len(line) // _MOST_MARKS) or 1]]
     drawn = [row | {"text": None} for line in lines for row in line]
     ends = [row[end] for row in drawn for end in ("low", "high") if row.get(end) is not None]
     at = [row["at"] for row in [*drawn, *points]]
@@ -114,20 +91,15 @@ def _drawing(
 
 
 def _by_param(
-    fitted: list[ParamEffect], name: ArmNames, styles: Mapping[Arm, int], crossing: str = ""
+    fitted: list[ParamEffect],
+    name: ArmNames,
+    styles: Mapping[Arm, int],
+    drawn: Collection[int],
+    crossing: str = "",
 ) -> Chart:
     """Make a chart of a metric against a param, or of speed-ups whose crossing is described."""
     metric, param, is_speedup = fitted[0].metric, fitted[0].param, bool(crossing)
     title = "speed-up over the baseline (×)" if is_speedup else metric_title(metric)
-    columns: list[Column[Any]] = [
-        Column("arm", lambda row: name(row[0].arm)),
-        Column(param, lambda row: row[1].at),
-        Column(
-            f"{title}, fitted (95 %)",
-            lambda row: Spread(1, *_ends(row[1]).values()),
-            show=quartiles,
-        ),
-    ]
     lines = [(e.arm, [{"at": p.at, **_ends(p)} for p in e.curve]) for e in fitted]
     points = [
         {
@@ -138,7 +110,8 @@ def _by_param(
             "text": f"{name(e.arm)}, block {p.block}: {number(p.value)} at {plain(p.at)}",
         }
         for e in fitted
-        for p in e.points[:: -(-len(e.points) * len(fitted) // (3 * MOST_POINTS))]
+        for p in e.points
+        if p.block in drawn
     ]
     ends = ". ".join(
         f"{name(e.arm)}: {number(e.curve[0].value)} to {number(e.curve[-1].value)}"
@@ -153,7 +126,6 @@ def _by_param(
         part="Crossovers" if is_speedup else "Effects",
         title=f"Speed-up by {param}" if is_speedup else f"{title} by {param}",
         description=crossing or f"{title} by {param}. {ends}",
-        table=make_table(columns, [(e, p) for e in fitted for p in e.curve]),
         **_drawing(lines, points, name, styles, titles, logs=logs, baseline=is_speedup),
         notes=(
             "Dotted line: as fast as the baseline" if is_speedup else "All other params are held",
@@ -171,13 +143,6 @@ def _learning(
     metric: str, against: str, shown: list[LearningCurve], name: ArmNames, styles: Mapping[Arm, int]
 ) -> Chart:
     title = metric_title(metric)
-    columns: list[Column[Any]] = [
-        Column("arm", lambda row: name(row[0].arm)),
-        Column("epoch", lambda row: row[1].epoch),
-        Column("training (s)", lambda row: row[1].seconds),
-        Column(f"{metric}: median (quartiles)", lambda row: row[1].value, show=quartiles),
-    ]
-
     def row(arm: Arm, point: LearningPoint) -> dict[str, Any]:
         at, value = float(point.epoch) if against == "epochs" else point.seconds, point.value
         text = f"{name(arm)}, epoch {point.epoch}, {number(point.seconds)} s: {quartiles(value)}"
@@ -197,52 +162,7 @@ def _learning(
         part="Learning",
         title=f"{title} against {against}",
         description=" ".join(texts),
-        table=make_table(columns, [(curve, point) for curve in shown for point in curve.points]),
         **_drawing(lines, (), name, styles, (across, f"{title}: median and quartiles")),
-    )
-
-
-def title_of(curve: str) -> str:
-    """Return `GPU 0 temperature (°C)` for `system/gpu_0_temperature_celsius`."""
-    *words, unit = curve.removeprefix("system/").split("_")
-    title = " ".join(word.upper() if word in ("cpu", "gpu", "sm") else word for word in words)
-    return f"{title} ({_UNITS[unit]})" if unit in _UNITS else f"{title} {unit}"
-
-
-def _telemetry(
-    curve: str, runs: tuple[TelemetryCurves, ...], name: ArmNames, styles: Mapping[Arm, int]
-) -> Chart:
-    recorded = [
-        (trial, values)
-        for trial in runs
-        if (values := [value for value in trial.curves.get(curve, ()) if value is not None])
-    ]
-    columns: list[Column[Any]] = [
-        Column("arm", lambda row: name(row[0].arm)),
-        Column("block", lambda row: row[0].block),
-        Column("minimum", lambda row: min(row[1])),
-        Column("mean", lambda row: sum(row[1]) / len(row[1])),
-        Column("maximum", lambda row: max(row[1])),
-        Column("run", lambda row: row[0].run_id),
-    ]
-    table = make_table(columns, recorded)
-    title = title_of(curve)
-    lines = []
-    for trial, _ in recorded:
-        points = [
-            {"block": trial.block, "at": at, "value": value, "text": text}
-            for at, value in zip(trial.at_s, trial.curves[curve], strict=True)
-            if value is not None
-            for text in [f"{name(trial.arm)}: {number(value)} at {number(at)} s"]
-        ]
-        lines.append((trial.arm, _thinned(points, MOST_POINTS)))
-    return Chart(
-        key=f"telemetry-{slug(curve.removeprefix('system/'))}",
-        part="Telemetry",
-        title=f"{title[:1].upper()}{title[1:]} over time",
-        description=" ".join(f"{r[0]}: from {r[2]} to {r[4]}, mean {r[3]}." for r in table.rows),
-        table=table,
-        **_drawing(lines, (), name, styles, ("seconds since the trial began", title)),
     )
 
 

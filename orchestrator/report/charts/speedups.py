@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.analysis.arms.arm_summary import PHASES, ArmSummary
+from orchestrator.analysis.arms.arm_summary import PHASES
 from orchestrator.analysis.arms.best_configs import ParetoPoint, TradeOff, config_points
 from orchestrator.analysis.statistics.formatting import number, speed_ratio
 from orchestrator.analysis.summary import ReportSummary
@@ -13,18 +13,15 @@ from orchestrator.core.text import counted
 from orchestrator.report.charts import chart
 from orchestrator.report.charts.chart import ROW, Chart, axis, layer, looks, metric_title, short
 from orchestrator.report.document import Column, make_table
-from orchestrator.report.wording import ArmNames, config_text, deciding_interval, verdict_sentence
+from orchestrator.report.wording import ArmNames, config_text, verdict_sentence
 
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""
 
-_FULL_SHADE = math.log(4)  # a factor of 4 either way is as dark as it gets
-
-
 def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> Chart | None:
     """Make a chart of all comparisons, the fastest arm of each hardware class first; else None.
 
-    `pairs` are blocks and log-ratios: the page calculates speed-ups over some blocks from them.
+    `pairs` are drawn blocks and their log-ratios: the page calculates speed-ups over some blocks from them.
     """
     compared = [
         (comparison, comparison.speedup, comparison.corrected or comparison.speedup)
@@ -34,6 +31,7 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     if not compared:
         return None
     places = dict.fromkeys(str(arm.hardware) for arm in styles)
+    drawn = summary.drawn_blocks
     compared.sort(key=lambda one: ([*places].index(str(one[0].arm.hardware)), -one[1].value))
     names = {name(comparison.arm): styles[comparison.arm] for comparison, *_ in compared}
     look = looks(names, legend=None)
@@ -50,7 +48,11 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
             "outer_high": decisive.high,
             "fill": "var(--paper)" if c.verdict == "inconclusive" else colour,
             "text": verdict_sentence(c, name),
-            "pairs": [(p.block, round(math.log(p.baseline / p.arm), 6)) for p in c.pairs],
+            "pairs": [
+                (p.block, round(math.log(p.baseline / p.arm), 6))
+                for p in c.pairs
+                if p.block in drawn
+            ],
         }
         for (c, plain, decisive), colour in zip(
             compared, look["color"]["scale"]["range"], strict=True
@@ -96,80 +98,6 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     )
 
 
-def matrix(summary: ReportSummary, name: ArmNames) -> Chart | None:
-    """Make the matrix of hardware × implementation; None for one class, or without a speed-up."""
-    cells = summary.arms
-    if len({cell.arm.hardware for cell in cells}) < 2 or not any(cell.speedup for cell in cells):
-        return None
-    shown = {comparison.arm: deciding_interval(comparison) for comparison in summary.comparisons}
-
-    def figure(cell: ArmSummary) -> str | None:
-        interval = shown.get(cell.arm) or cell.speedup
-        return speed_ratio(interval) if interval else None
-
-    data = [
-        {
-            "arm": short(name(cell.arm)),
-            "implementation": short(cell.arm.short_name, 34),
-            "hardware": short(str(cell.arm.hardware), 30),
-            "figure": figure(cell) or "",
-            "verdict": _verdict(cell),
-            "colour": "var(--up)" if _shade(cell) > 0 else "var(--down)",
-            "shade": abs(_shade(cell)),
-        }
-        for cell in cells
-    ]
-    hardware = {"orient": "top", "labelAngle": 0, "labelLimit": 220}
-    nominal = {"type": "nominal", "sort": None, "title": None}
-    place = {
-        "x": {"field": "hardware", **nominal, "axis": hardware},
-        "y": {"field": "implementation", **nominal, "axis": {"labelLimit": 220}},
-    }
-    fill = {
-        "fill": {"field": "colour", "type": "nominal", "scale": None},
-        "fillOpacity": {"field": "shade", "type": "quantitative", "scale": None},
-    }
-    ink = {"color": "var(--ink)"}
-    layers = [
-        layer("cells", "rect", {"stroke": "var(--rule)"}, **place, **fill),
-        layer("cells", "text", ink, **place, text="figure", yOffset={"value": 18}),
-        layer("cells", "text", ink, **place, text="verdict", yOffset={"value": 36}),
-    ]
-    return Chart(
-        key="matrix",
-        part="Speed-up over",
-        title="Speed-up by implementation and hardware",
-        description="; ".join(
-            f"{cell.arm}: {' '.join(filter(None, (figure(cell), _verdict(cell))))}"
-            for cell in cells
-        ),
-        layers=layers,
-        data={"cells": data},
-        height=54 * len({row["implementation"] for row in data}),
-        notes=(
-            "Green cells are faster than the baseline, and orange cells slower; darker cells"
-            " differ more",
-        ),
-    )
-
-
-def _verdict(cell: ArmSummary) -> str:
-    return f"{SIGNS.get(cell.verdict.partition(' ')[0], '')} {cell.verdict}".strip()
-
-
-def _shade(cell: ArmSummary) -> float:
-    """Return how far a cell's speed-up is from 1, from -1 to 1; 0 if it is inconclusive."""
-    if cell.speedup is None or not 0 < cell.speedup.value < math.inf:
-        return 0.0
-    if cell.verdict == "inconclusive":
-        return 0.0
-    return max(-1.0, min(1.0, math.log(cell.speedup.value) / _FULL_SHADE))
-
-
-MOST_POINTS = 1500
-"""The most configs drawn: more look the same, and make the page slower. Fronts are complete."""
-
-
 def trade_off_chart(
     summary: ReportSummary, trade_off: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
 ) -> Chart:
@@ -181,7 +109,7 @@ def trade_off_chart(
     best = sorted(trade_off.front.points, key=lambda point: point.values[trade_off.expense])
     columns: list[Column[ParetoPoint]] = [
         Column("arm", lambda point: name(point.arm)),
-        Column("block", lambda point: point.block),
+        Column("config no.", lambda point: point.block),
         Column(trade_off.accuracy, lambda point: point.values[trade_off.accuracy]),
         Column(trade_off.expense, lambda point: point.values[trade_off.expense]),
         Column("config", lambda point: config_text(point.config)),
@@ -194,17 +122,19 @@ def trade_off_chart(
         text += f" {number(x)}"
         return {"name": name(point.arm), "block": point.block, "x": x, "y": y, "text": text}
 
+    drawn = summary.drawn_blocks
+    trials = [trial for trial in summary.trials if trial.block in drawn]
     tried = [
         row(point, "")
-        for point in config_points(summary.trials, (trade_off.expense, trade_off.accuracy))
+        for point in config_points(trials, (trade_off.expense, trade_off.accuracy))
         if point.scope == trade_off.scope
         and trade_off.hardware in (None, point.arm.hardware_class)
         and point.arm not in summary.front.apart
     ]
-    shown = tried[:: -(-len(tried) // MOST_POINTS) or 1]
     front = [row(p, f"on the Pareto front ({config_text(p.config)}), ") for p in best]
-    drawn = f" {len(shown)} of {len(tried)} other configs are drawn." if shown != tried else ""
-    both = [*shown, *front]
+    number_of = trade_off.front.tried
+    sample = f" {len(tried)} of {number_of} are drawn." if len(tried) < number_of else ""
+    both = [*tried, *front]
     drawn_names = {r["name"] for r in both}
     names = {name(arm): style for arm, style in styles.items() if name(arm) in drawn_names}
     look = looks(names)
@@ -233,11 +163,11 @@ def trade_off_chart(
         description=(
             f"{len(best)} of {counted(trade_off.front.tried, 'config')} on the Pareto front, with "
             f"{', '.join(dict.fromkeys(name(p.arm) for p in best))}: from {' to '.join(ends)}."
-            f"{drawn}"
+            f"{sample}"
         ),
         table=make_table(columns, best),
         layers=layers,
-        data={"line": line, "tried": shown, "front": front},
+        data={"line": line, "tried": tried, "front": front},
         height=360,
         names=tuple(names),
         notes=("Line and large points: the Pareto front",),

@@ -17,7 +17,7 @@ from orchestrator.core import trial
 from orchestrator.core.arms import Arm
 
 FORMAT = "rnnsweep-report"
-VERSION = 6
+VERSION = 7
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,37 @@ def _seconds(phase: str, split: arm_summary.PhaseSplit) -> float | None:
     return split.seconds.get(phase)
 
 
+_TELEMETRY = {
+    "GPU use (%)": "mean_gpu_utilization_pct",
+    "CPU use (%)": "trainer_cpu_pct",
+    "other work (% of CPUs)": "others_cpu_pct",
+    "taken by the host (%)": "steal_pct",
+    "GPU clock (MHz)": "sm_clock_mhz",
+    "below full clock (%)": "clock_drop_pct",
+    "throttled (% of time)": "throttled_pct",
+    "hottest (°C)": "max_temperature_c",
+    "power (W)": "mean_power_w",
+    "energy (J)": "energy_j",
+}
+
+
+def telemetry(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """List the use of the devices, clocks, energy and disturbed trials of each arm: medians."""
+    columns: list[Column[arm_summary.ArmSummary]] = [
+        Column("arm", lambda row: name(row.arm)),
+        Column("disturbed", lambda row: f"{row.disturbed} of {row.trials.complete}", numeric=True),
+        *(Column(title, partial(_median, m), optional=True) for title, m in _TELEMETRY.items()),
+    ]
+    table = make_table(columns, summary.arms, divisible=True)
+    note = "reading | Medians over the complete trials of an arm, during their timed epochs."
+    return Section("Telemetry", tables=(table,), paragraphs=(note,)) if table.headers[2:] else None
+
+
+def _median(metric: str, row: arm_summary.ArmSummary) -> float | None:
+    figure = row.noise.get(metric) or row.measures.get(metric)
+    return figure.median if figure else None
+
+
 FRONT_ROWS = 20
 """The most points of the front that are printed."""
 
@@ -122,7 +153,7 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
     shown, kinds = best.points[:FRONT_ROWS], energy_kinds(summary)
     columns: list[Column[ParetoPoint]] = [
         Column("arm", lambda point: name(point.arm)),
-        Column("block", lambda point: point.block),
+        Column("config no.", lambda point: point.block),
         *(Column(metric, _by(metric)) for metric in best.objectives),
     ]
     if len(kinds) > 1:

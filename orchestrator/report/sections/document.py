@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary, ExcludedTrials
-from orchestrator.analysis.statistics.estimates import spread
-from orchestrator.analysis.statistics.formatting import ABSENT, quartiles
+from orchestrator.analysis.statistics.formatting import ABSENT
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import neighbours_text
 from orchestrator.core.names import known_implementation
@@ -61,15 +60,6 @@ def sweep(summary: ReportSummary, name: wording.ArmNames) -> Section:
 _NODES = 6
 """The most nodes that are named; more are counted."""
 
-_SHARES = (
-    ("others_cpu_pct", "other processes took {} % of the CPUs"),
-    ("steal_pct", "the machine's host took {} %"),
-    ("throttled_pct", "the device's clocks were throttled {} % of the time"),
-    ("clock_drop_pct", "the clocks were {} % below their maximum"),
-)
-"""Disturbances are never detected from the step time itself, and affect arms unequally."""
-
-
 def left_out(summary: ReportSummary, name: wording.ArmNames) -> Section | None:
     """List trials that enter no comparison."""
     columns: list[Column[ExcludedTrials]] = [
@@ -113,22 +103,12 @@ def validity(summary: ReportSummary, name: wording.ArmNames) -> Section | None:
         retried=sum(proof.retried for proof in summary.arms),
         nodes=sorted({node for proof in summary.arms for node in proof.nodes}),
         most_nodes=_NODES,
-        shares=[
-            sentence.format(quartiles(values))
-            for metric, sentence in _SHARES
-            if (values := spread([t.metrics[metric] for t in complete if metric in t.metrics]))
-        ],
         complete=complete,
         disturbed=disturbed,
         disturbed_rounds=len({(trial.block, trial.repeat) for trial in disturbed}),
         rounds=len({(trial.block, trial.repeat) for trial in complete}),
         recorded=recorded,
         neighbours=[work for work in recorded if work != "none"],
-        clocks=[
-            f"{name(proof.arm)} {quartiles(proof.noise['sm_clock_mhz'])}"
-            for proof in summary.arms
-            if "sm_clock_mhz" in proof.noise
-        ],
     )
     return Section("Validity", tables=tables, paragraphs=notes)
 
@@ -155,7 +135,7 @@ _MAKERS: Mapping[str, tuple[wording.Maker, ...]] = {
     "accuracy": (speedups.accuracy, speedups.attainment, arms.learning),
     "sizes": (effects.effects, effects.crossovers, effects.configs, arms.front, arms.fronts),
     "cost": (arms.arms, arms.phases),
-    "trust": (answer.doubtful, sweep, left_out, validity, arms.published),
+    "trust": (answer.doubtful, sweep, left_out, validity, arms.telemetry, arms.published),
 }
 _OF_FAILURES: Mapping[str, tuple[wording.Maker, ...]] = {
     "fastest": (answer.fastest,),

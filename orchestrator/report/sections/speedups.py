@@ -1,18 +1,16 @@
 """The sections that compare arms: by speed, by accuracy, by the way to it, and by rank."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
-from orchestrator.analysis.comparisons import targets
 from orchestrator.analysis.comparisons.ranking import Ranking
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.comparisons.targets import Target, TargetArm
+from orchestrator.analysis.comparisons.targets import ExpenseToTarget, Target, TargetArm
 from orchestrator.analysis.statistics import formatting
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Spread
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.arms import Arm
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.text import counted
 from orchestrator.report import wording
 from orchestrator.report.document import Column, Section, Table, make_table
@@ -47,7 +45,26 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
     named = comparisons if len(comparisons) <= NAMED else ()
     bullets = tuple((c.verdict, wording.verdict_sentence(c, name)) for c in named)
     title = f"Speed-up over {baseline_name(summary, name)}"
-    return Section(title, bullets, (make_table(columns, comparisons),), notes)
+    tables = (make_table(columns, comparisons), *_matrix(summary, name))
+    return Section(title, bullets, tables, notes)
+
+
+def _matrix(summary: ReportSummary, name: ArmNames) -> list[Table]:
+    """Show the verdict of each implementation by hardware class, if there are several."""
+    rows = {(row.arm.short_name, row.arm.hardware): row for row in summary.arms}
+    places = dict.fromkeys(place for _, place in rows)
+    if len(places) < 2:
+        return []
+
+    def cell(place: HardwareUse, implementation: str) -> str | None:
+        row = rows.get((implementation, place))
+        if row is None or row.speedup is None:
+            return row and row.verdict
+        return f"{formatting.speed_ratio(row.speedup).removesuffix(' slower')} {row.verdict}"
+
+    columns: list[Column[str]] = [Column("implementation", str)]
+    columns += [Column(name.place(place), partial(cell, place)) for place in places]
+    return [make_table(columns, dict.fromkeys(own for own, _ in rows), divisible=True)]
 
 
 def accuracy(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -161,7 +178,7 @@ _NEVER = "never"
 
 
 def attainment(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """List what each arm needs to reach the targets, and compare it with its baseline."""
+    """List what each arm needs to reach the targets."""
     if not summary.targets:
         return None
     tables = [_table(target, name) for target in summary.targets if target.arms]
@@ -183,11 +200,7 @@ def _reached(arm: TargetArm) -> str:
 
 
 def _table(target: Target, name: ArmNames) -> Table:
-    comparisons = {comparison.arm: comparison for comparison in target.comparisons}
     scoped = len({arm.energy_scope for arm in target.arms if arm.energy_j}) > 1
-
-    def compared(value: Callable[[targets.TargetComparison], Any]) -> Callable[[TargetArm], Any]:
-        return lambda row: value(comparisons[row.arm]) if row.arm in comparisons else None
 
     columns: list[Column[TargetArm]] = [
         Column(f"to {formatting.number(target.accuracy)}", lambda row: name(row.arm)),
@@ -196,24 +209,11 @@ def _table(target: Target, name: ArmNames) -> Table:
         Column("energy (J)", lambda row: row.energy_j, show=_cell, optional=True),
         Column("cost (USD)", lambda row: row.cost_usd, show=_cell, optional=True),
         Column("energy of", lambda row: (scoped and row.energy_scope) or None, optional=True),
-        Column(
-            "ratio (95 % CI)",
-            compared(lambda c: c.corrected or c.ratio),
-            show=formatting.ratio,
-            optional=True,
-        ),
-        Column("both", compared(lambda c: c.both), optional=True),
-        Column("others", compared(_other_blocks), optional=True),
-        Column("needs", compared(lambda c: c.verdict), optional=True),
     ]
     return make_table(columns, target.arms, divisible=True)
 
 
-def _other_blocks(comparison: targets.TargetComparison) -> int:
-    return comparison.only_arm + comparison.only_baseline + comparison.neither
-
-
-def _cell(reached: targets.ExpenseToTarget) -> str:
+def _cell(reached: ExpenseToTarget) -> str:
     low, median, high = reached.lower_quartile, reached.median, reached.upper_quartile
     if low is not None and median is not None and high is not None:
         return formatting.quartiles(Spread(reached.trials, median, low, high))

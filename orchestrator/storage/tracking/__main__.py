@@ -30,8 +30,10 @@ def main() -> None:
         (handler,) = logging.getLogger().handlers
         handler.setFormatter(_Masked("%(asctime)s %(name)s: %(message)s"))
         # Imported after the parent-death signal is set: MLflow's import takes seconds.
+        from orchestrator.storage.tracking.mlflow_store import import_mlflow  # noqa: PLC0415
         from orchestrator.storage.tracking.writer import Writer  # noqa: PLC0415
 
+        import_mlflow()
         writer = Writer(tracking_uri, artifact_root)
         while True:
             try:

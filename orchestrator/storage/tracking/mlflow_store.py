@@ -1,10 +1,11 @@
 """The one file that uses MLflow: experiments, runs and artifacts as plain data.
 
-Importing it takes MLflow's three seconds, so only a process that is about to use a store does.
-Every error of MLflow is raised as a `TrackingError`.
+MLflow is imported on demand, which takes three seconds: SQLite files are read without it. Every
+error of MLflow is raised as a `TrackingError`.
 """
 
 import fcntl
+import functools
 import logging
 import os
 import re
@@ -12,25 +13,16 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from orchestrator.core.errors import one_line
 from orchestrator.core.trial import DatasetRecord, canonical, digest
-from orchestrator.storage.tracking import address
-from orchestrator.storage.tracking.errors import ContentRefused, StoreAway, TrackingError, no_store
-from orchestrator.storage.tracking.run_content import Point
+from orchestrator.storage.tracking import address, sqlite_client
+from orchestrator.storage.tracking.errors import ContentRefused, StoreAway, TrackingError
+from orchestrator.storage.tracking.run_content import Point, StoredRun
 
 address.set_defaults(os.environ)  # MLflow reads them when it is imported
-
-import mlflow.artifacts  # noqa: E402
-import sqlalchemy  # noqa: E402
-from mlflow import MlflowClient, entities  # noqa: E402
-from mlflow.exceptions import MlflowException  # noqa: E402
-
-for _chatty in ("mlflow", "alembic"):
-    logging.getLogger(_chatty).setLevel(logging.ERROR)
 
 # MLflow 3.17, mlflow/utils/validation.py: MAX_METRICS_PER_BATCH, MAX_PARAMS_TAGS_PER_BATCH,
 # MAX_DATASET_NAME_SIZE, MAX_DATASET_DIGEST_SIZE.
@@ -57,41 +49,25 @@ _MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 """The kind of experiment for which MLflow's UI shows runs and charts, not traces and prompts."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A run as the store has it. Times are milliseconds since the epoch; 0 is no end."""
-
-    run_id: str
-    experiment_id: str
-    name: str
-    status: str
-    start_ms: int
-    tags: Mapping[str, str]
-    params: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    end_ms: int = 0
-
-    @property
-    def has_ended(self) -> bool:
-        """True if its writer reached the end of it."""
-        return self.status in ("FINISHED", "FAILED")
-
-
 class MlflowStore:
     """A connection to a tracking store."""
 
     def __init__(self, uri: str, *, create: bool = False) -> None:
-        """Connect, or raise `TrackingError`; with `create`, a missing SQLite file is made."""
+        """Connect, or raise `TrackingError`; with `create`, to write, or to make a SQLite file."""
         self.uri = uri
         self.shown = address.shown(uri)
-        with _translated(self.shown), _creation_lock(uri, create=create):
-            if address.is_database(uri):
-                _probe(uri)  # MLflow itself tries for 100 s
-            self._client = _Client(MlflowClient(tracking_uri=uri), self.shown)
+        self._quick = None if create else sqlite_client.client_of(uri)
+        client: Any = self._quick
+        if client is None:
+            with _translated(self.shown), _creation_lock(uri):
+                if address.is_database(uri):
+                    _probe(uri)  # MLflow itself tries for 100 s
+                client = import_mlflow().MlflowClient(tracking_uri=uri)
+        self._client = _Client(client, self.shown)
 
     def experiments(self) -> dict[str, str]:
         """Return the ids of all experiments by name."""
-        pages = _pages(self._client.search_experiments, max_results=1000)
+        pages = _pages(self.shown, self._client.search_experiments, max_results=1000)
         return {entity.name: entity.experiment_id for entity in pages}
 
     def experiment(self, name: str) -> str | None:
@@ -146,12 +122,12 @@ class MlflowStore:
         self, experiment_ids: Sequence[str], filter_text: str, *, deleted: bool = False
     ) -> Iterator[StoredRun]:
         """Yield active runs, or those deleted in MLflow, in order of start, page by page."""
-        views = entities.ViewType
         pages = _pages(
+            self.shown,
             self._client.search_runs,
             experiment_ids=list(experiment_ids),
             filter_string=filter_text,
-            run_view_type=views.DELETED_ONLY if deleted else views.ACTIVE_ONLY,
+            run_view_type=2 if deleted else 1,  # of `mlflow.entities.ViewType`
             max_results=_RUNS_PER_PAGE,
             order_by=["attributes.start_time ASC"],
         )
@@ -160,11 +136,6 @@ class MlflowStore:
     def run(self, run_id: str) -> StoredRun:
         """Return one run."""
         return _stored(self._client.get_run(run_id))
-
-    def history(self, run_id: str, metric: str) -> list[Point]:
-        """Return all values of a run's metric."""
-        values = self._client.get_metric_history(run_id, metric)
-        return [Point(value.key, value.value, value.timestamp, value.step) for value in values]
 
     def log(
         self,
@@ -175,6 +146,7 @@ class MlflowStore:
         points: Sequence[Point] = (),
     ) -> None:
         """Add to a run, in as few requests as MLflow's limits allow."""
+        entities = import_mlflow().entities
         metrics = [entities.Metric(one.name, one.value, one.at_ms, one.step) for one in points]
         texts = [entities.Param(key, value) for key, value in (params or {}).items()]
         labels = [entities.RunTag(key, value) for key, value in (tags or {}).items()]
@@ -185,6 +157,7 @@ class MlflowStore:
 
     def log_dataset(self, run_id: str, dataset: DatasetRecord) -> None:
         """Name the data that a run trained on, as MLflow's dataset input."""
+        entities = import_mlflow().entities
         is_web = dataset.source.startswith(("http://", "https://"))
         profile = {"samples": dataset.samples, "validation_samples": dataset.validation_samples}
         entity = entities.Dataset(
@@ -205,7 +178,7 @@ class MlflowStore:
             made = self._client.create_logged_model(run.experiment_id, name, run.run_id)
             model_id = str(made.model_id)
             self.log(run.run_id, tags={MODEL_TAG: f"models:/{model_id}"})
-            self._client.log_outputs(run.run_id, [entities.LoggedModelOutput(model_id, 0)])
+            self._client.log_outputs(run.run_id, [import_mlflow().entities.LoggedModelOutput(model_id, 0)])
         self._client.log_model_artifacts(model_id, str(folder))
         self._client.finalize_logged_model(model_id, "READY")
 
@@ -243,10 +216,16 @@ class MlflowStore:
 
     @contextmanager
     def file(self, run_id: str, path: str) -> Iterator[Path]:
-        """Download an artifact to a file that exists while the context lasts."""
+        """Give an artifact as a file that exists while the context lasts."""
+        if self._quick:
+            with _translated(self.shown):
+                local = self._quick.folder(run_id) / path
+                local.open("rb").close()  # or raise
+            yield local
+            return
         with tempfile.TemporaryDirectory() as folder:
             with _translated(self.shown):
-                local = mlflow.artifacts.download_artifacts(
+                local = import_mlflow().artifacts.download_artifacts(
                     run_id=run_id, artifact_path=path, dst_path=folder, tracking_uri=self.uri
                 )
             yield Path(local)
@@ -269,7 +248,7 @@ class MlflowStore:
 class _Client:
     """MLflow's client, with errors as ours."""
 
-    def __init__(self, client: MlflowClient, shown: str) -> None:
+    def __init__(self, client: Any, shown: str) -> None:
         self._client = client
         self._shown = shown
 
@@ -283,11 +262,23 @@ class _Client:
         return call
 
 
-def _pages(search: Callable[..., Any], **options: Any) -> Iterator[Any]:
+@functools.cache
+def import_mlflow() -> Any:
+    """Import MLflow, which takes seconds, and return it."""
+    import mlflow  # noqa: PLC0415
+    import mlflow.artifacts  # noqa: PLC0415
+
+    for chatty in ("mlflow", "alembic"):
+        logging.getLogger(chatty).setLevel(logging.ERROR)
+    return mlflow
+
+
+def _pages(shown: str, search: Callable[..., Any], **options: Any) -> Iterator[Any]:
     token: str | None = None
     while True:
         page = search(**options, page_token=token)
-        yield from page
+        with _translated(shown):
+            yield from page
         token = page.token
         if not token:
             return
@@ -335,12 +326,14 @@ def _http_status(error: Exception) -> int | None:
     """Return the status that a server answered with; None for any other error."""
     if match := re.search(r"failed with error code (\d{3}) !=", str(error)):  # no JSON: a proxy's
         return int(match[1])
-    if isinstance(error, MlflowException):
+    if hasattr(error, "get_http_status_code"):  # MLflow's own
         return int(error.get_http_status_code())
     return getattr(getattr(error, "response", None), "status_code", None)  # the HTTP library's
 
 
 def _stored(run: Any) -> StoredRun:
+    if isinstance(run, StoredRun):
+        return run
     info = run.info
     return StoredRun(
         info.run_id,
@@ -356,6 +349,8 @@ def _stored(run: Any) -> StoredRun:
 
 
 def _probe(uri: str) -> None:
+    import sqlalchemy  # noqa: PLC0415  (comes with MLflow)
+
     engine = sqlalchemy.create_engine(uri)
     try:
         sqlalchemy.inspect(engine).get_table_names()
@@ -364,17 +359,14 @@ def _probe(uri: str) -> None:
 
 
 @contextmanager
-def _creation_lock(uri: str, *, create: bool) -> Iterator[None]:
+def _creation_lock(uri: str) -> Iterator[None]:
     """Lock the making of a SQLite store: its first use runs migrations, which race."""
     path = address.sqlite_path(uri)
     if path is None:
         yield
         return
-    if create:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    elif not path.exists():
-        raise no_store(path)
-    elif not os.access(path.parent, os.W_OK):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path.parent, os.W_OK):
         yield  # an archived store: nobody can be making it
         return
     with Path(f"{path}.lock").open("w") as lock:

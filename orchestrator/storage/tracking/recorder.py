@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import ForkingPickler
@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import FinishedTrial, Telemetry
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.core.version import import_path
 from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
@@ -99,15 +99,6 @@ class Recorder:
         Raise `SweepNotFound` if there is none, `NotRecorded` if the answer takes over `timeout_s`.
         """
         return self._call("read", name, generation, timeout_s=timeout_s)
-
-    def curves(
-        self, run_ids: Sequence[str], *, timeout_s: float | None = None
-    ) -> Mapping[str, Telemetry]:
-        """Return the telemetry curves of a few trials by run id; {} if that takes too long."""
-        try:
-            return self._call("read_curves", tuple(run_ids), timeout_s=timeout_s)
-        except NotRecorded:
-            return {}
 
     def open(self, opening: SweepOpening) -> list[FinishedTrial]:
         """Take the sweep's lease, or raise `LeaseHeld`; return the trials that the store has."""

@@ -36,9 +36,6 @@ ARTIFACT_FOLDER = "texts"
 """The folder of the texts that a workload keeps, separate from ours whatever their names are."""
 SOURCE_TAGS = {"mlflow.source.name": "rnnsweep", "mlflow.source.type": "LOCAL"}
 
-CURVES = "system/"
-"""The prefix of telemetry over time, which MLflow's UI shows as system metrics."""
-
 # MLflow 3.17, mlflow/utils/validation.py: MAX_PARAM_VAL_LENGTH, MAX_ENTITY_KEY_LENGTH.
 _PARAM_LIMIT = 6000
 _NAME_LIMIT = 250
@@ -56,6 +53,26 @@ class Point:
     value: float
     at_ms: int
     step: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as the store has it. Times are milliseconds since the epoch; 0 is no end."""
+
+    run_id: str
+    experiment_id: str
+    name: str
+    status: str
+    start_ms: int
+    tags: Mapping[str, str]
+    params: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    end_ms: int = 0
+
+    @property
+    def has_ended(self) -> bool:
+        """True if its writer reached the end of it."""
+        return self.status in ("FINISHED", "FAILED")
 
 
 @dataclass(frozen=True, slots=True)

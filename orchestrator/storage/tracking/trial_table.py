@@ -1,37 +1,106 @@
-"""A sweep's trials in one file, `trials.parquet` of the parent run, for quick reading.
+"""A sweep's trials: in one file, `trials.parquet` of the parent run, and in runs that it lacks.
 
-Its columns have the names and values of `mlflow.search_runs`. The column `record` is for reading
-back: that of 10,000 runs takes MLflow half a minute, and this file a second.
+The file has the columns of `to_rows`, which `query` reads alone, and the column `record` to read
+trials back: that of 10,000 runs takes MLflow half a minute, and this file a second. It has only
+trials of its sweep. Runs that were deleted in MLflow are left out.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
-from orchestrator.core.trial import ConfigValue, FinishedTrial, canonical
-from orchestrator.core.trial_columns import PARAMS, TAGS
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity, canonical, make_trial
+from orchestrator.core.trial_columns import COLUMNS, Kind, config_names, metric_names
+from orchestrator.storage.tracking import records
 from orchestrator.storage.tracking.errors import Damaged, TrackingError, WrongVersion
-from orchestrator.storage.tracking.records import TRIAL, record_text
+from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.run_content import PARENT_TAG, StoredRun
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
 
 TABLE_FILE = "trials.parquet"
-_VERSION = 5
-_ROWS_AT_ONCE = 500
-"""The rows of a group, which are in memory twice while a table is read: as text and as trials."""
+CONFIG, METRIC = "config.", "metric."
+"""The prefixes of the columns of params and metrics, whose names could be those of others."""
+TABLE_TAG = "table"
+"""The tag of a run with the number of the first table that has it as it is now."""
+_VERSION = 6
+_RECORD = "record"
+_ROWS_OF_GROUP, _ROWS_AT_ONCE = 5000, 500
+"""The rows that are in memory twice while a table is read (at once): as text and as trials."""
 
 
-def write_table(path: Path, number: int, trials: Iterable[FinishedTrial]) -> None:
+_log = logging.getLogger(__name__)
+
+
+def to_rows(trials: Sequence[FinishedTrial]) -> pa.Table:
+    """Return trials as a table: all `COLUMNS`, each param and each metric. NaN is a missing value."""
+    import pyarrow as pa  # noqa: PLC0415  (a process that handles no table needs none of it)
+
+    arrays = {c.name: to_array([c.get(trial) for trial in trials], c.kind) for c in COLUMNS}
+    for name in config_names(trials):
+        arrays[CONFIG + name] = to_array([trial.params.get(name) for trial in trials])
+    for name in metric_names(trials):
+        arrays[METRIC + name] = to_array([t.metrics.get(name) for t in trials], "number")
+    return pa.table(arrays)
+
+
+def to_array(cells: Sequence[Any], kind: Kind | None = None) -> pa.Array:
+    """Return cells as a column of this kind, or of the one that fits all of them."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    types = {
+        "whole": pa.int64(),
+        "number": pa.float64(),
+        "text": pa.string(),
+        "truth": pa.bool_(),
+        "time": pa.timestamp("ms"),  # in UTC
+    }
+    kind = kind or _kind(cells)
+    values = [None if cell is None else _as(kind, cell) for cell in cells]
+    return pa.array(values, types[kind], from_pandas=True)  # NaN becomes null
+
+
+def _kind(cells: Iterable[Any]) -> Kind:
+    types = {type(cell) for cell in cells if cell is not None}
+    if types == {bool}:
+        return "truth"
+    if types == {int} and all(cell is None or abs(cell) < 2**63 for cell in cells):
+        return "whole"
+    return "number" if types and types <= {int, float} else "text"
+
+
+def _as(kind: Kind, cell: Any) -> Any:
+    """Return the cell in a form that Arrow takes for this kind."""
+    if kind == "text":
+        text = str(cell).lower() if isinstance(cell, bool) else str(cell)
+        return text.encode(errors="backslashreplace").decode()  # it may have a lone surrogate
+    if kind == "time":
+        return round(1000 * cell)
+    return float(cell) if kind == "number" else cell
+
+
+def write_table(path: Path, number: int, trials: Sequence[FinishedTrial]) -> None:
     """Write a table of trials; the tables of a sweep are numbered from 1."""
-    import pyarrow as pa  # noqa: PLC0415  (a process that writes no table needs none of it)
+    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    rows = [_row(trial) for trial in trials]
-    names = dict.fromkeys(name for row in rows for name in row)
-    columns = {name: _column(pa, name, [row.get(name) for row in rows]) for name in names}
-    about = canonical({"version": _VERSION, "number": number})
-    content = pa.table(columns).replace_schema_metadata({"rnnsweep": about})
-    pq.write_table(content, path, row_group_size=_ROWS_AT_ONCE, compression="zstd")
+    rows = to_rows(trials)
+    about = {"rnnsweep": canonical({"version": _VERSION, "number": number})}
+    schema = rows.schema.append(pa.field(_RECORD, pa.string())).with_metadata(about)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for first in range(0, max(len(trials), 1), _ROWS_OF_GROUP):
+            texts = [*map(records.record_text, trials[first : first + _ROWS_OF_GROUP])]
+            part = rows.slice(first, _ROWS_OF_GROUP)
+            part = part.append_column(_RECORD, pa.array(texts, pa.string()))
+            writer.write_table(part)
 
 
 def read_table(path: Path, place: str = TABLE_FILE) -> tuple[int, list[FinishedTrial]]:
@@ -39,6 +108,20 @@ def read_table(path: Path, place: str = TABLE_FILE) -> tuple[int, list[FinishedT
 
     Raise `WrongVersion` for another version's, and `Damaged`; the runs have everything that it has.
     """
+    return _read(path, place, lambda file: list(_trials(file, place)))
+
+
+def read_stored_rows(path: Path, place: str = TABLE_FILE) -> tuple[int, pa.Table]:
+    """Return the number and the rows of a table, as `read_table`."""
+
+    def rows(file: Any) -> Any:
+        names = [name for name in file.schema_arrow.names if name != _RECORD]
+        return file.read(columns=names).replace_schema_metadata()
+
+    return _read(path, place, rows)
+
+
+def _read(path: Path, place: str, content: Callable[[Any], T]) -> tuple[int, T]:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -47,7 +130,7 @@ def read_table(path: Path, place: str = TABLE_FILE) -> tuple[int, list[FinishedT
             about = json.loads(file.schema_arrow.metadata[b"rnnsweep"])
             if about["version"] != _VERSION:
                 raise WrongVersion(place, "a table of trials", _VERSION, about["version"])
-            return about["number"], list(_trials(file, place))
+            return about["number"], content(file)
     except WrongVersion:
         raise
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, TrackingError) as error:
@@ -56,40 +139,139 @@ def read_table(path: Path, place: str = TABLE_FILE) -> tuple[int, list[FinishedT
 
 
 def _trials(file: Any, place: str) -> Iterator[FinishedTrial]:
-    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=["run_id", "record"]):
+    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=["run_id", _RECORD]):
         ids, texts = (column.to_pylist() for column in batch.columns)
         for run_id, text in zip(ids, texts, strict=True):
-            yield replace(TRIAL.load(text, f"a row of {place}"), run_id=run_id)
+            yield replace(records.TRIAL.load(text, f"a row of {place}"), run_id=run_id)
 
 
-def _row(trial: FinishedTrial) -> dict[str, Any]:
-    params = {column.name: column.get(trial) for column in PARAMS}
-    for name, value in trial.params.items():
-        params[f"settings.{name}" if params.get(name) is not None else name] = value
-    return {
-        "run_id": trial.run_id,
-        "status": "FAILED" if trial.status == "failed" else "FINISHED",
-        "start_time": round(trial.started_s * 1000),
-        "end_time": round(trial.ended_s * 1000),
-        **{f"params.{name}": value for name, value in sorted(params.items())},
-        **{f"metrics.{name}": value for name, value in sorted(trial.metrics.items())},
-        **{f"tags.{column.name}": _text(column.get(trial)) for column in TAGS},
-        "record": record_text(trial),
-    }
+@dataclass(slots=True)
+class StoredTrials:
+    """The trials of a sweep by key, and runs that double one of them.
+
+    Of two runs of one trial the first finished one is kept, else the first. `unfinished` are runs
+    whose writer was stopped half-way. `table` is the number of the table that was read, or 0, and
+    `late` the number of trials that it lacks or has otherwise. `needs_table` marks a table that
+    could not be read or written: it is written before any run.
+    """
+
+    finished: dict[str, FinishedTrial] = field(default_factory=dict)
+    unfinished: dict[str, StoredRun] = field(default_factory=dict)
+    doubles: list[StoredRun] = field(default_factory=list)
+    table: int = 0
+    late: int = 0
+    needs_table: bool = False
 
 
-def _column(pa: Any, name: str, values: Sequence[ConfigValue | None]) -> Any:
-    """Return a column of the type that fits all values: text, where they differ in kind."""
-    if name in ("start_time", "end_time"):
-        return pa.array(values, pa.timestamp("ms", "UTC"))
-    try:
-        return pa.array(values)
-    except (pa.ArrowException, OverflowError, UnicodeError):
-        return pa.array([_text(value) for value in values], pa.string())
+def trials_of(parent_id: str) -> str:
+    """Return the search filter of the runs of a sweep's trials."""
+    return f"tags.`{PARENT_TAG}` = '{parent_id}'"
 
 
-def _text(value: ConfigValue | None) -> str | None:
-    if value is None:
+def read_trials(store: MlflowStore, parent: StoredRun, identity: SweepIdentity) -> StoredTrials:
+    """Return the trials that the store has of a sweep."""
+    stored = StoredTrials()
+    table = _read_table(store, parent, stored, read_table)
+    if table is None:
+        every = store.search([parent.experiment_id], trials_of(parent.run_id))
+        _add_runs(store, stored, every, identity)
+        return stored
+    stored.table, trials = table
+    deleted, late, half_written = _changes(store, parent, stored.table)
+    gone = {run.run_id for run in deleted}
+    stored.finished = {trial.key: trial for trial in trials if trial.run_id not in gone}
+    stored.late = len(trials) - len(stored.finished)
+    stored.late += _add_runs(store, stored, late, identity)
+    _add_runs(store, stored, half_written, identity)
+    return stored
+
+
+def read_rows(store: MlflowStore, parent: StoredRun) -> pa.Table | None:
+    """Return the rows of the table; None if runs were recorded or deleted since it was written."""
+    table = _read_table(store, parent, StoredTrials(), read_stored_rows)
+    if table is None:
         return None
-    text = value if isinstance(value, str) else canonical(value)
-    return text.encode(errors="replace").decode()  # UTF-8 has no lone surrogates
+    deleted, *later = _changes(store, parent, table[0])
+    gone = {run.run_id for run in deleted}
+    if gone and not gone.isdisjoint(table[1]["run_id"].to_pylist()):
+        return None
+    return None if any(next(runs, None) for runs in later) else table[1]
+
+
+def _changes(store: MlflowStore, parent: StoredRun, table: int) -> list[Iterator[StoredRun]]:
+    """Return the deleted runs, those recorded after a table was written, and half-written ones."""
+    query, experiment = trials_of(parent.run_id), [parent.experiment_id]
+    return [
+        store.search(experiment, query, deleted=True),
+        store.search(experiment, f"{query} and tags.{TABLE_TAG} = '{table + 1}'"),
+        store.search(experiment, f"{query} and attributes.status = 'RUNNING'"),
+    ]
+
+
+def _add_runs(
+    store: MlflowStore, stored: StoredTrials, runs: Iterable[StoredRun], identity: SweepIdentity
+) -> int:
+    """Add what is in these runs, and return their number; a run replaces its own row."""
+    count = 0
+    for run in runs:
+        key = run.tags.get("trial_key")
+        if key is None:
+            continue
+        count += 1
+        trial = finished_of(store, run)
+        if trial is not None and not _is_own(trial, identity):
+            _log.warning("run %s is skipped: its trial has the key of another one", run.run_id)
+            trial = None
+        kept = stored.finished.get(key) or stored.unfinished.get(key)
+        if kept is not None and kept.run_id != run.run_id:
+            if trial is None or key in stored.finished:
+                stored.doubles.append(run)
+                continue
+            stored.doubles.append(stored.unfinished[key])
+        stored.finished.pop(key, None)
+        stored.unfinished.pop(key, None)
+        if trial is None:
+            stored.unfinished[key] = run
+        else:
+            stored.finished[key] = trial
+    return count
+
+
+def _is_own(trial: FinishedTrial, identity: SweepIdentity) -> bool:
+    """Return whether a trial has its key in the sweep: else it is damaged, or no part of it."""
+    block = Block(trial.block, trial.config)
+    return trial.key == make_trial(identity, block, trial.arm, trial.repeat).key
+
+
+def _read_table(
+    store: MlflowStore, parent: StoredRun, stored: StoredTrials, read: Callable[[Path, str], T]
+) -> T | None:
+    """Return the sweep's table; None if there is none, or one that is damaged."""
+    if TABLE_FILE not in store.texts(parent.run_id):
+        return None
+    try:
+        with store.file(parent.run_id, TABLE_FILE) as path:
+            return read(path, f"{TABLE_FILE} of run {parent.run_id} in {store.shown}")
+    except Damaged as error:
+        _log.warning("run %s: %s", parent.run_id, error)
+        stored.needs_table = True
+        return None
+
+
+def finished_of(store: MlflowStore, run: StoredRun) -> FinishedTrial | None:
+    """Return the trial of a run; None where its writer was stopped half-way, or it is damaged."""
+    text = run.tags.get(records.RECORD_TAG, run.tags.get("record"))
+    if not run.has_ended or text is None:
+        return None
+    try:
+        if text == records.RECORD_FILE:
+            text = store.read_text(run.run_id, records.RECORD_FILE)
+        place = f"tag {records.RECORD_TAG} of run {run.run_id} in {store.shown}"
+        trial = records.TRIAL.load(text, place)
+        return replace(trial, run_id=run.run_id)
+    except WrongVersion:
+        raise
+    except TrackingError as error:
+        # One damaged run must not make a sweep unreadable: the trial is recorded or run once more.
+        _log.warning("run %s is skipped: %s", run.run_id, error)
+        return None

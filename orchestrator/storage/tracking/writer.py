@@ -14,12 +14,13 @@ from typing import Any
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical, digest
-from orchestrator.storage.tracking import reader, records, run_content
+from orchestrator.storage.tracking import reader, records, run_content, trial_table
 from orchestrator.storage.tracking.errors import ContentRefused, LeaseHeld, TrackingError
-from orchestrator.storage.tracking.mlflow_store import NOTE_TAG, MlflowStore, StoredRun
-from orchestrator.storage.tracking.reader import MANIFEST_FILE, TABLE_TAG, StoredTrials
+from orchestrator.storage.tracking.mlflow_store import NOTE_TAG, MlflowStore
+from orchestrator.storage.tracking.reader import MANIFEST_FILE
 from orchestrator.storage.tracking.records import Answer, EndState
-from orchestrator.storage.tracking.trial_table import TABLE_FILE, write_table
+from orchestrator.storage.tracking.run_content import StoredRun
+from orchestrator.storage.tracking.trial_table import TABLE_FILE, TABLE_TAG, StoredTrials
 from orchestrator.storage.tracking.ui_views import colour_tags, markdown_links, view_tags
 
 _SETTLE_S = 0.5
@@ -99,13 +100,13 @@ class Writer:
             reader.read_manifest(self._store, parent)  # refuses one of another version
         self._parent = parent.run_id
         claimed_s = self._claim(parent, has_claimed=has_claimed)
-        self._stored = reader.read_trials(self._store, parent)
+        self._stored = trial_table.read_trials(self._store, parent, self._identity)
         self._describe(is_described=NOTE_TAG in parent.tags)
         self._confirm(claimed_s)
         for run in self._stored.doubles:
             _log.warning("run %s doubles trial %s: deleted", run.run_id, run.tags["trial_key"])
             self._store.delete_run(run.run_id)
-        return reader.own_trials(opening.manifest.identity, self._stored.finished.values())
+        return list(self._stored.finished.values())
 
     def record(self, batch: Sequence[FinishedTrial]) -> dict[str, str]:
         """Write trials that have ended; what the store has already is not written again.
@@ -269,7 +270,8 @@ class Writer:
         stored.needs_table = True
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / TABLE_FILE
-            write_table(path, stored.table + 1, stored.finished.values())
+            trials = reader.in_order(stored.finished.values(), self._opening.manifest.arms)
+            trial_table.write_table(path, stored.table + 1, trials)
             self._store.write_file(self._parent, path)
         stored.table, stored.late, stored.needs_table = stored.table + 1, 0, False
 
@@ -298,7 +300,7 @@ class Writer:
         """Delete the last run of this driver if another one has recorded its trial as well."""
         # This process may have been suspended while it wrote it, for longer than the lease.
         mine = self._last_run
-        query = f"{reader.trials_of(self._parent)} and tags.trial_key = '{mine[0]}'"
+        query = f"{trial_table.trials_of(self._parent)} and tags.trial_key = '{mine[0]}'"
         runs = [run.run_id for run in self._store.search([self._experiment], query)]
         if mine[1] in runs and len(runs) > 1:
             self._store.delete_run(mine[1])
@@ -307,7 +309,7 @@ class Writer:
         """Make the run, unless an earlier request whose answer was lost has made it."""
         experiment, tags = self._experiment, {run_content.PARENT_TAG: self._parent, **content.tags}
         if key in self._unsure:
-            query = f"{reader.trials_of(self._parent)} and tags.trial_key = '{key}'"
+            query = f"{trial_table.trials_of(self._parent)} and tags.trial_key = '{key}'"
             for run in self._store.search([experiment], query):
                 return run
         self._unsure.add(key)

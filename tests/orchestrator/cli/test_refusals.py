@@ -12,7 +12,7 @@ from orchestrator.core.trial import Block, FinishedTrial, make_trial
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal
 from orchestrator.storage.resume import Incomparable, identify, preview, take_over
-from orchestrator.storage.tracking.mlflow_store import StoredRun
+from orchestrator.storage.tracking.run_content import StoredRun
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_specs import spec, spec_text
 from tests.orchestrator.sample_sweeps import PORTABLE, address, finished, fresh_home, opening

@@ -13,9 +13,8 @@ from unittest import mock
 import pytest
 import yaml
 
-from orchestrator.core.trial import Telemetry
 from orchestrator.spec import load
-from orchestrator.storage.tracking import reader
+from orchestrator.storage.tracking import trial_table
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.run_content import Point
 from tests.documents import rnnsweep_commands
@@ -29,11 +28,10 @@ ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("reports.yaml").r
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose store has a sweep of seven blocks on two arms, with telemetry."""
+    """A home whose store has a sweep of seven blocks on two arms."""
     made = fresh_home(tmp_path_factory.mktemp("reports"))
-    seen = Telemetry(at_s=(0.0, 1.0), curves={"system/cpu_utilization_percentage": (10.0, 90.0)})
     arms = (PORTABLE, replace(XLA, hardware=on_cpu("X")))
-    record(made, *(finished(block, arm, telemetry=seen) for block in range(7) for arm in arms))
+    record(made, *(finished(block, arm) for block in range(7) for arm in arms))
     return made
 
 
@@ -101,10 +99,10 @@ def test_sweeps_are_listed_and_the_latest_one_is_reported(
     monkeypatch.setenv("COLUMNS", "160")
     metrics = {"trials": 14, "trials_expected": 14, "trials_failed": 0}
     points = [Point(name, number, 0, 0) for name, number in metrics.items()]
-    store, run_id = MlflowStore(address(stored)), parent(stored).info.run_id
+    store, run_id = MlflowStore(address(stored), create=True), parent(stored).info.run_id
     with monkeypatch.context() as only_parents:
         store.log(run_id, params={"nodes": "node-1"}, points=points)
-        only_parents.setattr(reader, "read_trials", mock.Mock(side_effect=AssertionError))
+        only_parents.setattr(trial_table, "read_trials", mock.Mock(side_effect=AssertionError))
         (row,) = json.loads(run("list", "--format", "json")[1])["sweeps"]
         assert row.pop("last") in run("list")[1]
     counts = {"trials": 14, "expected": 14, "failed": 0}

@@ -147,8 +147,9 @@ def test_a_busy_machine_failed_trials_and_a_stop_have_their_next_commands(ends: 
     assert code == 1 and "inconclusive" not in out
     assert f"failed: {PORTABLE}, block 0, 1: error: it\n    at mine.py\n" in err
     code, out, err = ends(RunResult(failed, Stopped("a node is lost")))
-    assert (code, out) == (3, "")
+    assert code == 3 and out.startswith("Sweep quickstart") and retry in " ".join(out.split())
     assert f"Stopped, because a node is lost: 2 of 2 trials are done and recorded. {RESUME}" in err
+    assert ends(RunResult(sweep(broken), Stopped("")))[:2] == (3, "")  # nothing to report yet
 
 
 WATCHED = """

@@ -1,11 +1,8 @@
 """Sweeps as large, as rich or as hostile as reports must bear: real shapes, drawn times."""
 
-import math
 import random
 from dataclasses import replace
 
-from orchestrator.analysis.measures import representatives
-from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord
@@ -16,7 +13,6 @@ from orchestrator.core.trial import (
     FinishedTrial,
     ImpossibleArm,
     Kernel,
-    Telemetry,
 )
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import CPU, GPU, changed, sweep, trial
@@ -108,18 +104,6 @@ def hostile() -> SweepRecord:
         impossible=(ImpossibleArm(RequestedArm(image, code), script),),
         criteria=ReportCriteria(published=(row,)),
     )
-
-
-def with_curves(record: SweepRecord) -> ReportSummary:
-    """Summarise a sweep with telemetry of one trial of each arm."""
-    telemetry = Telemetry(
-        at_s=tuple(0.5 * i for i in range(120)),
-        curves={
-            "system/cpu_utilization_percentage": tuple(50 + 30 * math.sin(i) for i in range(120)),
-            "system/gpu_0_utilization_percentage": (None,) * 5 + (60.0,) * 115,
-        },
-    )
-    return summarise(record, curves=dict.fromkeys(representatives(record), telemetry))
 
 
 def _trial(

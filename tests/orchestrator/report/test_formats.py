@@ -237,7 +237,7 @@ RECORDS = {
 @pytest.mark.parametrize("format", get_args(ReportFormat))
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_format_renders(name: str, format: ReportFormat) -> None:
-    summary = samples.with_curves(RECORDS[name])
+    summary = summarise(RECORDS[name])
     report = render(summary, format, full=format == "text")
     assert report.endswith("\n")
     if format != "csv":  # which is data and is not escaped

@@ -37,7 +37,7 @@ def test_json_in_a_script_has_no_markup_and_keeps_its_text(text: str) -> None:
 
 
 def test_a_page_allows_its_own_scripts_only_and_names_no_server() -> None:
-    summary = samples.with_curves(samples.hostile())
+    summary = summarise(samples.hostile())
     page = html.to_html(summary)
     assert page == html.to_html(summary)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
@@ -63,12 +63,12 @@ def test_the_script_of_vega_is_made_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_every_section_and_chart_answers_a_question() -> None:
-    summary = samples.with_curves(samples.rich())
+    summary = summarise(samples.rich())
     sections, charts = document(summary).sections, charts_of(summary)
     questions = html.questions_of(sections, charts)
     assert [id for id, *_ in questions] == [*list(PARTS)[:-1], "trials", "reading"]
     parts = [part for *_, parts in questions for part in parts]
-    own = [section for section, _ in parts if section.title != "Telemetry"]  # only charts
+    own = [section for section, _ in parts]
     assert own == list(sections)
     assert {p.key for _, plots in parts for p in plots} == {chart.key for chart in charts}
     (trust,) = (own for id, _, own in html.questions_of(sections[-1:], charts) if id == "trust")
@@ -86,14 +86,29 @@ def test_the_data_of_a_page_have_every_trial_and_texts_once() -> None:
     assert data["params"] == ["batch_size", "layers", "units"]
     assert data["shown"] == ["val_accuracy", "step_ms", "train_s"]
     assert len(data["texts"]) == len(set(data["texts"]))
-    assert len(html.to_html(samples.with_curves(samples.small())).encode()) < 2_000_000
+    assert len(html.to_html(summarise(samples.small())).encode()) < 2_000_000
+
+
+def test_a_page_of_many_trials_has_some_of_them_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    summary = summarise(samples.large(blocks=30, kernels=2))
+    monkeypatch.setattr("orchestrator.analysis.summary.MOST_DRAWN", 40)
+    data, page = html.trial_data(summary), html.to_html(summary)
+    blocks = set(data["columns"]["block"])
+    assert data["of"] == 120 > len(data["arm_of"]) >= 40
+    assert f"This page has {len(data['arm_of'])} of 120 trials" in page
+    figures = [chart.specification(800)["datasets"] for chart in charts_of(summary)]
+    rows = [row for figure in figures for own in figure.values() for row in own]
+    assert {row["block"] for row in rows if "block" in row} <= blocks
+    assert {block for row in rows for block, _ in row.get("pairs", ())} <= blocks
 
 
 def test_every_chart_is_a_png_and_an_svg_the_same_each_time(tmp_path: Path) -> None:
-    summary = samples.with_curves(samples.large(blocks=8, kernels=1, epochs=2))
+    summary = summarise(samples.large(blocks=8, kernels=1, epochs=2))
     paths = draw(summary, tmp_path / "new" / "plots")
     keys = [chart.key for chart in charts_of(summary)]
-    assert {"speedups", "matrix", "phases", "effect-step-ms-units", "crossover-units"} <= set(keys)
+    assert {"speedups", "phases", "effect-step-ms-units", "crossover-units"} <= set(keys)
     assert {path.name for path in paths} == {f"{k}.{e}" for k in keys for e in ("png", "svg")}
     for path, other in zip(paths, draw(summary, tmp_path / "other"), strict=True):
         assert path.read_bytes() == other.read_bytes()
@@ -105,7 +120,7 @@ def test_every_chart_is_a_png_and_an_svg_the_same_each_time(tmp_path: Path) -> N
 
 
 def test_names_are_escaped_and_are_no_paths(tmp_path: Path) -> None:
-    paths = draw(samples.with_curves(samples.hostile()), tmp_path / "plots")
+    paths = draw(summarise(samples.hostile()), tmp_path / "plots")
     assert {path.parent for path in paths} == {tmp_path / "plots"}
     assert all(re.fullmatch(r"[a-z0-9-]{1,160}\.(png|svg)", path.name) for path in paths)
     assert len({path.name for path in paths}) == len(paths)
@@ -117,7 +132,7 @@ def test_names_are_escaped_and_are_no_paths(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("blocks", [0, 1])
 def test_charts_of_few_blocks_are_drawn(tmp_path: Path, blocks: int) -> None:
-    summary = samples.with_curves(samples.large(blocks, kernels=1, epochs=0))
+    summary = summarise(samples.large(blocks, kernels=1, epochs=0))
     assert len(draw(summary, tmp_path)) == 2 * len(charts_of(summary))
 
 

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator.analysis.measures import representatives
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import EpochRecord, FinishedTrial, Telemetry
+from orchestrator.core.trial import EpochRecord, FinishedTrial
 from orchestrator.report.document import PARTS, Section
 from orchestrator.report.sections import answer
 from orchestrator.report.sections.document import document
@@ -122,18 +121,6 @@ def test_phases_and_noise_count_all_complete_trials_and_missing_phases_as_zero()
     )  # fmt: skip
     assert summary.arms[0].noise["others_cpu_pct"].n == 8
     assert (summary.arms[0].used, len(summary.arms[0].run_ids["any"])) == (7, 7)
-
-
-def test_the_median_quiet_trial_represents_its_arm_in_the_order_of_arms() -> None:
-    times = {PORTABLE: (10.0, 9.0, 30.0), XLA: (2.0, 3.0, 1.0)}
-    trials = [trial(arm, b, step_ms=ms) for arm in times for b, ms in enumerate(times[arm])]
-    trials[0] = changed(trials[0], disturbance={"other_processes": 90.0})
-    record = sweep([*trials, trial(XLA, 3, status="failed")])
-    median_runs = representatives(record)
-    assert median_runs == (trials[1].run_id, trials[3].run_id)
-    telemetry = Telemetry(at_s=(0.0,), curves={"system/cpu_trainer_percentage": (50.0,)})
-    summary = summarise(record, curves=dict.fromkeys(median_runs, telemetry))
-    assert [curve.arm for curve in summary.curves] == [PORTABLE, XLA]
 
 
 def test_what_stays_unlike_on_a_gpu_is_listed_where_backends_are_compared() -> None:

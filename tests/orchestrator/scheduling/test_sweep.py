@@ -64,7 +64,6 @@ class Store:
         self.finished: dict[str, FinishedTrial] = {}
         self.drain, self.close, self.log_model = mock.Mock(), mock.Mock(), mock.Mock()
         self.read = mock.Mock(return_value=paired(2))
-        self.curves = mock.Mock(return_value={})
 
     def find(self, name: str, *, fresh: bool) -> tuple[int, Manifest | None]:
         assert name == "sweep"
@@ -81,7 +80,7 @@ class Store:
 
     def limits(self) -> list[object]:
         """Return how long the end of the last start waited, to record, read and close."""
-        calls = (self.read, self.curves, self.close)
+        calls = (self.read, self.close)
         return [*self.drain.call_args.args, *(call.call_args.kwargs["timeout_s"] for call in calls)]
 
 
@@ -139,7 +138,7 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
         first = run(swept, store, trials=finish(2, stopped))
     assert [text for text in caplog.messages if text[0].isupper()] == PHASES
     assert (first.stopped, first.refused, first.record.state) == (stopped, store.refused, "stopped")
-    assert store.limits() == [10, 30, 30, 10]
+    assert store.limits() == [10, 30, 10]
     assert len(store.finished) == 2
     lost = next(iter(store.finished))
     del store.finished[lost]
@@ -151,7 +150,7 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
 
     second = run(swept, store, trials=finish(4), confirm=confirm, view=View)
     assert (second.stopped, second.record.state) == (None, "complete")
-    assert store.limits() == [300, None, None, 60]
+    assert store.limits() == [300, None, 60]
     state, reports, _ = store.close.call_args.args
     assert (state, len(reports)) == ("complete", 4)
     assert (counted.call_count, len(store.finished)) == (6, 6)

@@ -65,6 +65,7 @@ def to_html(summary: ReportSummary) -> str:
     plots = {plot.key: plot for plot in charts_of(summary)}
     figures = {key: plot.specification("container") for key, plot in plots.items()}
     forest = plots.pop("speedups", None)
+    trials = trial_data(summary)
     scripts = [vega(), *map(_file, ("page.js", "plots.js", "trials.js"))]
     return _template().render(
         title=title(summary),
@@ -83,8 +84,10 @@ def to_html(summary: ReportSummary) -> str:
         ),
         marks=_MARKS,
         most_rows=MOST_ROWS,
+        drawn_trials=len(trials["arm_of"]),
+        all_trials=trials["of"],
         figures_json=script_json(figures),
-        trials_json=script_json(trial_data(summary)),
+        trials_json=script_json(trials),
         scripts=scripts,
     )
 
@@ -161,11 +164,14 @@ def trial_data(summary: ReportSummary) -> dict[str, Any]:
     """Return the columns of the trials' CSV; those that are `coded` have indices of `texts`.
 
     `arms` are in the order of the summary, which also decides the colours of plots; `plotted` is
-    the name of an arm in plots. Fractions have six figures.
+the name of an arm in plots. Fractions have six figures. Of many trials those are left out whose
+    blocks are not drawn.
     """
     name = arm_names(summary)
     place = {entry.arm: i for i, entry in enumerate(summary.arms)}
-    columns = csv_columns(summary.trials, summary.matched_runs)
+    drawn = summary.drawn_blocks
+    trials = [trial for trial in summary.trials if trial.block in drawn]
+    columns = csv_columns(trials, summary.matched_runs)
     texts = {"": 0}
     data = dict[str, list[Any]]()
     coded = []
@@ -177,9 +183,10 @@ def trial_data(summary: ReportSummary) -> dict[str, Any]:
             ]
         else:
             data[visible(column)] = [_short(cell) for cell in cells]
-    settings = len(config_names(summary.trials))
+    settings = len(config_names(trials))
     shown = (metric for metric in (*summary.sweep.objectives, *_FIRST) if metric in columns)
     return {
+        "of": len(summary.trials),
         "sweep": slug(summary.sweep.label) or "trials",
         "arms": [
             {
@@ -192,7 +199,7 @@ def trial_data(summary: ReportSummary) -> dict[str, Any]:
             }
             for entry in summary.arms
         ],
-        "arm_of": [place[trial.arm] for trial in summary.trials],
+        "arm_of": [place[trial.arm] for trial in trials],
         "params": [*data][len(HEADER) : len(HEADER) + settings],
         "shown": [*dict.fromkeys(shown)][:MOST_SHOWN],
         "columns": data,

@@ -91,7 +91,7 @@ const report = (() => {
   const ofConfig = new Map(all.map((i) => [configs[i], cell("block", i)])); // blocks of one config fit alike
   const tables = [...document.querySelectorAll("main table:not(#trial-table)")].map((table) => {
     const heads = [...table.tHead.rows[0].cells];
-    const block = heads.findIndex((head) => head.textContent === "block");
+    const block = heads.findIndex((head) => head.textContent === "config no.");
     const rows = [...table.tBodies[0].rows];
     const blockOf = rows.map(({ cells }) => (block >= 0
       ? Number(cells[block].textContent.replaceAll(",", "")) : ofConfig.get(cells[0].textContent)));
@@ -119,7 +119,8 @@ const report = (() => {
     else delete root.dataset.configs;
     filterTables();
     const n = all.filter(fitsTrial).length;
-    byId("filter-count").textContent = n === all.length ? `All ${n} trials` : `${n} of ${all.length} trials`;
+    const unit = data.of > all.length ? "trials on this page" : "trials";
+    byId("filter-count").textContent = n === all.length ? `All ${n} ${unit}` : `${n} of ${all.length} ${unit}`;
     for (const listener of listeners) listener();
   }
 

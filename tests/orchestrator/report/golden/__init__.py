@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.analysis.measures import representatives
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import DatasetRecord, FinishedTrial, Kernel, Telemetry
+from orchestrator.core.trial import DatasetRecord, FinishedTrial, Kernel
 from orchestrator.report.compare.changes import compare, failing
 from orchestrator.report.compare.document import as_json, to_document
 from orchestrator.report.compare.sides import Side
@@ -83,14 +82,7 @@ def everything() -> ReportSummary:
         sampler="qmc",
         seed=7,
     )
-    curves = {
-        "system/cpu_trainer_percentage": (50.0, 90.0),
-        "system/gpu_0_memory_usage_megabytes": (1000.0, None),
-    }
-    telemetry = Telemetry(at_s=(0.0, 1.0), curves=curves)
-    return summarise(
-        record, curves=dict.fromkeys(representatives(record), telemetry), targets=(0.85,)
-    )
+    return summarise(record, targets=(0.85,))
 
 
 def _spoiled(finished: FinishedTrial) -> FinishedTrial:

@@ -127,7 +127,7 @@ def test_a_deleted_experiment_is_reported_with_the_way_back(home: Path) -> None:
 
 
 def test_an_experiment_that_somebody_made_meanwhile_is_used(home: Path) -> None:
-    store = MlflowStore(address(home))
+    store = MlflowStore(address(home), create=True)
     made = store.create_experiment("quickstart", None)
     assert store.create_experiment("quickstart", home / "elsewhere") == made
 

@@ -1,9 +1,10 @@
 """Sweeps read back from a store: from the table of trials, and from the runs that it lacks."""
 
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,13 +12,19 @@ from mlflow import MlflowClient
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, Margins, PublishedRow, ReportCriteria
-from orchestrator.core.trial import ConfigValue, FinishedTrial, Telemetry
+from orchestrator.core.trial import ConfigValue, FinishedTrial
+from orchestrator.storage.tracking import sqlite_client
 from orchestrator.storage.tracking.errors import Damaged, SweepNotFound, TrackingError, WrongVersion
-from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
-from orchestrator.storage.tracking.reader import find, list_sweeps, read_curves, read_sweep
+from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, read_sweep
 from orchestrator.storage.tracking.records import LEASE_TAG, RECORD_TAG
-from orchestrator.storage.tracking.run_content import run_content
-from orchestrator.storage.tracking.trial_table import read_table, write_table
+from orchestrator.storage.tracking.run_content import StoredRun
+from orchestrator.storage.tracking.trial_table import (
+    read_stored_rows,
+    read_table,
+    to_rows,
+    write_table,
+)
 from tests.orchestrator.sample_sweeps import (
     IDENTITY,
     PORTABLE,
@@ -169,7 +176,7 @@ def test_a_table_is_written_now_and_then_and_an_error_loses_nothing(
         assert trials(home) == [finished(block) for block in range(5)]
 
 
-def test_columns_are_those_of_search_runs(tmp_path: Path) -> None:
+def test_a_table_has_the_columns_of_queries_and_gives_back_its_trials(tmp_path: Path) -> None:
     trial = finished(0, metrics={"loss": float("inf"), "step_ms": 2.5}, node="läss \udcff")
     config: dict[str, ConfigValue] = {"units": 2**70, "mixed": 1, "seed": 5, "rate": 0.5}
     trial = replace(trial, trial=replace(trial.trial, config=config))
@@ -177,21 +184,46 @@ def test_columns_are_those_of_search_runs(tmp_path: Path) -> None:
     path = tmp_path / "trials.parquet"
     rows = [replace(one, run_id=run_id) for one, run_id in ((trial, "a"), (other, "b"))]
     write_table(path, 7, [*rows, replace(failed(1), run_id="c")])
-    first, second, third = pq.read_table(path).to_pylist()
-    assert (first["params.units"], first["params.rate"]) == (str(2**70), 0.5)
-    assert (first["params.mixed"], second["params.mixed"]) == ("1", "auto")
-    assert (first["params.settings.seed"], first["params.seed"]) == (5, trial.seed)
-    content = run_content(IDENTITY, failed(1))
-    row = {name: value for name, value in third.items() if value is not None}
-    tags = {name[5:]: value for name, value in row.items() if name.startswith("tags.")}
-    assert content.tags.items() >= tags.items()
-    assert {name[7:] for name in row if name.startswith("params.")} <= content.params.keys()
-    assert (first["metrics.loss"], third["metrics.step_ms"]) == (float("inf"), None)
-    assert (first["status"], third["status"]) == ("FINISHED", "FAILED")
-    assert str(first["start_time"].tzinfo) == "UTC"
+    number, table = read_stored_rows(path)
+    assert number == 7 and "record" not in table.column_names
+    first, second, third = table.to_pylist()
+    assert (first["config.units"], first["config.rate"]) == (float(2**70), 0.5)
+    assert (first["config.mixed"], second["config.mixed"]) == ("1", "auto")
+    assert (first["config.seed"], first["seed"]) == (5, trial.seed)
+    assert (first["metric.loss"], third["metric.step_ms"]) == (float("inf"), None)
+    assert (first["outcome"], third["outcome"]) == ("complete", "failed")
+    assert first["started"].timestamp() == pytest.approx(trial.started_s, abs=86_400)
     number, back = read_table(path)
     clean = replace(trial, outcome=replace(trial.outcome, node="läss ?"))
     assert (number, back[0], back[0].run_id) == (7, clean, "a")
+
+
+def test_a_sqlite_file_is_read_without_mlflow_and_as_it_reads(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(home, finished(0), failed(1), finished(2), finished(3))
+    MlflowClient(tracking_uri=address(home)).delete_run(children(home)[2].info.run_id)
+
+    def read() -> list[object]:
+        sweep, rows = read_rows(address(home), "quickstart")
+        whole = read_sweep(address(home), "quickstart")
+        assert rows.to_pylist() == to_rows(whole.trials).to_pylist()
+        assert (sweep.settings, sweep.state) == (whole.settings, whole.state)
+        listed = list_sweeps(address(home))
+        return [whole, rows.to_pylist(), listed, find(address(home), "quickstart")]
+
+    with writer(home) as opened:
+        opened.open(opening())
+        states = [read()]
+        opened.record([finished(1, attempt=2), finished(4, epochs=300)])
+        states.append(read())
+    code = "import sys; from orchestrator.storage.tracking.reader import read_sweep"
+    code += f"; read_sweep({address(home)!r}, 'quickstart'); sys.exit('mlflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    states.append(read())
+    monkeypatch.setattr(sqlite_client, "client_of", lambda uri: None)
+    assert read() == states.pop()
+    assert [len(state[1]) for state in states] == [3, 4]  # type: ignore[arg-type]
 
 
 def change_tag(home: Path, tag: str, old: str, new: str, block: int | None = None) -> None:
@@ -223,7 +255,7 @@ def give_another_version(home: Path, place: str, version: int) -> None:
         (f"tag {RECORD_TAG} of run", 7, 99),
         ("sweep.json of run", 5, None),
         (f"tag {LEASE_TAG} of run", 2, 99),
-        ("trials.parquet of run", 5, 99),
+        ("trials.parquet of run", 6, 99),
     ],
 )
 def test_a_store_of_another_version_is_refused(
@@ -303,19 +335,3 @@ def test_generations_are_separate(home: Path) -> None:
         read_sweep(address(home), "quickstart", 3)
     with pytest.raises(SweepNotFound, match=r"'quikstart' in sqlite.*nearest there: quickstart"):
         read_sweep(address(home), "quikstart")
-
-
-def test_curves_are_those_of_the_attempt_that_counts(home: Path) -> None:
-    """A run keeps the points of all attempts, and begins with the first."""
-    curves = {"system/cpu_utilization_percentage": (50.0, None, 70.5), "system/x": (None, 1.0, 2.0)}
-    counts = Telemetry(other_trainers=0, at_s=(0.0, 1.25, 2.5), curves=curves)
-    other = Telemetry(at_s=tuple(map(float, range(5))), curves={"system/x": (1.0,) * 5})
-    start_s = 1.7e9 + 7200
-    record(home, failed(0, telemetry=other), finished(1))
-    # So many epochs that the trial is read back from an artifact.
-    times: dict[str, Any] = {"started_s": start_s, "ended_s": start_s + 5.5}
-    record(home, finished(0, epochs=300, telemetry=counts, **times))
-    run_ids = [run.info.run_id for run in children(home)]
-    read = read_curves(address(home), run_ids)
-    assert read == {run_ids[0]: Telemetry(at_s=counts.at_s, curves=curves)}
-    assert len(runs(home)) == 3

@@ -1,0 +1,139 @@
+"""MLflow's client for reading a SQLite file, without MLflow, whose import takes seconds.
+
+It has the methods that `mlflow_store` reads with, and needs a few tables and columns that MLflow
+has had since version 2. Files that lack one, other stores, and all writing are for MLflow itself.
+"""
+
+import re
+import sqlite3
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from orchestrator.storage.tracking import address
+from orchestrator.storage.tracking.errors import no_store
+from orchestrator.storage.tracking.run_content import PARENT_TAG, StoredRun
+
+_EXPERIMENTS = (
+    "SELECT CAST(experiment_id AS TEXT) AS experiment_id, name, lifecycle_stage FROM experiments"
+)
+_REMOTE = (
+    "SELECT 1 FROM experiments WHERE artifact_location LIKE '%://%'"
+    " AND artifact_location NOT LIKE 'file:%'"
+)
+_RUNS = (
+    "SELECT run_uuid, CAST(experiment_id AS TEXT) AS experiment, name, status, start_time, end_time,"
+    " artifact_uri FROM runs"
+)
+_TAGS = "SELECT key, value FROM tags WHERE run_uuid = ?"
+_PARAMS = "SELECT key, value FROM params WHERE run_uuid = ?"
+_METRICS = "SELECT key, value FROM latest_metrics WHERE NOT is_nan AND run_uuid = ?"
+_CONDITION = re.compile(r"(tags|attributes)\.`?([\w.]+)`? (=|LIKE) '([^']*)'")
+_HAS_TAG = "EXISTS (SELECT 1 FROM tags WHERE run_uuid = runs.run_uuid AND key = ? AND value {} ?)"
+_PATIENCE_S = 20.0  # as MLflow's, while somebody writes
+
+
+def client_of(uri: str) -> "SqliteClient | None":
+    """Return a client for a SQLite file; None if MLflow must read the store, or explain why not."""
+    path = address.sqlite_path(uri)
+    if path is None:
+        return None
+    if not path.exists():
+        raise no_store(path)
+    try:
+        return SqliteClient(path)
+    except sqlite3.Error:
+        return None
+
+
+class _Page:
+    token = None
+
+    def __init__(self, entities: Iterator[Any]) -> None:
+        self._entities = entities
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._entities
+
+
+class SqliteClient:
+    """A SQLite file of MLflow, open for reading; methods are those of MLflow's client."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file; raise `sqlite3.Error` if it lacks a table, or artifacts are elsewhere."""
+        target = f"{path.absolute().as_uri()}?mode=ro"
+        self._database = sqlite3.connect(target, _PATIENCE_S, uri=True)
+        self._database.text_factory = lambda text: text.decode(errors="replace")
+        for query in (_EXPERIMENTS, _RUNS, _TAGS, _PARAMS, _METRICS):
+            self._database.execute(f"{query} LIMIT 0", [""] * query.count("?"))
+        if self._database.execute(_REMOTE).fetchone():
+            raise sqlite3.NotSupportedError("its artifacts are not in folders of this machine")
+
+    def search_experiments(self, **_: object) -> _Page:
+        """Return all active experiments, on one page."""
+        return _Page(iter(self._rows(f"{_EXPERIMENTS} WHERE lifecycle_stage = 'active'")))
+
+    def get_experiment_by_name(self, name: str) -> Any:
+        """Return an experiment, also a deleted one; None if there is none."""
+        return next(iter(self._rows(f"{_EXPERIMENTS} WHERE name = ?", name)), None)
+
+    def search_runs(
+        self, *, experiment_ids: Sequence[str], filter_string: str, run_view_type: int, **_: object
+    ) -> _Page:
+        """Return runs in order of start, on one page; the filter is on tags and on the status.
+
+        The runs of trials have no params and metrics here: their records do.
+        """
+        clauses, values = ["lifecycle_stage = ?"], ["active" if run_view_type == 1 else "deleted"]
+        for kind, name, operator, value in _CONDITION.findall(filter_string):
+            clauses.append(_HAS_TAG.format(operator) if kind == "tags" else f"{name} = ?")
+            values += [name, value] if kind == "tags" else [value]
+        clauses.append(f"experiment_id IN ({', '.join('?' * len(experiment_ids))})")
+        query = f"{_RUNS} WHERE {' AND '.join(clauses)} ORDER BY start_time"
+        is_whole = PARENT_TAG not in filter_string
+        rows = self._rows(query, *values, *experiment_ids)
+        return _Page(self._stored(row, is_whole=is_whole) for row in rows)
+
+    def get_run(self, run_id: str) -> StoredRun:
+        """Return one run."""
+        return self._stored(self._run(run_id), is_whole=True)
+
+    def list_artifacts(self, run_id: str) -> list[Any]:
+        """Return the files and folders at the top of a run's artifacts."""
+        folder = self.folder(run_id)
+        files = folder.iterdir() if folder.is_dir() else ()
+        return [SimpleNamespace(path=file.name) for file in files]
+
+    def folder(self, run_id: str) -> Path:
+        """Return the folder of a run's artifacts."""
+        uri = self._run(run_id).artifact_uri
+        parts = urllib.parse.urlparse(uri)
+        return Path(urllib.parse.unquote(parts.path) if parts.scheme else uri)
+
+    def _run(self, run_id: str) -> Any:
+        for row in self._rows(f"{_RUNS} WHERE run_uuid = ?", run_id):
+            return row
+        raise LookupError(f"no run {run_id}")
+
+    def _stored(self, row: Any, *, is_whole: bool) -> StoredRun:
+        queries = (_TAGS, _PARAMS, _METRICS) if is_whole else (_TAGS,)
+        found = [dict(self._database.execute(query, [row.run_uuid])) for query in queries]
+        tags, params, metrics = (*found, {}, {}) if len(found) == 1 else found
+        return StoredRun(
+            row.run_uuid,
+            row.experiment,
+            row.name or "",
+            row.status,
+            row.start_time or 0,
+            tags,
+            params,
+            metrics,
+            row.end_time or 0,
+        )
+
+    def _rows(self, query: str, *values: str) -> list[Any]:
+        cursor = self._database.execute(query, values)
+        names = [column[0] for column in cursor.description]
+        return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
