@@ -164,7 +164,7 @@ def trial_data(summary: ReportSummary) -> dict[str, Any]:
     """Return the columns of the trials' CSV; those that are `coded` have indices of `texts`.
 
     `arms` are in the order of the summary, which also decides the colours of plots; `plotted` is
-the name of an arm in plots. Fractions have six figures. Of many trials those are left out whose
+    the name of an arm in plots. Fractions have six figures. Of many trials those are left out whose
     blocks are not drawn.
     """
     name = arm_names(summary)
