@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.analysis.comparisons.speed import AccuracyComparison, Comparison
 from orchestrator.core.arms import Arm, Usage, Variant
-from orchestrator.core.criteria import AutoBlocks, Margins, ReportCriteria
+from orchestrator.core.criteria import Margins, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.render import summarise
@@ -167,14 +167,6 @@ def test_accuracies_have_a_verdict_of_their_own(
     assert (compared.verdict, compared.reason is None) == (verdict, verdict != "inconclusive")
     gain = sum(map(accuracy, range(blocks))) / blocks
     assert compared.difference.value == pytest.approx(gain)
-
-
-def test_automatic_blocks_widen_the_intervals() -> None:
-    one, other = only(scattered(1.1)), only(scattered(1.1, auto_blocks=AutoBlocks()))
-    assert (one.plain_confidence, other.plain_confidence) == (0.95, 0.97)
-    assert one.speedup is not None and other.speedup is not None
-    assert other.speedup.low < one.speedup.low
-    assert other.corrected == other.speedup
 
 
 BETTER, WORSE = (*RISING[:-1], 0.95), (*RISING[:-1], 0.85)

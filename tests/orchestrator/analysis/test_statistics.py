@@ -193,15 +193,6 @@ def test_sameness_is_corrected_for_comparisons_that_differ() -> None:
     assert own.confidence == pytest.approx(0.99)
 
 
-def test_fewer_than_six_blocks_are_inconclusive_and_need_no_correction() -> None:
-    few, many = [0.5, 0.6, 0.5, 0.6, 0.5], [0.5, 0.6, 0.5, 0.6, 0.5, 0.6]
-    assert judge([], MARGIN) == ()
-    one, two, three = judge([few, many, []], MARGIN)
-    assert one == three == Judgement("inconclusive")
-    assert two == judge_one(many)
-    assert two.finding == "more"
-
-
 @pytest.mark.parametrize(
     ("values", "finding", "p_value"),
     [

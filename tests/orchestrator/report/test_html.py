@@ -130,12 +130,6 @@ def test_names_are_escaped_and_are_no_paths(tmp_path: Path) -> None:
             assert not tags & {f"{SVG}script", f"{SVG}image", f"{SVG}a", "img", "script"}
 
 
-@pytest.mark.parametrize("blocks", [0, 1])
-def test_charts_of_few_blocks_are_drawn(tmp_path: Path, blocks: int) -> None:
-    summary = summarise(samples.large(blocks, kernels=1, epochs=0))
-    assert len(draw(summary, tmp_path)) == 2 * len(charts_of(summary))
-
-
 def test_a_verdict_is_shown_with_the_corrected_interval() -> None:
     """Of two comparisons, the corrected interval is the wider one."""
     laws = {PORTABLE: lambda _: 12.0, XLA: lambda _: 10.0, UNROLL: lambda _: 11.0}

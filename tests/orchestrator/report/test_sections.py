@@ -13,7 +13,6 @@ from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import EpochRecord, FinishedTrial
 from orchestrator.report.document import PARTS, Section
-from orchestrator.report.sections import answer
 from orchestrator.report.sections.document import document
 from tests.orchestrator.sample_records import GPU, PORTABLE, XLA, changed, paired, sweep, trial
 
@@ -68,20 +67,6 @@ def test_an_objective_on_energy_or_cost_is_shown_once_with_its_unit(
     summary = summarise(sweep(trials, (PORTABLE, ON_GPU), objectives={objective: "minimize"}))
     (row,) = [row for row in section("Arms", summary).tables[0].rows if row[0] == title]
     assert row[1:] == tuple(f"5{scope.format(kind)}" for kind in ("cpu_package", "gpu"))
-
-
-def test_each_kind_of_energy_has_its_own_best() -> None:
-    def best(*scopes: str) -> str:
-        trials = [
-            trial(PORTABLE, block, energy_j=500.0 - block, energy_scope=scope)
-            for block, scope in enumerate(scopes)
-        ]
-        record = sweep(trials, (PORTABLE,), objectives={"energy_j": "minimize"})
-        return answer.best(summarise(record))
-
-    assert "of cpu_package: 500 with" in best("cpu_package", "gpu")
-    assert "of gpu: 499 with" in best("cpu_package", "gpu")
-    assert "500" not in best("gpu", "gpu")
 
 
 def test_a_long_front_counts_the_configs_that_are_not_printed() -> None:
@@ -160,10 +145,3 @@ def test_a_requested_baseline_replaces_that_of_the_spec(
     picked = summarise(record, requested).baseline
     assert picked is not None
     assert picked.name == str(baseline)
-
-
-def test_effects_under_a_pruner_have_a_note() -> None:
-    record = paired(8)
-    pruned = replace(record, trials=(*record.trials, changed(trial(XLA, 9), status="pruned")))
-    whole, some = (section("Effects", one).paragraphs for one in (record, pruned))
-    assert [paragraph for paragraph in some if "pruner" in paragraph] == list(some[len(whole) :])
