@@ -21,7 +21,6 @@ from orchestrator.core.names import different_models
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, ImpossibleArm
 
-
 MOST_DRAWN = 2500
 """The most trials of evenly spread blocks on a page: nobody can see more of them in a plot."""
 

@@ -4,7 +4,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from operator import itemgetter
@@ -97,7 +97,8 @@ def trial_table(records: Sequence[SweepRecord], rows: Sequence[pa.Table] = ()) -
     arrays = dict[str, Any]()
     for name in (*_OF_SWEEP, *(column.name for column in trial_columns.COLUMNS)):
         arrays[name] = _joined(name, parts)
-    for kind, prefix in (("config", CONFIG), ("metric", METRIC)):
+    prefixes: dict[Literal["config", "metric"], str] = {"config": CONFIG, "metric": METRIC}
+    for kind, prefix in prefixes.items():
         for name in sorted(name for name in every if name.startswith(prefix)):
             free = trial_columns.free_name(name.removeprefix(prefix), kind, arrays)
             arrays[free] = _joined(name, parts)

@@ -50,7 +50,9 @@ runs = mlflow.search_runs(experiment_names=["quickstart"], max_results=50000)
 assert len(runs) == {runs}, len(runs)
 """
 _CLIENT = "from mlflow import MlflowClient; MlflowClient().search_experiments()"
-_QUERY = "SELECT hardware, implementation, median(step_ms), max(val_accuracy) FROM trials GROUP BY ALL"
+_QUERY = (
+    "SELECT hardware, implementation, median(step_ms), max(val_accuracy) FROM trials GROUP BY ALL"
+)
 _IMPLEMENTATIONS = {
     "tensorflow/portable": 1.0,
     "tensorflow/portable+xla": 0.72,
@@ -77,7 +79,10 @@ def main() -> int:
         trials = asked.trials // (len(_ARMS) * _REPEATS) * len(_ARMS) * _REPEATS
         if not (home / "mlflow.db").exists():
             _record(home, trials // (len(_ARMS) * _REPEATS))
-        report, page = ["-m", "orchestrator", "report", "quickstart", "-o"], f"{scratch}/report.html"
+        report, page = (
+            ["-m", "orchestrator", "report", "quickstart", "-o"],
+            f"{scratch}/report.html",
+        )
         commands = {
             "report, text": [*report, f"{scratch}/report.txt"],
             "report, html": [*report, page],

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.records import SweepRecord
 from orchestrator.analysis.summary import summarise
+from orchestrator.core.records import SweepRecord
 from orchestrator.report.charts import charts_of
 from tests.browser.conftest import Open
 from tests.orchestrator.report import samples

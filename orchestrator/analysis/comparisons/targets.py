@@ -94,7 +94,9 @@ def reach(record: SweepRecord, asked: Iterable[float] = ()) -> tuple[Target, ...
 
 def _ended(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
     """Return each arm's trials of the rounds in which every arm that can complete one ended."""
-    ended: dict[Arm, list[FinishedTrial]] = {arm: [] for arm in record.arms if arm.measure == "full"}
+    ended: dict[Arm, list[FinishedTrial]] = {
+        arm: [] for arm in record.arms if arm.measure == "full"
+    }
     for trial in record.trials:
         if trial.arm in ended and (trial.status == "complete" or diverged(trial)):
             ended[trial.arm].append(trial)

@@ -143,6 +143,7 @@ def _learning(
     metric: str, against: str, shown: list[LearningCurve], name: ArmNames, styles: Mapping[Arm, int]
 ) -> Chart:
     title = metric_title(metric)
+
     def row(arm: Arm, point: LearningPoint) -> dict[str, Any]:
         at, value = float(point.epoch) if against == "epochs" else point.seconds, point.value
         text = f"{name(arm)}, epoch {point.epoch}, {number(point.seconds)} s: {quartiles(value)}"

@@ -18,6 +18,7 @@ from orchestrator.report.wording import ArmNames, config_text, verdict_sentence
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""
 
+
 def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> Chart | None:
     """Make a chart of all comparisons, the fastest arm of each hardware class first; else None.
 

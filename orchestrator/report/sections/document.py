@@ -60,6 +60,7 @@ def sweep(summary: ReportSummary, name: wording.ArmNames) -> Section:
 _NODES = 6
 """The most nodes that are named; more are counted."""
 
+
 def left_out(summary: ReportSummary, name: wording.ArmNames) -> Section | None:
     """List trials that enter no comparison."""
     columns: list[Column[ExcludedTrials]] = [

@@ -59,7 +59,7 @@ def _matrix(summary: ReportSummary, name: ArmNames) -> list[Table]:
     def cell(place: HardwareUse, implementation: str) -> str | None:
         row = rows.get((implementation, place))
         if row is None or row.speedup is None:
-            return row and row.verdict
+            return row.verdict if row else None
         return f"{formatting.speed_ratio(row.speedup).removesuffix(' slower')} {row.verdict}"
 
     columns: list[Column[str]] = [Column("implementation", str)]

@@ -178,7 +178,9 @@ class MlflowStore:
             made = self._client.create_logged_model(run.experiment_id, name, run.run_id)
             model_id = str(made.model_id)
             self.log(run.run_id, tags={MODEL_TAG: f"models:/{model_id}"})
-            self._client.log_outputs(run.run_id, [import_mlflow().entities.LoggedModelOutput(model_id, 0)])
+            self._client.log_outputs(
+                run.run_id, [import_mlflow().entities.LoggedModelOutput(model_id, 0)]
+            )
         self._client.log_model_artifacts(model_id, str(folder))
         self._client.finalize_logged_model(model_id, "READY")
 

@@ -16,9 +16,9 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, count_spared
 from orchestrator.storage.tracking import errors, records, trial_table
+from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.records import Manifest, SweepState
 from orchestrator.storage.tracking.run_content import PARENTS, StoredRun, all_settings
-from orchestrator.storage.tracking.mlflow_store import MlflowStore
 
 if TYPE_CHECKING:
     import pyarrow as pa

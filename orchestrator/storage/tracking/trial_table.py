@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 def to_rows(trials: Sequence[FinishedTrial]) -> pa.Table:
-    """Return trials as a table: all `COLUMNS`, each param and each metric. NaN is a missing value."""
+    """Return trials as a table: all `COLUMNS`, each param and metric. NaN is a missing value."""
     import pyarrow as pa  # noqa: PLC0415  (a process that handles no table needs none of it)
 
     arrays = {c.name: to_array([c.get(trial) for trial in trials], c.kind) for c in COLUMNS}

@@ -283,7 +283,10 @@ def test_of_two_drivers_at_once_one_opens(
     """Both see no run, or a free lease, and write; the one that settles later gives way."""
 
     def overtake(seconds: float) -> None:
-        store, lease = MlflowStore(address(home), create=True), Lease(other_owner(), time.time() + LEASE_S)
+        store, lease = (
+            MlflowStore(address(home), create=True),
+            Lease(other_owner(), time.time() + LEASE_S),
+        )
         tags = {"generation": "1", LEASE_TAG: LEASE.dump(lease)}
         if makes_a_run:
             store.create_run(parent(home).info.experiment_id, "quickstart", 1, tags)
