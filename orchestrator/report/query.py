@@ -48,7 +48,7 @@ class QueryError(Refusal, ValueError):
     """An error in a query; the message shows the line, with carets below the position."""
 
 
-def ask(
+def ask(  # noqa: PLR0913
     sweeps: Mapping[str, SweepRecord],
     where: str = "",
     columns: Sequence[str] | None = None,

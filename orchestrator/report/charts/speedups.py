@@ -22,7 +22,7 @@ SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> Chart | None:
     """Make a chart of all comparisons, the fastest arm of each hardware class first; else None.
 
-    `pairs` are drawn blocks and their log-ratios: the page calculates speed-ups over some blocks from them.
+    `pairs` are drawn blocks and their log-ratios: the page calculates speed-ups over some of them.
     """
     compared = [
         (comparison, comparison.speedup, comparison.corrected or comparison.speedup)

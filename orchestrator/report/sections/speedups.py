@@ -52,15 +52,17 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
 def _matrix(summary: ReportSummary, name: ArmNames) -> list[Table]:
     """Show the verdict of each implementation by hardware class, if there are several."""
     rows = {(row.arm.short_name, row.arm.hardware): row for row in summary.arms}
+    shown = {c.arm: deciding_interval(c) for c in summary.comparisons}
     places = dict.fromkeys(place for _, place in rows)
     if len(places) < 2:
         return []
 
     def cell(place: HardwareUse, implementation: str) -> str | None:
         row = rows.get((implementation, place))
-        if row is None or row.speedup is None:
+        speedup = shown.get(row.arm) if row else None
+        if row is None or speedup is None:
             return row.verdict if row else None
-        return f"{formatting.speed_ratio(row.speedup).removesuffix(' slower')} {row.verdict}"
+        return f"{formatting.speed_ratio(speedup).removesuffix(' slower')} {row.verdict}"
 
     columns: list[Column[str]] = [Column("implementation", str)]
     columns += [Column(name.place(place), partial(cell, place)) for place in places]

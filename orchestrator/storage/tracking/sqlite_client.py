@@ -24,8 +24,8 @@ _REMOTE = (
     " AND artifact_location NOT LIKE 'file:%'"
 )
 _RUNS = (
-    "SELECT run_uuid, CAST(experiment_id AS TEXT) AS experiment, name, status, start_time, end_time,"
-    " artifact_uri FROM runs"
+    "SELECT run_uuid, CAST(experiment_id AS TEXT) AS experiment, name, status, start_time,"
+    " end_time, artifact_uri FROM runs"
 )
 _TAGS = "SELECT key, value FROM tags WHERE run_uuid = ?"
 _PARAMS = "SELECT key, value FROM params WHERE run_uuid = ?"
