@@ -137,7 +137,7 @@ def _run(command: list[str], environ: Mapping[str, str]) -> dict[str, float]:
 
 _TABLES = {
     "runs": "run_uuid, name, status, start_time, end_time, artifact_uri, lifecycle_stage,"
-    " experiment_id",
+    " experiment_id, user_id",
     "tags": "key, value, run_uuid",
     "params": "key, value, run_uuid",
     "metrics": "key, value, timestamp, run_uuid, step, is_nan",
@@ -160,7 +160,7 @@ def _record(home: Path, blocks: int) -> None:
         for number, one in enumerate(_finished(blocks)):
             trials.append(replace(one, run_id=f"{number:032x}"))
             place = folder.replace(parent.run_id, trials[-1].run_id)
-            _insert(database, trials[-1], parent.run_id, (place, "active", parent.experiment_id))
+            _insert(database, trials[-1], parent.run_id, (place, "active", parent.experiment_id, "root"))
         database.execute("ANALYZE")
         database.commit()
     with tempfile.TemporaryDirectory() as scratch:
