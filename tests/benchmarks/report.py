@@ -160,7 +160,9 @@ def _record(home: Path, blocks: int) -> None:
         for number, one in enumerate(_finished(blocks)):
             trials.append(replace(one, run_id=f"{number:032x}"))
             place = folder.replace(parent.run_id, trials[-1].run_id)
-            _insert(database, trials[-1], parent.run_id, (place, "active", parent.experiment_id, "root"))
+            _insert(
+                database, trials[-1], parent.run_id, (place, "active", parent.experiment_id, "root")
+            )
         database.execute("ANALYZE")
         database.commit()
     with tempfile.TemporaryDirectory() as scratch:
