@@ -119,8 +119,8 @@ class SqliteClient:
 
     def _stored(self, row: Any, *, is_whole: bool) -> StoredRun:
         queries = (_TAGS, _PARAMS, _METRICS) if is_whole else (_TAGS,)
-        found = [dict(self._database.execute(query, [row.run_uuid])) for query in queries]
-        tags, params, metrics = (*found, {}, {}) if len(found) == 1 else found
+        values = [dict(self._database.execute(query, [row.run_uuid])) for query in queries]
+        tags, params, metrics = (*values, {}, {}) if len(values) == 1 else values
         return StoredRun(
             row.run_uuid,
             row.experiment,

@@ -89,7 +89,7 @@ def test_the_data_of_a_page_have_every_trial_and_texts_once() -> None:
     assert len(html.to_html(summarise(samples.small())).encode()) < 2_000_000
 
 
-def test_a_page_of_many_trials_has_some_of_them_and_says_so(
+def test_a_page_of_many_trials_has_some_of_them_and_a_note(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     summary = summarise(samples.large(blocks=30, kernels=2))
