@@ -214,8 +214,3 @@ def test_the_choice_is_the_best_the_fastest_almost_as_good_and_the_knee(
     accuracy, train_s = values[choice.best.block]
     expected = {"val_accuracy": accuracy, "train_s": train_s, "step_ms": train_s}
     assert choice.best.values == expected
-
-
-def test_a_single_config_is_no_choice() -> None:
-    trials = [trial(arm, 0, repeat, train_s=1.0) for arm in (PORTABLE, XLA) for repeat in (0, 1)]
-    assert summarise(sweep(trials)).choice is None

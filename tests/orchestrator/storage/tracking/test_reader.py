@@ -13,18 +13,13 @@ from mlflow import MlflowClient
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, Margins, PublishedRow, ReportCriteria
 from orchestrator.core.trial import ConfigValue, FinishedTrial
-from orchestrator.storage.tracking import sqlite_client
+from orchestrator.storage.tracking import sqlite_client, trial_table
 from orchestrator.storage.tracking.errors import Damaged, SweepNotFound, TrackingError, WrongVersion
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, read_sweep
 from orchestrator.storage.tracking.records import LEASE_TAG, RECORD_TAG
 from orchestrator.storage.tracking.run_content import StoredRun
-from orchestrator.storage.tracking.trial_table import (
-    read_stored_rows,
-    read_table,
-    to_rows,
-    write_table,
-)
+from orchestrator.storage.tracking.trial_table import read_stored_rows, read_table, to_rows
 from tests.orchestrator.sample_sweeps import (
     IDENTITY,
     PORTABLE,
@@ -183,7 +178,7 @@ def test_a_table_has_the_columns_of_queries_and_gives_back_its_trials(tmp_path: 
     other = replace(trial, trial=replace(trial.trial, key="k", config={**config, "mixed": "auto"}))
     path = tmp_path / "trials.parquet"
     rows = [replace(one, run_id=run_id) for one, run_id in ((trial, "a"), (other, "b"))]
-    write_table(path, 7, [*rows, replace(failed(1), run_id="c")])
+    trial_table.write_table(path, 7, [*rows, replace(failed(1), run_id="c")])
     number, table = read_stored_rows(path)
     assert number == 7 and "record" not in table.column_names
     first, second, third = table.to_pylist()
