@@ -4,9 +4,9 @@ The store is written by SQL, with the content that the recorder gives its runs: 
 as those of quickstart.yaml. Then `rnnsweep report` (text, page, text without the table of trials),
 `rnnsweep query` and, for up to 10,000 trials, `mlflow.search_runs` run in turns, each as a process.
 
-Targets on two cores: for 10,000 trials text within 5 s, a page within 15 s, both within 1 GiB; for
-100,000 text within 30 s and 2 GiB, a page within 60 s and 10 MB, a query within 5 s. The exit code
-is 1 if one is missed.
+Targets on two cores, else the exit code is 1: 10,000 trials as text within 5 s, as a page within
+15 s, both within 1 GiB; 100,000 as text within 30 s and 2 GiB, as a page within 60 s and 10 MB, and
+a query of them within 5 s.
 """
 
 import itertools
@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,8 @@ def main() -> int:
         home = (asked.store or Path(scratch) / "home").resolve()
         trials = asked.trials // (len(_ARMS) * _REPEATS) * len(_ARMS) * _REPEATS
         if not (home / "mlflow.db").exists():
-            _record(home, trials // (len(_ARMS) * _REPEATS))
+            with get_context("spawn").Pool(1) as pool:  # measured peaks begin with this one
+                pool.apply(_record, (home, trials // (len(_ARMS) * _REPEATS)))
         report, page = (
             ["-m", "orchestrator", "report", "quickstart", "-o"],
             f"{scratch}/report.html",
@@ -106,8 +108,9 @@ def main() -> int:
         row: dict[str, Any] = {key: statistics.median(c[key] for c in costs) for key in costs[0]}
         if name in _LIMITS:
             limits = _LIMITS[name][trials > _USUAL]
-            is_large = name == "report, html" and page_mb > _PAGE_MB
-            is_missed = row["wall_s"] > limits[0] or row["peak_mib"] > limits[1] or is_large
+            is_missed = (
+                row["wall_s"] > limits[0] or row["peak_mib"] > limits[1] or page_mb > _PAGE_MB
+            )
             row["target"] = f"{limits[0]:.0f} s: {'missed' if is_missed else 'reached'}"
         rows.append({"name": name, **row})
     lines = [
