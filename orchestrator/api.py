@@ -165,7 +165,8 @@ def query(  # noqa: PLR0913
     from orchestrator.report.query import ask
     from orchestrator.storage.tracking.reader import read_rows
 
-    sweeps, rows = dict[str, SweepRecord](), dict[str, Any]()
+    sweeps: dict[str, SweepRecord] = {}
+    rows: dict[str, Any] = {}
     for side, number in [(sweep, generation), *((other, None) for other in also)]:
         if isinstance(side, str):
             sweeps[side], rows[side] = read_rows(_store(tracking_uri), side, number)
