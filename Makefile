@@ -16,7 +16,7 @@ GPU := bin/python -m tests.gpu --backends $(subst $(COMMA), ,$(GPU_BACKENDS))
 CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 --virtual-time-budget=30000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-all test-rest test-cluster size docs gallery gallery-pages lint backends lock gpu gpu-full gpu-docs clean \
+.PHONY: help demo test test-quick test-all test-rest test-faults soak test-cluster size docs gallery gallery-pages lint backends lock gpu gpu-full gpu-docs clean \
 	benchmark-overhead benchmark-steps benchmark-scale \
 	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage \
 	benchmark-bias
@@ -42,6 +42,14 @@ test-rest: $(VENV)/.dev
 	else \
 		echo "skipped the tests on a cluster, which need root and namespaces"; \
 	fi
+
+test-faults: $(VENV)/.dev ## run the tests of faults alone: kills, hostile workloads, damaged files, failing stores (4 minutes)
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/faults
+
+soak: $(VENV)/.dev ## run them again and again for an hour, with new seeds and five times as many faults
+	@end=$$(( $$(date +%s) + 3600 )); while [ $$(date +%s) -lt $$end ]; do \
+		RNNSWEEP_FAULT_SCALE=5 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 3600 tests/faults || exit 1; \
+	done
 
 test-cluster: $(VENV)/.cluster ## run sweeps on a cluster of namespaces on this machine; needs root, iproute2, PostgreSQL
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/cluster

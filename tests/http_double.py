@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-Answer = Callable[[BaseHTTPRequestHandler], tuple[int, str]]
-"""Returns the status and the text for a request."""
+Answer = Callable[[BaseHTTPRequestHandler], tuple[int, str | bytes]]
+"""Returns the status and the content for a request."""
 
 
 @contextmanager
@@ -15,8 +15,8 @@ def answering(answer: Answer) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
-            status, text = answer(self)
-            payload = text.encode()
+            status, content = answer(self)
+            payload = content.encode() if isinstance(content, str) else content
             self.send_response(status)
             self.send_header("Content-Length", str(len(payload)))
             self.end_headers()

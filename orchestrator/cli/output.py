@@ -92,9 +92,19 @@ def put(content: bytes, output: Path | None) -> None:
     if output is None:
         show(content)
         return
+    new: Path | None = None
     try:
-        output.write_bytes(content)
+        if output.exists() and not output.is_file():  # a device or a pipe
+            output.write_bytes(content)
+        else:  # by another name first: a full disk leaves no half of a report
+            target = Path(os.path.realpath(output))
+            new = target.with_name(f".rnnsweep-{os.getpid()}")
+            new.write_bytes(content)
+            new.replace(target)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            if new is not None:
+                new.unlink()
         raise Refusal(unwritable(output, error)) from error
     show_progress(f"wrote {output}")
 
@@ -264,6 +274,9 @@ def start_options(command: Callable[..., int]) -> Callable[..., int]:
     @functools.wraps(command)
     def start(*, overrides: Sequence[str], accept_provisional: bool, **options: Any) -> int:
         accepted = ["disturbed.accept_provisional=true"] if accept_provisional else []
+        if options["take_over"]:
+            text = "another driver that still runs this sweep stops at its next heartbeat, and"
+            show(f"Warning: {text} what it has not recorded is run once more\n", err=True)
         return command(overrides=(*overrides, *accepted), **options)
 
     for option in (
@@ -277,6 +290,11 @@ def start_options(command: Callable[..., int]) -> Callable[..., int]:
         ),
         click.option("-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."),
         click.option("--retry-failed", is_flag=True, help="Re-run failed trials."),
+        click.option(
+            "--take-over",
+            is_flag=True,
+            help="Ignore the lease of another driver, such as one of a machine that was lost.",
+        ),
         click.option("--fresh", is_flag=True, help="Start a new generation; keep existing trials."),
         same_code_option,
         set_option,

@@ -30,6 +30,13 @@ HOST, PORT = "127.0.0.1", 5000
 """The default address of the UI."""
 
 
+def _named(_: click.Context, __: click.Parameter, host: str) -> str:
+    """Refuse a host without a name, which would mean all addresses of the machine."""
+    if not host.strip():
+        raise click.BadParameter("expected an address such as 127.0.0.1, received an empty one")
+    return host
+
+
 @click.command()
 @click.option(
     "--port",
@@ -39,7 +46,11 @@ HOST, PORT = "127.0.0.1", 5000
     help="Listen on this port.",
 )
 @click.option(
-    "--host", default=HOST, show_default=True, help="Listen on this address of the machine."
+    "--host",
+    default=HOST,
+    show_default=True,
+    callback=_named,
+    help="Listen on this address of the machine.",
 )
 def ui(port: int, host: str) -> int:
     """Show all sweeps in MLflow's UI: serve it, or print links to it."""
@@ -53,14 +64,14 @@ def ui(port: int, host: str) -> int:
     if database is not None and not database.exists():
         raise no_store(database)
     _expect_free(host, port)
-    environ = dict(os.environ)
+    # Everybody on this machine can read a command, and a password in it.
+    environ = {**os.environ, "MLFLOW_BACKEND_STORE_URI": tracking_uri}
     address.set_defaults(environ)
     environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # seconds, for nothing here
     environ.setdefault("PYTHONWARNINGS", "ignore")
     command = [
         *(sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1"),
         *("--uvicorn-opts", "--log-level warning"),
-        *("--backend-store-uri", tracking_uri),
         *("--default-artifact-root", str(address.artifact_root(home, tracking_uri))),
         *("--host", host, "--port", str(port)),
     ]
@@ -118,8 +129,9 @@ def _wait_for(server: subprocess.Popen[bytes], host: str, port: int) -> bool:
 def _expect_free(host: str, port: int) -> None:
     try:
         socket.create_server((host, port)).close()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        received = getattr(error, "strerror", None) or error
         raise Refusal(
-            f"{host}:{port}: expected a free port, received: {os.strerror(error.errno or 0)}. "
-            "Choose another with --port"
+            f"{host:.100}:{port}: expected a free port, received: {received}. Choose another with"
+            " --port"
         ) from error

@@ -122,6 +122,7 @@ def make_opening(
     identity: SweepIdentity,
     before: Manifest | None,
     *,
+    sweep_id: str = "",
     begun: bool = False,
 ) -> SweepOpening:
     """Return what the store shows: the whole sweep, of which this start may do a part.
@@ -155,7 +156,7 @@ def make_opening(
         current=current,
     )
     spec_yaml = yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
-    return SweepOpening(manifest, spec_yaml, plan.as_json(), Owner.here())
+    return SweepOpening(manifest, spec_yaml, plan.as_json(), Owner.here(), sweep_id)
 
 
 def _decide(

@@ -61,6 +61,7 @@ class RunOptions:
     fresh: bool = False
     retry_failed: bool = False
     same_code: bool = False
+    take_over: bool = False
     phase: Callable[[str], None] = logging.getLogger("rnnsweep").info
 
 
@@ -155,7 +156,7 @@ class _Start:
         log = folder.path / "recorder.log"
         options.phase("Opening MLflow")
         self.recorder = cleanup.enter_context(Recorder(options.tracking_uri, options.home, log))
-        latest, self.before = self.recorder.find(spec.name, fresh=options.fresh)
+        latest, self.before, stored_id = self.recorder.find(spec.name, fresh=options.fresh)
         number = resume.generation(folder, latest, fresh=options.fresh)
         self.identity = resume.identify(spec, number)
         self.journal = cleanup.enter_context(Journal(folder.generation(number)))
@@ -163,11 +164,16 @@ class _Start:
         before = self.journal.state.identity if self.journal.state else self.identity
         self.code_changes = before.code_changes(self.identity)
         self.state = resume.take_over(
-            self.journal, self.before, self.identity, spec, same_code=options.same_code
+            self.journal,
+            self.before,
+            self.identity,
+            spec,
+            same_code=options.same_code,
+            sweep_id=stored_id if number == latest else "",
         )
         resumed = plan.resumed_from(self.state.blocks.values())
-        self.opened = remaining.make_opening(spec, resumed, self.identity, self.before)
-        stored = self.recorder.open(self.opened)
+        self.opened = self._opening(resumed, begun=False)
+        stored = self.recorder.open(replace(self.opened, takes_over=options.take_over))
         resume.merge_stored(self.journal, stored)
         for finished in resume.unrecorded_trials(self.state, stored):
             self.recorder.put(finished)
@@ -237,10 +243,15 @@ class _Start:
         retry_failed = self.options.retry_failed
         return remaining.remaining_work(self.spec, plan, self.state, retry_failed=retry_failed)
 
+    def _opening(self, plan: Plan, *, begun: bool) -> SweepOpening:
+        return remaining.make_opening(
+            self.spec, plan, self.identity, self.before, sweep_id=self.state.sweep_id, begun=begun
+        )
+
     def _declare(self, plan: Plan, *, begun: bool) -> None:
         """Declare the sweep's arms and blocks to the store, unless it has the same already."""
         # Stopped arms are not current: comparisons of the others do not wait for their rounds.
-        opening = remaining.make_opening(self.spec, plan, self.identity, self.before, begun=begun)
+        opening = self._opening(plan, begun=begun)
         current = (arm for arm in opening.manifest.current if arm not in self.failures.stopped)
         opening = replace(opening, manifest=replace(opening.manifest, current=tuple(current)))
         if _extent(opening) != _extent(self.opened):

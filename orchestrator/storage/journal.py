@@ -23,17 +23,21 @@ from orchestrator.core.trial import Block, Config, FinishedTrial, SweepIdentity,
 from orchestrator.storage import lock
 
 FILE_NAME = "journal.jsonl"
-VERSION = 10
+VERSION = 11
 """The version of the records. Only journals of this version are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOpened:
-    """The first record of each journal: the sweep's identity, and the spec that opened it."""
+    """The first record of each journal: the sweep's identity, and the spec that opened it.
+
+    The random `sweep_id` is that of the sweep's parent run: another sweep may have an equal spec.
+    """
 
     record: Literal["sweep_opened"] = field(default="sweep_opened", kw_only=True)
     identity: SweepIdentity
     spec: Mapping[str, Any]
+    sweep_id: str = ""
     journal_version: int = VERSION
 
 
@@ -154,6 +158,7 @@ class SweepState:
 
     identity: SweepIdentity
     spec: Mapping[str, Any]
+    sweep_id: str = ""
     sessions: list[SessionStarted] = field(default_factory=list)
     blocks: dict[int, Block] = field(default_factory=dict)
     finished: dict[str, FinishedTrial] = field(default_factory=dict)
@@ -204,7 +209,7 @@ def replay(records: Iterable[Record], state: SweepState | None = None) -> SweepS
     """Return the state after these records; without a state, the first opens the sweep."""
     for record in records:
         if isinstance(record, SweepOpened):
-            state = SweepState(record.identity, record.spec)
+            state = SweepState(record.identity, record.spec, record.sweep_id)
         else:
             assert state is not None
             state.add(record)
@@ -224,6 +229,10 @@ class Draft:
     def append(self, record: Record) -> None:
         """Apply one record."""
         self.state = replay([record], self.state)
+
+    def clear(self) -> None:
+        """Remove all records."""
+        self.state = None
 
 
 class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
@@ -263,6 +272,14 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
                 raise
             self._size += len(line)
             super().append(record)
+
+    def clear(self) -> None:
+        """Remove all records, on disk too."""
+        with self._guard:
+            os.ftruncate(self._file, 0)
+            os.fsync(self._file)
+            self._size = 0
+            super().clear()
 
     def show_running(self, running: Sequence[tuple[float, str]]) -> None:
         """Replace the file of the times (epoch, s) from which on trials run, each with a text.

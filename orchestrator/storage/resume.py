@@ -4,6 +4,7 @@ The journal is written and read first; the store has whole outcomes too: each re
 """
 
 import itertools
+import secrets
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
@@ -72,12 +73,17 @@ def take_over(
     spec: SweepSpec,
     *,
     same_code: bool = False,
+    sweep_id: str = "",
 ) -> journal.SweepState:
     """Open the sweep in the journal, unless it is there; `merge_stored` adds the store's trials.
 
-    With `same_code`, changed code of a user's own workload counts as the same. Trials of another
-    spec or code are `Incomparable`.
+    A journal without blocks gets the `sweep_id` of the store's parent run, or a random one: another
+    home may have opened the sweep since. With `same_code`, changed code of a user's own workload
+    counts as the same. Trials of another spec or code are `Incomparable`.
     """
+    before = draft.state
+    if before is not None and not before.order and sweep_id not in ("", before.sweep_id):
+        draft.clear()
     if draft.state is not None:
         if draft.state.identity.label != identity.label:
             raise Incomparable("journal", name=identity.label, before=draft.state.identity.label)
@@ -90,7 +96,8 @@ def take_over(
     if stored is not None and stored.identity.generation == identity.generation:
         _expect_same(stored.identity, identity, same_code=same_code)
         _expect_same_variants(stored.arms, spec)
-    draft.append(journal.SweepOpened(identity, spec.model_dump(mode="json")))
+    sweep_id = sweep_id or secrets.token_hex(8)
+    draft.append(journal.SweepOpened(identity, spec.model_dump(mode="json"), sweep_id))
     assert draft.state is not None
     return draft.state
 
@@ -192,7 +199,7 @@ def preview(
     if not is_complete and (file is None or file.exists()):
         from orchestrator.storage.tracking import reader  # noqa: PLC0415  (MLflow: seconds)
 
-        latest, before = reader.find(tracking_uri, spec.name)
+        latest, before, _ = reader.find(tracking_uri, spec.name)
         number = generation(folder, latest, fresh=False)
         draft = journal.Draft(journal.read(folder.generation(number)))
         if before is not None and before.identity.generation == number:

@@ -1,30 +1,62 @@
-"""Random faults from a seed that is printed: `RNNSWEEP_FAULT_SEED=N` repeats a failure."""
+"""Random faults from a seed; a failed test shows the command that repeats it."""
 
 import os
 import random
-from collections.abc import Callable
-from typing import TypeVar
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from tests.commands import Command, wait_for
+from tests.integration.conftest import address, joining, ray_token
+from tests.integration.sweeping import free_port, listens
 from tests.orchestrator.cli.conftest import home, run
+from tests.orchestrator.conftest import trainers
+from tests.orchestrator.sample_sweeps import address as store_address
+from tests.orchestrator.sample_sweeps import fresh_home
+from tests.profiles import IN_CI
 
-__all__ = ["faults", "home", "run"]
+__all__ = ["address", "faults", "home", "joining", "ray_token", "run", "trainers"]
 
+_TABLES = Path(__file__).with_name("tables.yaml").read_text(encoding="utf-8")
+TABLES: Mapping[str, list[Any]] = yaml.safe_load(_TABLES.replace("LONG", "a" * 5_000))
 SCALE = float(os.environ.get("RNNSWEEP_FAULT_SCALE", "1"))
 """How many times the usual number of faults: `make soak` sets it."""
 
-T = TypeVar("T")
-Faults = Callable[[int], tuple[random.Random, int]]
+Faults = Callable[[int, int], tuple[random.Random, int]]
 
 
 @pytest.fixture
-def faults() -> Faults:
-    """Return a generator of random numbers, and how many faults to draw of a usual number."""
+def faults(request: pytest.FixtureRequest) -> Faults:
+    """Return a generator of random numbers, and how many faults to draw, here or in CI."""
+    drawn_seed = random.SystemRandom().randrange(10**6)
+    seed = int(os.environ.get("RNNSWEEP_FAULT_SEED") or drawn_seed)
+    variables = f"RNNSWEEP_FAULT_SEED={seed} RNNSWEEP_FAULT_SCALE={SCALE:g}"
+    variables += " RNNSWEEP_TEST_ALL=1" if IN_CI else ""
+    command = f"{variables} python -m pytest '{request.node.nodeid}'"
+    request.node.add_report_section("call", "command to repeat it", command)
 
-    def drawn(usual: int) -> tuple[random.Random, int]:
-        seed = int(os.environ.get("RNNSWEEP_FAULT_SEED", random.SystemRandom().randrange(10**6)))
-        print(f"repeat with RNNSWEEP_FAULT_SEED={seed}")
-        return random.Random(seed), round(usual * SCALE)
+    def drawn(here: int, in_ci: int) -> tuple[random.Random, int]:
+        return random.Random(seed), max(1, round((in_ci if IN_CI else here) * SCALE))
 
     return drawn
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Yield the address of an MLflow server, and the folder of all that it stores."""
+    folder, port = fresh_home(tmp_path_factory.mktemp("server")), free_port()
+    words = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", port]
+    words += ["--backend-store-uri", store_address(folder)]
+    words += ["--artifacts-destination", folder / "artifacts"]
+    environ = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with Command(words, environ) as command:
+        wait_for(lambda: listens(port) or not command.running, 90, command.printed)
+        try:
+            yield f"http://127.0.0.1:{port}", folder
+        finally:
+            os.killpg(command.pid, signal.SIGTERM)

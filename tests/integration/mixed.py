@@ -6,6 +6,9 @@ from pathlib import Path
 
 from workloads.context import Context
 
+PASSWORD = "PLANTED-in-the-code"
+"""A secret that must be recorded nowhere: see `tests/faults/test_secrets.py`."""
+
 
 def by_kernel(trial: Context) -> dict[str, float]:
     """Behave as the kernel is named; any other name (`python/a`) trains normally."""

@@ -148,13 +148,6 @@ def test_a_users_workload_trains() -> None:
     assert times[-1] <= time.monotonic(), "the clock that all processes of a machine share"
 
 
-def test_a_thread_cannot_report_in_the_next_trial(capsys: pytest.CaptureFixture[str]) -> None:
-    _, events = run(request("late_thread"))
-    time.sleep(0.2)
-    assert [type(event) for event in events] == [Result]
-    assert "dropped, its trial is over" in capsys.readouterr().err
-
-
 def test_a_users_workload_takes_slices() -> None:
     _, events = run(timing("steady", spread=0.1), SLICE, encode(Slice(7)), SLICE, FINISH)
     window = [PhaseBegan, PhaseEnded, SliceDone]

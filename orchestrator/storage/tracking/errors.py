@@ -73,7 +73,24 @@ class LeaseHeld(Refusal, RuntimeError):
             until = f"{until_s:g} s after 1970"
         return (
             f"sweep {sweep!r}: expected no other driver, but {owner} is recording into it. Stop"
-            f" that one first; if it is gone already, its lease ends at {until}"
+            f" that one first; if it is gone already, its lease ends at {until}, or now with"
+            " --take-over"
+        )
+
+
+class OtherSweep(Refusal):
+    """A journal and a parent run with different ids: not of one sweep, though of one spec."""
+
+    def __init__(self, sweep: str, store: str) -> None:
+        super().__init__(sweep, store)
+
+    def __str__(self) -> str:
+        sweep, store = self.args
+        return (
+            f"sweep {sweep!r}: expected the journal of the sweep in {store}, received that of"
+            " another sweep with this name and spec, under another id. Set MLFLOW_TRACKING_URI to"
+            " the store of its trials; or move journal.jsonl of this generation away, and run the"
+            " same command again: finished trials are read back from MLflow"
         )
 
 

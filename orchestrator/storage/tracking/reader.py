@@ -106,20 +106,25 @@ def in_order(trials: Iterable[FinishedTrial], arms: Sequence[Arm]) -> list[Finis
     return sorted(trials, key=lambda one: (one.block, one.repeat, order.get(one.arm, len(order))))
 
 
-def find(tracking_uri: str, name: str, fresh: bool = False) -> tuple[int, Manifest | None]:
-    """Return a sweep's highest generation, 0 if it is new, and the manifest of the latest.
+def find(tracking_uri: str, name: str, fresh: bool = False) -> tuple[int, Manifest | None, str]:
+    """Return a sweep's highest generation, 0 if it is new, the latest manifest, and the sweep's id.
 
-    With `fresh` there is no manifest, and a generation of any version is counted.
+    With `fresh` there are no manifest and no id, and a generation of any version is counted.
     """
     try:
         store = MlflowStore(tracking_uri)
     except errors.StoreMissing:
-        return 0, None
-    number = max(map(_generation, _parents(store, name)), default=0)
+        return 0, None, ""
+    parents = _parents(store, name)
+    number = max(map(_generation, parents), default=0)
+    latest = first_parent(run for run in parents if _generation(run) == number)
+    if fresh or latest is None:
+        return number, None, ""
+    sweep_id = latest.tags.get(records.ID_TAG, "")
     try:
-        return number, None if fresh else _parent(store, name, None)[1]
+        return number, _parent(store, name, None)[1], sweep_id
     except errors.SweepNotFound:
-        return number, None
+        return number, None, sweep_id
 
 
 def list_sweeps(tracking_uri: str) -> list[StoredRun]:
@@ -248,4 +253,8 @@ def lease_of(store: MlflowStore, parent: StoredRun) -> records.Lease:
     """Return the lease of a parent run, also that of a driver of an earlier version."""
     text = parent.tags.get(records.LEASE_TAG, parent.tags.get("lease"))
     place = f"tag {records.LEASE_TAG} of run {parent.run_id} in {store.shown}"
-    return records.Lease() if text is None else records.LEASE.load(text, place)
+    try:
+        return records.Lease() if text is None else records.LEASE.load(text, place)
+    except errors.Damaged as error:  # nobody could renew it
+        _log.warning("%s", error)
+        return records.Lease()

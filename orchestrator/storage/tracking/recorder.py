@@ -87,8 +87,8 @@ class Recorder:
         with self._change:
             return dict(self._refused)
 
-    def find(self, name: str, *, fresh: bool = False) -> tuple[int, Manifest | None]:
-        """Return a sweep's highest generation in the store and its manifest, as `reader.find`."""
+    def find(self, name: str, *, fresh: bool = False) -> tuple[int, Manifest | None, str]:
+        """Return a sweep's highest generation in the store, its manifest and id: `reader.find`."""
         return self._call("find", name, fresh)
 
     def read(

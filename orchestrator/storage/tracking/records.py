@@ -25,6 +25,8 @@ BEAT_S = 15.0
 
 LEASE_TAG, RECORD_TAG = "mlflow.rnnsweep.lease", "mlflow.rnnsweep.record"
 """MLflow's UI hides tags with this prefix; `lease` and `record` are those of earlier versions."""
+ID_TAG = "mlflow.rnnsweep.id"
+"""The tag with a sweep's random id, which its journals have too."""
 RECORD_FILE = "outcome.json"
 """The artifact that replaces the tag where it would be too long."""
 TAG_LIMIT = 8000
@@ -58,12 +60,17 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class SweepOpening:
-    """All that the store gets before the trials; `spec_yaml` and `plan` are for people."""
+    """All that the store gets before the trials; `spec_yaml` and `plan` are for people.
+
+    With `takes_over` another driver's lease is ignored.
+    """
 
     manifest: Manifest
     spec_yaml: str
     plan: Mapping[str, Any]
     owner: Owner
+    sweep_id: str = ""
+    takes_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

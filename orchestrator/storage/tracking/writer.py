@@ -15,7 +15,12 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical, digest
 from orchestrator.storage.tracking import reader, records, run_content, trial_table
-from orchestrator.storage.tracking.errors import ContentRefused, LeaseHeld, TrackingError
+from orchestrator.storage.tracking.errors import (
+    ContentRefused,
+    LeaseHeld,
+    OtherSweep,
+    TrackingError,
+)
 from orchestrator.storage.tracking.mlflow_store import NOTE_TAG, MlflowStore
 from orchestrator.storage.tracking.reader import MANIFEST_FILE
 from orchestrator.storage.tracking.records import Answer, EndState
@@ -85,8 +90,9 @@ class Writer:
         """Find or make the sweep's runs, take the lease, and return the trials in the store.
 
         A SQLite store that does not exist is made. Raise `LeaseHeld` if a live driver records into
-        this sweep, and the errors of `reader`. With `has_claimed` a recorder process has died that
-        had the sweep open: raise `LeaseHeld` if the lease is lost.
+        this sweep, `OtherSweep` for the journal of another one, and the errors of `reader`. With
+        `has_claimed` a recorder process has died that had the sweep open: raise `LeaseHeld` if the
+        lease is lost.
         """
         self._opening = opening
         name = self._identity.name
@@ -188,6 +194,7 @@ class Writer:
             "generation": str(identity.generation),
             "workload": identity.workload,
             "state": "running",
+            records.ID_TAG: self._opening.sweep_id,
             **records.lease_tag(self._opening.owner, now_s),
         }
         run_id = self._store.create_run(self._experiment, identity.label, round(now_s * 1000), tags)
@@ -197,13 +204,16 @@ class Writer:
         return parent
 
     def _claim(self, parent: StoredRun, *, has_claimed: bool) -> float:
-        """Take the lease, and return the time of that."""
-        now_s = time.time()
-        self._refuse_other(parent, now_s, has_claimed=has_claimed)
-        self._store.log(
-            self._parent,
-            tags={"state": "running", **records.lease_tag(self._opening.owner, now_s)},
-        )
+        """Take the lease of the journal's own sweep, and return the time of that."""
+        now_s, sweep_id = time.time(), self._opening.sweep_id
+        if has_claimed or not self._opening.takes_over:
+            self._refuse_other(parent, now_s, has_claimed=has_claimed)
+        stored_id = parent.tags.get(records.ID_TAG) or sweep_id
+        if stored_id != sweep_id:
+            raise OtherSweep(self._identity.label, self._store.shown)
+        lease = records.lease_tag(self._opening.owner, now_s)
+        tags = {"state": "running", records.ID_TAG: sweep_id, **lease}
+        self._store.log(self._parent, tags=tags)
         self._store.set_status(self._parent, "RUNNING")
         self._beat_s, self._holds_lease = now_s, True
         return now_s

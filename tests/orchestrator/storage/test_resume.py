@@ -100,6 +100,15 @@ def test_a_variant_of_an_earlier_name_keeps_its_settings(journal: Journal) -> No
         resume.take_over(journal, None, *identified(depth=3))
 
 
+def test_a_journal_without_blocks_becomes_that_of_the_stored_sweep(journal: Journal) -> None:
+    journal.append(SweepOpened(IDENTITY, {}, "ours"))
+    resume.take_over(journal, None, IDENTITY, spec(), sweep_id="theirs")
+    stored = read(journal.path.parent)
+    assert stored is not None and stored.sweep_id == "theirs"
+    journal.append(BlockSuggested(0, {"units": 1}, 1.0))
+    assert resume.take_over(journal, None, IDENTITY, spec(), sweep_id="x").sweep_id == "theirs"
+
+
 def test_keeping_models_is_no_part_of_the_identity() -> None:
     asked = ["settings.keep=best", "settings.epochs=2"]
     built_in, own = (resume.identify(spec(base, overrides=asked), 1) for base in (BUILT_IN, OWN))

@@ -11,9 +11,16 @@ import time
 from pathlib import Path
 
 from rnnsweep import Context
-from workloads.failures import DataError, NotPossible
+from workloads.failures import NotPossible
 
 _MIB = 1024 * 1024
+
+
+def runs(trial: Context) -> dict[str, float]:
+    """Run the Python code in `settings.code`, and return its variable `metrics`."""
+    names = {**globals(), "trial": trial, "metrics": {"loss": 0.0}}
+    exec(trial.settings["code"], names)
+    return names["metrics"]
 
 
 def noop(trial: Context) -> dict[str, float]:
@@ -24,16 +31,6 @@ def noop(trial: Context) -> dict[str, float]:
 def compiles(trial: Context) -> dict[str, float]:
     with trial.phase("compile"):
         pass
-    return noop(trial)
-
-
-def forks(trial: Context) -> dict[str, float]:
-    """Return from a forked child as well, 0.1 s later and with other metrics."""
-    if os.fork() == 0:
-        time.sleep(0.1)
-        trial.epoch(0, 0.0, loss=666.0)
-        return {"loss": 666.0}
-    time.sleep(trial.settings.get("seconds", 0.0))
     return noop(trial)
 
 
@@ -67,20 +64,8 @@ def not_possible(trial: Context) -> dict[str, float]:
     raise NotPossible("this needs hardware that nobody has")
 
 
-def no_data(trial: Context) -> dict[str, float]:
-    raise DataError("the data is not here")
-
-
-def exits(trial: Context) -> dict[str, float]:
-    sys.exit(7)
-
-
 def interrupts(trial: Context) -> dict[str, float]:
     raise KeyboardInterrupt
-
-
-def leaves(trial: Context) -> dict[str, float]:
-    os._exit(int(trial.settings.get("status", 3)))
 
 
 def segfaults(trial: Context) -> dict[str, float]:
@@ -110,32 +95,6 @@ def sleeps_deaf(trial: Context) -> dict[str, float]:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     return sleeps(trial)
-
-
-def nan_epoch(trial: Context) -> dict[str, float]:
-    trial.epoch(0, 0.001, loss=1.0)
-    trial.epoch(1, 0.001, loss=float("nan"))
-    return {"loss": 0.0}
-
-
-def nan_result(trial: Context) -> dict[str, float]:
-    return {"loss": float("inf")}
-
-
-def returns_nothing(trial: Context) -> dict[str, float]:
-    return None  # type: ignore[return-value]
-
-
-def returns_words(trial: Context) -> dict[str, float]:
-    return {"loss": "low"}  # type: ignore[dict-item]
-
-
-def eats_memory(trial: Context) -> dict[str, float]:
-    eaten = []
-    for _ in range(0, int(trial.settings.get("mib", 4096)), 64):
-        eaten.append(bytearray(os.urandom(4096)) * (64 * _MIB // 4096))
-        time.sleep(0.01)
-    return {"eaten_mib": float(64 * len(eaten))}
 
 
 def prints(trial: Context) -> dict[str, float]:
@@ -171,11 +130,6 @@ def other_kernel(trial: Context) -> dict[str, float]:
     return {"loss": 0.0, "step_ms": 1.0}
 
 
-def late_thread(trial: Context) -> dict[str, float]:
-    threading.Timer(0.1, trial.epoch, args=(99, 1.0), kwargs={"loss": 1.0}).start()
-    return {"loss": 0.0}
-
-
 _kept: list[bytearray] = []
 
 
@@ -204,22 +158,9 @@ def child_works(trial: Context) -> dict[str, float]:
     return {"loss": 0.0}
 
 
-def crashes_with_child(trial: Context) -> dict[str, float]:
-    """Fork, and crash while the child keeps running and holds every pipe open."""
-    if os.fork() == 0:
-        time.sleep(20)
-        os._exit(0)
-    os.kill(os.getpid(), signal.SIGSEGV)
-    return {}
-
-
 def raises_loudly(trial: Context) -> dict[str, float]:
     """Write 40 MB, then raise an error whose text has 100,000 characters and an escape sequence."""
     for _ in range(40):
         os.write(2, b"x" * 10**6)
         time.sleep(0.05)
     raise RuntimeError("\x1b[31m" + "y" * 100_000)
-
-
-def raises_odd_text(trial: Context) -> dict[str, float]:
-    raise ValueError("file \udcff is odd")

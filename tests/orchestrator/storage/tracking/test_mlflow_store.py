@@ -63,7 +63,7 @@ def test_a_home_with_a_hostile_name(tmp_path: Path) -> None:
 
 
 def test_reading_makes_no_store(tmp_path: Path) -> None:
-    assert find(address(tmp_path), "quickstart") == (0, None)
+    assert find(address(tmp_path), "quickstart") == (0, None, "")
     with pytest.raises(StoreMissing, match=r"mlflow.db: expected a SQLite file, .*Run a"):
         read_sweep(address(tmp_path), "quickstart")
     assert list(tmp_path.iterdir()) == []

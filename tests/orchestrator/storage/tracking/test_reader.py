@@ -268,7 +268,7 @@ def test_a_store_of_another_version_is_refused(
     assert [run.name for run in list_sweeps(address(home))] == ["quickstart"]
     with writer(home) as opened:  # as --fresh does
         assert opened.open(opening(replace(IDENTITY, generation=2))) == []
-    assert find(address(home), "quickstart", fresh=True) == (2, None)
+    assert find(address(home), "quickstart", fresh=True) == (2, None, "")
 
 
 def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
@@ -324,8 +324,8 @@ def test_generations_are_separate(home: Path) -> None:
     assert len(read_sweep(address(home), "quickstart", 1).trials) == 1
     assert len(read_sweep(address(home), "quickstart#1").trials) == 1
     assert [run.name for run in list_sweeps(address(home))] == ["quickstart#2", "quickstart"]
-    assert find(address(home), "quickstart") == (2, opening(second).manifest)
-    assert find(address(home), "another") == (0, None)
+    assert find(address(home), "quickstart") == (2, opening(second).manifest, "")
+    assert find(address(home), "another") == (0, None, "")
     with pytest.raises(SweepNotFound, match=r"quickstart#3.*quickstart#1, quickstart#2"):
         read_sweep(address(home), "quickstart", 3)
     with pytest.raises(SweepNotFound, match=r"'quikstart' in sqlite.*nearest there: quickstart"):

@@ -60,7 +60,7 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
     home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with recorder(home) as opened:
-        assert opened.find("quickstart") == (0, None)
+        assert opened.find("quickstart") == (0, None, "")
         assert opened.open(opening()) == []
         first = process_of_recorder()
         started_s = time.monotonic()

@@ -16,9 +16,9 @@ from mlflow.models import Model as MLmodel
 from orchestrator.analysis.summary import summarise
 from orchestrator.report.formats.mlflow_values import to_metrics, to_params
 from orchestrator.storage.lock import Owner
-from orchestrator.storage.tracking.errors import LeaseHeld, TrackingError
+from orchestrator.storage.tracking.errors import LeaseHeld, OtherSweep, TrackingError
 from orchestrator.storage.tracking.mlflow_store import NOTE_TAG, MlflowStore
-from orchestrator.storage.tracking.reader import read_sweep
+from orchestrator.storage.tracking.reader import find, read_sweep
 from orchestrator.storage.tracking.records import BEAT_S, LEASE, LEASE_S, LEASE_TAG, Answer, Lease
 from tests.orchestrator.sample_sweeps import (
     IDENTITY,
@@ -238,6 +238,38 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
         with pytest.raises(LeaseHeld):  # it is free by now, and yet lost
             method()
     assert len(children(home)) == 1
+
+
+def test_a_lease_dated_far_ahead_is_ignored_on_request(home: Path) -> None:
+    record(home)
+    far = LEASE.dump(Lease(replace(Owner.here(), machine="other-boot"), 1e18))
+    MlflowStore(address(home)).log(parent(home).info.run_id, tags={LEASE_TAG: far})
+    with pytest.raises(LeaseHeld, match="--take-over"):
+        record(home)
+    with writer(home) as opened:
+        asked = replace(opening(), takes_over=True)
+        opened.open(asked)
+        opened.record([finished()])
+        MlflowStore(address(home)).log(parent(home).info.run_id, tags={LEASE_TAG: far})
+        with pytest.raises(LeaseHeld):  # a later recorder process of this start takes nothing
+            opened.open(asked, True)
+
+
+def test_a_damaged_lease_is_none(home: Path) -> None:
+    record(home)
+    MlflowStore(address(home)).log(parent(home).info.run_id, tags={LEASE_TAG: "{"})
+    assert record(home, finished()) == []
+
+
+def test_the_journal_of_another_sweep_with_an_equal_spec_is_refused(home: Path) -> None:
+    for sweep_id in ("ours", "ours"):
+        with writer(home) as opened:
+            opened.open(replace(opening(), sweep_id=sweep_id))
+    assert find(address(home), "quickstart")[2] == "ours"
+    before = parent(home).data.tags
+    with pytest.raises(OtherSweep, match=r"under another id.*journal\.jsonl"):
+        new_writer(home).open(replace(opening(), sweep_id="another"))
+    assert parent(home).data.tags == before
 
 
 def test_a_run_that_a_suspended_driver_wrote_late_is_deleted(

@@ -1,0 +1,50 @@
+"""Workloads that do what none should: the trial ends, is recorded, and harms no other one."""
+
+import platform
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from orchestrator.core.trial import FinishedTrial, outcome_adapter, to_json
+from orchestrator.execution.job import TrialLimits
+from orchestrator.execution.trainer_pool import TrainerPool
+from tests.orchestrator.execution.test_trial import run
+from tests.orchestrator.sample_sweeps import finished, fresh_home, opening
+from tests.orchestrator.storage.tracking.recording import record, writer
+
+ROWS = yaml.safe_load(Path(__file__).with_name("hostile_workloads.yaml").read_text())
+GROUPS = 4
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_hostile_workloads(trainers: TrainerPool, tmp_path: Path, group: int) -> None:
+    ended: list[FinishedTrial] = []
+    for number, (does, code, ends, words, trainer, *limits) in enumerate(ROWS[group::GROUPS]):
+        limited = TrialLimits(*limits[0]) if limits else None
+        outcome = run(trainers, "runs", {"code": code}, limits=limited)
+        failure = outcome.failure
+        assert (failure.reason if failure else outcome.status) == ends, (does, outcome)
+        message = failure.message if failure else ""
+        assert words.format(host=platform.node()) in message, (does, message)
+        reported = [outcome.metrics, *(epoch.metrics for epoch in outcome.epochs)]
+        assert 666 not in [metrics.get("loss") for metrics in reported], does
+        assert len(message) < 17_000 and "\x1b" not in message, does
+
+        after = run(trainers, "runs", {"code": f"metrics = {{'loss': {number}.5}}"})
+        assert (after.status, after.epochs) == ("complete", ()), (does, after)
+        assert after.metrics["loss"] == number + 0.5, does
+        assert trainer in ("any", "same" if after.trainer_trials else "new"), does
+        stored = outcome_adapter.validate_json(to_json(outcome_adapter, outcome))
+        ended.append(FinishedTrial(finished(number).trial, stored))
+    trainers.close()
+    processes = psutil.process_iter(["cmdline"])
+    assert not [one.pid for one in processes if "3598.5" in (one.info["cmdline"] or ())]
+
+    home = fresh_home(tmp_path)
+    with writer(home) as opened:
+        opened.open(opening())
+        assert opened.record(ended) == {}
+    read = {trial.key: (trial.status, trial.metrics) for trial in record(home)}
+    assert read == {trial.key: (trial.status, trial.metrics) for trial in ended}
