@@ -122,7 +122,7 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
             self._process.stdin.write(protocol.encode(command) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError as error:
-            raise TrainerGone(self._process.wait()) from error
+            raise TrainerGone(self._end()) from error
 
     def next_event(self, timeout_s: float) -> protocol.Event | None:
         """Return the next event, or None if none came in time.
@@ -139,7 +139,7 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
             except queue.Empty:
                 event = None
         if event is None:
-            raise TrainerGone(self._process.wait())
+            raise TrainerGone(self._end())
         if isinstance(event, protocol.ProtocolError):
             raise event
         return event
@@ -192,6 +192,14 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
         start = max(0, size - _TAIL_BYTES)
         text = os.pread(self._output.fileno(), _TAIL_BYTES, start).decode(errors="replace")
         return text.strip("\x00\n ")
+
+    def _end(self) -> int:
+        """Return the exit status of a process that closed its pipes, which is killed if it runs."""
+        try:
+            return self._process.wait(_DRAIN_S * 10)
+        except subprocess.TimeoutExpired:  # a workload has closed them, or runs another program
+            self.kill()
+            return self._process.returncode
 
     def kill(self) -> None:
         """End the process and everything that it started, at once."""

@@ -74,7 +74,7 @@ def suspend_between_transactions(process: psutil.Process, home: Path) -> None:
         process.suspend()
         try:
             with closing(sqlite3.connect(home / "mlflow.db", 0.2)) as database:
-                database.execute("BEGIN IMMEDIATE")
+                database.execute("BEGIN EXCLUSIVE")
             return
         except sqlite3.OperationalError:
             process.resume()
