@@ -132,22 +132,6 @@ def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
     woken.set()
 
 
-def test_a_lost_lease_ends_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def overtaken(method: str, *_: Any) -> None:
-        if method == "record":
-            raise LeaseHeld("quickstart", "pid 1 on elsewhere", 2e9)
-
-    pretend(monkeypatch, overtaken)
-    with recorder(tmp_path) as opened:
-        opened.open(opening())
-        opened.put(TRIALS[0])
-        with pytest.raises(LeaseHeld, match="pid 1 on elsewhere"):
-            opened.drain(10)
-        assert isinstance(opened.trouble, LeaseHeld)
-    with pytest.raises(RuntimeError, match="the recorder was closed"):
-        opened.find("quickstart")
-
-
 def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
     """One opens it; that it then breaks and leaves without closing loses nothing either."""
     owners = [Owner.here(), Owner.here(psutil.Process().ppid())]
