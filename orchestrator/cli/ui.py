@@ -129,7 +129,7 @@ def _wait_for(server: subprocess.Popen[bytes], host: str, port: int) -> bool:
 def _expect_free(host: str, port: int) -> None:
     try:
         socket.create_server((host, port)).close()
-    except (OSError, UnicodeError) as error:
+    except (OSError, UnicodeError, TypeError) as error:  # or no host name
         received = getattr(error, "strerror", None) or error
         raise Refusal(
             f"{host:.100}:{port}: expected a free port, received: {received}. Choose another with"
