@@ -29,8 +29,9 @@ MOMENTS: dict[str, tuple[Callable[[Home], bool], int]] = {
 }
 
 
+@pytest.mark.timeout(900)
 def test_a_sweep_killed_at_any_moment_has_every_trial_once(joining: Home, faults: Faults) -> None:
-    draw, rounds = faults(2, 2)
+    draw, rounds = faults(1, 2)
     spec = joining.spec(NAME, {"sleep_s": 0.3}, sampler="tpe", limits={"attempts": 20})
     for name, (moment, configs) in MOMENTS.items():
         before = joining.finished(NAME)

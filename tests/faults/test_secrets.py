@@ -43,7 +43,7 @@ def test_secrets_are_found_nowhere(server: tuple[str, Path], tmp_path: Path) -> 
             for name in ("report", "query")
         ]
         environ["MLFLOW_TRACKING_URI"] = "http://me:PLANTED@127.0.0.1:9"  # nobody listens
-        away = (("run", spec), ("list",), ("hardware", "--address", "127.0.0.1:1"))
+        away = (("run", spec), ("report", "secretive"), ("hardware", "--address", "127.0.0.1:1"))
         printed += [home.run(*words, timeout_s=180, **environ).expect(3) for words in away]
         assert MARK not in str(printed)
         expect_no_secret(*places)
