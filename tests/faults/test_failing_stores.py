@@ -86,15 +86,15 @@ def test_a_server_whose_answers_get_lost_has_each_trial_once(
     server: tuple[str, Path], tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw, most = faults(10, 15)
-    left, kinds = 0, ("refused", "lost", "half", "refused", "lost", "half", "late")
+    remaining, kinds = 0, ("refused", "lost", "half", "refused", "lost", "half", "late")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
 
     def proxied(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
-        nonlocal left
+        nonlocal remaining
         body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
-        is_faulty = left > 0 and draw.random() < 0.15
-        left -= is_faulty
+        is_faulty = remaining > 0 and draw.random() < 0.15
+        remaining -= is_faulty
         fault = draw.choice(kinds) if is_faulty else ""
         if fault == "refused":
             return 503, b"<html>busy"
@@ -107,11 +107,11 @@ def test_a_server_whose_answers_get_lost_has_each_trial_once(
 
     with answering(proxied) as uri, Recorder(uri, tmp_path, tmp_path / "recorder.log") as opened:
         opened.open(opening())
-        left = most
+        remaining = most
         for trial in TRIALS:
             opened.put(trial)
         opened.drain(240)
-        assert left < most
+        assert remaining < most
         opened.close("complete", {})
     read = read_sweep(server[0], IDENTITY.name)
     assert [(one.key, one.metrics) for one in read.trials] == [(t.key, t.metrics) for t in TRIALS]
@@ -160,12 +160,12 @@ def test_a_full_disk_loses_nothing(small_disk: Path, faults: Faults) -> None:
             written.append(first)
             (report := home / "report.txt").write_text("whole")
             fill(small_disk, 0)
-            with pytest.raises(Refusal, match="no space left"):
+            with pytest.raises(Refusal, match="no space remaining"):
                 put(b"x" * 10_000, report)
             assert report.read_text() == "whole" and not list(home.glob(".rnnsweep-*"))
             ballast = fill(small_disk, draw.randrange(0, 60_000))
             kept = list[FinishedTrial]()
-            with pytest.raises(OSError, match=r"No space left|disk full"):
+            with pytest.raises(OSError, match=r"No space remaining|disk full"):
                 for block in range(10_000):
                     written.append(journal.TrialFinished(trial := finished(block)))
                     kept.append(trial)
