@@ -15,6 +15,8 @@ def train(trial: Context) -> dict[str, float]:
     trial.environment(card=visible)
     if gate := trial.settings.get("gate"):
         Path(f"{gate}.{visible}").touch()
+        while len(list(Path(gate).parent.glob("gate.*"))) < 4:  # until all cards are at work
+            time.sleep(0.05)
     kernel, accuracy = trial.implementation.kernel, 0.0
     trial.kernel(asked=kernel, ran=kernel, evidence="there is only one implementation")
     for index in range(int(trial.settings["epochs"])):
