@@ -71,15 +71,17 @@ class GpuGauge:
         self._gpus: list[_VisibleGpu] = []
         self._highest_mhz: dict[str, float] = {}
         self.reason: str | None = None
+        self._lost_before: str | None = None
 
     def find(self) -> None:
         """Find the GPUs of a trial; never raise. GPUs come and go between trials."""
-        self._gpus, self.reason = [], None
+        self._gpus, self.reason, self._lost_before = [], None, None
         try:
             self._nvml = self._nvml or Nvml()
             self._gpus = list(_visible(self._nvml))
             if not self._gpus:
                 self.reason = "NVML shows none of the GPUs that the trainer sees"
+                self._lost_before = lost_gpu()
         except NvmlError as error:
             self.reason = f"no GPU can be read: {error}"
 
@@ -91,9 +93,9 @@ class GpuGauge:
 
     @property
     def lost(self) -> str | None:
-        """The GPUs that fell off the bus since `find`, as a reason; None if there are none."""
+        """The GPUs that fell off the bus, as a reason; None if there are none."""
         lost = ", ".join(gpu.uuid for gpu in self._gpus if gpu.device.lost)
-        return f"{lost} fell off the bus" if lost else None
+        return f"{lost} fell off the bus" if lost else self._lost_before
 
     @property
     def counts_energy(self) -> bool:
