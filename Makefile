@@ -19,7 +19,7 @@ CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=144
 .PHONY: help demo test test-quick test-all test-rest test-faults soak test-cluster size docs gallery gallery-pages lint backends lock gpu gpu-full gpu-docs clean \
 	benchmark-overhead benchmark-steps benchmark-scale \
 	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage \
-	benchmark-bias
+	benchmark-bias benchmark-wide
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -122,6 +122,9 @@ benchmark-coverage: $(VENV)/.dev ## measure how often intervals cover a known tr
 
 benchmark-bias: $(VENV)/.backends ## measure how far other work shifts comparisons: 12 minutes on an idle machine
 	$(BIN)/python -m tests.benchmarks.bias --output $(RESULTS)
+
+benchmark-wide: $(VENV)/.dev ## measure the efficiency of a cluster of 40 Ray nodes on this machine, and check its predicted makespan
+	$(BIN)/python -m tests.benchmarks.scaling.wide --output $(RESULTS)
 
 lock: $(VENV)/.dev ## update the pinned dependencies
 	$(BIN)/python -m pip install --quiet uv
