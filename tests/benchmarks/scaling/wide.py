@@ -57,7 +57,7 @@ class Wide:
             self.cluster.remove_node(node, allow_graceful=False)
 
     def shake(self, count: int, done: int, configs: int) -> None:
-        """Kill nodes after a third of the trials to come; let as many join after a half."""
+        # after a third of the trials to come, and after a half
         journal = SweepFolder(self._home, "wide").generation(1) / "journal.jsonl"
         for share, change in ((3, self.kill), (2, self.join)):
             while journal.read_text().count("trial_finished") < done + (configs - done) / share:
@@ -69,7 +69,6 @@ class Wide:
         return yaml.safe_dump({**_DATA["spec"], **changes, "settings": {"seconds": self._seconds}})
 
     def run(self, name: str, nodes: int, configs: int) -> dict[str, Any]:
-        """Extend the sweep to so many configs; return the figures of the new trials."""
         ended, _ = rig.run(self.spec(configs), self._home, self.cluster.address)
         trials = [one for one in ended.record.trials if one.key not in self._done]
         self._done |= {one.key for one in trials}
@@ -84,7 +83,6 @@ class Wide:
         return row
 
     def predicted_s(self, nodes: int, configs: int) -> float:
-        """Return the predicted time from the first trial to the last."""
         spec = parse(self.spec(configs), source="wide")
         state = resume.preview(SweepFolder(self._home, "wide"), spec, tracking_uri(self._home, {}))
         (fleet,) = Forecaster(spec, state).fleets([f"{nodes} x cpu"], ())
