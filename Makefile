@@ -17,7 +17,7 @@ CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=144
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick test-all test-rest test-faults soak test-cluster size docs gallery gallery-pages lint backends lock gpu gpu-full gpu-docs clean \
-	benchmark-overhead benchmark-steps benchmark-scale \
+	benchmark-steps benchmark-scale \
 	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage \
 	benchmark-bias benchmark-wide
 
@@ -82,9 +82,6 @@ lint: $(VENV)/.dev ## check formatting, lint, types and imports
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-
-benchmark-overhead: $(VENV)/.dev ## measure milliseconds per trial of the whole path, compared with plain Tune
-	$(BIN)/python -m tests.benchmarks.overhead --output $(RESULTS)
 
 backends: $(VENV)/.backends ## install JAX and PyTorch as well, so that their tests are not skipped
 

@@ -174,7 +174,8 @@ def _extent(state: SweepState) -> tuple[list[FinishedTrial], int, int, int]:
     session = state.sessions[-1]
     finished = [done for done in state.finished.values() if session.includes(done.trial)]
     blocks = sum(session.has_block(index) for index in state.blocks)
-    total = blocks if state.stop_decision else session.blocks - len(session.skipped_blocks)
+    is_final = state.stop_decision or (state.ended and state.ended.state == "complete")
+    total = blocks if is_final else session.blocks - len(session.skipped_blocks)
     stopped = _failures(state).stopped
     arms = [arm for arm in session.arms if arm not in stopped]
     trials = total * session.repeats * len(arms) + sum(done.arm in stopped for done in finished)

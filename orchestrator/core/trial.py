@@ -22,6 +22,7 @@ T = TypeVar("T")
 ConfigValue: TypeAlias = bool | int | float | str
 Config: TypeAlias = Mapping[str, ConfigValue]
 """The sizes and settings that one Optuna suggestion gives."""
+Environment: TypeAlias = Mapping[str, str | int | float | bool | None]
 
 OutcomeStatus: TypeAlias = Literal["complete", "failed", "wrong_kernel", "pruned"]
 FailureReason: TypeAlias = Literal[
@@ -155,7 +156,7 @@ class Outcome:
     slices: tuple[SliceRecord, ...] = ()
     kernel: Kernel | None = None
     dataset: DatasetRecord | None = None
-    environment: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    environment: Environment = field(default_factory=dict)
     failure: FailureRecord | None = None
     trainer_trials: int = 0
     artifacts: Mapping[str, str] = field(default_factory=dict)

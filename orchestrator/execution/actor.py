@@ -39,7 +39,7 @@ class TrialActor(tune.Trainable):
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take the next job; the trainers stay warm."""
+        """Take the next job, of the same Tune trial or another; the trainers stay warm."""
         self._begin(new_config)
         return True
 
@@ -49,12 +49,12 @@ class TrialActor(tune.Trainable):
             time.sleep(1.0)
             return {"lost_gpu": self._lost_gpu, "done": False}
         for progress in self._signs:
-            return {"progress": progress, "done": False}
-        outcomes = [trial_run.outcome() for trial_run in self._trial_runs]
+            return {"progress": progress}
+        trial_runs, self._trial_runs = self._trial_runs, []  # each outcome is an answer once
+        outcomes = [trial_run.outcome() for trial_run in trial_runs]
         return {
-            "models": [self._trial_runs[0].packed_model()],
+            "models": [trial_runs[0].packed_model()],
             "outcomes": [to_json(outcome_adapter, outcome).decode() for outcome in outcomes],
-            "done": True,
         }
 
     def prune(self) -> None:
@@ -65,12 +65,6 @@ class TrialActor(tune.Trainable):
     def cleanup(self) -> None:
         """End the trainers."""
         self._trainers.close()
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Keep nothing: a stopped sweep resumes from the journal."""
-
-    def load_checkpoint(self, checkpoint: Any) -> None:
-        """Load nothing: see `save_checkpoint`."""
 
     def _begin(self, config: Mapping[str, Any]) -> None:
         if not all(trial_run.ended for trial_run in self._trial_runs):

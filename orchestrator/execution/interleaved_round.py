@@ -166,12 +166,10 @@ class InterleavedRound:
                 signed_s = time.monotonic()
 
     def _is_narrow(self) -> bool:
-        """Return whether all ratios are precise enough."""
         widest = self._widest()
         return widest is not None and widest <= self._timing.interval
 
     def _widest(self) -> float | None:
-        """Return the widest interval of the ratios; for a trial alone, that of its own time."""
         ratios = [ratio for _, ratio in self._ratios() if ratio is not None]
         ratios = ratios or [self._ratio(trial) for trial in self._running()]
         widths = [ratio.interval for ratio in ratios if ratio.interval is not None]
@@ -197,7 +195,6 @@ class InterleavedRound:
 
     @contextlib.contextmanager
     def _isolated(self, trial: InterleavedTrial) -> Iterator[None]:
-        """Keep a failure in the block to this trial, and end its trainer if that is in doubt."""
         try:
             yield
         except TrialReportedFailure:
@@ -208,7 +205,6 @@ class InterleavedRound:
 
     @contextlib.contextmanager
     def _sampled(self) -> Iterator[None]:
-        """Sample in the block, with one sampler for all, since each rests in the others' slices."""
         devices = [trial.trial_run.job.request.device for trial in self._running()]
         pids = [trial.watchdog.trainer.pid for trial in self._trials if trial.watchdog is not None]
         if not pids:

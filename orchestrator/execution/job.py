@@ -270,7 +270,6 @@ class TrialRun:
 
 
 def _expect_distinct(metrics: Mapping[str, float]) -> None:
-    """Raise `ProtocolError` for two names that are one in MLflow."""
     names = dict[str, str]()
     for name in metrics:
         other = names.setdefault(entity_name(name), name)

@@ -53,7 +53,6 @@ def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
 
 
 def _first_installed(spec: SweepSpec) -> Implementation | None:
-    """Return the first implementation of a spec whose backend is installed here."""
     parsed = [parse_implementation(text, known_only=False) for text in spec.arms.implementations]
     usable = (i for i in parsed if i.backend not in BACKENDS or importlib.util.find_spec(i.backend))
     return next(usable, None)

@@ -52,7 +52,6 @@ class BestModels:
                     worse[1].unlink()
 
     def _cost(self, trial: FinishedTrial) -> float:
-        """Return the number that is lower for a better trial; infinite if it has no model."""
         if trial.status != "complete" or trial.arm.measure == "timing":
             return math.inf
         aims = ((aim, trial.metrics.get(name)) for name, aim in self._aims.items())

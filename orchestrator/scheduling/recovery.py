@@ -126,20 +126,20 @@ class Recovery:
             )
 
     def _follow_nodes(self) -> None:
-        """Take the nodes that the cluster has now, with a warning for each change."""
         nodes, warn = self.membership.nodes, self.session.watcher.warn
-        before, now = {node.id for node in self._nodes}, {node.id for node in nodes}
-        for node in self._nodes:
-            if node.id not in now:
-                warn(
-                    f"node {node.profile.hostname} has left; its trials go to other nodes of"
-                    " its hardware, or wait for one"
-                )
-        self._has_changed |= before != now
-        self._nodes = tuple(node for node in nodes if node.id in before)
-        for node in nodes:
-            if node.id not in before:
-                self._take_in(node)
+        if nodes != self._nodes:
+            before, now = {node.id for node in self._nodes}, {node.id for node in nodes}
+            for node in self._nodes:
+                if node.id not in now:
+                    warn(
+                        f"node {node.profile.hostname} has left; its trials go to other nodes of"
+                        " its hardware, or wait for one"
+                    )
+            self._has_changed |= before != now
+            self._nodes = tuple(node for node in nodes if node.id in before)
+            for node in nodes:
+                if node.id not in before:
+                    self._take_in(node)
         unusable = self.membership.unusable
         for id_ in unusable.keys() - self._reported:
             self._reported.add(id_)
@@ -173,7 +173,6 @@ class Recovery:
         return {planned.arm: planned for planned in plan.possible}
 
     def _lanes(self) -> tuple[LaneGroup, ...]:
-        """Return the lanes of the nodes in use; the arms stay those of the plan."""
         arms_here = self._arms_on(self._used_nodes())
         arms = tuple(
             arms_here.get(planned.arm)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
-from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial
+from orchestrator.core.trial import Environment, FailureRecord, FinishedTrial, Outcome, Trial
 from orchestrator.planning.objectives import LEARNING
 from orchestrator.planning.pricing import priced
 from orchestrator.scheduling.best_models import BestModels
@@ -50,9 +50,12 @@ class Session:
     _preempted: Counter[str] = field(default_factory=Counter)
     _since_s: dict[str, float] = field(default_factory=dict)
     _stopped: set[Arm] = field(default_factory=set)
+    _environments: dict[str, Environment] = field(default_factory=dict)
+    """One object for equal ones: they are most of what a trial leaves in memory."""
 
     def __post_init__(self) -> None:
         self._report_stopped()
+        self._report_decision()
         if self.journal.state is not None:
             self._canary_baseline.learn(self.journal.state.finished.values())
 
@@ -65,7 +68,6 @@ class Session:
         for block in blocks:
             self._write(BlockSuggested(block.index, block.config, time.time()))
         self.watcher.trial_assigned(assignment)
-        self._show_running()
         return assignment
 
     def finish(self, assignment: Assignment, *outcomes: Outcome, model: bytes = b"") -> None:
@@ -86,17 +88,19 @@ class Session:
                 self.models.add(finished)
             self.record(finished)
         self._canary_baseline.learn(ended)
-        before = self.blocks.suggestions.stop_decision
         self.blocks.finish(assignment, *(finished.outcome for finished in ended))
-        decision = self.blocks.suggestions.stop_decision
-        if decision is not None and before is None:
-            self._write(stop_record(decision))
-            self.watcher.blocks_decided(decision.blocks, decision.reason)
+        self._report_decision()
         for finished in ended:
             self.watcher.trial_finished(finished.trial, finished.outcome)
             self._expect_objectives(finished)
         self._report_stopped()
-        self._show_running()
+
+    def _report_decision(self) -> None:
+        """Record that no more blocks are needed, once; a killed start may not have come to it."""
+        decision, state = self.blocks.suggestions.stop_decision, self.journal.state
+        if decision is not None and state is not None and state.stop_decision is None:
+            self._write(stop_record(decision))
+            self.watcher.blocks_decided(decision.blocks, decision.reason)
 
     def _report_stopped(self) -> None:
         failures, search = self.blocks.suggestions.failures, self.spec.search
@@ -141,7 +145,8 @@ class Session:
         round_id = None
         if trial.arm.measure == "timing":  # the start identifies a round: it is its own
             round_id = f"{min(outcome.started_s for outcome in together):.3f}"
-        environment = {**outcome.environment, **self.blocks.identity.code_facts}
+        own = {**outcome.environment, **self.blocks.identity.code_facts}
+        environment = self._environments.setdefault(repr(own), own)
         outcome = replace(
             outcome, disturbance=disturbance, round_id=round_id, environment=environment
         )
@@ -177,13 +182,9 @@ class Session:
             self.watcher.attempt_lost(assignment)
             return
         now = time.time()
-        message = f"the worker was lost in each of {lost} attempts (limits.attempts)"
-        if preempted_count:
-            message = (
-                f"the worker was lost in each of {lost} attempts, in {preempted_count} of them"
-                " with its node (limits.attempts, limits.preemptions)"
-            )
-        failure = FailureRecord("lost", message)
+        preempted_too = f", in {preempted_count} of them with its node" if preempted_count else ""
+        message = f"the worker was lost in each of {lost} attempts{preempted_too}"
+        failure = FailureRecord("lost", f"{message} (limits.attempts, limits.preemptions)")
         outcome = Outcome("failed", now, now, attempt=assignment.attempt, failure=failure)
         self.finish(assignment, *(outcome for _ in assignment.trials))
 
@@ -202,8 +203,8 @@ class Session:
             code=self.blocks.identity.code,
         )
 
-    def _show_running(self) -> None:
-        """Keep what runs on each lane in a file, where it changed."""
+    def show_running(self) -> None:
+        """Keep what runs on each lane in a file, where it changed; it takes a while."""
         running = {one.trial.key: one for one in self.blocks.running}
         if running.keys() != self._since_s.keys():
             now_s = time.time()

@@ -5,6 +5,7 @@ import logging
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from ray.tune.search import Searcher
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import outcome_adapter
 from orchestrator.execution.actor import TrialActor
-from orchestrator.execution.job import Job, Rival, TrialLimits, job_adapter
-from orchestrator.scheduling.lane_queue import Assignment, at_work
+from orchestrator.execution.job import Job, JobProgress, Rival, TrialLimits, job_adapter
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import Recovery
 
 _LOOK_S = 0.5
@@ -57,6 +58,7 @@ def run_trials(
                 if not search.out:
                     raise
             search.lose_all()
+        recovery.session.show_running()
     finally:
         abandoned.set()
 
@@ -64,8 +66,9 @@ def run_trials(
 class BlockSearch(Searcher):
     """A searcher that hands a session's trials to Tune, and takes their results back.
 
-    Tune's own limit on pending trials must lie above what the session hands out at once (one trial
-    more than each lane's slots). `check` is called at each step of Tune.
+    A Tune trial is a slot of a lane at work: its actor gets the lane's next trial when one ends, as
+    Tune keeps each of its trials for ever. `out` is what runs, by the Tune trial's id. Tune's own
+    limit on pending trials must lie above the number of slots. `check` is called at each step.
     """
 
     def __init__(
@@ -74,6 +77,9 @@ class BlockSearch(Searcher):
         super().__init__()
         self.recovery, self.check = recovery, check
         self.out: dict[str, Assignment] = {}
+        self._waiting: dict[str, tuple[Assignment, dict[str, Any]]] = {}
+        self._taken = Counter[str]()
+        self._show_s = 0.0
         self._session = recovery.session
         self._python_path = python_path
 
@@ -85,25 +91,56 @@ class BlockSearch(Searcher):
         """Save nothing: the journal is what resume reads, never Tune's pickles."""
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """Return the next trial as a Tune config, None while no lane needs one, FINISHED at last.
+        """Return the first trial of a free slot as a Tune config, None without one, or FINISHED.
 
         Where nothing is out, Tune only asks again each second: this is the place to look around.
         """
         self.check()
         with _through_tune():
             self.recovery.settle()
-            assignment = self._session.assign()
-            if assignment is None:
-                return self.FINISHED if self._session.blocks.done else None
-            self.out[trial_id] = assignment
-            return {
-                "job": job_adapter.dump_json(self._job(assignment)).decode(),
-                "node_id": assignment.lane.node.id,
-                "bundle": assignment.lane.bundle(assignment.device),
-            }
+            self._hand_out()
+            if time.monotonic() >= self._show_s:
+                self._session.show_running()
+                self._show_s = time.monotonic() + _LOOK_S
+            for key, (assignment, _) in self._waiting.items():
+                room = assignment.lane.room(assignment.device)
+                if self._taken[assignment.lane.node.id] < room:
+                    return self._begin(trial_id, key)
+            return self.FINISHED if self._session.blocks.done else None
+
+    def _hand_out(self) -> None:
+        """Take what lanes want to run, and have next; first give back what must not begin."""
+        blocks = self._session.blocks
+        for key, (assignment, _) in reversed(list(self._waiting.items())):
+            if assignment.trial.block in blocks.ending or not self.has_lane(assignment):
+                del self._waiting[key]
+                blocks.give_back(assignment, charged=False)
+        for assignment in iter(self._session.assign, None):
+            self._waiting[assignment.trial.key] = (
+                assignment,
+                {
+                    "job": job_adapter.dump_json(self._job(assignment)).decode(),
+                    "node_id": assignment.lane.node.id,
+                    "bundle": assignment.lane.bundle(assignment.device),
+                },
+            )
+
+    def has_lane(self, assignment: Assignment) -> bool:
+        """Return whether the assignment's lane is still there."""
+        return self._session.blocks.has_lane(assignment.lane.node.id)
+
+    def _begin(self, trial_id: str, key: str) -> dict[str, Any]:
+        assignment, config = self._waiting.pop(key)
+        self.out[trial_id] = assignment
+        self._taken[assignment.lane.node.id] += 1
+        return config
+
+    def _end(self, trial_id: str) -> Assignment:
+        assignment = self.out.pop(trial_id)
+        self._taken[assignment.lane.node.id] -= 1
+        return assignment
 
     def _job(self, assignment: Assignment) -> Job:
-        """Return the job for the actor: one trial, or an interleaved round."""
         spec, lane = self._session.spec, assignment.lane
         limits, request = spec.limits, self._session.request
         return Job(
@@ -121,17 +158,34 @@ class BlockSearch(Searcher):
             timing=spec.timing if assignment.trial.arm.measure == "timing" else None,
         )
 
-    def take_result(self, trial_id: str, result: Mapping[str, Any]) -> bool:
+    def take_progress(self, trial_id: str, progress: JobProgress) -> bool:
         """Take the progress of a running job; return whether its trial is to be pruned."""
-        if "progress" not in result or result.get("done"):
-            return False
         with _through_tune():
-            return self._session.take_progress(self.out[trial_id], result["progress"])
+            return self._session.take_progress(self.out[trial_id], progress)
+
+    def take_outcomes(self, trial_id: str, result: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Take the outcomes of a Tune trial's job; return its next one, None if none waits."""
+        with _through_tune():
+            assignment = self._end(trial_id)
+            outcomes = [outcome_adapter.validate_json(text) for text in result["outcomes"]]
+            models = result.get("models", [])
+            self._session.finish(assignment, *outcomes, model=b"".join(models))
+            models.clear()  # Tune keeps the last result of each trial
+            # of a round, the outcome without failure shows most of its node
+            best = next((outcome for outcome in outcomes if not outcome.failure), outcomes[0])
+            self.recovery.ended(assignment.lane.node, best)
+            self._hand_out()
+            lane, bundle = assignment.lane, assignment.lane.bundle(assignment.device)
+            for key, (following, config) in self._waiting.items():
+                if following.lane.node.id == lane.node.id and config["bundle"] == bundle:
+                    return self._begin(trial_id, key)
+            return None
 
     def park(self, trial_id: str, lost_gpu: str) -> bool:
         """Take back the trial of an actor without a GPU; return whether it still has to keep it."""
         with _through_tune():
-            if (assignment := self.out.pop(trial_id, None)) is not None:
+            if trial_id in self.out:
+                assignment = self._end(trial_id)
                 self._session.blocks.give_back(assignment, charged=False)
                 self.recovery.exclude_gpu(assignment.lane.node, lost_gpu)
             return not self._session.blocks.done
@@ -139,36 +193,24 @@ class BlockSearch(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Take a trial's outcome, the loss of its worker, or (without a result) its recall."""
-        assignment = self.out.pop(trial_id, None)
-        if assignment is None:
+        """Take the loss of a job's worker, or (without a result) its recall."""
+        if trial_id not in self.out:
             return
         with _through_tune():
-            if not error and result is None:
-                self._session.blocks.give_back(assignment, charged=False)
-            elif error or result is None or "outcomes" not in result:
-                self.recovery.doubt(assignment)
+            if error or result is not None:
+                self.recovery.doubt(self._end(trial_id))
             else:
-                outcomes = [outcome_adapter.validate_json(text) for text in result["outcomes"]]
-                models = result.get("models", [])
-                self._session.finish(assignment, *outcomes, model=b"".join(models))
-                models.clear()  # Tune keeps the results of all trials
-                # of a round, the outcome without failure shows most of its node
-                best = next((outcome for outcome in outcomes if not outcome.failure), outcomes[0])
-                self.recovery.ended(assignment.lane.node, best)
+                self._session.blocks.give_back(self._end(trial_id), charged=False)
 
     def lose_all(self) -> None:
         """Take back everything that is out, in its order: Tune itself was lost.
 
-        Trials that can have been running (on a lane the oldest, up to its slots) are charged.
+        Only what can have been running is charged.
         """
-        out, self.out = list(self.out.values()), {}
-        running = at_work(out)
-        for assignment in reversed(out):
-            if assignment in running:
-                self.recovery.doubt(assignment)
-            else:
-                self._session.blocks.give_back(assignment, charged=False)
+        for assignment, _ in reversed(self._waiting.values()):
+            self._session.blocks.give_back(assignment, charged=False)
+        for trial_id in reversed(list(self.out)):
+            self.recovery.doubt(self._end(trial_id))
 
 
 class Broken(BaseException):
@@ -183,11 +225,11 @@ def _through_tune() -> Iterator[None]:
         raise Broken(error) from error
 
 
-class _Recall(FIFOScheduler):
-    """First in, first out; what waits for a node without a lane, or in a pruned block, is recalled.
+class _Scheduler(FIFOScheduler):
+    """Gives actors their next job, and recalls what waits for a node without a lane.
 
-    Tune would wait for that node for ever, and stop a pruned trial without its outcome. The
-    search's check may leave Tune's loop here; a callback of Tune would import MLflow first (1.5 s).
+    Tune would wait for that node for ever. The search's check may leave Tune's loop here; a
+    callback of Tune would import MLflow first (1.5 s).
     """
 
     def __init__(self, search: BlockSearch) -> None:
@@ -199,26 +241,30 @@ class _Recall(FIFOScheduler):
 
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
         self._search.check()  # raises no `Exception`: Tune would wait for the trials that run
-        blocks = self._search.recovery.session.blocks
-        gone = {id for id, one in self._search.out.items() if one.trial.block in blocks.ending}
         for trial in list(tune_controller.get_live_trials()):
-            is_gone = trial.trial_id in gone or not blocks.has_lane(trial.config["node_id"])
-            if trial.status == TuneTrial.PENDING and is_gone:
+            if trial.status == TuneTrial.PENDING:
+                if self._search.has_lane(self._search.out[trial.trial_id]):
+                    return trial
                 tune_controller.stop_trial(trial)
-        return super().choose_trial_to_run(tune_controller)
+        return None
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: Any) -> str:
         if "lost_gpu" in result:
             is_needed = self._search.park(trial.trial_id, result["lost_gpu"])
             return self.CONTINUE if is_needed else self.STOP
-        if self._search.take_result(trial.trial_id, result):
-            # Calls of an actor keep their order: this one comes before the next step.
-            trial.temporary_state.ray_actor.prune.remote()
+        # Calls of an actor keep their order: these come before the next step.
+        actor = trial.temporary_state.ray_actor
+        if "outcomes" in result:
+            following = self._search.take_outcomes(trial.trial_id, result)
+            if following is None:
+                return self.STOP
+            actor.reset_config.remote(following)
+        elif self._search.take_progress(trial.trial_id, result["progress"]):
+            actor.prune.remote()
         return self.CONTINUE
 
 
 def _aside(work: Callable[[], object], expect: Callable[[], None]) -> None:
-    """Do some work in another thread, as long as what is expected holds."""
     # Tune asks the cluster at each step, and nothing ends the wait for a head that is gone: the
     # thread is left behind then.
     raised: list[BaseException] = []
@@ -247,7 +293,7 @@ def _tuner(search: BlockSearch, folder: Path) -> tune.Tuner:
         tune.with_resources(TrialActor, resources),
         tune_config=tune.TuneConfig(
             search_alg=search,
-            scheduler=_Recall(search),
+            scheduler=_Scheduler(search),
             num_samples=-1,  # until the searcher returns FINISHED
             reuse_actors=True,
             trial_name_creator=str,

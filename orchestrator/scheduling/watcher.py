@@ -35,6 +35,7 @@ class Watcher:
         self.leads: list[str] = []
         self.blocks_expected = plan.blocks
         self._per_block = dict[int, Counter[Arm]]()
+        self._whole_blocks = set[int]()
         self._trials: dict[str, FinishedTrial] = {}
         self._begun_blocks: set[int] = set()
         self.stopped: set[Arm] = set()
@@ -54,7 +55,7 @@ class Watcher:
     @property
     def blocks_ended(self) -> int:
         """Blocks all of whose trials have an outcome, and pruned ones."""
-        return sum(map(self._is_whole, list(self._per_block)))
+        return len(self._whole_blocks)
 
     def _is_whole(self, block: int) -> bool:
         whole = (len(self._plan.possible) - len(self.stopped)) * self._plan.repeats
@@ -145,12 +146,14 @@ class Watcher:
                 self.print(f"  {call}", "call")
         if outcome.failure is not None and outcome.failure.output_tail:
             _log.info("its trainer's last output:\n%s", outcome.failure.output_tail)
-        if is_new and self._is_whole(trial.block) and self.blocks_ended >= self._next_look:
+        is_whole = trial.block in self._whole_blocks
+        if is_new and is_whole and self.blocks_ended >= self._next_look:
             self._look()
 
     def arm_stopped(self, arm: Arm, reason: str) -> None:
         """Show that the remaining trials of an arm are not run, and why."""
         self.stopped |= {arm} & {*self._plan.arms}
+        self._whole_blocks |= set(filter(self._is_whole, self._per_block))
         self.warn(f"{reason}. Its other trials are not run; after a fix, --retry-failed runs them")
 
     def warn(self, text: str) -> None:
@@ -181,11 +184,12 @@ class Watcher:
         self._per_block.setdefault(trial.block, Counter())[trial.arm] += 1
         if outcome.status == "pruned":
             self.pruned.add(trial.block)
+        if self._is_whole(trial.block):
+            self._whole_blocks.add(trial.block)
         self.failed[trial.arm] += outcome.failure is not None
         return True
 
     def _place(self, job: Assignment | Trial) -> str:
-        """Return block, arm and config; the hardware only where there are several."""
         trial, others = (job, ()) if isinstance(job, Trial) else (job.trial, job.others)
         name = f"{1 + len(others)} arms in turns" if others else self._name(trial.arm)
         return f"block {trial.block}  {name}  {config_text(trial.config)}"

@@ -1,21 +1,28 @@
 """A thousand nodes, a hundred thousand trials: what each part of a sweep then costs."""
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from tests.benchmarks import rig
-from tests.benchmarks.scaling import decisions, samplers
+from tests.benchmarks.scaling import decisions, endurance, restart, samplers
 
-PARTS = {"decisions": decisions.measure, "samplers": samplers.measure}
+PARTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "decisions": decisions.measure,
+    "samplers": samplers.measure,
+    "endurance": endurance.measure,
+    "restart": restart.measure,
+}
 
 
 def main() -> int:
     parser = rig.arguments(__doc__)
-    parser.add_argument("--only", choices=PARTS, help="measure one part")
+    parser.add_argument("--only", choices=PARTS, action="append", help="measure this part")
     asked = parser.parse_args()
     environment = rig.environment("optuna")
-    rows = [row for name, part in PARTS.items() if asked.only in (None, name) for row in part()]
+    rows = [row for name, part in PARTS.items() if name in (asked.only or PARTS) for row in part()]
     table = rig.table(rows, {"figure": ".3f", "limit": ".1f"})
-    name = f"scale-{asked.only}" if asked.only else "scale"
+    name = "-".join(["scale", *(asked.only or [])])
     rig.publish(asked.output, name, environment, [str(__doc__), table], figures=rows)
     return int(any(row["missed"] for row in rows))
 

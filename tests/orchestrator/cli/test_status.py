@@ -87,12 +87,16 @@ def test_a_running_sweep_shows_what_runs_since_when_and_the_time_left(tmp_path: 
         opened.append(journal.SweepOpened(IDENTITY, {}))
         opened.append(journal.SessionStarted(now_s - 600, 1, "here", "0", 6, 1, [PORTABLE]))
         for block in range(2):
+            opened.append(journal.BlockSuggested(block, finished(block).config, now_s - 30))
             opened.append(journal.TrialFinished(finished(block, ended_s=now_s - 20)))
         opened.show_running([(now_s - 900, "of an earlier start"), (now_s - 120.4, "block 2")])
         assert "block 2" not in describe_sweeps(tmp_path, None), "no driver is alive"
         with folder.lock():
             text = describe_sweeps(tmp_path, None)
             assert list_sweeps(tmp_path)[0]["state"] == "running"
+        opened.append(journal.SessionEnded(now_s, "complete"))  # it had no more configs
+        row = list_sweeps(tmp_path)[0]
+        assert (row["state"], row["trials"], row["expected"]) == ("complete", 2, 2)
     assert "  runs block 2, for 2 min " in text and "earlier" not in text
     assert "  about 20 min 0 s left\n" in text, "four trials at the pace of two"
 

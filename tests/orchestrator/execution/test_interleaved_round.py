@@ -136,7 +136,7 @@ def test_an_actor_runs_rounds_and_trials_and_gives_signs_of_life() -> None:
         for next_job, number in ((job, 2), (plain, 1), (plain, 1)):
             actor.reset_config(config_of(next_job))
             results = [actor.step()]
-            while not results[-1]["done"]:
+            while "progress" in results[-1]:
                 results.append(actor.step())
             assert len(results) > number
             outcomes = [outcome_adapter.validate_json(text) for text in results[-1]["outcomes"]]
@@ -152,7 +152,7 @@ def test_a_round_that_is_taken_away_leaves_no_trainer() -> None:
     timing = Timing(interval=0.001, least=90, most=90, slice_s=0.2)
     actor = TrialActor(config_of(job_of("steady", "none/one", "none/two", timing=timing)))
     for _ in range(3):  # each of them is warm, and turns have been taken
-        assert not actor.step()["done"]
+        assert "progress" in actor.step()
     children = [child for child in psutil.Process().children() if child not in others]
     assert len([child for child in children if "workloads" in child.cmdline()]) == 2
     actor.reset_config(config_of(job_of("steady", "none/three")))

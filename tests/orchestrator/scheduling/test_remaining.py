@@ -65,6 +65,7 @@ def test_why_there_are_blocks_enough_is_reported_by_each_session(tmp_path: Path)
     lines = held.journal.path.read_text().splitlines(keepends=True)
     held.journal.path.write_text("".join(line for line in lines if "blocks_enough" not in line))
     second = held.killed(text)
+    assert len(second.lines("blocks_enough")) == 1, "a start that comes to it writes it"
     state = second.state()
     work = remaining_work(second.spec, second.plan, state, retry_failed=False)
     added = first_records(work, state)

@@ -60,9 +60,11 @@ def test_the_journal_has_a_trial_before_anybody_else(
 def test_a_file_has_what_runs_and_since_when(held: Held) -> None:
     first, second = held.assign(), held.assign()
     folder = held.journal.path.parent
+    held.session.show_running()
     ((since_s, text),) = read_running(folder, 0.0)
     assert str(first) in text, "the second one waits for the lane"
     held.session.finish(first, COMPLETE)
+    held.session.show_running()
     ((later_s, text),) = read_running(folder, since_s)
     assert str(second) in text and later_s > since_s
 

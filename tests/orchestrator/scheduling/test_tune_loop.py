@@ -24,7 +24,7 @@ RUNS = {"progress": JobProgress(1)}
 
 def result(*outcomes: Outcome) -> dict[str, Any]:
     texts = [outcome_adapter.dump_json(outcome).decode() for outcome in outcomes]
-    return {"outcomes": texts, "done": True}
+    return {"outcomes": texts}
 
 
 def search_of(held: Held) -> BlockSearch:
@@ -50,18 +50,22 @@ def search(held: Held) -> BlockSearch:
     return search_of(held)
 
 
-def test_it_hands_out_what_lanes_want_and_finishes_at_the_end(
+def test_an_actor_has_one_tune_trial_for_all_that_its_lane_runs(
     held: Held, search: BlockSearch
 ) -> None:
-    assert isinstance(search.suggest("a"), dict)
-    assert isinstance(search.suggest("b"), dict)
-    assert search.suggest("c") is None, "the lane has what it runs, and one more"
-    for trial_id, following in (("a", "c"), ("b", "d"), ("c", "e")):
-        search.on_trial_complete(trial_id, result(COMPLETE))
-        handed = search.suggest(following)
-    assert handed == BlockSearch.FINISHED
-    search.on_trial_complete("unknown", result(COMPLETE))
-    assert len(held.recorded) == 3
+    actor = mock.Mock()
+    handed: list[Any] = [search.suggest("a")]
+    assert search.suggest("b") is None, "what waits for the lane is not Tune's"
+    trial = SimpleNamespace(trial_id="a", temporary_state=SimpleNamespace(ray_actor=actor))
+    steps = [
+        tune_loop._Scheduler(search).on_trial_result(None, trial, result(COMPLETE))
+        for _ in range(3)
+    ]
+    assert steps == ["CONTINUE", "CONTINUE", "STOP"]
+    handed += [call.args[0] for call in actor.reset_config.remote.call_args_list]
+    assert len({one["job"] for one in handed}) == len(held.recorded) == 3
+    search.on_trial_complete("a", result(COMPLETE))
+    assert search.suggest("b") == BlockSearch.FINISHED
 
 
 def test_a_trial_has_a_fresh_trainer_where_the_spec_wants_it(tmp_path: Path) -> None:
@@ -81,13 +85,13 @@ def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Pat
     assert {(request.measure, request.slice_s) for request in asked} == {("timing", 0.5)}
     assert all(request.settings == job.request.settings for request in asked)
     failed = Outcome("failed", 1.0, 2.0, failure=FailureRecord("error", "no"))
-    search.on_trial_complete("a", result(COMPLETE, failed, COMPLETE))
+    search.take_outcomes("a", result(COMPLETE, failed, COMPLETE))
     ended = [(trial.status, trial.arm.implementation) for trial in held.recorded]
     assert ended == list(zip(["complete", "failed", "complete"], implementations, strict=True))
 
 
 def test_a_lost_worker_costs_its_trial_an_attempt(held: Held, search: BlockSearch) -> None:
-    for last in (None, RUNS):
+    for last in (None, RUNS, None):  # the second time it is the trial that waited
         search.suggest("a")
         search.on_trial_complete("a", last, error=True)
         search.recovery.settle()
@@ -107,9 +111,10 @@ def test_an_error_of_ours_is_not_tunes_to_handle(held: Held, search: BlockSearch
     error = RuntimeError("the view broke")
     held.view.job_progressed.side_effect = held.view.trial_finished.side_effect = error
     search.suggest("a")
+    reported: Any
     for call, reported in (
-        (search.take_result, RUNS),
-        (search.on_trial_complete, result(COMPLETE)),
+        (search.take_progress, RUNS["progress"]),
+        (search.take_outcomes, result(COMPLETE)),
     ):
         with pytest.raises(Broken, match="the view broke") as caught:
             call("a", reported)
@@ -127,20 +132,18 @@ def run(held: Held, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fit: Any) -
 def test_a_lost_loop_charges_only_what_can_have_been_running(
     held: Held, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    attempts: list[list[int]] = []
+    attempts: list[int] = []
 
     def fit(search: BlockSearch) -> None:
-        search.suggest("running")
-        search.suggest("waiting")
-        attempts.append([assignment.attempt for assignment in search.out.values()])
+        attempts.append(job_of(search).attempt)
         assert len(attempts) <= 3, "the sweep does not end"
         if len(attempts) < 3:
             raise tune.TuneError("the loop was lost")
-        for trial_id in ("running", "waiting"):
-            search.on_trial_complete(trial_id, result(COMPLETE))
+        while search.take_outcomes("a", result(COMPLETE)):
+            pass
 
     run(held, monkeypatch, tmp_path, fit)
-    assert attempts == [[1, 1], [2, 1], [1, 1]]
+    assert attempts == [1, 2, 1], "the third one waited before"
     assert [finished.status for finished in held.recorded] == ["failed", "complete", "complete"]
 
 
@@ -175,14 +178,17 @@ def test_a_loop_that_was_left_behind_goes_on_no_more(
     assert ended.wait(60)
 
 
-def test_a_trial_that_waits_for_a_node_without_a_lane_is_recalled(search: BlockSearch) -> None:
-    trials = [
-        SimpleNamespace(trial_id="", status=status, config={"node_id": node})
-        for status, node in (("PENDING", "gone"), ("PENDING", "a"), ("RUNNING", "gone"))
-    ]
+def test_what_waits_for_a_node_without_a_lane_is_recalled(held: Held, search: BlockSearch) -> None:
+    job_of(search)
+    held.present.nodes = ()
+    assert (held.blocks.out, search.suggest("b"), held.blocks.out) == (2, None, 1)
+    trials = [SimpleNamespace(trial_id="a", status=status) for status in ("RUNNING", "PENDING")]
     stopped: list[Any] = []
-    controller = SimpleNamespace(
-        get_live_trials=lambda: trials, get_trials=list, stop_trial=stopped.append
-    )
-    assert tune_loop._Recall(search).choose_trial_to_run(controller) is None
-    assert stopped == trials[:1]
+
+    def stop(trial: Any) -> None:
+        stopped.append(trial)
+        search.on_trial_complete(trial.trial_id)
+
+    controller = SimpleNamespace(get_live_trials=lambda: trials, stop_trial=stop)
+    assert tune_loop._Scheduler(search).choose_trial_to_run(controller) is None
+    assert (stopped, held.blocks.out) == (trials[1:], 0)

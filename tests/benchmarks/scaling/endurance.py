@@ -1,0 +1,68 @@
+"""Many trials that do nothing, through Ray Tune, trainers, journal and MLflow on SQLite.
+
+The pace is that of the journal. The whole ends when all is read back and the report is stored.
+"""
+
+import shutil
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import read
+from tests.benchmarks import rig
+from tests.orchestrator.sample_specs import OWN, spec_text
+
+NAME, TRIALS = "endurance", 10_000
+HOME = Path(tempfile.gettempdir(), "rnnsweep-endurance", "home")
+_WARM = 100  # trials until all processes run
+
+
+def spec(trials: int) -> str:
+    return spec_text(
+        OWN,
+        name=NAME,
+        workload="tests.workloads.examples.hostile:noop",
+        configs=trials // 2,
+        space={"units": {"low": 1, "high": 1_000_000}},
+        objectives={"val_accuracy": "maximize"},
+        implementations=["python/one", "python/two"],
+    )
+
+
+def ends_s(home: Path) -> list[float]:
+    """Return when the trials of the sweep ended, in their order."""
+    state = read(SweepFolder(home, NAME).generation(1))
+    return [] if state is None else [done.ended_s for done in state.finished.values()]
+
+
+def measure(home: Path = HOME, trials: int = TRIALS) -> list[dict[str, Any]]:
+    """Run the sweep in this process, in a new home that is kept for `restart`."""
+    shutil.rmtree(home, ignore_errors=True)
+    memory: list[tuple[float, int]] = []
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(0.5):
+            memory.append((time.time(), psutil.Process().memory_info().rss))
+
+    threading.Thread(target=watch, daemon=True).start()
+    ended, began_s = rig.run(spec(trials), home)
+    whole_s = time.time() - began_s
+    is_over.set()
+    ends, tenth = ends_s(home), trials // 10
+    assert len(ends) == len(ended.record.trials) == trials
+    first_s, last_s = ends[_WARM + tenth] - ends[_WARM], ends[-1] - ends[-1 - tenth]
+    before, after = np.interp([ends[tenth], ends[-1]], *np.transpose(memory))
+    return [
+        rig.figure("ms a trial, with its report", 1e3 * whole_s / trials, 35.0),
+        rig.figure("ms a trial, first tenth", 1e3 * first_s / tenth),
+        rig.figure("ms a trial, last tenth", 1e3 * last_s / tenth),
+        rig.figure("last tenth ÷ first", last_s / first_s, 1.1),
+        rig.figure("driver's kB a trial", (after - before) / 1e3 / (trials - tenth), 20.0),
+    ]
