@@ -54,7 +54,8 @@ def test_a_suspended_recorder_doubles_nothing(tmp_path: Path, faults: Faults) ->
             process = process_of_recorder()
             suspend_between_transactions(process, home)
             lapsed = LEASE.dump(Lease(owner, 1.0))
-            MlflowStore(address(home)).log(parent(home).info.run_id, tags={LEASE_TAG: lapsed})
+            store = MlflowStore(address(home), create=True)
+            store.log(parent(home).info.run_id, tags={LEASE_TAG: lapsed})
             with recorder(home) as second:
                 stored = {trial.key for trial in second.open(opening())}
                 for trial in TRIALS:

@@ -242,17 +242,18 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
 
 def test_a_damaged_lease_is_none_and_one_far_ahead_is_ignored_on_request(home: Path) -> None:
     record(home)
-    MlflowStore(address(home)).log(parent(home).info.run_id, tags={LEASE_TAG: "{"})
+    store = MlflowStore(address(home), create=True)
+    store.log(parent(home).info.run_id, tags={LEASE_TAG: "{"})
     record(home)
     far = LEASE.dump(Lease(replace(Owner.here(), machine="other-boot"), 1e18))
-    MlflowStore(address(home)).log(parent(home).info.run_id, tags={LEASE_TAG: far})
+    store.log(parent(home).info.run_id, tags={LEASE_TAG: far})
     with pytest.raises(LeaseHeld, match="--take-over"):
         record(home)
     with writer(home) as opened:
         asked = replace(opening(), takes_over=True)
         opened.open(asked)
         opened.record([finished()])
-        MlflowStore(address(home)).log(parent(home).info.run_id, tags={LEASE_TAG: far})
+        store.log(parent(home).info.run_id, tags={LEASE_TAG: far})
         with pytest.raises(LeaseHeld):  # a later recorder process of this start takes nothing
             opened.open(asked, True)
 
