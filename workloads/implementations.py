@@ -58,10 +58,7 @@ class Implementation:
 
     @property
     def kernel_text(self) -> str:
-        """Kernel and options without the backend, as in `kernel_asked` and `kernel_ran`.
-
-        `again`, which changes nothing, is not part of a kernel.
-        """
+        """Kernel and options as in `kernel_asked`: without the backend, and without `again`."""
         return "+".join((self.kernel, *(o for o in self.options if o != "again")))
 
     @property
@@ -81,10 +78,7 @@ class Implementation:
 
     @property
     def jit(self) -> bool:
-        """True if XLA compiles the program. This is always explicit, never Keras' default.
-
-        JAX without compilation would be eager: it is on there unless `+eager` switches it off.
-        """
+        """True if XLA compiles the program, always explicit; JAX without it would be eager."""
         return "xla" in self.options or (self.backend == "jax" and not self.eager)
 
 

@@ -187,10 +187,7 @@ class Environment(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Artifact(_Message):
-    """A text to store with the trial: `name` is a plain file name such as `sample.txt`.
-
-    A second text of the same name replaces the first one.
-    """
+    """A text to store with the trial, by a plain file name (`sample.txt`); the last one counts."""
 
     event: ClassVar[str] = "artifact"
     name: str

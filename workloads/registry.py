@@ -1,7 +1,4 @@
-"""Workloads by name: their settings, their metrics, and the module and function of their code.
-
-Imports no framework: the code of a workload is named here and imported in a trainer process only.
-"""
+"""Workloads by name: settings, metrics, and the place of their code, which is not imported."""
 
 import difflib
 import re

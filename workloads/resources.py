@@ -64,10 +64,7 @@ def reset_peak() -> None:
 
 
 def peak_rss_mib() -> float | None:
-    """Return the peak memory of the process since `reset_peak`; None if the kernel has no count.
-
-    Memory that the process held before is included: compare peaks of fresh processes only.
-    """
+    """Return the peak memory since `reset_peak`, with what was held before; None: no count."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
             if line.startswith("VmHWM:"):

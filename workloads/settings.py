@@ -1,7 +1,4 @@
-"""The settings of the built-in workloads: names, bounds, defaults, and what each one means.
-
-Imports no framework: a spec is checked against these models before anything runs.
-"""
+"""The settings of the built-in workloads, with bounds and defaults. Imports no framework."""
 
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
@@ -292,20 +289,14 @@ class SyntheticSettings(StackSettings):
 
 
 class SaveRequest(_Settings):
-    """Settings of `workloads.tasks.parity:save`: train, and save files of this path and stem.
-
-    `.npz` is the ending of the weights, `.outputs.npy` that of the outputs.
-    """
+    """Settings of `parity:save`: train, then save `INTO.npz` (weights) and `INTO.outputs.npy`."""
 
     settings: ImageRowsSettings
     into: str
 
 
 class LoadRequest(_Settings):
-    """Settings of `workloads.tasks.parity:compare`: load these files and compare outputs.
-
-    `digest` is that of the training data.
-    """
+    """Settings of `parity:compare`: the saved files, and the digest of the training data."""
 
     settings: ImageRowsSettings
     digest: str

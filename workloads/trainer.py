@@ -71,10 +71,8 @@ class Channel:
                 os._exit(1)  # the reader is gone
 
     def lines(self, *, exit_at_end: bool) -> Lines:
-        """Return the received lines; a thread reads them, so that it can detect the end.
-
-        At the end the process exits, even in a trial, or finishes the requests that it has read.
-        """
+        """Return the received lines, which a thread reads to detect their end."""
+        # The process then exits, even in a trial, or finishes the requests that it has read.
         lines = Lines()
 
         def read() -> None:
@@ -312,10 +310,7 @@ def _other_package(error: BaseException) -> str:
 
 
 def check_import(name: str) -> int:
-    """Import a workload and return the exit status; the reason is all that is on stdout.
-
-    The module's own output goes to standard error.
-    """
+    """Import a workload; return the exit status; stdout has the reason alone."""
     reasons = os.dup(1)
     os.dup2(2, 1)
     try:

@@ -220,10 +220,8 @@ def _runtime_env(folder: Path, workload: str | None) -> dict[str, Any] | None:
 
 
 def token_settings() -> dict[str, str]:
-    """Return the variables with which Ray shows a cluster this machine's token, where it has one.
-
-    Ray 2.60 uses a token by itself when it starts a cluster, and not when it joins one.
-    """
+    """Return the variables with which Ray shows a cluster this machine's token, if there is one."""
+    # Ray 2.60 uses a token by itself when it starts a cluster, and not when it joins one.
     token_file = Path.home() / ".ray" / "auth_token"
     if token_file.exists() and token_file.stat().st_mode & 0o077:
         token_file.chmod(0o600)  # Ray makes it readable for everyone on this machine

@@ -1,7 +1,4 @@
-"""Sweeps as Ray jobs: the one file that calls Ray's job server, over HTTP.
-
-Each start of a sweep is a job of its own, `rnnsweep-NAME-N`. At most one of a name runs at a time.
-"""
+"""Sweeps as Ray jobs, by Ray's job server over HTTP: `rnnsweep-NAME-N`, one of a NAME at a time."""
 
 import logging
 import os

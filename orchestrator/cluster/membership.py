@@ -1,7 +1,4 @@
-"""The nodes of the Ray cluster while a sweep runs, and requests for more to its autoscaler.
-
-A call to a lost head may block for ever: nodes are polled in a thread of its own.
-"""
+"""The nodes of a Ray cluster, polled in a thread (a lost head may block), and requests for more."""
 
 import contextlib
 import threading
@@ -155,11 +152,8 @@ def requested_nodes(requests: Sequence[NodeRequest]) -> Iterator[None]:
 
 
 def request_nodes(requests: Sequence[NodeRequest]) -> None:
-    """Replace the request to the cluster's autoscaler, if it has one, by these nodes.
-
-    Version 2 of Ray's autoscaler reads the labels (`RAY_enable_autoscaler_v2=1` at the head, unless
-    it is the default). Version 1 starts any node with the resources.
-    """
+    """Replace the request to the cluster's autoscaler, if it has one, by these nodes."""
+    # Its version 2 (`RAY_enable_autoscaler_v2=1` at the head) reads the labels, version 1 does not.
     from ray.autoscaler.sdk import request_resources  # noqa: PLC0415
 
     request_resources(

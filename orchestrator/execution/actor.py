@@ -1,7 +1,4 @@
-"""The trainable that Tune keeps as an actor: one job at a time, in trainer processes.
-
-A failure is a result with its reason: an exception would cost Tune the actor and its trainers.
-"""
+"""The trainable that Tune keeps as an actor; an exception would cost Tune the actor."""
 
 import tempfile
 import time
@@ -89,10 +86,8 @@ class TrialActor(tune.Trainable):
 def run_trial(
     trial_run: TrialRun, trainers: TrainerPool, instruments: telemetry.Instruments
 ) -> Generator[JobProgress, None, None]:
-    """Run one trial, yielding its phases and epochs; `trial_run` then holds its outcome.
-
-    A trainer that reported a failure itself stays warm; after any other failure it is ended.
-    """
+    """Run one trial, yielding its phases and epochs; `trial_run` then holds its outcome."""
+    # A trainer that reported a failure itself stays warm; after any other failure it is ended.
     job = trial_run.job
     key, killed = key_of(job), oom_kills()
     trainers.make_room({key})

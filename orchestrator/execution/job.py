@@ -205,10 +205,7 @@ class TrialRun:
                     self.artifacts["failure_message.txt"] = message[:size]
 
     def end(self, failure: FailureRecord | None = None, *, output: str = "") -> None:
-        """End the trial, with a failure if there is one.
-
-        The trainer's last `output` is added to a failure that it reported itself.
-        """
+        """End the trial, with any failure; `output` is added to one that the trainer reported."""
         self.ended_s = self.started_s + self._lasted_s()
         if failure is not None:
             self.failure = failure

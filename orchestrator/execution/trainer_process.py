@@ -125,10 +125,7 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
             raise TrainerGone(self._end()) from error
 
     def next_event(self, timeout_s: float) -> protocol.Event | None:
-        """Return the next event, or None if none came in time.
-
-        Raise `TrainerGone` after an ended process's output, `ProtocolError` for no event.
-        """
+        """Return the next event; None if none came; raise `TrainerGone` or `ProtocolError`."""
         try:
             event = self._events.get(timeout=timeout_s)
         except queue.Empty:

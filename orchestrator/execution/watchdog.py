@@ -55,10 +55,7 @@ class Watchdog:
         self._spent_s += time.monotonic() - self._began
 
     def events(self) -> Iterator[Event]:
-        """Yield the trainer's events as they come, up to its result or failure.
-
-        Raise `TrialFailed` at an exceeded limit, and the errors of `Trainer.next_event`.
-        """
+        """Yield events up to the end; raise `TrialFailed` at a limit, or as `next_event`."""
         event = None
         while not isinstance(event, Result | Failure):
             event = self.trainer.next_event(_WATCH_S)
@@ -112,10 +109,8 @@ def failure_of(error: BaseException, oom_kills_before: int | None) -> tuple[Fail
 
 
 def memory_share(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
-    """Return the used share of the memory that this process may use: the node's, or the cgroup's.
-
-    It counts as Ray's memory monitor does: a cgroup's inactive page cache is not in use.
-    """
+    """Return the used share of this process's memory: the node's, or its cgroup's."""
+    # As Ray's memory monitor counts it, a cgroup's inactive page cache is not in use.
     share = psutil.virtual_memory().percent / 100
     try:
         limit = int((cgroup / "memory.max").read_text())

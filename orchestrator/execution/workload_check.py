@@ -23,10 +23,8 @@ class WorkloadUnusable(Refusal):
 
 
 def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
-    """Import a user's own workload in a child process; raise `WorkloadUnusable` if that fails.
-
-    On a cluster only the code must be here; the packages that it needs may be on the nodes alone.
-    """
+    """Import a user's own workload in a child process; raise `WorkloadUnusable` if that fails."""
+    # On a cluster, its packages may be on the nodes alone: only the code must be here.
     if find_workload(spec.workload).is_built_in or (on_cluster and not read_code(spec.workload)):
         return
     command = trainer_command([str(Path.cwd())], "--check", spec.workload)

@@ -21,10 +21,8 @@ _NO_PRODUCT = ("to be filled by o.e.m.", "system product name", "default string"
 
 
 def read_fields(root: Path) -> CpuFields:
-    """Return the fields of the first processor in `/proc/cpuinfo`, and those of `lscpu`.
-
-    Names of `lscpu` begin with a capital (`Model name`). On x86 those of the kernel do not.
-    """
+    """Return the fields of the first processor in `/proc/cpuinfo`, and those of `lscpu`."""
+    # Names of `lscpu` begin with a capital (`Model name`). On x86 those of the kernel do not.
     fields: dict[str, str] = {}
     for line in (text_of(root / "proc/cpuinfo") or "").splitlines():
         key, _, value = line.partition(":")
@@ -111,11 +109,8 @@ def _numa(root: Path) -> Iterator[NumaNode]:
 
 
 def read_machine(root: Path, fields: CpuFields) -> Machine:
-    """Return the kind of machine that the node is.
-
-    An x86 CPU reports whether a hypervisor runs it. An ARM CPU does not: without a sign of a
-    hypervisor the answer is unknown.
-    """
+    """Return the kind of machine that the node is."""
+    # An x86 CPU reports a hypervisor; on ARM, without a sign of one, the answer is unknown.
     texts = [text_of(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name")]
     names = [text for text in texts if text and text.lower() not in _NO_PRODUCT]
     if len(names) == 2 and names[1].startswith(names[0]):  # "Google", "Google Compute Engine"

@@ -1,8 +1,4 @@
-"""The one file that uses NVML, through one safe wrapper.
-
-Opening NVML, or a GPU, raises `NvmlError`. A reading never raises. It is None where the GPU does
-not report it, and the reason is in the device's `errors`.
-"""
+"""The one wrapper of NVML. A reading that fails is None, with its reason in `errors`."""
 
 import contextlib
 from collections.abc import Mapping

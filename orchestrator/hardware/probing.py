@@ -1,6 +1,4 @@
-"""Probe the node that this process runs on; nothing here imports a framework, or ever raises
-because a GPU, its driver or a file is missing.
-"""
+"""Probe this process's node, without a framework; a missing GPU or file never raises."""
 
 import contextlib
 import importlib.metadata
@@ -68,10 +66,7 @@ def probe(*, every_gpu: bool = False, root: Path = Path("/")) -> NodeProfile:
 
 
 def with_gpus(profile: NodeProfile, root: Path) -> NodeProfile:
-    """Return a profile with the GPUs that NVML can name, and a reason for every other one.
-
-    `root` is the folder that holds `sys`, where GPUs without a driver are seen.
-    """
+    """Return a profile with the GPUs that NVML can name, and a reason for every other one."""
     try:
         with contextlib.closing(Nvml()) as nvml:
             profile = replace(profile, driver=nvml.driver(), cuda=nvml.cuda())

@@ -1,8 +1,4 @@
-"""Waiting, before the first block, for nodes that a spec names and that are not there yet.
-
-A class that an autoscaler could start is known by Ray's labels only. It is asked for, and waited
-for as long as the spec allows; then the sweep is planned on what has come.
-"""
+"""Waiting, before the first block, for nodes of a spec that an autoscaler could start."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -33,10 +29,7 @@ def wait_for_nodes(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[Node, ...]:
-    """Wait until the awaited entries have nodes, or their time is up; return the nodes.
-
-    `check` is called between looks; an exception from it ends the wait. Times are in seconds.
-    """
+    """Wait for the awaited entries' nodes, as long as they allow; `check` may end it by raising."""
     began_s = clock()
     while True:
         check()
@@ -50,10 +43,8 @@ def wait_for_nodes(
 def requests(
     awaited: Iterable[AwaitedArm], hardware: Sequence[HardwareClass] = ()
 ) -> list[NodeRequest]:
-    """Return what to ask an autoscaler for: a node for each awaited entry that has labels.
-
-    `hardware` are the classes that are there, on nodes with other labels.
-    """
+    """Return what to ask an autoscaler for: a node for each awaited entry that has labels."""
+    # `hardware` are the classes that are there, on nodes with other labels.
     entries = {str(arm.entry): arm.entry for arm in awaited if arm.entry.labels}
     return [
         (_resources(entry, on_gpu=needs_gpu(entry, hardware)), dict(entry.labels))
@@ -108,11 +99,8 @@ def _resources(entry: HardwareEntry, *, on_gpu: bool) -> Mapping[str, float]:
 def arms_worth_waiting_for(
     plan: Plan, history: Iterable[Block | FinishedTrial]
 ) -> tuple[AwaitedArm, ...]:
-    """Return the awaited arms of which some trial may be missing.
-
-    An awaited arm, whose class is not known yet, counts as done if earlier starts did all of its
-    trials on hardware that it could mean and that no node has now.
-    """
+    """Return the awaited arms of which some trial may be missing."""
+    # Its class is not known yet: it is done if earlier starts did its trials on absent hardware.
     done: dict[Arm, set[tuple[int, int]]] = {}
     for trial in (event.trial for event in history if isinstance(event, FinishedTrial)):
         if trial.arm not in plan.arms and plan.has_slot(trial):

@@ -1,7 +1,4 @@
-"""Files that are kept between trials: downloads, and arrays that take long to make.
-
-The cache may be removed at any time. If it cannot be written, trials continue without it.
-"""
+"""Files that are kept between trials in a removable cache; without it, trials continue."""
 
 import contextlib
 import hashlib

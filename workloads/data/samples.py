@@ -23,10 +23,7 @@ LoadedType = TypeVar("LoadedType")
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Arrays whose first axis counts samples; `targets` has one entry (or row) per input.
-
-    The arrays may be memory-mapped: no method copies more than it returns.
-    """
+    """Arrays whose first axis counts samples, perhaps memory-mapped; one target (row) per input."""
 
     inputs: NDArray[Any]
     targets: NDArray[Any]
@@ -64,10 +61,7 @@ class EncodedText:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A data set, ready to train on; `digest` is the SHA-256 of its source.
-
-    `classes` counts the different targets; of a text its tokens, which `encoded` decodes.
-    """
+    """Data, and its source's SHA-256; `classes` counts targets, or an `encoded` text's tokens."""
 
     name: str
     digest: str

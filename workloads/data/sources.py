@@ -68,10 +68,8 @@ def digits_file() -> Path:
 
 
 def python_docs() -> dict[str, list[str]]:
-    """Return the paragraphs of `pydoc_data.topics` by topic, topics in alphabetical order.
-
-    A paragraph appears only where it occurs first: validation text is never trained on.
-    """
+    """Return the paragraphs of `pydoc_data.topics` by topic, topics in alphabetical order."""
+    # Each appears where it occurs first: validation text is never trained on.
     try:
         from pydoc_data.topics import topics  # noqa: PLC0415 - some distributions leave it out
     except ImportError as error:

@@ -27,10 +27,7 @@ _PRECISIONS = {"bfloat16": "bf16", "float16": "fp16"}
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The kernel that ran, in the grammar of implementations (`portable+xla`), and its evidence.
-
-    `ran` may also be `mixed` (parts ran different kernels) or `unknown`.
-    """
+    """The kernel that ran (`portable+xla`), or `mixed` or `unknown`, and the evidence for it."""
 
     ran: str
     evidence: str
@@ -138,10 +135,7 @@ def make_proof(
 def identify_kernel(
     counts: OperationCounts, stack: Stack, *, eager: bool = False, tf32: bool = False
 ) -> tuple[str, ...]:
-    """Return the kernel and its options that explain the counts; see `make_proof`.
-
-    For instance ("portable", "bf16", "unroll"); ("mixed",) and ("unknown",) have no options.
-    """
+    """Return kernel and options that explain the counts, or ("mixed",), or ("unknown",)."""
     min_products = stack.passes * stack.steps
     step_types = {kind for kind, number in counts.products.items() if number >= min_products}
     options = []

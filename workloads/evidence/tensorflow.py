@@ -1,8 +1,4 @@
-"""Evidence on TensorFlow: the graphs that the train step was traced into.
-
-Keras calls `train_step` once per tracing, inside the graph that is being built, and the model's
-witness keeps those graphs. Without graphs, a callback records the operations of one step.
-"""
+"""Evidence on TensorFlow: the graphs of train steps, or the operations of an eager step."""
 
 from __future__ import annotations
 

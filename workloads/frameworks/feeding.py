@@ -19,10 +19,7 @@ _VIEW_BYTES = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The data arguments of `fit`, `evaluate` and `predict`.
-
-    `inputs` is an array with its `targets`, or a data set of batches that contains both.
-    """
+    """Data for `fit`, `evaluate` and `predict`: an array and its targets, or batches of both."""
 
     inputs: Any
     targets: Any = None
@@ -75,10 +72,7 @@ def reorder(samples: Samples, order: Order) -> Samples:
 
 
 class ReorderedArray:
-    """A view of an array with its rows in another order; a slice of it is read into memory.
-
-    For arrays that are mapped from a file, or views that would be larger than the viewed array.
-    """
+    """A mapped or very large array with its rows in another order; a slice is read into memory."""
 
     def __init__(self, array: Array, order: Order) -> None:
         self._array, self._order = array, order

@@ -1,8 +1,4 @@
-"""The interface to what differs between TensorFlow, JAX and PyTorch beneath Keras.
-
-Each of the modules `workloads.frameworks.{tensorflow,jax,torch}` has a `FRAMEWORK`. A trainer
-process has one for life (`workloads.process`). Imports Keras.
-"""
+"""The interface to what differs between frameworks; each of their modules has a `FRAMEWORK`."""
 
 import gc
 import platform
@@ -45,10 +41,8 @@ class Framework(ABC):
     _is_configured = False
 
     def configure(self, implementation: Implementation, device: Device) -> None:
-        """Fix the thread pools (once per process) and this trial's precision.
-
-        Pools follow the CPU affinity and the cgroup's quota. TF32 is switched on or off explicitly.
-        """
+        """Fix the thread pools (once per process) and this trial's precision."""
+        # Pools follow the CPU affinity and the cgroup's quota; TF32 is always switched explicitly.
         if not self._is_configured:
             self._fix_threads(usable_cpus())
             self._is_configured = True
@@ -85,10 +79,7 @@ class Framework(ABC):
 
     @abstractmethod
     def synchronise(self, values: Any = None) -> None:
-        """Wait until the device has finished its work.
-
-        JAX cannot wait for a device, only for arrays: for `values`, or for all live arrays.
-        """
+        """Wait until the device has finished; JAX waits for `values`, or for all live arrays."""
 
     @abstractmethod
     def make_feed(self, samples: Samples, batch_size: int, device: Device) -> Feed:
@@ -147,8 +138,6 @@ class Framework(ABC):
 
 
 def keep_out_tensorflow() -> None:
-    """Hide TensorFlow from Keras in a process of another backend.
-
-    To make a `Bidirectional` layer, Keras would import it: ten seconds, and hundreds of MiB.
-    """
+    """Hide TensorFlow from Keras in a process of another backend."""
+    # For a `Bidirectional` layer Keras would import it: ten seconds, and hundreds of MiB.
     sys.modules.setdefault("tensorflow", None)  # type: ignore[arg-type] # an import then fails

@@ -42,11 +42,9 @@ class _TensorFlow(Framework):
         return feeding.Feed(_with_count(dataset, samples, batch_size))
 
     def sum_gradients(self, optimizer: Any) -> None:
-        """Add up an embedding's gradients of a token that occurs several times in a batch.
-
-        They come as `tf.IndexedSlices`, one per occurrence, which Keras squares one by one: Adam's
-        second moment would be that of the parts, and not that of their sum as on JAX and PyTorch.
-        """
+        """Add up an embedding's gradients of a token that occurs several times in a batch."""
+        # They come one per occurrence, and Keras would square each: Adam's second moment would be
+        # that of the parts, and not that of their sum as on JAX and PyTorch.
         apply = optimizer.apply
 
         def apply_sums(gradients: Any, variables: Any = None) -> Any:

@@ -53,10 +53,8 @@ class _Torch(framework.Framework):
             torch.cuda.synchronize()
 
     def make_feed(self, samples: Samples, batch_size: int, device: Device) -> feeding.Feed:
-        """Return batches: cut once if they are in memory, else read one by one.
-
-        Keras' own adapter for arrays collates every batch from single samples, which takes 1 ms.
-        """
+        """Return batches: cut once if they are in memory, else read one by one."""
+        # Keras' own adapter for arrays collates each batch from single samples, which takes 1 ms.
         batches: Any = _Tensors(feeding.Batches(samples, batch_size))
         if device == "gpu":
             batches = _Prefetched(batches)

@@ -50,10 +50,7 @@ def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
 
 
 def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
-    """Time single steps on full batches, each synchronised; return the metrics of `step_metrics`.
-
-    It continues the training. Raise `CompiledWhileTimed` if something was traced or compiled.
-    """
+    """Time single steps on full batches; return `step_metrics`, or raise `CompiledWhileTimed`."""
     if not run.settings.timed_steps:
         return {}
     has_partial = run.steps > 1 and len(run.train) % run.batch_size > 0

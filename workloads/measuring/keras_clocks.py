@@ -20,10 +20,7 @@ ENDLESS = 10**9
 
 
 class EpochClock(keras.callbacks.Callback):
-    """A callback that times the training and the validation of every epoch, and reports them.
-
-    It is called once per epoch and never per batch, and ends a pruned trial after an epoch.
-    """
+    """A callback that times and reports training and validation, and ends a pruned trial."""
 
     def __init__(self, trial: Context, run: TrainingRun) -> None:
         super().__init__()

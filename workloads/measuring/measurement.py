@@ -108,10 +108,8 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
 def make_run(
     trial: Context, settings: RecurrentSettings, data: DataSet, model: WitnessedModel
 ) -> TrainingRun:
-    """Report the data of a trial, and return its run, in the batch order of the trial's seed.
-
-    A stateful model has full batches only, in the order of the data; only their samples count.
-    """
+    """Report the data of a trial, and return its run, in the batch order of the trial's seed."""
+    # A stateful model has full batches only, in the order of the data; only their samples count.
     from workloads.models.layers import training_flops  # noqa: PLC0415 - framework
     from workloads.models.run import TrainingRun  # noqa: PLC0415
 

@@ -44,10 +44,7 @@ class MeasuredRate(NamedTuple):
 
 @functools.cache
 def measure_product_rate(precision: Precision, synchronise: Synchronise) -> MeasuredRate:
-    """Measure the FLOPs per second of a matrix product, once per process and precision.
-
-    TF32 is a switch of the framework, which the trial has set.
-    """
+    """Measure the FLOPs/s of a matrix product, once per process; the trial has switched TF32."""
     best = MeasuredRate(0.0, 0.0, 0.0)
     for side in _SIDES:
         seconds = _rounds(_product(side, DTYPES[precision], synchronise))

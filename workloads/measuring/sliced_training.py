@@ -1,7 +1,4 @@
-"""Training in slices that are requested one by one, instead of in epochs. Imports Keras.
-
-One `fit` runs through all slices. `docs/methodology.md` has what a slice is, and its fixed cost.
-"""
+"""Training in slices on request, in one Keras `fit` (`docs/methodology.md`). Imports Keras."""
 
 import time
 from collections.abc import Iterator
@@ -17,10 +14,7 @@ from workloads.slicing import SliceSize, choose_slice_size
 
 
 def run_slices(run: TrainingRun, trial: Context) -> dict[str, float]:
-    """Run the requested slices from the same start as a full trial; return the metrics.
-
-    Raise `NonFinite` and `CompiledWhileTimed` as a full training does, for a pass or a slice.
-    """
+    """Run the requested slices from a full trial's start; return metrics, or raise as it does."""
     framework, start = run.model.witness.framework, StartState(run.model)
     size = choose_slice_size(run.steps, _step_s(run, trial.slice_s), trial.slice_s)
     feed = run.train_feed

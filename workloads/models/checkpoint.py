@@ -1,7 +1,4 @@
-"""A model's weights in a file that every implementation can read and write (`docs/weights.md`).
-
-The file needs NumPy only; `read_checkpoint` and `apply_checkpoint` run in a trainer process.
-"""
+"""Weights in a NumPy file that every implementation reads and writes (`docs/weights.md`)."""
 
 from __future__ import annotations
 
@@ -79,11 +76,8 @@ def apply_checkpoint(model: Any, settings: StackSettings, checkpoint: Checkpoint
 def keep_model(
     trained: Checkpoint, settings: StackSettings, trial: Context, build: Callable[[Context], Any]
 ) -> None:
-    """Keep trained weights as a model of Keras' own layers, which any backend loads.
-
-    `build` returns the model for a trial of another implementation. The text `model_not_kept.txt`
-    has the reason if it cannot be kept: the measurements count.
-    """
+    """Keep weights in a model of Keras' own layers, which `build` returns for such a trial."""
+    # The text `model_not_kept.txt` has the reason if that fails: the measurements count.
     import keras  # noqa: PLC0415 - imports the framework
 
     options = tuple(option for option in trial.implementation.options if option != "unroll")

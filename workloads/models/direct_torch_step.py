@@ -19,10 +19,7 @@ _Measure: TypeAlias = Callable[[Any, Any], Any]
 
 
 class DirectModel(WitnessedModel):
-    """A model on PyTorch with a direct train step; Keras' own with masks or mixed precision.
-
-    The direct step returns no logs: metrics are computed once, at the end of an epoch.
-    """
+    """A model with a direct step, without logs; with masks or mixed precision, Keras' own."""
 
     def callbacks(self) -> list[Any]:
         """Return `NoThreadCallback`; with Keras' own step it would read the logs in every step."""

@@ -69,11 +69,9 @@ class WitnessedModel(keras.Sequential):
 
     @property
     def variables(self) -> list[Any]:
-        """Keras' own variables, and the states of stateful layers, which Keras leaves out.
-
-        JAX's compiled steps take and return exactly these. Any other variable keeps its value, so
-        a stateful layer would silently start from zero in every batch.
-        """
+        """Keras' own variables, and the states of stateful layers, which Keras leaves out."""
+        # JAX's compiled steps take and return exactly these. Any other variable keeps its value, so
+        # a stateful layer would silently start from zero in every batch.
         return [*super().variables, *self._states]
 
     @property

@@ -1,8 +1,4 @@
-"""The trainer side of `rnnsweep parity`: save weights with one implementation, load with another.
-
-`orchestrator.diagnostics.parity` runs these two workloads by name. They use the model and data of
-`image_rows`.
-"""
+"""The trainer side of `rnnsweep parity`, with the model and the data of `image_rows`."""
 
 from __future__ import annotations
 
@@ -70,10 +66,7 @@ def compare(trial: Context) -> dict[str, float]:
 
 
 def largest_difference(outputs: Outputs, expected: Outputs) -> float | None:
-    """Return max |outputs − expected| / max |expected|; None if any value is not finite.
-
-    It is relative to the largest output and not to every single one, which may be close to 0.
-    """
+    """Return max |outputs − expected| / max |expected|; None if any value is not finite."""
     outputs64, expected64 = outputs.astype(np.float64), expected.astype(np.float64)
     if not (np.isfinite(outputs64).all() and np.isfinite(expected64).all()):
         return None

@@ -108,10 +108,8 @@ class GpuGauge:
         return [dict(gpu.device.errors) for gpu in self._gpus]
 
     def read(self, *, family: Collection[int] | None, trainers: int = 1) -> tuple[GpuReading, ...]:
-        """Return a reading of each GPU; without `family`, of energy and power alone (cheap).
-
-        `family` are the trainers' processes, of which `trainers` are the trial's and its rivals'.
-        """
+        """Return a reading of each GPU; without `family`, of energy and power alone (cheap)."""
+        # `family` are all trainers' processes; `trainers` counts the trial's and its rivals'.
         readings = tuple(gpu.quick() for gpu in self._gpus)  # all at the same moment
         if family is None:
             return readings

@@ -93,10 +93,7 @@ class NodeReading:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Everything read at one moment, in seconds of the monotonic clock.
-
-    `gpus` are the trial's, in its order. `package_j` is the growing energy of the CPUs.
-    """
+    """All readings of a moment (monotonic clock), GPUs in the trial's order; `package_j` grows."""
 
     at_s: float
     gpus: tuple[GpuReading, ...] = ()
@@ -158,10 +155,9 @@ class Recording:
 
 
 class SampleBuffer:
-    """Samples in the order of time; every other one is dropped when there are too many.
+    """Samples in the order of time; every other one is dropped when there are too many."""
 
-    Samples of energy alone stay next to the edges of windows only.
-    """
+    # Samples of energy alone stay next to the edges of windows only.
 
     def __init__(self, limit: int = 8_192) -> None:
         self._limit = limit

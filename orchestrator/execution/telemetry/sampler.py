@@ -64,10 +64,7 @@ class Sampler:
         instruments: Instruments,
         rivals: Collection[int] = (),
     ) -> None:
-        """Prepare to sample the trainer `pid`.
-
-        `rivals` are trainers that take turns with it, or stay idle on its GPU.
-        """
+        """Prepare to sample `pid`; `rivals` take turns with it, or stay idle on its GPU."""
         self.lost_gpu: str | None = None  # why the trial must end
         self._device, self._pid, self._rivals = device, pid, tuple(rivals)
         self._instruments, self._rapl = instruments, instruments.rapl

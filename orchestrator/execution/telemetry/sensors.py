@@ -80,10 +80,7 @@ class _Package:
 
 
 class Rapl:
-    """The energy of all CPU packages of the node since the first reading (Linux's RAPL).
-
-    It includes everything that runs on the node. `reason` is why there is none.
-    """
+    """The energy of all CPU packages since the first reading (RAPL), or the reason for none."""
 
     def __init__(self, powercap: Path = Path("/sys/class/powercap")) -> None:
         self._packages: list[_Package] = []
@@ -106,10 +103,7 @@ class Rapl:
             self.reason = None
 
     def read_j(self) -> float | None:
-        """Return the joules so far; None if a package cannot be read.
-
-        It must be read before a counter starts again at 0 (at 100 W, after 45 minutes).
-        """
+        """Return the joules so far, or None; read often: at 100 W a counter restarts in 45 min."""
         if not self._packages:
             return None
         try:

@@ -23,11 +23,7 @@ def run_stack(
     *,
     training: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return outputs and final states.
-
-    Raise `ValueError` for a cell other than lstm, and for dropout in training: JAX's call would
-    draw the same mask at each step.
-    """
+    """Return outputs and final states; `ValueError` for other cells, or dropout in training."""
     shape = layer.stack_shape
     if shape.cell != "lstm" or (training and layer.dropout):
         raise ValueError(
