@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from workloads import protocol
-from workloads.context import Context, expect_finite
+from workloads.context import Context, Slicing, expect_finite
 from workloads.eligibility import ineligibility_reason
 from workloads.failures import BadRequest, DataError, NotPossible, TrialError
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
@@ -28,7 +28,6 @@ from workloads.own_code import PACKAGES, CodeFiles, describe_error, read_code, v
 from workloads.process import BackendClaim
 from workloads.registry import UnknownWorkload, Workload, explain_invalid_settings, find_workload
 from workloads.resources import peak_rss_mib, reset_peak
-from workloads.slicing import Slicing
 
 Emit = Callable[[protocol.Event], None]
 EmitFor = Callable[[protocol.Event, str], None]

@@ -1,8 +1,4 @@
-"""Simulated hosts on one machine, each with its own network, processes, name, home and /tmp.
-
-A host is a tree of processes in namespaces of its own, connected to a bridge in another one. When
-the test's process ends, for whatever cause, the kernel ends every host, its networks and folders.
-"""
+"""Hosts on one machine, in Linux namespaces that the kernel ends with the test's process."""
 
 import itertools
 import os

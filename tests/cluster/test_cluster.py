@@ -1,7 +1,4 @@
-"""Sweeps on a cluster: different nodes, lost, disconnected and late nodes, a lost laptop.
-
-Each sweep is submitted from a host outside the cluster; no host of it has the product's code.
-"""
+"""Sweeps that a laptop submits to a cluster whose nodes are unlike, lost, cut off, and late."""
 
 import importlib.util
 import json

@@ -1,7 +1,4 @@
-"""`ray up` with the launcher file of `infra/machines`, over ssh, onto simulated hosts.
-
-No host can reach a registry, so the environment is a link to the present one.
-"""
+"""`ray up` with the file of `infra/machines`, over ssh; hosts link to the present environment."""
 
 import re
 import sys

@@ -1,7 +1,4 @@
-"""The MLflow server of `infra/` on a real PostgreSQL: authentication and host names.
-
-The command is that of the image, and the settings are those of the compose file.
-"""
+"""The MLflow server of `infra/`, by its image's command and its settings, on a PostgreSQL."""
 
 import contextlib
 import json

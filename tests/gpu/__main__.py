@@ -12,9 +12,8 @@ from pathlib import Path
 
 from orchestrator.hardware import probe
 from tests.gpu.checks import CHECKS, run_checks
-from tests.gpu.lab import Lab
+from tests.gpu.lab import FULL, QUICK, USUAL, Lab
 from tests.gpu.outcomes import Record
-from tests.gpu.sizes import FULL, QUICK, USUAL
 from workloads.implementations import BACKENDS
 
 _SIZES = {"usual": USUAL, "full": FULL, "quick": QUICK}

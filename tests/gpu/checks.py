@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.gpu import proofs, times
+from tests.gpu import proofs
 from tests.gpu.lab import Lab, NoTimeLeft
 from tests.gpu.outcomes import Outcome, Record, judged
 from workloads.eligibility import is_installed
@@ -15,22 +15,16 @@ from workloads.implementations import BACKENDS
 Check = Callable[[Lab, str], Iterator[Outcome]]
 """A function of a lab and a backend; its name is the name in `--only`."""
 
-CHECKS: dict[str, Check] = {
-    check.__name__: check
-    for check in (
-        *(proofs.refusals, proofs.evidence, proofs.numbers, proofs.precisions, proofs.fit),
-        *(times.memory, times.telemetry, times.speed),
-    )
-}
-TIMED = (times.memory, times.telemetry, times.speed)
+TIMED = (proofs.memory, proofs.telemetry, proofs.speed)
 """These run alone; the others run for all backends at once."""
+
+_UNTIMED = (proofs.refusals, proofs.evidence, proofs.numbers, proofs.precisions, proofs.fit)
+CHECKS: dict[str, Check] = {check.__name__: check for check in (*_UNTIMED, *TIMED)}
 
 
 def run_checks(checks: Sequence[Check], lab: Lab, record: Record, gpus: Sequence[str] = ()) -> None:
-    """Run checks on the present backends; an error in one check does not stop the others.
-
-    A check that a backend has passed before is not repeated. `gpus` are those that NVML shows.
-    """
+    """Run checks on the present backends; an error in one check does not stop the others."""
+    # A check that a backend has passed before is not repeated. `gpus` are those that NVML shows.
     with ThreadPoolExecutor(len(lab.backends), "check") as pool:
         present = list(
             pool.map(lambda backend: _is_present(lab, backend, record, gpus), lab.backends)

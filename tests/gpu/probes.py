@@ -1,7 +1,4 @@
-"""Workloads for the checks of a GPU, which compute inside a trainer process.
-
-Each returns differences as numbers, so that a check receives no arrays.
-"""
+"""Workloads for the checks of a GPU: each returns differences as numbers, so no arrays travel."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 import time

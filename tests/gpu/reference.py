@@ -1,8 +1,4 @@
-"""The reference for all implementations: the outputs of recurrent stacks, in NumPy float64.
-
-It follows the equations of Keras' documentation (GRU with `reset_after`) and uses the
-canonical layout of `workloads.models.canonical_weights`. It shares no code with any implementation.
-"""
+"""Recurrent stacks by Keras' equations in NumPy float64, without code of any implementation."""
 
 from collections.abc import Sequence
 
@@ -25,11 +21,8 @@ def run_stack(
     directions: int,
     initial: Sequence[State] | None = None,
 ) -> tuple[Array, Array, list[State]]:
-    """Return the outputs (batch, steps, directions · units), the last ones, and the final states.
-
-    The outputs are zero at padding. `inputs` are (batch, steps, features), `counts` (batch, steps,
-    1): 0 for padding on the right.
-    """
+    """Return outputs (batch, steps, directions · units), 0 at padding; the last; final states."""
+    # `inputs` are (batch, steps, features), `counts` (batch, steps, 1): 0 for padding on the right.
     outputs, finals = inputs, list[State]()
     for first in range(0, len(stack), directions):
         in_order = []

@@ -1,7 +1,8 @@
-"""The machinery of the checks, with answers instead of a GPU."""
+"""The machinery of the checks, with answers instead of a GPU; the checks in tiny sizes on a CPU."""
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from orchestrator.hardware import probe
 from tests.commands import python
 from tests.gpu import proofs, table
 from tests.gpu.checks import Check, run_checks
-from tests.gpu.lab import Lab
+from tests.gpu.lab import QUICK, Lab
 from tests.gpu.outcomes import Outcome, Record
-from tests.gpu.sizes import QUICK
-from workloads.implementations import parse_implementation
+from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
+from tests.workloads.shared_trainer import expect_package
+from workloads.eligibility import is_installed
+from workloads.implementations import BACKENDS, parse_implementation
 from workloads.protocol import KernelProof
 
 LabOf = Callable[..., Lab]
@@ -149,3 +152,43 @@ def test_the_page_has_the_table_of_the_results() -> None:
     ]
     results = {"hardware": {"gpus": ["T4"]}, "date": "2026-11-23", "versions": {}, "checks": checks}
     assert "| c | torch/fused | 2 | 4.5 | 0.95 | – |\n" in table.render(page, results)
+
+
+ON_A_CPU = [
+    *((backend, check) for backend in BACKENDS for check in (proofs.numbers, proofs.speed)),
+    *(("tensorflow", check) for check in (proofs.evidence, proofs.refusals, proofs.memory)),
+    ("torch", proofs.fit),
+]
+
+
+@pytest.fixture(scope="module")
+def cpu_lab() -> Iterator[Lab]:
+    backends = [backend for backend in BACKENDS if is_installed(backend)]
+    with Lab("cpu", QUICK, backends) as lab:
+        yield lab
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("backend", "check"), ON_A_CPU, ids=lambda value: getattr(value, "__name__", value)
+)
+def test_checks_run_on_a_cpu(cpu_lab: Lab, backend: str, check: Any) -> None:
+    expect_package(backend)
+    outcomes = list(check(cpu_lab, backend))
+    assert [outcome for outcome in outcomes if outcome.status not in ("passed", "skipped")] == []
+    assert any(outcome.status == "passed" for outcome in outcomes)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("watts", "wrong"), [(300.0, ""), (0.0, "energy_j by power is 0")])
+def test_only_a_gpu_that_draws_power_is_plausible(
+    cpu_lab: Lab, watts: float, wrong: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    expect_package("torch")
+    monkeypatch.setattr(cpu_lab, "sizes", replace(cpu_lab.sizes, power_s=4.0))
+    gpu = SimulatedGpu(power_w=watts, energy_j=Trend(5e4, per_s=watts), memory_used_mib=1024.0)
+    SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
+    (outcome,) = proofs.telemetry(cpu_lab, "torch")
+    assert wrong in outcome.reason
+    assert bool(outcome.reason) == bool(wrong)
+    assert outcome.measured["samples"] > 1

@@ -1,8 +1,4 @@
-"""Simulated GPUs: a library that replaces NVML and returns the values that a test defines.
-
-No kernel runs on such a GPU, and its values are never evidence of a real one. `environment` returns
-the variables with which a child process sees these GPUs; `in_this_process` shows them to this one.
-"""
+"""Simulated GPUs, never evidence of real ones: a library in place of NVML returns their values."""
 
 import atexit
 import ctypes

@@ -25,6 +25,7 @@ from tests.workloads.shared_trainer import (
     single_event,
 )
 from workloads import process, trainer
+from workloads.context import SliceSize, Slicing, choose_slice_size
 from workloads.own_code import read_code
 from workloads.protocol import (
     Artifact,
@@ -43,7 +44,6 @@ from workloads.protocol import (
     TrialRequest,
     encode,
 )
-from workloads.slicing import SliceSize, Slicing, choose_slice_size
 from workloads.trainer import Lines, answer_request
 
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())

@@ -6,11 +6,10 @@ from typing import Any
 
 import keras
 
-from workloads.context import Context, PhaseWindow, expect_finite
+from workloads.context import Context, PhaseWindow, SliceSize, choose_slice_size, expect_finite
 from workloads.measuring.canary import peak_memory, run_with_canary, warm_clocks
 from workloads.measuring.keras_clocks import ENDLESS, StepClock, expect_nothing_compiled, rates
 from workloads.models.run import StartState, TrainingRun
-from workloads.slicing import SliceSize, choose_slice_size
 
 
 def run_slices(run: TrainingRun, trial: Context) -> dict[str, float]:

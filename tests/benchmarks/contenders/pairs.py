@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.gpu.lab import Lab
-from tests.gpu.sizes import FULL
+from tests.gpu.lab import FULL, Lab
 from workloads.data.text import load_char_rnn
 from workloads.implementations import parse_implementation
 from workloads.models.canonical_weights import CanonicalLayer

@@ -269,8 +269,8 @@ def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: TrainerPool) 
 def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trainers: TrainerPool
 ) -> None:
-    monkeypatch.setattr("orchestrator.execution.telemetry.energy.LEAST_S", 0.05)
-    monkeypatch.setattr("orchestrator.execution.telemetry.energy.LEAST_WINDOW_S", 0.0005)
+    monkeypatch.setattr("orchestrator.execution.telemetry.summary.LEAST_S", 0.05)
+    monkeypatch.setattr("orchestrator.execution.telemetry.summary.LEAST_WINDOW_S", 0.0005)
     monkeypatch.setattr("orchestrator.execution.telemetry.sampler._WHOLE_S", 0.1)
     # However late a busy machine lets the first sample be taken.
     monkeypatch.setattr("orchestrator.execution.telemetry.readings._BEYOND_S", 10.0)

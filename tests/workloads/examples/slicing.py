@@ -1,8 +1,5 @@
-"""Workloads that are timed in slices, correctly or with a fault. A step sleeps; nothing is trained.
-
-With the setting `spread` nothing sleeps, and the reported seconds are drawn around the intended
-ones. A fault happens in the slice `at` of the implementation `of`.
-"""
+"""Workloads that sleep in slices; a fault happens in the slice `at` of the implementation `of`."""
+# With the setting `spread` nothing sleeps: the seconds are drawn around the intended ones.
 
 import math
 import random

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workloads.context import Context
+from workloads.context import Context, Slicing
 from workloads.data.samples import Samples
 from workloads.failures import NonFinite
 from workloads.frameworks.feeding import Feed
 from workloads.implementations import parse_implementation
 from workloads.measuring.canary import run_device_canary, warm_clocks
 from workloads.protocol import Epoch, Event, Finish, PhaseBegan, PhaseEnded, Slice, SliceDone
-from workloads.slicing import Slicing
 
 STEP_S, FIXED_S, VALIDATE_S = 0.01, 0.03, 0.5
 SETTINGS = {"epochs": 2, "timed_steps": 5, "target_accuracy": 0.6}

@@ -37,10 +37,7 @@ def kernel(model: Any, inputs: Any, implementation: Implementation) -> str:
 
 
 def cudnn_rnn_v3(**given: Any) -> tuple[Any, ...]:
-    """Compute what `CudnnRNNV3` does, by the reference, in the kernel's own memory of the states.
-
-    That is cuDNN's (pseudo-layers, batch, units), with the label (batch, pseudo-layers, units).
-    """
+    """Compute `CudnnRNNV3` by the reference, in the kernel's own memory of the states."""
     inputs, hidden = given["input"].numpy(), given["input_h"].numpy()
     batch, pseudo_layers, units = hidden.shape
     directions = 2 if given["direction"] == "bidirectional" else 1

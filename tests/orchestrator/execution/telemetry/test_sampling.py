@@ -179,8 +179,8 @@ def pid() -> Iterator[int]:
 
 @pytest.fixture(autouse=True)
 def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.execution.telemetry.energy.LEAST_S", 0.2)
-    monkeypatch.setattr("orchestrator.execution.telemetry.energy.LEAST_WINDOW_S", 0.1)
+    monkeypatch.setattr("orchestrator.execution.telemetry.summary.LEAST_S", 0.2)
+    monkeypatch.setattr("orchestrator.execution.telemetry.summary.LEAST_WINDOW_S", 0.1)
     for name, value in (("WHOLE_S", 0.1), ("COUNTER_S", 0.05), ("POWER_S", 0.05), ("REST", 1.0)):
         monkeypatch.setattr(f"{SAMPLER}._{name}", value)
 

@@ -1,7 +1,4 @@
-"""A trial's telemetry in numbers, qualifiers and curves, from samples with known results.
-
-They are of a GPU whose power is known at every moment: 100 W in timed epochs, 300 W anywhere else.
-"""
+"""Telemetry from samples of a GPU at 100 W in timed epochs, and at 300 W anywhere else."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +11,6 @@ import pytest
 import yaml
 
 from orchestrator.core.trial import Telemetry
-from orchestrator.execution.telemetry.energy import energy_of
 from orchestrator.execution.telemetry.readings import (
     GpuReading,
     NodeReading,
@@ -23,7 +19,7 @@ from orchestrator.execution.telemetry.readings import (
     SampleBuffer,
     TimeWindow,
 )
-from orchestrator.execution.telemetry.summary import POINTS, curves, record, summarise
+from orchestrator.execution.telemetry.summary import POINTS, curves, energy_of, record, summarise
 
 GPU = GpuReading(
     utilization_pct=90.0,
