@@ -311,6 +311,7 @@ def _next_commands(sweep: str, address: str) -> str:
         f"  rnnsweep status {sweep} --address {address}\n"
         f"  rnnsweep logs {sweep} --follow --address {address}\n"
         f"  rnnsweep stop {sweep} --address {address}\n"
+        f"  rnnsweep report {sweep} -o report.html --address {address}\n"
     )
 
 

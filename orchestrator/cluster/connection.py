@@ -184,7 +184,8 @@ def _answering(address: str) -> str:
         return address
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal() or int(port) > 65_535:
-        hint = "; with a dashboard's address use rnnsweep submit" if "://" in address else ""
+        others = "a dashboard's address is for submit, status, logs, stop, report and doctor"
+        hint = f"; {others}" if "://" in address else ""
         raise ClusterError(
             "--address: expected HOST:PORT of a Ray head (such as 10.0.0.5:6379) or auto, "
             f"received {address!r}{hint}"
