@@ -220,7 +220,7 @@ def test_an_address_that_is_no_heads_is_refused() -> None:
         text = refusal(address)
         assert "expected HOST:PORT" in text
         assert f"received {address!r}" in text
-        assert text.endswith("rnnsweep submit") == ("://" in address)
+        assert text.endswith("doctor") == ("://" in address)
 
 
 def test_within_a_job_everything_has_come_already(
