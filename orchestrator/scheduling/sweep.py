@@ -320,7 +320,7 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
 
     recorder, spec, identity = start.recorder, start.spec, start.identity
     start.options.phase("Recording the last trials in MLflow")
-    recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S)
+    recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S, patient=not stopped)
     state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"
     limit_s = _STOPPED_READ_S if stopped else None
     record = recorder.read(spec.name, identity.generation, timeout_s=limit_s)

@@ -115,15 +115,19 @@ class Recorder:
             self._queue.append(finished)
             self._change.notify_all()
 
-    def drain(self, timeout_s: float) -> None:
+    def drain(self, timeout_s: float, *, patient: bool = False) -> None:
         """Wait until MLflow has every queued trial, except those that it refuses (`refused`).
 
-        Raise `NotRecorded` if that takes over `timeout_s`, `LeaseHeld` if the sweep was taken over.
+        Raise `NotRecorded` if that takes over `timeout_s` (`patient`: if none is recorded in that
+        time), `LeaseHeld` if the sweep was taken over.
         """
         with self._change:
             self._draining, self._retry_s = True, 0.0
             self._change.notify_all()
-            self._change.wait_for(lambda: not self._queue or self._has_given_up(), timeout_s)
+            left = len(self._queue) + 1
+            while self._queue and len(self._queue) < left and not self._has_given_up():
+                left = len(self._queue) if patient else 0
+                self._change.wait_for(lambda: not self._queue or self._has_given_up(), timeout_s)
             self._draining = False
             if isinstance(self.trouble, LeaseHeld):
                 raise self.trouble

@@ -132,6 +132,24 @@ def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
     woken.set()
 
 
+def test_a_slow_store_is_waited_for_as_long_as_it_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(method: str, *_: Any) -> object:
+        time.sleep(0.3 if method == "record" else 0)
+        return {} if method == "record" else None
+
+    pretend(monkeypatch, slow)
+    monkeypatch.setattr("orchestrator.storage.tracking.recorder._BATCH", 1)
+    with recorder(tmp_path) as opened:
+        opened.open(opening())
+        for trial in TRIALS[:6]:
+            opened.put(trial)
+        with pytest.raises(NotRecorded):
+            opened.drain(0.5)
+        opened.drain(0.5, patient=True)
+
+
 def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
     """One opens it; that it then breaks and leaves without closing loses nothing either."""
     owners = [Owner.here(), Owner.here(psutil.Process().ppid())]
