@@ -124,9 +124,9 @@ class Recorder:
         with self._change:
             self._draining, self._retry_s = True, 0.0
             self._change.notify_all()
-            left = len(self._queue) + 1
-            while self._queue and len(self._queue) < left and not self._has_given_up():
-                left = len(self._queue) if patient else 0
+            before = len(self._queue) + 1
+            while self._queue and len(self._queue) < before and not self._has_given_up():
+                before = len(self._queue) if patient else 0
                 self._change.wait_for(lambda: not self._queue or self._has_given_up(), timeout_s)
             self._draining = False
             if isinstance(self.trouble, LeaseHeld):
