@@ -21,11 +21,8 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def environment_for(implementation: Implementation, device: Device) -> dict[str, str]:
-    """Return the environment variables of a trainer process for this backend and device.
-
-    A GPU trial keeps the `CUDA_VISIBLE_DEVICES` of its node. A CPU trial hides every GPU, because
-    a framework would otherwise use any GPU that it can see.
-    """
+    """Return the environment variables of a trainer process for this backend and device."""
+    # A framework would use any GPU that it sees: a CPU trial hides all, a GPU trial keeps its own.
     variables = {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # number GPUs as NVML does; CUDA puts the fastest first
         "CUDA_CACHE_MAXSIZE": str(2**32),  # TensorFlow compiles for a Hopper in minutes, once
@@ -63,11 +60,8 @@ class BackendClaim:
 
 
 def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
-    """Let the kernel send a signal to this process when the one that started it ends.
-
-    Linux does so as soon as the *thread* that started it ends, which must live as long as this
-    process.
-    """
+    """Let the kernel send a signal to this process when the one that started it ends."""
+    # Linux sends it when the *thread* that started this process ends.
     _prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it ended before the line above
         sys.exit(f"parent {parent} is gone (now {os.getppid()}); nothing to do")

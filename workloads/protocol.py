@@ -216,19 +216,9 @@ class Failure(_Message):
     detail: str = ""
 
 
-Event: TypeAlias = (
-    PhaseBegan
-    | PhaseEnded
-    | Epoch
-    | Ready
-    | SliceDone
-    | KernelProof
-    | Dataset
-    | Environment
-    | Artifact
-    | Result
-    | Failure
-)
+Ending: TypeAlias = Result | Failure
+Finding: TypeAlias = KernelProof | Dataset | Environment | Artifact
+Event: TypeAlias = PhaseBegan | PhaseEnded | Epoch | Ready | SliceDone | Finding | Ending
 
 MessageType = TypeVar("MessageType")
 _REQUEST = pydantic.TypeAdapter(TrialRequest)

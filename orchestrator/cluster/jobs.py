@@ -175,11 +175,9 @@ class Cluster:
     def follow(
         self, id: str, write: Callable[[str], None], warn: Callable[[str], None]
     ) -> Submitted:
-        """Write a start's log as it grows, and return the start when it has ended.
-
-        If the network is lost for some minutes, `warn` is called once, and the log continues
-        without a gap. If it is lost for longer, raise `OutOfReach`.
-        """
+        """Write a start's log as it grows, and return the start when it has ended."""
+        # If the network is lost, `warn` is called once, and the log then continues without a gap.
+        # If it is lost for longer, `OutOfReach` is raised.
         written, seen_s, warned = 0, time.monotonic(), False
         while True:
             try:

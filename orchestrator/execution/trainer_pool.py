@@ -48,11 +48,9 @@ class CpuClaims:
     _held: dict[int, socket.socket] = field(default_factory=dict)
 
     def take(self, number: int) -> tuple[int, ...]:
-        """Claim so many CPUs that no other process has; reuse those already held if enough.
-
-        Prefer neighbouring numbers from a multiple of `number`, so that trainers of one size never
-        split each other's neighbourhoods. Raise `CpusTaken` if too few are free, and stay so.
-        """
+        """Claim so many CPUs that no other process has, or raise `CpusTaken`; reuse those held."""
+        # Neighbouring numbers from a multiple of `number` are preferred: trainers of one size never
+        # split each other's neighbourhoods.
         if len(self._held) >= number:
             return tuple(sorted(self._held)[:number])
         self.release()

@@ -11,7 +11,7 @@ from orchestrator.core.trial import FailureReason
 from orchestrator.execution.job import TrialLimits
 from orchestrator.execution.telemetry import Sampler
 from orchestrator.execution.trainer_process import Trainer, TrainerGone
-from workloads.protocol import Event, Failure, ProtocolError, Result
+from workloads.protocol import Ending, Event, ProtocolError
 
 _WATCH_S = 0.1
 """How often a silent trainer is checked."""
@@ -57,12 +57,12 @@ class Watchdog:
     def events(self) -> Iterator[Event]:
         """Yield events up to the end; raise `TrialFailed` at a limit, or as `next_event`."""
         event = None
-        while not isinstance(event, Result | Failure):
+        while not isinstance(event, Ending):
             event = self.trainer.next_event(_WATCH_S)
             now = time.monotonic()
             if event is not None:
                 self._active = now
-            if now - self._looked >= _WATCH_S and not isinstance(event, Result | Failure):
+            if now - self._looked >= _WATCH_S and not isinstance(event, Ending):
                 self._look(now)
             if event is not None:
                 yield event

@@ -35,11 +35,8 @@ NO_DRIVER = "no NVIDIA driver is installed (NVML's library is not there)"
 
 
 def probe(*, every_gpu: bool = False, root: Path = Path("/")) -> NodeProfile:
-    """Return the profile of the node that this process runs on; `root` holds its `proc` and `sys`.
-
-    With `every_gpu` it has all GPUs, not only those that `CUDA_VISIBLE_DEVICES` leaves to this
-    process: Ray shows a task of its own no GPU.
-    """
+    """Return the profile of this process's node; `root` holds its `proc` and `sys`."""
+    # With `every_gpu`, `CUDA_VISIBLE_DEVICES` does not count: Ray shows a task of its own no GPU.
     fields = cpu.read_fields(root)
     profile = with_gpus(
         NodeProfile(

@@ -1,8 +1,4 @@
-"""The rules of eligibility compared with Keras and the libraries, in both directions.
-
-For `cudnn` and `fused` a GPU is simulated (`tests/workloads/stand_in_gpus`): every case that the
-rules allow becomes the library's call, and no other case does. PyTorch's fused layers really run.
-"""
+"""Eligibility against Keras and the libraries on simulated GPUs, in both directions."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 import dataclasses

@@ -74,11 +74,8 @@ class OperationCounts:
 
 
 def prove(run: TrainingRun, stack: Stack) -> Proof:
-    """Identify the kernel of a run's train steps after its warm-up; leave the state as it was.
-
-    If all records of tracings agree, the kernel that ran is among them; if none was traced, it is
-    that of one step.
-    """
+    """Identify the kernel of a run's train steps after its warm-up; leave the state as it was."""
+    # If all records of tracings agree, it is theirs; if none was traced, it is that of one step.
     import keras  # noqa: PLC0415 - the rules below need no framework
 
     witness, reader = run.model.witness, _reader(keras.backend.backend())

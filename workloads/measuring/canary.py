@@ -36,11 +36,8 @@ _WARMING_SIDE, _WARMING_S = 1_024, 0.05
 def run_with_canary(
     device: Device, framework: Framework, work: Callable[[], dict[str, float]]
 ) -> dict[str, float]:
-    """Run the timed part of a trial between two canaries; return its metrics and `canary_ms`.
-
-    The slower of both is reported. The canary of a GPU, `canary_gpu_ms`, runs only afterwards, and
-    after its memory was read: it has matrices of its own.
-    """
+    """Run a trial's timed part between two canaries; return metrics and the slower `canary_ms`."""
+    # A GPU's has matrices of its own: it runs afterwards only, once the peak memory was read.
     before_ms = run_canary()
     warm_clocks(device, framework.synchronise)
     framework.reset_peak_memory()

@@ -28,11 +28,8 @@ def compile_model(
     optimizer: Any,
     loss: Any = None,
 ) -> WitnessedModel:
-    """Return the model of these layers with the trial's initial weights, compiled for its arm.
-
-    The first layer is a `keras.Input`. With mixed float16, Keras wraps the optimizer to scale the
-    loss, which is by default the cross-entropy of class probabilities.
-    """
+    """Return the model of layers (the first is a `keras.Input`), compiled for the trial's arm."""
+    # With mixed float16, Keras wraps the optimizer to scale the loss.
     implementation, kind = trial.implementation, WitnessedModel
     if implementation.backend == "torch":
         from workloads.models.direct_torch_step import DirectModel as kind  # noqa: PLC0415, N813

@@ -16,11 +16,8 @@ def report_devices(trial: Context) -> dict[str, float]:
 
 
 def measure(trial: Context) -> dict[str, float]:
-    """Measure `product_flops_per_s` and `copy_bytes_per_s`, both also with `_low` and `_high`.
-
-    The precision is that of the trial's implementation. TF32 is a precision of products, so its
-    trial has no copy.
-    """
+    """Measure `product_flops_per_s` and `copy_bytes_per_s`, both also with `_low` and `_high`."""
+    # TF32 is a precision of products: its trial has no copy.
     with prepare_framework(trial) as framework:
         precision = trial.implementation.precision
         product_rate = roofline.measure_product_rate(precision, framework.synchronise)

@@ -1,8 +1,4 @@
-"""The four workloads that train a model on data: `image_rows`, `sentiment`, and two on text.
-
-Every arm starts from the same weights and sees the same batches in the same order. Dropout masks
-have the same seeds, from which backends and XLA draw different masks.
-"""
+"""The workloads that train on data, on each arm with equal weights, batches and dropout seeds."""
 
 from __future__ import annotations
 

@@ -37,11 +37,9 @@ class Paced(Generic[P, T]):
 
 
 class CpuClocks:
-    """The clocks of some CPUs. A reading never raises; an absent one is None.
+    """The clocks of some CPUs, against those that makers guarantee: a boost depends on luck."""
 
-    They are compared with the clock that a CPU's maker guarantees (`base_frequency` of Intel's
-    driver, `nominal_freq` of ACPI's CPPC): how long a boost lasts depends on luck.
-    """
+    # `base_frequency` is of Intel's driver, `nominal_freq` of ACPI's CPPC. Absent: None.
 
     def __init__(self, cpus: Sequence[int], root: Path = Path("/sys/devices/system/cpu")) -> None:
         self._guaranteed: dict[Path, float | None] = {}

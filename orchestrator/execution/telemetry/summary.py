@@ -124,10 +124,8 @@ def summarise(recording: readings.Recording) -> tuple[dict[str, float], Telemetr
 
 
 def curves(samples: Sequence[readings.Sample]) -> tuple[list[float], dict[str, list[float | None]]]:
-    """Return times (of the samples' clock) and, by name, a value for each of them or None.
-
-    A value is the mean since the previous time. A share of CPU time is of all CPU time since then.
-    """
+    """Return times (of the samples' clock) and, by name, a value for each of them or None."""
+    # A value is the mean since the previous time, a share of CPU time that of all since then.
     whole = [sample for sample in samples if sample.node is not None]
     if len(whole) < 2:
         return [], {}

@@ -10,8 +10,7 @@ from unittest import mock
 import numpy as np
 
 from tests.gpu import probes
-from tests.gpu.probes import as_array, difference, normal
-from tests.gpu.reference import run_stack
+from tests.gpu.probes import as_array, difference, normal, run_stack
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
 from workloads.models.canonical_weights import GATES

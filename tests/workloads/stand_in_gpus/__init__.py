@@ -1,8 +1,5 @@
-"""Simulated GPUs, which show on a CPU what Keras would run on a GPU.
-
-Every backend has a module with `gpu`, a context in which Keras detects a GPU, and `kernel`, which
-returns what a training step would run: `CUDNN`, `OTHER_KERNEL`, or a description of a failure.
-"""
+"""Simulated GPUs: modules with a context `gpu` in which Keras detects one, and a `kernel`."""
+# `kernel` returns what a training step would run: a constant below, or the failure in words.
 
 CUDNN = "cuDNN"
 OTHER_KERNEL = "another kernel, silently"

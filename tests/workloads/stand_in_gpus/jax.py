@@ -1,8 +1,5 @@
-"""JAX: the check for a GPU is patched, and the program is lowered for CUDA but not compiled.
-
-The jaxlib for CPUs lacks cuDNN's answer to how much memory a call needs, and the packing of its
-sizes into bytes: both are replaced.
-"""
+"""JAX: the check for a GPU is patched, and the program is lowered for CUDA but not compiled."""
+# jaxlib for CPUs lacks how much memory a call needs, and the packing of its sizes: replaced.
 
 from collections.abc import Iterator
 from contextlib import contextmanager

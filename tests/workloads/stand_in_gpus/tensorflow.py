@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
-from tests.gpu.reference import run_stack
+from tests.gpu.probes import run_stack
 from tests.workloads.stand_in_gpus import CUDNN, OTHER_KERNEL
 from workloads.implementations import Implementation
 from workloads.models.canonical_weights import StackShape, from_buffer

@@ -22,11 +22,9 @@ def run_stack(
     *,
     training: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return outputs and final states.
-
-    The states' memory is cuDNN's (pseudo-layers, batch, units), which `time_major=False` does not
-    transpose. `is_training` prepares the backward pass, and is always on, as in Keras.
-    """
+    """Return outputs and final states."""
+    # The states' memory is cuDNN's (pseudo-layers, batch, units), which `time_major=False` does not
+    # transpose. `is_training` prepares the backward pass, and is always on, as in Keras.
     shape = layer.stack_shape
     batch, steps = tf.unstack(tf.shape(sequences)[:2])
     if lengths is None:
