@@ -58,12 +58,14 @@ def test_configs_are_in_the_space_and_unlike_and_a_stopped_search_resumes(
         assert ("dropout" in config) is (config["layers"] == 2)
     assert any(config["layers"] == 2 for config in configs)
     second = Suggester(wanted, seed=3)
-    for index, config in enumerate(configs[:-2]):
-        second.replay(index, config)
+    for index, config in enumerate(configs):
+        if index < count - 10:
+            second.replay(index, config)
+        else:
+            assert second.suggest(index) == config
         second.report(index, values(config))
-    assert second.suggest(count - 2) == configs[-2]
     assert sampler != "tpe" or len(second._finished) == 20
-    assert len(second._memory.get_all_trials(0)) >= count - 2, "pruners see all"
+    assert len(second._memory.get_all_trials(0)) >= count, "pruners see all"
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
