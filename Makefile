@@ -18,7 +18,7 @@ CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=144
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick test-all test-rest test-faults soak test-cluster size docs gallery gallery-pages lint backends lock gpu gpu-full gpu-docs clean \
 	benchmark-steps benchmark-scale \
-	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage \
+	benchmark-trust benchmark-cost-model benchmark-report \
 	benchmark-bias benchmark-wide
 
 help: ## print this list
@@ -113,9 +113,6 @@ benchmark-cost-model: $(VENV)/.backends ## measure the errors of predicted time 
 benchmark-report: $(VENV)/.dev ## measure reports and queries of 10,000 and of 100,000 trials; creates their stores first (minutes)
 	$(BIN)/python -m tests.benchmarks.report --store rnnsweep-data/benchmark-report --output $(RESULTS)
 	$(BIN)/python -m tests.benchmarks.report --trials 100000 --store rnnsweep-data/benchmark-report-100000 --output $(RESULTS)
-
-benchmark-coverage: $(VENV)/.dev ## measure how often intervals cover a known truth: the figures of the docstrings (minutes)
-	$(BIN)/python -m tests.benchmarks.coverage --output $(RESULTS)
 
 benchmark-bias: $(VENV)/.backends ## measure how far other work shifts comparisons: 12 minutes on an idle machine
 	$(BIN)/python -m tests.benchmarks.bias --output $(RESULTS)

@@ -17,7 +17,8 @@ from tests.integration.sweeping import free_port, listens
 from tests.orchestrator.cli.conftest import home, run
 from tests.orchestrator.conftest import trainers
 from tests.orchestrator.sample_sweeps import address as store_address
-from tests.orchestrator.sample_sweeps import fresh_home
+from tests.orchestrator.sample_sweeps import finished, fresh_home
+from tests.orchestrator.storage.tracking.recording import record
 from tests.profiles import IN_CI
 
 __all__ = ["address", "faults", "home", "joining", "ray_token", "run", "trainers"]
@@ -44,6 +45,13 @@ def faults(request: pytest.FixtureRequest) -> Faults:
         return random.Random(seed), max(1, round((in_ci if IN_CI else here) * SCALE))
 
     return drawn
+
+
+@pytest.fixture
+def store(home: Path) -> Path:
+    """Return a home whose store has a sweep."""
+    record(fresh_home(home.parent), finished(0), finished(1))
+    return home
 
 
 @pytest.fixture(scope="module")

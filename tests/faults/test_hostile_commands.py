@@ -7,8 +7,6 @@ import pytest
 
 from tests.faults.conftest import TABLES, Faults
 from tests.orchestrator.cli.typed_commands import Run
-from tests.orchestrator.sample_sweeps import finished, fresh_home
-from tests.orchestrator.storage.tracking.recording import record
 
 COMMANDS = [
     [*command.split(), word]
@@ -27,14 +25,8 @@ def expect_clean(run: Run, command: list[str], *after: str) -> None:
     assert len(err) < 20_000, (command, after)
 
 
-@pytest.fixture
-def sweep(home: Path) -> Path:
-    record(fresh_home(home.parent), finished(0), finished(1))
-    return home
-
-
 @pytest.mark.parametrize("part", range(2))  # for two processes
-def test_hostile_command_lines(run: Run, sweep: Path, faults: Faults, part: int) -> None:
+def test_hostile_command_lines(run: Run, store: Path, faults: Faults, part: int) -> None:
     draw, number = faults(50, 250)
     commands = COMMANDS[part::2]
     for command in draw.sample(commands, min(number, len(commands))):

@@ -10,16 +10,8 @@ from orchestrator.storage.tracking.records import LEASE_TAG
 from tests.faults.conftest import TABLES, Faults
 from tests.faults.test_hostile_commands import expect_clean
 from tests.orchestrator.cli.typed_commands import Run
-from tests.orchestrator.sample_sweeps import finished, fresh_home
-from tests.orchestrator.storage.tracking.recording import record
 
 COMMANDS = [command.split() for command in TABLES["readers"]]
-
-
-@pytest.fixture
-def store(home: Path) -> Path:
-    record(fresh_home(home.parent), finished(0), finished(1))
-    return home
 
 
 def test_tampered_tags_and_columns(run: Run, store: Path, faults: Faults) -> None:

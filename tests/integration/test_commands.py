@@ -30,12 +30,6 @@ def test_a_pipe_whose_reader_has_seen_enough(bare: Home) -> None:
     assert Command(pipe, bare.environ()).done().expect().err == ""
 
 
-def test_arms_that_cannot_run_are_refused(home: Home) -> None:
-    spec = home.spec("nowhere", implementations=["python/a"], hardware=["NVIDIA Imaginary"])
-    home.run("run", spec).refused("no arm can run here", "Imaginary")
-    assert home.journal("nowhere") == []
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_the_server_of_ui_ends_with_it(home: Home, number: signal.Signals) -> None:

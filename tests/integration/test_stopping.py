@@ -2,7 +2,6 @@
 
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,31 +80,3 @@ def test_a_lost_head_stops_the_sweep(home: Home, ray_token: None) -> None:
     assert "the head of the Ray cluster has not answered for 25 seconds" in done.err
     assert f"Resume with: rnnsweep run {spec} --address {address}" in done.err
     home.expect_exactly_once(NAME, len(home.finished(NAME)))
-
-
-@pytest.mark.full
-def test_a_killed_actor_costs_an_attempt_and_too_many_fail_the_trial(home: Home) -> None:
-    spec = home.spec("robbed", implementations=["python/waits"], limits={"attempts": 2})
-    with home.running("run", spec) as command:
-        for _ in range(3):
-            kill_the_actor_of_a_trial(home)
-        home.gate.touch()
-        done = command.done().expect(1)
-    assert done.err.count("attempt 1 was lost with its worker; retrying") == 2
-    outcomes = {record["trial"]["block"]: record["outcome"] for record in home.finished("robbed")}
-    assert outcomes[0]["failure"]["reason"] == "lost"
-    assert (outcomes[1]["status"], outcomes[1]["attempt"]) == ("complete", 2)
-    home.expect_exactly_once("robbed", 2)
-
-
-def kill_the_actor_of_a_trial(home: Home) -> None:
-    home.waiting.unlink(missing_ok=True)
-    wait_for(home.waiting.exists, 60)
-    running = [process for process in home.processes() if "workloads" in process.cmdline()]
-    family = [process for process in running if Path(process.cmdline()[0]).stem != "ray"]
-    (trainer,) = (process for process in family if process.parent() in family)
-    _, actor, *_ = trainer.parents()  # above its reaper
-    assert actor.cmdline()[0].startswith("ray::")
-    actor.send_signal(signal.SIGKILL)
-    wait_for(lambda: not trainer.is_running(), 10)
-    home.waiting.unlink(missing_ok=True)

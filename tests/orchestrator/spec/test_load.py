@@ -61,15 +61,6 @@ def test_a_missing_key_is_reported_where_its_parent_is() -> None:
     assert places["search.configs"] == places["search.objectives"] == "x.yaml:2"
 
 
-@pytest.mark.parametrize("key", ["settings", "search", "arms", "limits", "repeats", "name"])
-@pytest.mark.parametrize("value", ["[1, 2]", "{a: {b: 1}}", "3", "text", "null", "2001-01-01"])
-def test_any_value_at_any_key_ends_in_a_message_or_a_spec(key: str, value: str) -> None:
-    try:
-        read(written({}), f"{key}={value}")
-    except SpecError as error:
-        assert all(problem.expected and problem.received for problem in error.problems)
-
-
 def test_all_problems_of_a_round_are_reported_together_in_the_order_of_the_file() -> None:
     values = {1: "name: no", 2: "worklod: image_rows", 8: "  sampler: tpx",
               12: "    layers: {low: 5, high: 2}", 15: "    val_accuracy: up", 20: "    - cudnn",
