@@ -42,7 +42,6 @@ _MEANINGS = {
     exit_codes.STOPPED: "stopped, can be resumed",
     exit_codes.INTERNAL_ERROR: "ended by an internal error",
 }
-"""The meanings of exit codes."""
 
 
 @click.command()

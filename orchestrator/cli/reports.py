@@ -24,14 +24,8 @@ from orchestrator.storage.tracking.address import tracking_uri
 if TYPE_CHECKING:
     from orchestrator.report.compare.changes import ArmChange, Changes, FailOn
 
-_REPORT_FORMATS = {
-    "text": ".txt",
-    "markdown": ".md",
-    "json": ".json",
-    "csv": ".csv",
-    "html": ".html",
-}
 _COMPARE_FORMATS = {"text": ".txt", "markdown": ".md", "json": ".json"}
+_REPORT_FORMATS = {**_COMPARE_FORMATS, "csv": ".csv", "html": ".html"}
 _QUERY_FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json", "parquet": ".parquet"}
 """The formats of a command, each with the suffix of its files; the first is the default."""
 

@@ -112,10 +112,7 @@ class Arm:
     device = cast(Device, property(attrgetter("hardware.hardware_class.device")))
     measure = cast(MeasureMode, property(attrgetter("hardware.usage.measure")))
     work = cast(str, property(attrgetter("hardware.usage.work")))
-    """The arm's own amount of work (`epochs 1`); empty where it does all of the sweep's.
-
-    Arms are compared by what they learned only where this is equal.
-    """
+    """Arms are compared by what they learned only where this is equal."""
 
     @property
     def short_name(self) -> str:

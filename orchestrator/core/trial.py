@@ -316,18 +316,8 @@ def derive_seed(*parts: ConfigValue) -> int:
 
 def make_trial(identity: SweepIdentity, block: Block, arm: Arm, repeat: int) -> Trial:
     """Return the trial of a block on an arm. Its key identifies it in every start of the sweep."""
-    key = digest(
-        [
-            identity.label,
-            block.index,
-            identity.workload,
-            identity.settings,
-            block.config,
-            arm.identity,
-            repeat,
-            identity.data_digest,
-        ]
-    )
+    of_sweep = identity.label, block.index, identity.workload, identity.settings
+    key = digest([*of_sweep, block.config, arm.identity, repeat, identity.data_digest])
     seed = derive_seed(identity.seed, "trial", block.index, repeat)
     return Trial(key, block.index, block.config, arm, repeat, seed)
 

@@ -84,24 +84,18 @@ COLUMNS: tuple[TrialColumn, ...] = (
     TrialColumn("kernel_ran", "text", _kernel(lambda kernel: kernel.ran)),
     TrialColumn("kernel_evidence", "text", _kernel(lambda kernel: kernel.evidence)),
     *(TrialColumn(name, "text", _fact(name)) for name in ("code", "code_commit", "packages")),
-    *(
-        TrialColumn(name, "text", get)
-        for name, get in (
-            ("energy_method", lambda trial: trial.telemetry.energy_method),
-            ("energy_scope", lambda trial: trial.telemetry.energy_scope),
-            ("energy_absent", lambda trial: trial.telemetry.energy_absent),
-            ("throttle_reasons", lambda trial: throttle_text(trial.telemetry.throttle_reasons)),
-            ("neighbours", lambda trial: neighbours_text(trial.telemetry)),
-            ("cost_basis", lambda trial: trial.cost_basis),
-            ("disturbed", lambda trial: disturbance_text(trial.disturbance)),
-            ("round", lambda trial: trial.round_id),
-        )
-    ),
+    TrialColumn("energy_method", "text", lambda trial: trial.telemetry.energy_method),
+    TrialColumn("energy_scope", "text", lambda trial: trial.telemetry.energy_scope),
+    TrialColumn("energy_absent", "text", lambda trial: trial.telemetry.energy_absent),
+    TrialColumn("throttle_reasons", "text", lambda t: throttle_text(t.telemetry.throttle_reasons)),
+    TrialColumn("neighbours", "text", lambda trial: neighbours_text(trial.telemetry)),
+    TrialColumn("cost_basis", "text", lambda trial: trial.cost_basis),
+    TrialColumn("disturbed", "text", lambda trial: disturbance_text(trial.disturbance)),
+    TrialColumn("round", "text", lambda trial: trial.round_id),
 )
 
 PARAMS = tuple(column for column in COLUMNS if column.stored == "param")
 TAGS = tuple(column for column in COLUMNS if column.stored == "tag")
-
 
 OUTSIDE_METRICS = (
     *("energy_j", "energy_gpu_j", "energy_cpu_package_j", "energy_per_sample_j", "mean_power_w"),

@@ -75,9 +75,7 @@ class Peak:
 
     def as_json(self) -> dict[str, Any]:
         """Return the peak without its hardware class."""
-        body = dataclasses.asdict(self)
-        del body["hardware"]
-        return body
+        return {name: own for name, own in dataclasses.asdict(self).items() if name != "hardware"}
 
 
 class _Store(BaseModel):

@@ -13,11 +13,7 @@ from workloads import implementations, registry
 MAX_GRID = 100_000
 """The largest grid: more configs than any sweep finishes, fewer than fill the memory."""
 
-TIMING_METRICS = (
-    *registry.TIMING_METRICS,
-    "cost_usd",
-    *workload_checks.TELEMETRY_OBJECTIVES,
-)
+TIMING_METRICS = (*registry.TIMING_METRICS, "cost_usd", *workload_checks.TELEMETRY_OBJECTIVES)
 """Metrics that trials have that are timed in slices."""
 
 _SPACE: Path = ("search", "space")

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from orchestrator.spec import checks, sections, yaml_locations
 from orchestrator.spec.errors import Finding, Path, from_pydantic, shown
 from orchestrator.spec.fields import Strict
-from orchestrator.spec.pruner import PrunerSpec
 from orchestrator.spec.space import Choices, Objective, Range, Search
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
@@ -21,7 +20,7 @@ from workloads import registry
 _MODELS: Mapping[Path, type[Strict]] = {
     (): SweepSpec,
     ("search",): Search,
-    ("search", "pruner"): PrunerSpec,
+    ("search", "pruner"): sections.PrunerSpec,
     ("search", "space", "*", "choices"): Choices,
     ("search", "space", "*", "range"): Range,
     ("search", "objectives", "*"): Objective,

@@ -12,7 +12,7 @@ from orchestrator.core.names import ANY_IMPLEMENTATION
 from orchestrator.core.trial import Config, ConfigValue, is_number
 from orchestrator.spec import fields
 from orchestrator.spec.errors import shown
-from orchestrator.spec.pruner import PrunerSpec
+from orchestrator.spec.sections import PrunerSpec
 
 Sampler: TypeAlias = Literal["tpe", "nsga2", "random", "grid", "qmc", "gp", "list"]
 """Samplers of Optuna, and `list`: the configs that the spec lists."""

@@ -165,7 +165,3 @@ def _learning(
         description=" ".join(texts),
         **_drawing(lines, (), name, styles, (across, f"{title}: median and quartiles")),
     )
-
-
-def _thinned(line: _Rows, most: int) -> _Rows:
-    return line[:: -(-len(line) // most) or 1]  # rounded up

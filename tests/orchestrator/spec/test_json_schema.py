@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.spec import json_schema, yaml_locations
-from orchestrator.spec.pruner import PrunerSpec
-from orchestrator.spec.sections import BlocksSpec, DisturbedSpec, MeasureSpec
+from orchestrator.spec.sections import BlocksSpec, DisturbedSpec, MeasureSpec, PrunerSpec
 from tests.orchestrator.spec.spec_lines import VALIDATOR, written
 from tests.orchestrator.spec.test_malformed import ROWS
 from workloads.registry import BUILT_IN
