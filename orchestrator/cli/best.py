@@ -110,18 +110,10 @@ def predict(
     show_default=True,
     help="Rounds, each with new models; fewer than 6 give no verdict.",
 )
-@click.option(
-    "--export-json",
-    type=click.Path(path_type=Path, dir_okay=False),
-    callback=output.in_a_folder,
-    help="Also write the results to this file, as `report --format json` does.",
+@output.new_file_option(
+    "--export-json", help="Also write the results to this file, as `report --format json` does."
 )
-@click.option(
-    "--save-spec",
-    type=click.Path(path_type=Path, dir_okay=False),
-    callback=output.in_a_folder,
-    help="Also write a spec to start a sweep from.",
-)
+@output.new_file_option("--save-spec", help="Also write a spec to start a sweep from.")
 @output.json_progress_option
 def bench(
     implementations: tuple[str, ...],

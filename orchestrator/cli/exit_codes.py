@@ -112,10 +112,7 @@ def code_of(trials: Iterable[FinishedTrial]) -> int:
 
 
 def internal_error(error: Exception, log: Path | None = None, *, head: str = "Error") -> int:
-    """Keep the traceback of a bug, print one line that asks for a bug report, and return 70.
-
-    The traceback goes to the end of the log; by default to a new temporary file.
-    """
+    """Keep the traceback of a bug in the log, or a new file; ask for a report, and return 70."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     place = _keep_traceback(error, log)
     show(f"{head}: internal error, {text}. Please report this bug, with {place}\n", err=True)

@@ -129,10 +129,7 @@ def width() -> int:
 
 
 def wants_colour(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether text on stdout may have colours: on a terminal, unless NO_COLOR is set.
-
-    FORCE_COLOR asks for colours in pipes too. NO_COLOR wins over it.
-    """
+    """Return whether stdout may have colours: NO_COLOR decides, FORCE_COLOR, then the terminal."""
     if environ.get("NO_COLOR"):
         return False
     if environ.get("FORCE_COLOR"):
@@ -233,7 +230,6 @@ same_code_option = click.option(
     help="Resume with changed code of your own workload: the change does not matter.",
 )
 
-
 json_progress_option = click.option(
     "--json-progress",
     is_flag=True,
@@ -266,6 +262,12 @@ def in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Pat
             "Make it first (mkdir -p)"
         )
     return path
+
+
+def new_file_option(*names: str, help: str) -> Callable[[Command], Command]:
+    """Return an option that takes the path of a file to write, in a folder that exists."""
+    kind = click.Path(path_type=Path, dir_okay=False)
+    return click.option(*names, type=kind, callback=in_a_folder, help=help)
 
 
 def start_options(command: Callable[..., int]) -> Callable[..., int]:

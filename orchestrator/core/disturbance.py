@@ -62,10 +62,9 @@ def detect_disturbance(
 ) -> dict[str, float]:
     """Return the figure of each cause that exceeds its limit; none for an undisturbed trial.
 
-    Figures are percentages; of a canary the ratio to its time in `expected_ms`, by metric, and of
-    `shared_gpu` the number of other processes. Causes that were not measured are absent. Other
-    trainers of the sweep are no disturbance: they have CPUs of their own, which `others_cpu_pct`
-    leaves out. `metrics` include those of telemetry.
+    Figures are percentages; of a canary the ratio to its time in `expected_ms`, and of `shared_gpu`
+    the number of other processes. Other trainers of the sweep are no disturbance: they have CPUs of
+    their own. `metrics` include those of telemetry.
     """
     causes: dict[str, float] = {}
     for cause, name in _SHARES.items():
@@ -96,11 +95,9 @@ _Place = tuple[str, str, HardwareUse, str]
 class CanaryBaseline:
     """The expected times of the canaries in each place, learned from a sweep's trials in order.
 
-    A place is a node, a hardware class and a backend, since the idle threads of a framework slow
-    the canary down in their own way. The expected time is the upper quartile, not the median:
-    virtual CPUs that share a core with another machine's alternate between two speeds, and the
-    slower one is normal there. Disturbed trials count too, so that a node that has become slower
-    for good is normal after a while.
+    A place is a node, a hardware class and a backend, whose idle threads slow the canary down. The
+    expected time is the upper quartile: virtual CPUs alternate between two speeds, and the slower
+    one is normal. Disturbed trials count: a node that is slower for good is normal after a while.
     """
 
     _times: dict[_Place, list[float]] = field(default_factory=lambda: defaultdict(list))

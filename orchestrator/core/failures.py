@@ -21,10 +21,9 @@ _NAMED = 8
 class FailureLimit:
     """The limit of equal failures in a row (`most`), after which an arm is stopped; None for none.
 
-    Failures are equal if their reasons and the first lines of their messages are. Reasons that
-    depend on the config or on the node never stop an arm. Failures of other code than `code`, a
-    digest, do not count. What is stopped follows from the outcomes and their order alone, so that
-    each start comes to the same decision.
+    Failures are equal if their reasons and the first lines of their messages are. Failures of other
+    code than `code`, a digest, do not count. What is stopped follows from the outcomes and their
+    order alone, so that each start comes to the same decision.
     """
 
     most: int | None = None

@@ -30,14 +30,8 @@ def choose(
     """Return the config × arm with the best mean of a metric, among those within the limits.
 
     The metric is by default the first objective without a limit, else an accuracy, unless one has a
-    limit, else the time per step. Limits are of the means over the repeats of a config. `arm` is an
-    implementation or `implementation on hardware`; `*` is any, also one that computes something
-    else or works less.
-
-    The result is plain data: the choice, the means of its measures, and the `spec` of a sweep of it
-    alone, with every setting explicit. Within a version, properties may be added. Raise `Refusal`
-    if no complete trial has such a metric, no config is within the limits, or energies are not
-    comparable.
+    limit, else the time per step. Limits are of means over repeats. The result is plain data, with
+    the `spec` of a sweep of this config alone. `Refusal` if there is none.
     """
     trials = [trial for trial in record.trials if names_arm(arm, trial.arm)]
     measured = {name for t in trials if t.status == "complete" for name in t.metrics}

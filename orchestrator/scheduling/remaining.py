@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 class RemainingWork:
     """The part of a plan that earlier starts leave to this one.
 
-    `plan` resumes from them. If they decided that no more blocks are needed, `stop_decision` is the
-    reason. `history` are the blocks and outcomes that count. `missing` trials have no outcome, or
-    run once more; those of the arms that `failures` has stopped are not run. To restore `history`,
-    use its `replay`: it has taken outcomes that are not there too.
+    `plan` resumes from them; a `stop_decision` of theirs stays. `history` are the blocks and
+    outcomes that count. `missing` trials have no outcome, or run once more. To restore `history`,
+    use the `replay` of `failures`: it has taken outcomes that are not there too.
     """
 
     plan: Plan

@@ -69,9 +69,8 @@ class RunOptions:
 class RunResult:
     """The end of a start of a sweep.
 
-    `record` is what the tracking store has now. `refused` are the reasons, by trial key, why the
-    store will never take some finished trials. `warnings` name the models that the store has not
-    taken; the next start tries again.
+    `record` is what the store has now; `refused` are the reasons, by trial key, why it never takes
+    some trials. `warnings` name the models that it has not taken; the next start tries again.
     """
 
     record: SweepRecord

@@ -1,8 +1,7 @@
 """The JSON Schema of a spec, with which editors complete and check it.
 
-It is made from the models of this package and of the built-in workloads, and `schema_overlay.yaml`
-adds descriptions and short forms. Run as a program, this module prints it. The file
-`spec.schema.json` has it, too; a test compares the two.
+It is made from the models of this package and of the built-in workloads; `schema_overlay.yaml` adds
+descriptions and short forms. Run as a program, this module prints what `spec.schema.json` has.
 """
 
 import json

@@ -69,9 +69,8 @@ class SessionStarted:
 
     def includes(self, trial: Trial) -> bool:
         """Return whether the plan had a trial: arms, blocks and repeats can be fewer now."""
-        return (
-            self.has_block(trial.block) and trial.repeat < self.repeats and trial.arm in self.arms
-        )
+        has_slot = self.has_block(trial.block) and trial.repeat < self.repeats
+        return has_slot and trial.arm in self.arms
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +122,9 @@ class SessionEnded:
     state: Literal["complete", "stopped", "failed"]
 
 
+Opened: TypeAlias = SweepOpened | SessionStarted
 Record: TypeAlias = (
-    SweepOpened
-    | SessionStarted
-    | BlockSuggested
-    | TrialFinished
-    | RoundFinished
-    | BlocksEnough
-    | SessionEnded
+    Opened | BlockSuggested | TrialFinished | RoundFinished | BlocksEnough | SessionEnded
 )
 
 _LINE: TypeAdapter[Record] = TypeAdapter(
@@ -149,11 +143,9 @@ _RUNNING = TypeAdapter(list[tuple[float, str]])
 class SweepState:
     """The state of a sweep after the records of its journal.
 
-    `blocks` and `finished` are in the order of suggestion and of ending; `order` has both in one
-    sequence, by index and by key. A trial that ended twice (`--retry-failed`) counts once, with its
-    last outcome at its last position, and so does a block that was suggested twice, under two
-    homes; `all_outcomes` has the replaced ones too. `ended` is None while a session runs, or where
-    it was killed. `stop_decision` is that of the latest session.
+    `order` has `blocks` and `finished` in one sequence, by index and by key. A trial that ended
+    twice, or a block that was suggested twice, counts once, as it was last; `all_outcomes` has the
+    replaced ones too. `ended` is None while a session runs, or where it was killed.
     """
 
     identity: SweepIdentity
@@ -401,8 +393,7 @@ def _expect_version(path: Path, line: bytes) -> None:
     if isinstance(value, dict) and value.get("record") == "sweep_opened":
         version = value.get("journal_version")
         if version != VERSION:
-            place = f"{path}, line 1"
-            raise JournalError(wrong_version(place, "a journal", VERSION, version))
+            raise JournalError(wrong_version(f"{path}, line 1", "a journal", VERSION, version))
 
 
 def _sync_folder(folder: Path) -> None:

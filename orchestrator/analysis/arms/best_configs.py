@@ -309,18 +309,14 @@ def _nearest(
     repeats = [trial for trial in complete if trial.block == first.block]
     measured = {metric: finite(repeats, metric) for metric in row.metrics}
     whole = {**settings, **first.params}
-    return NearestConfig(
-        first.arm,
-        first.block,
-        first.config,
-        tuple(
-            f"{name} {whole.get(name, 'unknown')} and not {wanted}"
-            for name, wanted in row.config.items()
-            if whole.get(name) != wanted
-        ),
-        {metric: fmean(values) for metric, values in measured.items() if values},
-        tuple(trial.run_id for trial in repeats),
+    differs = tuple(
+        f"{name} {whole.get(name, 'unknown')} and not {wanted}"
+        for name, wanted in row.config.items()
+        if whole.get(name) != wanted
     )
+    means = {metric: fmean(values) for metric, values in measured.items() if values}
+    run_ids = tuple(trial.run_id for trial in repeats)
+    return NearestConfig(first.arm, first.block, first.config, differs, means, run_ids)
 
 
 def _distance(wanted: ConfigValue, value: ConfigValue | None) -> float:

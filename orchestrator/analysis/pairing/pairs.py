@@ -67,16 +67,6 @@ class PairedTimes:
         return exponential(t_interval(self.log_ratios, confidence))
 
 
-def pair_times(
-    matched: CompleteRounds, arms: tuple[Arm, Arm], values: tuple[RoundValues, RoundValues]
-) -> PairedTimes:
-    """Pair the times of two arms over the rounds that both have."""
-    selection = matched.select(values[0].keys() & values[1].keys(), arms[::-1])
-    return PairedTimes(
-        _pairs(values, selection, geometric), selection, matched.bias(selection, arms)
-    )
-
-
 def _pairs(
     values: tuple[RoundValues, RoundValues], selection: RoundSelection, mean: Mean
 ) -> tuple[Pair, ...]:
@@ -148,7 +138,9 @@ def pair_arms(matched: CompleteRounds, arm: Arm, base: Arm, metric: str | None) 
     times, accuracies = PairedTimes(), tuple[Pair, ...]()
     if metric in PER_STEP or (metric and is_equal_work and len(modes) == 1):
         values = positive_values(matched, arm, metric), positive_values(matched, base, metric)
-        times = pair_times(matched, (arm, base), values)
+        selection = matched.select(values[0].keys() & values[1].keys(), (base, arm))
+        bias = matched.bias(selection, (arm, base))
+        times = PairedTimes(_pairs(values, selection, geometric), selection, bias)
     if is_equal_work and modes == {"full"}:
         ours, theirs = (
             round_values(side, lambda trial: value_of(trial, "val_accuracy"), fmean)

@@ -1,7 +1,6 @@
 """The JSON Schema of the report's JSON format, made from the classes that the format is made from.
 
-Run as a program, this module prints the schema. The file `report.schema.json` in this folder has
-it, too; a test compares the two. `report.schema.txt` is its description.
+Run as a program, this module prints what `report.schema.json` has; `report.schema.txt` describes it.
 """
 
 import json

@@ -118,20 +118,12 @@ class SqliteClient:
         raise LookupError(f"no run {run_id}")
 
     def _stored(self, row: Any, *, is_whole: bool) -> StoredRun:
-        queries = (_TAGS, _PARAMS, _METRICS) if is_whole else (_TAGS,)
-        values = [dict(self._database.execute(query, [row.run_uuid])) for query in queries]
-        tags, params, metrics = (*values, {}, {}) if len(values) == 1 else values
-        return StoredRun(
-            row.run_uuid,
-            row.experiment,
-            row.name or "",
-            row.status,
-            row.start_time or 0,
-            tags,
-            params,
-            metrics,
-            row.end_time or 0,
-        )
+        queries = {"tags": _TAGS, **({"params": _PARAMS, "metrics": _METRICS} if is_whole else {})}
+        found = {
+            name: dict(self._database.execute(q, [row.run_uuid])) for name, q in queries.items()
+        }
+        facts = row.run_uuid, row.experiment, row.name or "", row.status, row.start_time or 0
+        return StoredRun(*facts, **found, end_ms=row.end_time or 0)
 
     def _rows(self, query: str, *values: str) -> list[Any]:
         cursor = self._database.execute(query, values)

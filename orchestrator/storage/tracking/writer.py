@@ -90,9 +90,8 @@ class Writer:
         """Find or make the sweep's runs, take the lease, and return the trials in the store.
 
         A SQLite store that does not exist is made. Raise `LeaseHeld` if a live driver records into
-        this sweep, `OtherSweep` for the journal of another one, and the errors of `reader`. With
-        `has_claimed` a recorder process has died that had the sweep open: raise `LeaseHeld` if the
-        lease is lost.
+        this sweep, or has taken the lease of one that `has_claimed` it, `OtherSweep` for the
+        journal of another one, and the errors of `reader`.
         """
         self._opening = opening
         name = self._identity.name
