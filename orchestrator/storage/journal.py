@@ -122,10 +122,8 @@ class SessionEnded:
     state: Literal["complete", "stopped", "failed"]
 
 
-Opened: TypeAlias = SweepOpened | SessionStarted
-Record: TypeAlias = (
-    Opened | BlockSuggested | TrialFinished | RoundFinished | BlocksEnough | SessionEnded
-)
+Opening: TypeAlias = SweepOpened | SessionStarted | BlockSuggested
+Record: TypeAlias = Opening | TrialFinished | RoundFinished | BlocksEnough | SessionEnded
 
 _LINE: TypeAdapter[Record] = TypeAdapter(
     Annotated[Record, Field(discriminator="record")],
@@ -134,7 +132,6 @@ _LINE: TypeAdapter[Record] = TypeAdapter(
 """Reads and writes one line, strictly: an unknown key or a text for a number is refused."""
 
 _CHECKSUM = -len(b',"crc32":"12345678"}')
-
 _RUNNING_NAME = "running.json"
 _RUNNING = TypeAdapter(list[tuple[float, str]])
 
@@ -318,11 +315,10 @@ def read_running(folder: Path, since_s: float) -> list[tuple[float, str]]:
 def _parse(path: Path, data: bytes) -> tuple[list[Record], int]:
     """Return the whole records in `data`, and their size in bytes."""
     lines = data.split(b"\n")[:-1]  # what follows the last newline was never acknowledged
+    _expect_version(path, lines)
     records: list[Record] = []
     size = 0
     for number, line in enumerate(lines, 1):
-        if number == 1:
-            _expect_version(path, line)
         record, reason = _read_line(line)
         if record is None and number == len(lines):
             break  # a crash of the machine can leave a line of the right length and no content
@@ -360,8 +356,7 @@ def repair(folder: Path) -> tuple[Path, int] | None:
     path = folder / FILE_NAME
     with contextlib.closing(os.fdopen(lock.take(folder), "rb")):
         lines = path.read_bytes().split(b"\n")[:-1]
-        if lines:
-            _expect_version(path, lines[0])
+        _expect_version(path, lines)
         whole = [line for line in lines if _read_line(line)[0] is not None]
         if len(whole) == len(lines):
             return None
@@ -384,11 +379,11 @@ def _corrupt(path: Path, line: int, received: str) -> JournalError:
     )
 
 
-def _expect_version(path: Path, line: bytes) -> None:
+def _expect_version(path: Path, lines: Sequence[bytes]) -> None:
     """Refuse a first record that names another version, or none."""
     try:
-        value = json.loads(line)
-    except ValueError:
+        value = json.loads(lines[0])
+    except (IndexError, ValueError):
         return
     if isinstance(value, dict) and value.get("record") == "sweep_opened":
         version = value.get("journal_version")

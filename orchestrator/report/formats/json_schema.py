@@ -1,6 +1,6 @@
 """The JSON Schema of the report's JSON format, made from the classes that the format is made from.
 
-Run as a program, this module prints what `report.schema.json` has; `report.schema.txt` describes it.
+Run as a program, this module prints `report.schema.json`; `report.schema.txt` describes it.
 """
 
 import json

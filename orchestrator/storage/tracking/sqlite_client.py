@@ -119,7 +119,7 @@ class SqliteClient:
 
     def _stored(self, row: Any, *, is_whole: bool) -> StoredRun:
         queries = {"tags": _TAGS, **({"params": _PARAMS, "metrics": _METRICS} if is_whole else {})}
-        found = {
+        found: dict[str, Any] = {
             name: dict(self._database.execute(q, [row.run_uuid])) for name, q in queries.items()
         }
         facts = row.run_uuid, row.experiment, row.name or "", row.status, row.start_time or 0
