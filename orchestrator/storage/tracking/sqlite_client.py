@@ -119,11 +119,11 @@ class SqliteClient:
 
     def _stored(self, row: Any, *, is_whole: bool) -> StoredRun:
         queries = {"tags": _TAGS, **({"params": _PARAMS, "metrics": _METRICS} if is_whole else {})}
-        found: dict[str, Any] = {
+        maps: dict[str, Any] = {
             name: dict(self._database.execute(q, [row.run_uuid])) for name, q in queries.items()
         }
         facts = row.run_uuid, row.experiment, row.name or "", row.status, row.start_time or 0
-        return StoredRun(*facts, **found, end_ms=row.end_time or 0)
+        return StoredRun(*facts, **maps, end_ms=row.end_time or 0)
 
     def _rows(self, query: str, *values: str) -> list[Any]:
         cursor = self._database.execute(query, values)
