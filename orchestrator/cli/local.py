@@ -30,6 +30,8 @@ from orchestrator.storage.tracking.address import shown, sqlite_path
 _WAIT_S, _POLL_S, _FOLLOW_S = 90.0, 0.2, 1.0
 _COUNTS = ("trials", "trials_expected", "trials_failed")
 """Metrics of a sweep's parent run, which it has from its first report on."""
+_LAST_S = datetime.datetime.max.replace(tzinfo=datetime.UTC).timestamp() - 1
+"""The last time that has a date: times in a store may have been changed."""
 
 
 def describe_sweeps(home: Path, name: str | None) -> str:
@@ -97,17 +99,21 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
     for run in reader.list_sweeps(tracking_uri):
         if "sweep" not in run.tags:  # a run of somebody else
             continue
-        label, number = run.tags["sweep"], int(run.tags["generation"])
+        label = run.tags["sweep"]
+        name, _, number = label.rpartition("#")
+        if not (number.isascii() and number.isdecimal()):
+            show(f"{label:.80}: cannot be read: expected the tag 'sweep' as NAME#1\n", err=True)
+            continue
         if label in rows:
             rows[label]["kept_in"].append("store")
             continue
-        state, counts = run.tags["state"], [run.metrics.get(name, -1) for name in _COUNTS]
+        state, counts = run.tags.get("state"), [run.metrics.get(name, -1) for name in _COUNTS]
         nodes = run.tags.get("latest.nodes", run.params.get("nodes"))
         if state in ("complete", "stopped") and min(counts) >= 0 and nodes is not None:
             rows[label] = _row(state, counts, run.end_ms / 1000, nodes.split(", "), "store")
             continue
         with _skipped(label):
-            one = reader.read_sweep(tracking_uri, label.removesuffix(f"#{number}"), number)
+            one = reader.read_sweep(tracking_uri, name, int(number))
             begun_s = run.start_ms / 1000
             rows[label] = _row_of(one.state, one.trials, one.expected_trials, begun_s, "store")
 
@@ -125,7 +131,7 @@ def _row_of(
 def _row(
     state: str, counts: Iterable[float], last_s: float, nodes: Iterable[str], place: str
 ) -> dict[str, Any]:
-    last = datetime.datetime.fromtimestamp(last_s, datetime.UTC)
+    last = datetime.datetime.fromtimestamp(min(max(last_s, 0), _LAST_S), datetime.UTC)
     return {
         "state": state,
         **dict(zip(("trials", "expected", "failed"), map(int, counts), strict=True)),
