@@ -3,53 +3,20 @@
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import pynvml
+import yaml
 
 _MIB = 2**20
 
-REASONS = {
-    0x001: "gpu_idle",
-    0x002: "applications_clocks_setting",
-    0x004: "sw_power_cap",
-    0x008: "hw_slowdown",
-    0x010: "sync_boost",
-    0x020: "sw_thermal_slowdown",
-    0x040: "hw_thermal_slowdown",
-    0x080: "hw_power_brake_slowdown",
-    0x100: "display_clock_setting",
-    0x200: "board_limit",
-    0x400: "reliability",
-}
-"""Reasons for lower clocks of a GPU, by bit. Names are as in NVIDIA's tools."""
+_TABLES = yaml.safe_load(Path(__file__).with_name("nvml.yaml").read_text())
+_NUMBERS: Mapping[str, list[Any]] = _TABLES["numbers"]
+_REASONS: Mapping[int, str] = _TABLES["reasons"]
 
-THROTTLING = frozenset(REASONS.values()) - {
-    "gpu_idle",
-    "applications_clocks_setting",
-    "display_clock_setting",
-}
-"""The reasons that slow down a busy GPU."""
-
-_NUMBERS: Mapping[str, tuple[str, float, tuple[int, ...]]] = {
-    # of the last instant, or of the last second on an Ampere or later
-    "power_w": ("nvmlDeviceGetPowerUsage", 1000, ()),
-    "power_limit_w": ("nvmlDeviceGetEnforcedPowerLimit", 1000, ()),
-    # since the driver was loaded; updated about every 100 ms
-    "energy_j": ("nvmlDeviceGetTotalEnergyConsumption", 1000, ()),
-    "temperature_c": ("nvmlDeviceGetTemperature", 1, (pynvml.NVML_TEMPERATURE_GPU,)),
-    "sm_clock_mhz": ("nvmlDeviceGetClockInfo", 1, (pynvml.NVML_CLOCK_SM,)),
-    "memory_clock_mhz": ("nvmlDeviceGetClockInfo", 1, (pynvml.NVML_CLOCK_MEM,)),
-    "max_sm_clock_mhz": ("nvmlDeviceGetMaxClockInfo", 1, (pynvml.NVML_CLOCK_SM,)),
-    "max_memory_clock_mhz": ("nvmlDeviceGetMaxClockInfo", 1, (pynvml.NVML_CLOCK_MEM,)),
-    # over the next 20 ms: the call waits for them
-    "pcie_rx_mib_s": ("nvmlDeviceGetPcieThroughput", 1024, (pynvml.NVML_PCIE_UTIL_RX_BYTES,)),
-    "pcie_tx_mib_s": ("nvmlDeviceGetPcieThroughput", 1024, (pynvml.NVML_PCIE_UTIL_TX_BYTES,)),
-    "pcie_lanes_now": ("nvmlDeviceGetCurrPcieLinkWidth", 1, ()),
-    "pcie_lanes": ("nvmlDeviceGetMaxPcieLinkWidth", 1, ()),
-    "pcie_generation": ("nvmlDeviceGetMaxPcieLinkGeneration", 1, ()),
-}
-"""A reading -> the call, how many of NVML's units are one of ours, and the call's arguments."""
+THROTTLING = frozenset(_REASONS.values()).difference(_TABLES["harmless"])
+"""The reasons for lower clocks that slow down a busy GPU."""
 
 
 class NvmlError(RuntimeError):
@@ -94,9 +61,9 @@ class NvmlDevice:
         return any(error.lost for error in self.errors.values())
 
     def number(self, name: str) -> float | None:
-        """Return the reading of that name in `_NUMBERS`, whose unit ends the name."""
-        call, divisor, arguments = _NUMBERS[name]
-        value = self._read(call, *arguments)
+        """Return the reading of that name in `nvml.yaml`, whose unit ends the name."""
+        call, divisor, *constants = _NUMBERS[name]
+        value = self._read(call, *(getattr(pynvml, constant) for constant in constants))
         return None if value is None else float(value) / divisor
 
     def count(self, name: str) -> int | None:
@@ -129,12 +96,12 @@ class NvmlDevice:
         return rates and float(rates.gpu)
 
     def clock_reasons(self) -> frozenset[str] | None:
-        """Return the reasons for its clocks, of `REASONS`; `other` for those of newer drivers."""
+        """Return the reasons for its clocks, of `nvml.yaml`; `other` for those of newer drivers."""
         for kind in ("Event", "Throttle"):
             mask = self._read(f"nvmlDeviceGetCurrentClocks{kind}Reasons")
             if mask is not None:
-                names = {name for bit, name in REASONS.items() if mask & bit}
-                return frozenset(names | ({"other"} if int(mask) & ~sum(REASONS) else set()))
+                names = {name for bit, name in _REASONS.items() if mask & bit}
+                return frozenset(names | ({"other"} if int(mask) & ~sum(_REASONS) else set()))
         return None
 
     def compute_pids(self) -> tuple[int, ...] | None:
