@@ -44,14 +44,9 @@ _SAMPLING_S = 1.0
 """The interval between samples of a node's CPU time. In shorter trials the shares include work
 from before and after the trial, such as recording the previous one."""
 
-_POWER_LIMIT = "sw_power_cap"
-"""A GPU that runs at its own power limit does so in every trial, undisturbed."""
-
-_MIN_CANARIES = 5
-"""The number of canary times from which the expected one is derived."""
-
-_MAX_CANARIES = 99
-"""Older canary times are forgotten: the expected time changes, as with a node's temperature."""
+_POWER_LIMIT = "sw_power_cap"  # a GPU that reaches it does so in every trial, undisturbed
+_MIN_CANARIES = 5  # the number of canary times from which the expected one is derived
+_MAX_CANARIES = 99  # older ones are forgotten: they change, as with a node's temperature
 
 
 def detect_disturbance(

@@ -13,8 +13,7 @@ OF_A_NODE = ("crash", "data", "lost", "not_possible", "out_of_memory", "hung")
 _MAY_PASS = (*OF_A_NODE, "non_finite", "time_limit")
 """Failures that depend on the node or the config: the next trial may succeed."""
 
-_NAMED = 8
-"""The most blocks of equal failures that are named."""
+_NAMED = 8  # the most blocks of equal failures that are named
 
 
 @dataclass(slots=True)

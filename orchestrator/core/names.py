@@ -7,8 +7,7 @@ from fnmatch import fnmatchcase
 from orchestrator.core.arms import Arm, HardwareRef, HardwareUse
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
 
-ANY_IMPLEMENTATION = "*"
-"""`* on gpu`: every arm on such hardware."""
+ANY_IMPLEMENTATION = "*"  # `* on gpu`: every arm on such hardware
 
 # ray/_private/label_utils.py, Ray 2.60: LABEL_REGEX, LABEL_PREFIX_REGEX, LABEL_SELECTOR_REGEX.
 _WORD = r"[a-zA-Z0-9](?:[a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?"

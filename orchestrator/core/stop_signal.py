@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Self
 
-STOPPED = 3
-"""The exit code of a sweep that was stopped and can be continued."""
-
+STOPPED = 3  # the exit code of a sweep that was stopped and can be continued
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

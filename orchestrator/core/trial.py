@@ -82,9 +82,7 @@ Kernel: TypeAlias = protocol.KernelProof
 DatasetRecord: TypeAlias = protocol.Dataset
 """Events of a trainer that its trial's outcome keeps as they are."""
 
-
-MESSAGE_LIMIT = 16 * 1024
-"""The longest text of a failure, in characters."""
+MESSAGE_LIMIT = 16 * 1024  # characters of a failure's text
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +321,6 @@ def make_trial(identity: SweepIdentity, block: Block, arm: Arm, repeat: int) -> 
 
 
 outcome_adapter: TypeAdapter[Outcome] = TypeAdapter(Outcome)
-"""Reads and writes outcomes as JSON, strictly."""
 
 
 def _jsonable(value: Any) -> Any:

@@ -5,8 +5,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-"""The folder of our packages."""
+ROOT = Path(__file__).resolve().parents[2]  # the folder of our packages
 
 COMMIT, WORKLOAD_COMMIT = "RNNSWEEP_COMMIT", "RNNSWEEP_WORKLOAD_COMMIT"
 """Environment variables with the commits of code that was copied out of its repository."""

@@ -11,11 +11,9 @@ from orchestrator.core.names import selects
 from orchestrator.hardware.profile import Gpu, Node, NodeProfile
 from workloads.protocol import Device
 
-Trait: TypeAlias = Callable[[NodeProfile], str]
-"""A fact about a node, as text."""
+Trait: TypeAlias = Callable[[NodeProfile], str]  # a fact about a node, as text
 
-_MEMORY_RATIO = 1.1
-"""Equal nodes report memory that differs by some per cent: kernels reserve a part of it."""
+_MEMORY_RATIO = 1.1  # of equal nodes: kernels reserve some per cent of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +129,8 @@ def _version(package: str) -> Trait:
 
 
 def _threads(profile: NodeProfile) -> str:
-    cpu = profile.cpu
-    if not cpu.cores or not cpu.logical_cpus:
-        return "unknown"
-    return f"{cpu.logical_cpus / cpu.cores:g}"
+    cores, cpus = profile.cpu.cores, profile.cpu.logical_cpus
+    return f"{cpus / cores:g}" if cores and cpus else "unknown"
 
 
 def _of_gpus(fact: Callable[[Gpu], object]) -> Trait:

@@ -17,21 +17,12 @@ from orchestrator.hardware.profile import Gpu, NodeProfile
 from workloads.resources import read_limits, usable_cpus
 
 PACKAGES = (
-    "keras",
-    "tensorflow",
-    "jax",
-    "jaxlib",
-    "torch",
-    "numpy",
-    "nvidia-cuda-runtime-cu12",
-    "nvidia-cuda-runtime",
-    "nvidia-cudnn-cu12",
-    "nvidia-cudnn-cu13",
+    *("keras", "tensorflow", "jax", "jaxlib", "torch", "numpy"),
+    *("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13"),
 )
 """What a time may depend on and comes as a package; our own code comes with the driver."""
 
 NO_DRIVER = "no NVIDIA driver is installed (NVML's library is not there)"
-"""Why a node without GPUs has no NVML."""
 
 
 def probe(*, every_gpu: bool = False, root: Path = Path("/")) -> NodeProfile:

@@ -16,16 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.analysis import cost_model
-from orchestrator.analysis.trial_costs import (
-    MEASURED,
-    PAUSE_S,
-    REPORT_S,
-    START_S,
-    TrialCosts,
-    process_of,
-    trainer_starts,
-)
+from orchestrator.analysis import cost_model, trial_costs
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.errors import Refusal
 from orchestrator.core.text import rendered
@@ -46,14 +37,12 @@ from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import SweepState
 from orchestrator.storage.tracking.run_content import all_settings
 
-_UNCERTAIN = 2.0
-"""The factor by which the time outside of trials may be longer or shorter than expected."""
+_UNCERTAIN = 2.0  # the time outside of trials may be longer or shorter by this factor
 
 _LEAST, _MOST, _TRIALS = 5, 60, 10_000
 """Possible futures: as many as have so many trials together, within these bounds."""
 
-_FIRST, _FIRST_EACH = 2_000, 20
-"""At least so many trials are simulated, in all and for each lane."""
+_FIRST, _FIRST_EACH = 2_000, 20  # trials that are simulated at least, in all and for each lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +102,13 @@ class Forecaster:
         self._observations = cost_model.observe(finished, self._settings)
         configs = [*(block.config for block in state.blocks.values()), *spec.search.points]
         self._seconds, self._energy = (
-            TrialCosts(target, self._observations, self._settings, configs)
+            trial_costs.TrialCosts(target, self._observations, self._settings, configs)
             for target in ("trial_s", "energy_j")
         )
-        self._start_s = trainer_starts(finished)
+        self._start_s = trial_costs.trainer_starts(finished)
 
     def forecast(self, work: RemainingWork, *, each_config: bool = False) -> Forecast:
-        """Predict the rest of a sweep on the nodes of its plan.
-
-        With `each_config` single trials are predicted too.
-        """
+        """Predict the rest of a sweep on its plan's nodes; with `each_config` single trials too."""
         plan = work.running
         made = Forecast(plan.trials - work.missing, work.missing)
         if not work.missing:
@@ -168,8 +154,8 @@ class Forecaster:
             expect_runnable(self._spec, work.plan)
             if work.missing and (arms := self._seconds.unmeasured(work.running.arms)):
                 raise Refusal(
-                    f"--nodes {text}: expected {MEASURED} complete trials of each arm in sweep "
-                    f"{self._spec.name!r}, as times are drawn from them; received fewer of "
+                    f"--nodes {text}: expected {trial_costs.MEASURED} complete trials of each arm"
+                    f" in sweep {self._spec.name!r}, as times are drawn from them; received fewer of "
                     f"{'; '.join(map(str, arms))}. Run a part of the sweep on such a node first: "
                     "rnnsweep run SPEC --set search.configs=5, there or with --address"
                 )
@@ -198,22 +184,23 @@ class Forecaster:
             lane, room = assignment.lane, assignment.lane.room(assignment.device)
             start_s = 0.0
             for trial in assignment.trials:
-                trainer = lane.node.id, process_of(trial.arm)
+                trainer = lane.node.id, trial_costs.process_of(trial.arm)
                 if plan.fresh_trainer_reason is None and trainers[trainer] < room:
                     trainers[trainer] += 1
                     start_s += self._start_s(trial.arm)
                 energy_j[trial.arm] += joules(trial)
-            between_s[lane.node.id] += (start_s + PAUSE_S) / room
+            between_s[lane.node.id] += (start_s + trial_costs.PAUSE_S) / room
             taken_s = start_s + math.fsum(map(seconds, assignment.trials))
             return taken_s, [Outcome("complete", 0.0, taken_s) for _ in assignment.trials]
 
-        spans = simulate(blocks, run, PAUSE_S)
+        spans = simulate(blocks, run, trial_costs.PAUSE_S)
         scale = work.missing / sum(len(span.assignment.trials) for span in spans)
+        around_s = trial_costs.START_S + trial_costs.REPORT_S
         return _Future(
             spans,
             {arm: scale * sum_j for arm, sum_j in energy_j.items()},
-            START_S + scale * max(between_s.values()) + REPORT_S,
-            START_S + scale * max(span.ended_s for span in spans) + REPORT_S,
+            around_s + scale * max(between_s.values()),
+            around_s + scale * max(span.ended_s for span in spans),
         )
 
     def _expected(self, work: RemainingWork, future: _Future) -> list[cost_model.Expectation]:

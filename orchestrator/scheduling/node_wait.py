@@ -12,9 +12,7 @@ from orchestrator.planning.plan import AwaitedArm, Plan, PlannedArm, awaited_ent
 from orchestrator.spec import HardwareEntry, SweepSpec
 
 _LOOK_S = 0.5
-
 _ACCELERATOR = "ray.io/accelerator-type"
-
 _CPU_WORDS = (
     *("cpu", "epyc", "ryzen", "threadripper", "opteron", "xeon", "intel", "core(tm)"),
     *("processor", "neoverse", "cortex", "graviton", "altra", "aarch64", "x86", "apple"),

@@ -24,17 +24,10 @@ from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.node_wait import replacements
 from orchestrator.scheduling.session import Session
 
-_SILENCE_S = 25.0
-"""How long the head of the cluster may be silent. Ray ends the process some time later."""
-
-_PAUSE_S = 5.0
-"""Looks further apart than this show that this process itself stood still (Ctrl-Z, a snapshot)."""
-
-_DOUBT_S = 60.0
-"""After this time a node that neither answers nor is known to be gone counts as present."""
-
-_STRIKES = 3
-"""After so many failed trials in a row a node is excluded, if another node has its hardware."""
+_SILENCE_S = 25.0  # of the cluster's head; Ray ends the process some time later
+_PAUSE_S = 5.0  # looks further apart show that this process stood still (Ctrl-Z, a snapshot)
+_DOUBT_S = 60.0  # then a node that neither answers nor is known to be gone counts as present
+_STRIKES = 3  # failed trials in a row that exclude a node, if another node has its hardware
 
 
 @dataclass(slots=True)
@@ -214,9 +207,7 @@ class Recovery:
             return
         if not self.membership.nodes:
             raise Stopped("the Ray cluster has lost every node that trials could run on")
-        waiting = ", ".join(
-            f"{stranded[hardware]} on {hardware}" for hardware in sorted(stranded, key=str)
-        )
+        waiting = ", ".join(f"{stranded[use]} on {use}" for use in sorted(stranded, key=str))
         raise Stopped(
             f"no node is left for some hardware, and none came within {self.wait_s:.0f} seconds"
             f" (limits.node_wait_s); trials that wait: {waiting}"

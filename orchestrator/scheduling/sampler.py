@@ -35,11 +35,8 @@ from orchestrator.spec import Choices, Dimension, Objective, Search
 if TYPE_CHECKING:
     from orchestrator.analysis.stopping import StopDecision, StoppingRule
 
-_TRIES = 64
-"""Suggestions that may repeat an earlier config before the space is searched for a new one."""
-
-_ENUMERABLE = 100_000
-"""The largest finite space that is searched for a config not suggested yet."""
+_TRIES = 64  # suggestions that may repeat a config before the space is searched for a new one
+_ENUMERABLE = 100_000  # the largest finite space that is searched for a config not suggested yet
 
 SEEN, OPEN_SEEN = 300, 100
 """The latest finished and open blocks that TPE and GP see: each one makes a suggestion dearer."""

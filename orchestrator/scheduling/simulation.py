@@ -29,8 +29,8 @@ def simulate(
 ) -> list[Span]:
     """Run all of the blocks on their lanes; return what ran, in the order of the starts.
 
-    A trial begins `pause_s` after its lane has room. `run` gives
-    the seconds that an assignment takes, and the outcomes of its trials.
+    A trial begins `pause_s` after its lane has room. `run` gives the seconds that an assignment
+    takes, and the outcomes of its trials.
     """
     waiting = defaultdict[str, deque[Assignment]](deque)
     at_work = Counter[str]()

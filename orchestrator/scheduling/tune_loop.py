@@ -24,9 +24,7 @@ from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import Recovery
 
 _LOOK_S = 0.5
-
-_MANY = 10_000
-"""Above what lanes ever have pending, those of nodes that join included."""
+_MANY = 10_000  # above what lanes ever have pending, those of nodes that join included
 
 
 def run_trials(

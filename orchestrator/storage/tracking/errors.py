@@ -58,10 +58,7 @@ def no_store(path: Path) -> StoreMissing:
 
 
 class LeaseHeld(Refusal, RuntimeError):
-    """Another driver records into this sweep; `until_s` is seconds since the epoch."""
-
-    def __init__(self, sweep: str, owner: str, until_s: float) -> None:
-        super().__init__(sweep, owner, until_s)
+    """Another driver records into this `sweep` until `until_s` (since the epoch): its `owner`."""
 
     def __str__(self) -> str:
         sweep, owner, until_s = self.args
@@ -80,9 +77,6 @@ class LeaseHeld(Refusal, RuntimeError):
 
 class OtherSweep(Refusal):
     """A journal and a parent run with different ids: not of one sweep, though of one spec."""
-
-    def __init__(self, sweep: str, store: str) -> None:
-        super().__init__(sweep, store)
 
     def __str__(self) -> str:
         sweep, store = self.args
@@ -110,10 +104,7 @@ class SweepNotFound(Refusal, LookupError):
 
 
 class NotRecorded(Refusal, RuntimeError):
-    """Trials that are in the journal and, for now, not in the tracking store."""
-
-    def __init__(self, trials: int, reason: str) -> None:
-        super().__init__(trials, reason)
+    """So many `trials` are in the journal and, for a `reason`, not yet in the tracking store."""
 
     def __str__(self) -> str:
         trials, reason = self.args

@@ -40,10 +40,8 @@ _CONTENT_METHODS = ("create_run", "log_batch", "log_inputs", "log_text")
 _TOO_LARGE = 413  # HTTP: a proxy or server with a limit on bodies
 _FORBIDDEN, _SERVER_ERROR = 403, 500
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
-MODEL_TAG = "model"
-"""The tag with the address of a run's model (`models:/ID`), as MLflow's loaders take it."""
-NOTE_TAG = "mlflow.note.content"
-"""The tag with the description of a run or an experiment, in Markdown."""
+MODEL_TAG = "model"  # the address of a run's model (`models:/ID`), as MLflow's loaders take it
+NOTE_TAG = "mlflow.note.content"  # the description of a run or an experiment, in Markdown
 _NOTE_DIGEST_TAG = "mlflow.rnnsweep.note"
 _MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 """The kind of experiment for which MLflow's UI shows runs and charts, not traces and prompts."""

@@ -25,14 +25,10 @@ BEAT_S = 15.0
 
 LEASE_TAG, RECORD_TAG = "mlflow.rnnsweep.lease", "mlflow.rnnsweep.record"
 """MLflow's UI hides tags with this prefix; `lease` and `record` are those of earlier versions."""
-ID_TAG = "mlflow.rnnsweep.id"
-"""The tag with a sweep's random id, which its journals have too."""
-RECORD_FILE = "outcome.json"
-"""The artifact that replaces the tag where it would be too long."""
-TAG_LIMIT = 8000
-"""MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH."""
-ANSWER_LIMIT = 4400
-"""The longest description: links follow it, and some servers take 5,000 characters."""
+ID_TAG = "mlflow.rnnsweep.id"  # a sweep's random id, which its journals have too
+RECORD_FILE = "outcome.json"  # the artifact that replaces the tag where it would be too long
+TAG_LIMIT = 8000  # MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH
+ANSWER_LIMIT = 4400  # of a description: links follow it, and some servers take 5,000 characters
 
 
 @dataclass(frozen=True, slots=True)

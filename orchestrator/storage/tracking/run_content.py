@@ -2,7 +2,6 @@
 
 The README lists the names; `orchestrator.core.trial_columns` defines those of most params and tags.
 Everything is derived from the trial and its outcome, so that writing a run again changes nothing.
-Params, tags, metrics and curves are for people. A trial is read back from the tag `record`.
 """
 
 import posixpath

@@ -14,15 +14,8 @@ from typing import Any
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical, digest
-from orchestrator.storage.tracking import reader, records, run_content, trial_table
-from orchestrator.storage.tracking.errors import (
-    ContentRefused,
-    LeaseHeld,
-    OtherSweep,
-    TrackingError,
-)
+from orchestrator.storage.tracking import errors, reader, records, run_content, trial_table
 from orchestrator.storage.tracking.mlflow_store import NOTE_TAG, MlflowStore
-from orchestrator.storage.tracking.reader import MANIFEST_FILE
 from orchestrator.storage.tracking.records import Answer, EndState
 from orchestrator.storage.tracking.run_content import StoredRun
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, TABLE_TAG, StoredTrials
@@ -31,9 +24,8 @@ from orchestrator.storage.tracking.ui_views import colour_tags, markdown_links, 
 _SETTLE_S = 0.5
 _RUN_STATUS = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 
-_FEWEST_LATE = 100
-_LATE_SHARE = 0.25
-"""The share of new trials at which the table is written again.
+_FEWEST_LATE, _LATE_SHARE = 100, 0.25
+"""The new trials, and their share, at which the table is written again.
 
 All tables of a sweep together then take about five times as long to write as the last one.
 """
@@ -74,7 +66,7 @@ class Writer:
             return error
         except Exception as error:  # noqa: BLE001  (raised in the driver; its trace is in the log)
             _log.exception("in %s", method)
-            return TrackingError(
+            return errors.TrackingError(
                 "the recorder process",
                 "no error",
                 f"{type(error).__name__}: {error}",
@@ -126,12 +118,12 @@ class Writer:
         for trial in batch:
             try:
                 self.beat()
-            except LeaseHeld:
+            except errors.LeaseHeld:
                 self._delete_double()
                 raise
             try:
                 self._record_one(trial)
-            except ContentRefused as error:  # must not keep the others waiting forever
+            except errors.ContentRefused as error:  # must not keep the others waiting forever
                 _log.error("trial %s: %s", trial.key, error)
                 refused[trial.key] = str(error)
                 if run := self._stored.unfinished.get(trial.key):
@@ -209,7 +201,7 @@ class Writer:
             self._refuse_other(parent, now_s, has_claimed=has_claimed)
         stored_id = parent.tags.get(records.ID_TAG) or sweep_id
         if stored_id != sweep_id:
-            raise OtherSweep(self._identity.label, self._store.shown)
+            raise errors.OtherSweep(self._identity.label, self._store.shown)
         lease = records.lease_tag(self._opening.owner, now_s)
         tags = {"state": "running", records.ID_TAG: sweep_id, **lease}
         self._store.log(self._parent, tags=tags)
@@ -229,20 +221,21 @@ class Writer:
         if not self._stored.finished and not self._stored.unfinished:
             self._store.delete_run(self._parent)
         self._holds_lease = False
-        raise LeaseHeld(self._identity.label, "another driver", time.time() + records.LEASE_S)
+        until_s = time.time() + records.LEASE_S
+        raise errors.LeaseHeld(self._identity.label, "another driver", until_s)
 
     def _refuse_other(self, parent: StoredRun, now_s: float, *, has_claimed: bool = False) -> None:
         lease = reader.lease_of(self._store, parent)
         is_lost = has_claimed or lease.is_held(now_s)  # another may have released it already
         if lease.owner != self._opening.owner and is_lost:
             self._holds_lease = False
-            raise LeaseHeld(self._identity.label, str(lease.owner), lease.until_s)
+            raise errors.LeaseHeld(self._identity.label, str(lease.owner), lease.until_s)
 
     def _describe(self, *, is_described: bool) -> None:
         opening, manifest = self._opening, self._opening.manifest
         self._store.write_text(self._parent, "spec.yaml", opening.spec_yaml)
         self._store.write_text(self._parent, "plan.json", canonical(opening.plan))
-        self._store.write_text(self._parent, MANIFEST_FILE, records.MANIFEST.dump(manifest))
+        self._store.write_text(self._parent, reader.MANIFEST_FILE, records.MANIFEST.dump(manifest))
         self._store.log(self._parent, tags=manifest.identity.code_facts)
         waiting = f"The answer of {manifest.identity.label} appears here at the end.\n"
         self._publish(None if is_described else Answer(waiting))
