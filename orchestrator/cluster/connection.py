@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import hardware
-from orchestrator.cluster import code_bundle, leftovers
+from orchestrator.cluster import code_bundle
 from orchestrator.core.errors import Refusal, last_line, one_line
 from orchestrator.core.stop_signal import Stopped, restored_process
 from orchestrator.core.version import ROOT
 from orchestrator.hardware import Node, NodeProfile
+from orchestrator.storage.lock import Owner, parse_owner, write_owner
 
 _RAY_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -33,6 +34,7 @@ _RAY_SETTINGS = {
     "RAY_worker_niceness": "0",  # by default Ray lowers the priority of trials
     "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # then Ray ends the process: see `recovery`
 }
+_MARK = ".rnnsweep-owner"  # in the temporary folders of a driver
 _ANSWER_S = 5.0
 _SHUTDOWN, _SHUTDOWN_S = "ray-shutdown", 10.0
 _OBJECT_STORE_BYTES = 128 * 2**20  # results are a few kilobytes; memory is the trainers'
@@ -67,7 +69,7 @@ def connect(
             address = _answering(address)
             os.environ.update(token_settings())  # Ray reads its configuration when imported
         else:  # nobody else on this machine may use it
-            leftovers.remove()
+            remove_leftovers()
             os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
         import ray  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
 
@@ -166,7 +168,7 @@ def _start(profile: NodeProfile) -> None:
         )
         if (session := _session_folder()) is not None:
             session.chmod(0o700)
-            leftovers.mark(session)
+            mark(session)
     except Exception as error:
         if not profile.gpu_faults:
             raise
@@ -175,6 +177,22 @@ def _start(profile: NodeProfile) -> None:
             " (nvidia-smi --gpu-reset, or a reboot), or run on the CPU alone with"
             " CUDA_VISIBLE_DEVICES=-1"
         ) from error
+
+
+def mark(folder: Path) -> None:
+    """Note this process as the owner of a temporary folder."""
+    with contextlib.suppress(OSError):
+        write_owner(folder / _MARK, Owner.here())
+
+
+def remove_leftovers(temporary: Path | None = None) -> None:
+    """Remove the folders whose marked owner has ended; others, and other users', stay."""
+    temporary = temporary or Path(tempfile.gettempdir())
+    for place in ("rnnsweep-tune-*", "ray/session_*"):
+        for mark_file in temporary.glob(f"{place}/{_MARK}"):
+            with contextlib.suppress(OSError):
+                if parse_owner(mark_file.read_bytes()).is_gone():
+                    shutil.rmtree(mark_file.parent)
 
 
 def _answering(address: str) -> str:

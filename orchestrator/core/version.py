@@ -14,8 +14,7 @@ COMMIT, WORKLOAD_COMMIT = "RNNSWEEP_COMMIT", "RNNSWEEP_WORKLOAD_COMMIT"
 def import_path(environ: Mapping[str, str]) -> dict[str, str]:
     """Return PYTHONPATH with the folder of our packages first, for processes of ours.
 
-    They run with `-P`: `python -m` alone begins with the current folder, where a user's package may
-    have the name of one of ours.
+    They run with `-P`: a user's package in the current folder may have the name of one of ours.
     """
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), environ.get("PYTHONPATH")]))}
 

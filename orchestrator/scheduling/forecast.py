@@ -155,9 +155,9 @@ class Forecaster:
             if work.missing and (arms := self._seconds.unmeasured(work.running.arms)):
                 raise Refusal(
                     f"--nodes {text}: expected {trial_costs.MEASURED} complete trials of each arm"
-                    f" in sweep {self._spec.name!r}, as times are drawn from them; received fewer of "
-                    f"{'; '.join(map(str, arms))}. Run a part of the sweep on such a node first: "
-                    "rnnsweep run SPEC --set search.configs=5, there or with --address"
+                    f" in sweep {self._spec.name!r}, as times are drawn from them; received fewer"
+                    f" of {'; '.join(map(str, arms))}. Run a part of the sweep on such a node"
+                    " first: rnnsweep run SPEC --set search.configs=5, there or with --address"
                 )
             lacking = tuple(str(arm) for arm in arms_here if arm not in plan.arms)
             counts = dict(Counter(node.main_class.name for node in nodes))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from orchestrator.analysis.pairing.pairs import pick_baseline
-from orchestrator.cluster import connection, leftovers
+from orchestrator.cluster import connection
 from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
@@ -222,9 +222,8 @@ class _Start:
             self.journal.append(SessionEnded(time.time(), "stopped" if stopped else "complete"))
         if stopped is None:
             if plan.auto is not None:
-                plan = plan.with_index_count(
-                    remaining.begun_index_count(self.state.blocks.values())
-                )
+                begun = remaining.begun_index_count(self.state.blocks.values())
+                plan = plan.with_index_count(begun)
             self._declare(plan, begun=True)
         return stopped
 
@@ -290,10 +289,8 @@ class _Start:
         scratch = tempfile.TemporaryDirectory(prefix="rnnsweep-tune-")
         try:
             with scratch as folder, membership.watching():
-                leftovers.mark(Path(folder))
-                run_trials(
-                    recovery, folder=Path(folder), python_path=python_path, check=self._check
-                )
+                connection.mark(Path(folder))
+                run_trials(recovery, Path(folder), python_path, self._check)
         except Stopped as stopped:
             return stopped
         finally:

@@ -28,7 +28,7 @@ _MANY = 10_000  # above what lanes ever have pending, those of nodes that join i
 
 
 def run_trials(
-    recovery: Recovery, *, folder: Path, python_path: tuple[str, ...], check: Callable[[], None]
+    recovery: Recovery, folder: Path, python_path: tuple[str, ...], check: Callable[[], None]
 ) -> None:
     """Run all that a session still has to hand out; raise `Stopped` if that cannot be done.
 

@@ -224,10 +224,8 @@ def _expect_same_variants(arms: Iterable[Arm], spec: SweepSpec) -> None:
     now = {entry.name: entry.variant for entry in spec.arms.variants}
     for before in dict.fromkeys(arm.variant for arm in arms if arm.variant):
         if now.get(before.name, before) != before:
-            pair = {
-                "before": canonical(before.settings),
-                "now": canonical(now[before.name].settings),
-            }
+            settings = now[before.name].settings
+            pair = {"before": canonical(before.settings), "now": canonical(settings)}
             raise Incomparable("variant", name=spec.name, variant=before.name, **pair)
 
 

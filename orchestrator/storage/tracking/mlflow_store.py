@@ -279,7 +279,7 @@ def _pages(shown: str, search: Callable[..., Any], **options: Any) -> Iterator[A
         page = search(**options, page_token=token)
         with _translated(shown):
             yield from page
-        token = page.token
+        token = getattr(page, "token", None)  # `SqliteClient` has no pages
         if not token:
             return
 

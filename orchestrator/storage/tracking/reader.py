@@ -11,11 +11,11 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import DatasetRecord, FinishedTrial, count_spared
+from orchestrator.core.trial import DatasetRecord, Environment, FinishedTrial, count_spared
 from orchestrator.storage.tracking import errors, records, trial_table
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.records import Manifest, SweepState
@@ -23,8 +23,6 @@ from orchestrator.storage.tracking.run_content import PARENTS, StoredRun, all_se
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Environment: TypeAlias = Mapping[str, str | int | float | bool | None]
 
 MANIFEST_FILE = "sweep.json"
 

@@ -48,16 +48,6 @@ def client_of(uri: str) -> "SqliteClient | None":
         return None
 
 
-class _Page:
-    token = None
-
-    def __init__(self, entities: Iterator[Any]) -> None:
-        self._entities = entities
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._entities
-
-
 class SqliteClient:
     """A SQLite file of MLflow, open for reading; methods are those of MLflow's client."""
 
@@ -71,9 +61,9 @@ class SqliteClient:
         if self._database.execute(_REMOTE).fetchone():
             raise sqlite3.NotSupportedError("its artifacts are not in folders of this machine")
 
-    def search_experiments(self, **_: object) -> _Page:
-        """Return all active experiments, on one page."""
-        return _Page(iter(self._rows(f"{_EXPERIMENTS} WHERE lifecycle_stage = 'active'")))
+    def search_experiments(self, **_: object) -> list[Any]:
+        """Return all active experiments."""
+        return self._rows(f"{_EXPERIMENTS} WHERE lifecycle_stage = 'active'")
 
     def get_experiment_by_name(self, name: str) -> Any:
         """Return an experiment, also a deleted one; None if there is none."""
@@ -81,8 +71,8 @@ class SqliteClient:
 
     def search_runs(
         self, *, experiment_ids: Sequence[str], filter_string: str, run_view_type: int, **_: object
-    ) -> _Page:
-        """Return runs in order of start, on one page; the filter is on tags and on the status.
+    ) -> Iterator[StoredRun]:
+        """Return runs in order of start; the filter is on tags and on the status.
 
         The runs of trials have no params and metrics here: their records do.
         """
@@ -94,7 +84,7 @@ class SqliteClient:
         query = f"{_RUNS} WHERE {' AND '.join(clauses)} ORDER BY start_time"
         is_whole = PARENT_TAG not in filter_string
         rows = self._rows(query, *values, *experiment_ids)
-        return _Page(self._stored(row, is_whole=is_whole) for row in rows)
+        return (self._stored(row, is_whole=is_whole) for row in rows)
 
     def get_run(self, run_id: str) -> StoredRun:
         """Return one run."""

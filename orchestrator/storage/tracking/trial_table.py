@@ -29,13 +29,11 @@ T = TypeVar("T")
 TABLE_FILE = "trials.parquet"
 CONFIG, METRIC = "config.", "metric."
 """The prefixes of the columns of params and metrics, whose names could be those of others."""
-TABLE_TAG = "table"
-"""The tag of a run with the number of the first table that has it as it is now."""
+TABLE_TAG = "table"  # of a run: the number of the first table that has it as it is now
 _VERSION = 6
 _RECORD = "record"
 _ROWS_OF_GROUP, _ROWS_AT_ONCE = 5000, 500
 """The rows that are in memory twice while a table is read (at once): as text and as trials."""
-
 
 _log = logging.getLogger(__name__)
 
@@ -267,8 +265,7 @@ def finished_of(store: MlflowStore, run: StoredRun) -> FinishedTrial | None:
         if text == records.RECORD_FILE:
             text = store.read_text(run.run_id, records.RECORD_FILE)
         place = f"tag {records.RECORD_TAG} of run {run.run_id} in {store.shown}"
-        trial = records.TRIAL.load(text, place)
-        return replace(trial, run_id=run.run_id)
+        return replace(records.TRIAL.load(text, place), run_id=run.run_id)
     except WrongVersion:
         raise
     except TrackingError as error:

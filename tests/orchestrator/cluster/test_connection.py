@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from orchestrator import hardware
-from orchestrator.cluster import connection, leftovers
+from orchestrator.cluster import connection
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify
 from orchestrator.storage.lock import Owner, write_owner
 from tests.commands import python
@@ -163,11 +163,11 @@ def test_folders_of_drivers_that_were_killed_are_removed(tmp_path: Path) -> None
     session = tmp_path / "ray" / "session_1"
     for folder in (killed, alive, foreign, session):
         folder.mkdir(parents=True)
-        leftovers.mark(folder)
+        connection.mark(folder)
     for folder in (killed, session):
-        write_owner(folder / leftovers._MARK, dataclasses.replace(Owner.here(), pid=2**22 + 1))
-    (foreign / leftovers._MARK).unlink()
-    leftovers.remove(tmp_path)
+        write_owner(folder / connection._MARK, dataclasses.replace(Owner.here(), pid=2**22 + 1))
+    (foreign / connection._MARK).unlink()
+    connection.remove_leftovers(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"ray", alive.name, foreign.name}
     assert not session.exists()
 
