@@ -114,7 +114,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 
 
 def finish(count: int, error: BaseException | None = None) -> Callable[..., None]:
-    def run_trials(recovery: Recovery, _folder: Path, _path: Any, check: Callable[[], None]) -> None:
+    def run_trials(recovery: Recovery, folder: Path, path: Any, check: Callable[[], None]) -> None:
         session = recovery.session
         for _ in range(count):
             check()
