@@ -10,9 +10,7 @@ from orchestrator.core.trial import FailureRecord, FinishedTrial
 OF_A_NODE = ("crash", "data", "lost", "not_possible", "out_of_memory", "hung")
 """Failures that the node may have caused, and not the trial."""
 
-_MAY_PASS = (*OF_A_NODE, "non_finite", "time_limit")
-"""Failures that depend on the node or the config: the next trial may succeed."""
-
+_MAY_PASS = (*OF_A_NODE, "non_finite", "time_limit")  # the next trial may succeed
 _NAMED = 8  # the most blocks of equal failures that are named
 
 

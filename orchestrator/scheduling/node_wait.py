@@ -82,9 +82,7 @@ def needs_gpu(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> bool:
     name = entry.selector.lower()
     if name in ("cpu", "gpu"):
         return name == "gpu"
-    if devices := {
-        hardware_class.device for hardware_class in hardware if hardware_class.matches(name)
-    }:
+    if devices := {one.device for one in hardware if one.matches(name)}:
         return "gpu" in devices
     return not any(word in name.partition(" (")[0] for word in _CPU_WORDS)
 

@@ -23,8 +23,7 @@ from orchestrator.core.trial import Block, Config, FinishedTrial, SweepIdentity,
 from orchestrator.storage import lock
 
 FILE_NAME = "journal.jsonl"
-VERSION = 11
-"""The version of the records. Only journals of this version are read."""
+VERSION = 11  # only journals of this version are read
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,9 +63,8 @@ class LeaseHeld(Refusal, RuntimeError):
     def __str__(self) -> str:
         sweep, owner, until_s = self.args
         try:
-            until = (
-                f"{datetime.datetime.fromtimestamp(until_s, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
-            )
+            end = datetime.datetime.fromtimestamp(until_s, datetime.UTC)
+            until = f"{end:%Y-%m-%d %H:%M:%S} UTC"
         except (ValueError, OverflowError, OSError):  # a damaged one
             until = f"{until_s:g} s after 1970"
         return (
