@@ -329,7 +329,7 @@ class Suggestions:
     ) -> bool:
         """Report an epoch of a trial to the pruner; return whether the block ends.
 
-        It follows the first trial of a block to report one. Epochs of earlier starts lack a `key`.
+        It follows the first trial of a block to report one, by its `key`.
         """
         values = [metrics[name] for name in self.objectives if name in metrics]
         is_read = bool(values) and index in self.open_blocks and arm in self._followable

@@ -190,11 +190,10 @@ class Session:
 
     def request(self, trial: Trial) -> TrialRequest:
         """Return the request for the trainer."""
-        fixed = self.spec.written_settings()
         return TrialRequest(
             self.spec.workload,
             trial.arm.implementation,
-            {**fixed, **trial.config, **trial.arm.settings},
+            {**self.spec.written_settings(), **trial.config, **trial.arm.settings},
             trial.arm.device,
             trial.seed,
             self.blocks.identity.data_digest,

@@ -201,10 +201,7 @@ class BlockSearch(Searcher):
                 self._session.blocks.give_back(self._end(trial_id), charged=False)
 
     def lose_all(self) -> None:
-        """Take back everything that is out, in its order: Tune itself was lost.
-
-        Only what can have been running is charged.
-        """
+        """Take back all that is out: Tune was lost. Only what can have been running is charged."""
         for assignment, _ in reversed(self._waiting.values()):
             self._session.blocks.give_back(assignment, charged=False)
         for trial_id in reversed(list(self.out)):

@@ -203,11 +203,8 @@ def _generation(run: StoredRun) -> int:
 def _state(store: MlflowStore, parent: StoredRun) -> SweepState:
     """Return the state of a sweep; one that nobody holds the lease of is stopped."""
     state = parent.tags.get("state", "")
-    if state not in get_args(SweepState):
-        return "stopped"
-    if state == "running" and not lease_of(store, parent).is_held(time.time()):
-        return "stopped"
-    return cast(SweepState, state)
+    is_dead = state == "running" and not lease_of(store, parent).is_held(time.time())
+    return "stopped" if is_dead or state not in get_args(SweepState) else cast(SweepState, state)
 
 
 def _with_shared_parts(
