@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.benchmarks import rig
-from tests.benchmarks.scaling import decisions, endurance, restart, samplers
+from tests.benchmarks.scaling import decisions, endurance, samplers
 
 PARTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "decisions": decisions.measure,
     "samplers": samplers.measure,
     "endurance": endurance.measure,
-    "restart": restart.measure,
+    "restart": endurance.restart,
 }
 
 

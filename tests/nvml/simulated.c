@@ -10,7 +10,8 @@
  *   gpu                                 the next GPU begins
  *   name TEXT | uuid TEXT
  *   process PID BYTES
- *   value NAME FROM_S BASE PER_S EVERY_S    from FROM_S on: BASE + PER_S per second, in steps
+ *   value NAME FROM_S BASE PER_S EVERY_S    from FROM_S on: BASE + PER_S per second, in steps;
+ *                                       NAME is a field of `SimulatedGpu`, in its unit
  *   error CALL CODE FROM_S FROM_CALL    the call (`*`: every call) returns this nvmlReturn_t;
  *                                       below 0: the call hangs for this many milliseconds
  */
@@ -31,6 +32,7 @@ enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, 
 #define MAX_ERRORS 64
 #define MAX_PROCESSES 16
 #define TEXT 128
+#define MIB 1048576.0
 
 typedef struct { char name[48]; double from_s, base, per_s, every_s; } Value;
 typedef struct { char call[80]; int code; double from_s; long from_call, calls; } Error;
@@ -151,24 +153,24 @@ static int value_of(Gpu *gpu, const char *name, double *result) {
 #define BEGIN(gpu, call) pthread_mutex_lock(&lock); int code = refusal(gpu, call)
 #define END pthread_mutex_unlock(&lock); return code
 
-/* A call that returns one number. */
-#define ONE_NUMBER(call, type, name)                                   \
+/* A call that returns one number, rounded to its unit. */
+#define ONE_NUMBER(call, type, name, scale)                            \
     int call(Gpu *gpu, type *result) {                              \
         BEGIN(gpu, #call);                                        \
         double value = 0;                                         \
         if (!code && !value_of(gpu, name, &value)) code = NOT_SUPPORTED; \
-        if (!code) *result = (type)value;                           \
+        if (!code) *result = (type)(scale * value + 0.5);           \
         END;                                                      \
     }
 
-/* A call that returns one number of several kinds, named NAME0, NAME1, …. */
-#define NUMBER_OF_KIND(call, type, name)                                \
+/* A call that returns one number of several kinds, by the names of kind 0, 1, … */
+#define NUMBER_OF_KIND(call, type, ...)                                 \
     int call(Gpu *gpu, unsigned kind, type *result) {               \
         BEGIN(gpu, #call);                                        \
+        const char *names[] = {__VA_ARGS__};                      \
+        const char *name = kind < sizeof names / sizeof *names ? names[kind] : ""; \
         double value = 0;                                         \
-        char full[48];                                            \
-        snprintf(full, sizeof full, "%s%u", name, kind);          \
-        if (!code && !value_of(gpu, full, &value)) code = NOT_SUPPORTED; \
+        if (!code && !value_of(gpu, name, &value)) code = NOT_SUPPORTED; \
         if (!code) *result = (type)value;                           \
         END;                                                      \
     }
@@ -184,19 +186,19 @@ static int value_of(Gpu *gpu, const char *name, double *result) {
         END;                                                      \
     }
 
-ONE_NUMBER(nvmlDeviceGetPowerUsage, unsigned, "power_mw")
-ONE_NUMBER(nvmlDeviceGetEnforcedPowerLimit, unsigned, "power_limit_mw")
-ONE_NUMBER(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, "energy_mj")
-ONE_NUMBER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, "clock_reasons")
-ONE_NUMBER(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, "clock_reasons")
-ONE_NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, "pcie_generation")
-ONE_NUMBER(nvmlDeviceGetCurrPcieLinkWidth, unsigned, "pcie_lanes")
-ONE_NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, "pcie_generation")
-ONE_NUMBER(nvmlDeviceGetMaxPcieLinkWidth, unsigned, "pcie_lanes")
-NUMBER_OF_KIND(nvmlDeviceGetTemperature, unsigned, "temperature")
-NUMBER_OF_KIND(nvmlDeviceGetClockInfo, unsigned, "clock")
-NUMBER_OF_KIND(nvmlDeviceGetMaxClockInfo, unsigned, "max_clock")
-NUMBER_OF_KIND(nvmlDeviceGetPcieThroughput, unsigned, "pcie_kib_s")
+ONE_NUMBER(nvmlDeviceGetPowerUsage, unsigned, "power_w", 1000)
+ONE_NUMBER(nvmlDeviceGetEnforcedPowerLimit, unsigned, "power_limit_w", 1000)
+ONE_NUMBER(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, "energy_j", 1000)
+ONE_NUMBER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, "clock_reasons", 1)
+ONE_NUMBER(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, "clock_reasons", 1)
+ONE_NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, "pcie_generation", 1)
+ONE_NUMBER(nvmlDeviceGetCurrPcieLinkWidth, unsigned, "pcie_lanes", 1)
+ONE_NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, "pcie_generation", 1)
+ONE_NUMBER(nvmlDeviceGetMaxPcieLinkWidth, unsigned, "pcie_lanes", 1)
+NUMBER_OF_KIND(nvmlDeviceGetTemperature, unsigned, "temperature_c")
+NUMBER_OF_KIND(nvmlDeviceGetClockInfo, unsigned, "", "sm_clock_mhz", "memory_clock_mhz")
+NUMBER_OF_KIND(nvmlDeviceGetMaxClockInfo, unsigned, "", "max_sm_clock_mhz", "max_memory_clock_mhz")
+NUMBER_OF_KIND(nvmlDeviceGetPcieThroughput, unsigned, "pcie_tx_kib_s", "pcie_rx_kib_s")
 TWO_NUMBERS(nvmlDeviceGetEccMode, int, "ecc", "ecc")
 TWO_NUMBERS(nvmlDeviceGetMigMode, unsigned, "mig", "mig")
 TWO_NUMBERS(nvmlDeviceGetCudaComputeCapability, int, "capability_major", "capability_minor")
@@ -282,7 +284,7 @@ int nvmlDeviceGetUUID(Gpu *gpu, char *result, unsigned size) {
 int nvmlDeviceGetUtilizationRates(Gpu *gpu, Utilization *result) {
     BEGIN(gpu, "nvmlDeviceGetUtilizationRates");
     double value = 0;
-    if (!code && !value_of(gpu, "utilization", &value)) code = NOT_SUPPORTED;
+    if (!code && !value_of(gpu, "utilization_pct", &value)) code = NOT_SUPPORTED;
     if (!code) result->gpu = result->memory = (unsigned)value;
     END;
 }
@@ -290,10 +292,10 @@ int nvmlDeviceGetUtilizationRates(Gpu *gpu, Utilization *result) {
 int nvmlDeviceGetMemoryInfo(Gpu *gpu, Memory *result) {
     BEGIN(gpu, "nvmlDeviceGetMemoryInfo");
     double total = 0, used = 0, reserved = 0;
-    value_of(gpu, "memory", &total);
-    value_of(gpu, "memory_used", &used), value_of(gpu, "memory_reserved", &reserved);
+    value_of(gpu, "memory_mib", &total);
+    value_of(gpu, "memory_used_mib", &used), value_of(gpu, "memory_reserved_mib", &reserved);
     if (!code) {
-        result->total = total, result->used = used + reserved;
+        result->total = MIB * total, result->used = MIB * (used + reserved);
         result->free = result->total - result->used;
     }
     END;
@@ -302,10 +304,10 @@ int nvmlDeviceGetMemoryInfo(Gpu *gpu, Memory *result) {
 int nvmlDeviceGetMemoryInfo_v2(Gpu *gpu, MemoryV2 *result) {
     BEGIN(gpu, "nvmlDeviceGetMemoryInfo_v2");
     double total = 0, used = 0, reserved = 0;
-    value_of(gpu, "memory", &total);
-    value_of(gpu, "memory_used", &used), value_of(gpu, "memory_reserved", &reserved);
+    value_of(gpu, "memory_mib", &total);
+    value_of(gpu, "memory_used_mib", &used), value_of(gpu, "memory_reserved_mib", &reserved);
     if (!code) {
-        result->total = total, result->used = used, result->reserved = reserved;
+        result->total = MIB * total, result->used = MIB * used, result->reserved = MIB * reserved;
         result->free = result->total - result->used - result->reserved;
     }
     END;

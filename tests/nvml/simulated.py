@@ -10,9 +10,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pynvml
 import pytest
@@ -86,41 +86,21 @@ class SimulatedGpu:
     errors: Errors = field(default_factory=dict)
 
     def lines(self, index: int) -> Iterator[str]:
+        """Return the entries for simulated.c: numbers have the names and the units of fields."""
+        numbers: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        for other in ("name", "uuid", "processes", "errors"):
+            del numbers[other]
+        numbers["capability_major"], numbers["capability_minor"] = numbers.pop("compute_capability")
+        if self.energy_j == -1.0:
+            power_w = self.power_w if isinstance(self.power_w, int | float) else 0.0
+            numbers["energy_j"] = Trend(1_000.0, per_s=power_w, every_s=0.1)
         yield "gpu"
         yield f"name {self.name}"
         yield f"uuid {self.uuid or f'GPU-{index:08d}-0000-0000-0000-000000000000'}"
-        energy_j = self.energy_j
-        if energy_j == -1.0:
-            power_w = self.power_w if isinstance(self.power_w, int | float) else 0.0
-            energy_j = Trend(1_000.0, per_s=power_w, every_s=0.1)
-        values: dict[str, tuple[Value, float]] = {
-            "memory": (self.memory_mib, _MIB),
-            "memory_used": (self.memory_used_mib, _MIB),
-            "memory_reserved": (self.memory_reserved_mib, _MIB),
-            "utilization": (self.utilization_pct, 1),
-            "power_mw": (self.power_w, 1000),
-            "power_limit_mw": (self.power_limit_w, 1000),
-            "energy_mj": (energy_j, 1000),
-            "temperature0": (self.temperature_c, 1),
-            "clock1": (self.sm_clock_mhz, 1),
-            "clock2": (self.memory_clock_mhz, 1),
-            "max_clock1": (self.max_sm_clock_mhz, 1),
-            "max_clock2": (self.max_memory_clock_mhz, 1),
-            "clock_reasons": (self.clock_reasons, 1),
-            "pcie_kib_s0": (self.pcie_tx_kib_s, 1),
-            "pcie_kib_s1": (self.pcie_rx_kib_s, 1),
-            "pcie_generation": (self.pcie_generation, 1),
-            "pcie_lanes": (self.pcie_lanes, 1),
-            "capability_major": (self.compute_capability[0], 1),
-            "capability_minor": (self.compute_capability[1], 1),
-            "ecc": (self.ecc, 1),
-            "mig": (self.mig, 1),
-        }
-        for name, (value, scale) in values.items():
+        for name, value in numbers.items():
             if value is not None:
                 trend = value if isinstance(value, Trend) else Trend(float(value))
-                start, per_s = trend.value * scale, trend.per_s * scale
-                yield f"value {name} 0 {start:.6f} {per_s:.6f} {trend.every_s:.6f}"
+                yield f"value {name} 0 {trend.value:.6f} {trend.per_s:.6f} {trend.every_s:.6f}"
         for pid, mib in self.processes:
             yield f"process {pid} {round(mib * _MIB)}"
         yield from _error_lines(self.errors)

@@ -1,9 +1,14 @@
 """Many trials that do nothing, through Ray Tune, trainers, journal and MLflow on SQLite.
 
 The pace is that of the journal. The whole ends when all is read back and the report is stored.
+Then the sweep is started again: all of its trials are done, or as many again are asked for.
 """
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -66,3 +71,38 @@ def measure(home: Path = HOME, trials: int = TRIALS) -> list[dict[str, Any]]:
         rig.figure("last tenth ÷ first", last_s / first_s, 1.1),
         rig.figure("driver's kB a trial", (after - before) / 1e3 / (trials - tenth), 20.0),
     ]
+
+
+def restart(home: Path = HOME, trials: int = TRIALS) -> list[dict[str, Any]]:
+    """Start the sweep, which runs first if it has not, in processes of their own."""
+    if len(ends_s(home)) != trials:
+        measure(home, trials)
+    file = home.with_suffix(".yaml")
+    file.write_text(spec(trials))
+    again_s = min(_seconds(home, "run", file) for _ in range(3))
+    status_s = min(_seconds(home, "status", NAME) for _ in range(3))
+    file.write_text(spec(2 * trials))
+    journal = SweepFolder(home, NAME).generation(1) / "journal.jsonl"
+    return [
+        rig.figure("s to start again, all done", again_s, 10.0),
+        rig.figure("s to the first trial, half done", _seconds(home, "run", file, journal), 15.0),
+        rig.figure("s of status", status_s, 1.0),
+    ]
+
+
+def _seconds(home: Path, command: str, argument: object, journal: Path | None = None) -> float:
+    """Return how long a command takes, or until a trial is in the journal; then it is stopped."""
+    environ = {**os.environ, "RNNSWEEP_HOME": str(home)}
+    size = journal.stat().st_size if journal else 0
+    words = [sys.executable, "-m", "orchestrator", command, str(argument)]
+    began_s = time.monotonic()
+    with subprocess.Popen(words, env=environ, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            if journal and b"trial_finished" in journal.read_bytes()[size:]:
+                took_s = time.monotonic() - began_s
+                process.send_signal(signal.SIGINT)
+                process.wait()
+                return took_s
+            time.sleep(0.02)
+    assert process.returncode == 0, words
+    return time.monotonic() - began_s
