@@ -43,6 +43,7 @@ _SPEEDS = 30.0
 _UNEVEN = 2.0
 _TRUTHS = (1.0, 1.05)
 _AUTO = AutoBlocks(interval=0.06, least=6, most=60)
+_CRITERIA = ReportCriteria(auto_blocks=_AUTO)
 _TIMING = Timing(interval=0.06, least=12, most=96)
 _SURE = 2.58
 """Standard errors of a mean that chance exceeds once in a hundred cases."""
@@ -193,12 +194,6 @@ def drawn_until_enough(truth: float, logs: Logs, random: np.random.Generator) ->
     assert stopping_rule.stop_decision is not None
     blocks = stopping_rule.stop_decision.blocks
     trials = tuple(finished for finished in record.trials if finished.block < blocks)
-    stopped = replace(
-        record,
-        trials=trials,
-        blocks=blocks,
-        expected_trials=len(trials),
-        criteria=ReportCriteria(auto_blocks=_AUTO),
-    )
-    (comparison,) = summarise(stopped).comparisons
+    stopped = replace(record, trials=trials, blocks=blocks, expected_trials=len(trials))
+    (comparison,) = summarise(replace(stopped, criteria=_CRITERIA)).comparisons
     return comparison

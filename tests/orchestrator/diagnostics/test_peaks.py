@@ -1,6 +1,7 @@
 """Measured peaks, their nodes and their storage; with doubles of trainers, and with real ones."""
 
 import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -61,6 +62,10 @@ def measure(
     return peaks.measure(classes, home, lines.append, fresh=fresh), lines
 
 
+def kinds(measured: tuple[Peak, ...]) -> list[tuple[str, str]]:
+    return [(peak.backend, peak.precision) for peak in measured]
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The implementations that trainers were asked for; those in bf16 on JAX do not answer."""
@@ -84,11 +89,8 @@ def test_each_backend_and_precision_of_a_class_is_measured_once(
     (measured, failures), lines = measure(tmp_path, classes)
     names = [f"{name}/portable" for name in ("tensorflow", "torch")]
     assert asked == [f"{name}{end}" for name in names for end in ("", "+bf16")]
-    assert [(peak.backend, peak.precision) for peak in measured] == [
-        (backend, precision)
-        for backend in ("tensorflow", "torch")
-        for precision in ("float32", "bf16")
-    ]
+    expected = itertools.product(("tensorflow", "torch"), ("float32", "bf16"))
+    assert kinds(measured) == list(expected)
     assert (failures, len(lines)) == ((), 1)
     assert measured[0].versions == {"method": "1", "tensorflow": "2.21.0", "keras": "3.15.1"}
     assert measure(tmp_path, classes) == ((measured, ()), [])
@@ -167,15 +169,8 @@ def test_trainers_answer_for_each_precision_until_one_ends(monkeypatch: pytest.M
     precisions = ("fp16", "float32", "bf16", "tf32")
     request = PeakRequest(hardware.ref, node(), ("torch", "jax"), precisions, "GPU-aaaa")
     measured, failures = measure_peaks(request)
-    assert [(peak.backend, peak.precision) for peak in measured] == [
-        ("torch", "float32"),
-        ("jax", "float32"),
-    ]
+    assert kinds(measured) == [("torch", "float32"), ("jax", "float32")]
     assert {peak.versions["devices"] for peak in measured} == {"GPU-aaaa"}
     assert "cuda" not in measured[0].versions, "absent facts are left out"
-    assert [
-        failure.endswith("SIGKILL; its last output: out of memory") for failure in failures
-    ] == [
-        False,
-        True,
-    ] * 2
+    killed = "SIGKILL; its last output: out of memory"
+    assert [failure.endswith(killed) for failure in failures] == [False, True] * 2

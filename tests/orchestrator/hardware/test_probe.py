@@ -12,15 +12,7 @@ import pytest
 import yaml
 
 from orchestrator import hardware
-from orchestrator.hardware import (
-    Gpu,
-    HardwareClass,
-    Node,
-    NodeProfile,
-    classify,
-    no_gpu_class_reason,
-    probing,
-)
+from orchestrator.hardware import Gpu, Node, NodeProfile, classify, no_gpu_class_reason, probing
 from orchestrator.hardware.profile import Cache, Cpu, Machine
 from tests.orchestrator.hardware.machines import MACHINES, present
 from workloads.resources import CgroupLimits
@@ -93,7 +85,7 @@ def node(host: str, *gpus: Gpu, cpus: int = 8, memory_mib: int = 16_000, **facts
     return Node(host, profile, cpus)
 
 
-def hosts(of: HardwareClass) -> list[str]:
+def hosts(of: hardware.HardwareClass) -> list[str]:
     return [one.id for one in of.nodes]
 
 
