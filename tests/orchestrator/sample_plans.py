@@ -34,10 +34,8 @@ def plan(
     hardware: Sequence[HardwareClass], implementations: int = 2, blocks: int = 3, repeats: int = 1
 ) -> Plan:
     arms = [
-        PlannedArm(
-            Arm(f"tensorflow/kernel{number}", HardwareUse(hardware_class.ref)), hardware_class
-        )
-        for hardware_class in hardware
+        PlannedArm(Arm(f"tensorflow/kernel{number}", HardwareUse(group.ref)), group)
+        for group in hardware
         for number in range(implementations)
     ]
     return Plan(tuple(arms), (), blocks, repeats)

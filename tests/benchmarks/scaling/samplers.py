@@ -27,7 +27,6 @@ _SEARCHES = [("tpe", 1), ("tpe", 2), ("nsga2", 2), ("random", 1), ("qmc", 1), ("
 
 
 def measure() -> list[dict[str, Any]]:
-    """Return the figures of each search, with their limits."""
     rows = []
     for sampler, objectives in _SEARCHES:
         space = {"units": {"low": 1, "high": CONFIGS}} if sampler == "grid" else _SPACE

@@ -14,7 +14,7 @@ TOKEN = "a" * 64
 
 
 class JobServer:
-    """Jobs by id; `next` has the coming changes of a job."""
+    """Jobs by id; `next` has the changes that the next look-ups of a job make in it."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, dict[str, Any]] = {}
@@ -22,7 +22,6 @@ class JobServer:
         self.packages: dict[str, bytes] = {}
         self.token: str | None = None
         self.next: list[dict[str, Any]] = []
-        """The changes that the next look-ups of a job make in it."""
         self.address = ""
 
     def add(self, sweep: str, number: int = 1, **details: Any) -> str:

@@ -52,13 +52,11 @@ def test_a_trial_of_ones_own_runs_from_what_was_packed(here: Path, tmp_path: Pat
     assert (folder / "mine" / "table.csv").is_file()
     assert not list(folder.rglob("__pycache__"))
     assert not (folder / "orchestrator" / "x.py").exists()  # ours, not the user's
-    other_folder = tmp_path / "other"
-    other_folder.mkdir()
     done = subprocess.run(
         [sys.executable, "-m", "workloads"],
         input=REQUEST.format(workload="mine.deep.run:run"),
         env={"PYTHONPATH": str(folder)},
-        cwd=other_folder,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,

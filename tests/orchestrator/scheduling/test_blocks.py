@@ -152,19 +152,13 @@ KINDS = st.tuples(st.sampled_from("AB"), st.sampled_from([0, 1, 3]), st.sampled_
 @given(data=st.data())
 def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> None:
     # The arms of a block that use the same hardware run on one node.
+    kinds = data.draw(st.lists(KINDS, min_size=1, max_size=5))
     nodes = [
         node(f"n{number}", cpus=4, gpus=gpus, cpu_model=f"CPU {model}", gpu=f"NVIDIA {kind}4")
-        for number, (model, gpus, kind) in enumerate(
-            data.draw(st.lists(KINDS, min_size=1, max_size=5))
-        )
+        for number, (model, gpus, kind) in enumerate(kinds)
     ]
-    sizes = st.integers(1, 3)
-    laid = plan(
-        classify(nodes),
-        implementations=data.draw(sizes),
-        blocks=data.draw(st.integers(1, 9)),
-        repeats=data.draw(sizes),
-    )
+    sizes = (data.draw(st.integers(1, most)) for most in (3, 9, 3))
+    laid = plan(classify(nodes), *sizes)  # implementations, blocks and repeats
     seed = data.draw(st.integers(0, 1000))
     times = (partial(random.Random(seed).expovariate, 1.0) for _ in range(2))
     scanned = at_work_until_done(blocks_of(laid, kind=Scanning), next(times))

@@ -30,8 +30,6 @@ ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("fleets.yaml").re
 CONFIGS: list[Config] = [{"units": 8 + 4 * (7 * n % 30), "layers": 1 + n % 3} for n in range(30)]
 PRICES = [{"hardware": "cpu", "usd_per_hour": 3.6, "source": "a list", "date": "2026-11-01"}]
 SPACE = {"units": {"low": 8, "high": 128}, "layers": [1, 2, 3]}
-
-
 HERE = [node("n0")]
 
 

@@ -73,13 +73,11 @@ def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
     new = work(last, history)
     everything = [*history, *new]
     trials = [event for event in everything if isinstance(event, FinishedTrial)]
-    blocks = {
-        event.index: event.config["units"] for event in everything if isinstance(event, Block)
-    }
+    units = {one.index: one.config["units"] for one in everything if isinstance(one, Block)}
     assert sum(isinstance(event, FinishedTrial) for event in new) == missing
     assert len({trial.key for trial in trials}) == len(trials)
     assert {trial.config["units"] for trial in trials} >= set(lists[-1])
-    assert len(blocks) == len(set(blocks.values()))
+    assert len(units) == len(set(units.values()))
     assert work(last, everything) == []
 
 

@@ -69,13 +69,8 @@ def test_a_block_without_an_outcome_here_is_the_stores(journal: Journal) -> None
         TrialFinished(first),
     ]
     state = merged(journal, here, [first, later])
-    assert list(resume.events(state, retry_failed=False)) == [
-        state.blocks[0],
-        Block(2, {"units": 3}),
-        first,
-        Block(1, {"units": 2}),
-        later,
-    ]
+    events = [state.blocks[0], Block(2, {"units": 3}), first, Block(1, {"units": 2}), later]
+    assert list(resume.events(state, retry_failed=False)) == events
 
 
 def test_a_block_that_was_run_with_two_configs_is_refused(journal: Journal) -> None:

@@ -16,6 +16,7 @@ from orchestrator.execution.telemetry.gpu_gauge import GpuGauge
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
 from orchestrator.execution.telemetry.sensors import CpuClocks, Rapl
 from orchestrator.execution.telemetry.summary import summarise
+from tests.commands import wait_for
 from tests.nvml.simulated import (
     DRIVER_NOT_LOADED,
     GPU_IS_LOST,
@@ -55,10 +56,7 @@ def test_what_the_trainer_started_is_the_trainers() -> None:
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SPIN!r}])"
     with subprocess.Popen([sys.executable, "-c", parent]) as trainer:
         gauge = NodeGauge(trainer.pid, Neighbours())
-        children: list[psutil.Process] = []
-        deadline_s = time.monotonic() + 20
-        while not children and time.monotonic() < deadline_s:
-            children = psutil.Process(trainer.pid).children()
+        children = wait_for(psutil.Process(trainer.pid).children)
         gauge.look()
         assert gauge.family == {trainer.pid, *(child.pid for child in children)}
         time.sleep(0.3)
@@ -221,9 +219,8 @@ def _await_samples(sampler: Sampler, count: int) -> None:
     def whole() -> int:
         return sum(sample.node is not None for sample in sampler._samples.all())
 
-    enough, until_s = whole() + count, time.monotonic() + 10
-    while whole() < enough and sampler._thread.is_alive() and time.monotonic() < until_s:
-        time.sleep(0.01)
+    enough = whole() + count
+    wait_for(lambda: whole() >= enough or not sampler._thread.is_alive(), every_s=0.01)
 
 
 @pytest.mark.parametrize("rivals", [(), (999_998,)])

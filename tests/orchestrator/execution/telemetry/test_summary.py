@@ -37,7 +37,7 @@ WINDOWS = (TimeWindow(10.0, 14.0), TimeWindow(16.0, 20.0), TimeWindow(22.0, 26.0
 """Timed epochs of 4 s, with validation of 2 s between them."""
 
 TRUTH_J = 3 * 4 * 100.0
-CURVES = yaml.safe_load(Path(__file__).with_name("curves.yaml").read_text())
+EXPECTED = yaml.safe_load(Path(__file__).with_name("gpu_samples.yaml").read_text())
 NOT_COVERED = "the samples do not cover all of the timed epochs"
 
 
@@ -185,37 +185,13 @@ def test_the_packages_count_where_no_other_trainer_shares_them(at_s: float, shar
 
 
 def test_a_summary_is_of_the_timed_epochs() -> None:
-    hot = {
-        "temperature_c": 99.0,
-        "utilization_pct": 5.0,
-        "sm_clock_mhz": 300.0,
-        "clock_reasons": frozenset({"hw_slowdown"}),
-        "memory_used_mib": 3000.0,
-    }
+    hot = {**EXPECTED["between"], "clock_reasons": frozenset({"hw_slowdown"})}
     samples = gpu_samples(lambda at_s: {} if watts(at_s) == 100.0 else hot)
     metrics, telemetry = summarise(recording(samples, cost_pct=0.4))
-    expected = {
-        "mean_gpu_utilization_pct": 90.0,
-        "max_temperature_c": 60.0,
-        "sm_clock_mhz": 1500.0,
-        "throttled_pct": 0.0,
-        "peak_gpu_used_mib": 3000.0,  # at any time
-        "telemetry_cpu_pct": 0.4,
-        "trainer_cpu_pct": 50.0,
-        "others_cpu_pct": 12.5,
-        "steal_pct": 5.0,
-        "mean_power_w": metrics["energy_j"] / 12,
-        "energy_j": metrics["energy_gpu_j"],
-        "energy_gpu_j": metrics["energy_j"],
-    }
-    assert metrics == pytest.approx(expected)
-    assert telemetry == Telemetry(
-        energy_method="nvml_counter",
-        energy_scope="gpu",
-        throttle_reasons={},
-        other_trainers=0,
-        other_gpu_processes=0,
-    )
+    energy_j = metrics["energy_j"]
+    energies = {"mean_power_w": energy_j / 12, "energy_j": energy_j, "energy_gpu_j": energy_j}
+    assert metrics == pytest.approx({**EXPECTED["metrics"], **energies})
+    assert telemetry == Telemetry(**EXPECTED["telemetry"])
 
 
 def test_of_trials_that_took_turns_the_cpus_has_no_gpu() -> None:
@@ -270,7 +246,8 @@ def test_curves_have_mlflows_names_and_truth_between_the_points() -> None:
     samples = [replace(sample, package_j=40.0 * sample.at_s) for sample in gpu_samples()]
     at_s, values_by_name = curves(samples)
     assert at_s == pytest.approx(list(range(1, 31)))
-    assert {name: values[0] for name, values in values_by_name.items()} == pytest.approx(CURVES)
+    first = {name: values[0] for name, values in values_by_name.items()}
+    assert first == pytest.approx(EXPECTED["curves"])
 
 
 def test_a_long_curve_has_few_points_and_keeps_its_mean() -> None:
