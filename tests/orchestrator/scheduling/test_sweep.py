@@ -212,7 +212,7 @@ def test_a_lost_lease_stops_a_sweep(run: Run) -> None:
 
 
 def test_a_stopped_arm_is_no_longer_current(run: Run) -> None:
-    def fail(recovery: Recovery, **_options: Any) -> None:
+    def fail(recovery: Recovery, *_rest: Any) -> None:
         while not recovery.session.blocks.done:
             assignment = recovery.session.assign()
             assert assignment is not None
