@@ -99,10 +99,9 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
     for run in reader.list_sweeps(tracking_uri):
         if "sweep" not in run.tags:  # a run of somebody else
             continue
-        label = run.tags["sweep"]
-        name, _, number = label.rpartition("#")
-        if not (number.isascii() and number.isdecimal()):
-            show(f"{label:.80}: cannot be read: expected the tag 'sweep' as NAME#1\n", err=True)
+        label, number = run.tags["sweep"], run.tags.get("generation", "")
+        if not (number.isascii() and number.isdecimal() and len(number) < 9):
+            show(f"{label:.80}: cannot be read: expected a number as the tag 'generation'\n", err=True)
             continue
         if label in rows:
             rows[label]["kept_in"].append("store")
@@ -113,6 +112,7 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
             rows[label] = _row(state, counts, run.end_ms / 1000, nodes.split(", "), "store")
             continue
         with _skipped(label):
+            name = label.removesuffix(f"#{number}")
             one = reader.read_sweep(tracking_uri, name, int(number))
             begun_s = run.start_ms / 1000
             rows[label] = _row_of(one.state, one.trials, one.expected_trials, begun_s, "store")
