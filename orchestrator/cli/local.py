@@ -101,7 +101,10 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
             continue
         label, number = run.tags["sweep"], run.tags.get("generation", "")
         if not (number.isascii() and number.isdecimal() and len(number) < 9):
-            show(f"{label:.80}: cannot be read: expected a number as the tag 'generation'\n", err=True)
+            show(
+                f"{label:.80}: cannot be read: expected a number as the tag 'generation'\n",
+                err=True,
+            )
             continue
         if label in rows:
             rows[label]["kept_in"].append("store")
