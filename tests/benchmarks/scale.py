@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.benchmarks import rig
-from tests.benchmarks.scaling import decisions, endurance, samplers
+from tests.benchmarks.scaling import decisions, endurance, overhead, samplers
 
 PARTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "decisions": decisions.measure,
     "samplers": samplers.measure,
+    "overhead": overhead.measure,
     "endurance": endurance.measure,
     "restart": endurance.restart,
 }
