@@ -62,7 +62,7 @@ docs: $(VENV)/.dev ## write the generated parts of docs/, and build the site int
 	$(BIN)/python -m orchestrator.cli.reference docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-gallery: $(VENV)/.backends ## run the sweeps of docs/gallery on an idle machine (20 minutes), and renew its pages; needs Chromium
+gallery: $(VENV)/.backends ## run the sweeps of docs/gallery on an idle machine (40 minutes), and renew its pages; needs Chromium
 	$(GALLERY) run sweeps/quickstart.yaml --yes
 	$(GALLERY) run sweeps/gru_or_lstm.yaml --yes
 	$(GALLERY) run sweeps/cpu_backends.yaml --yes --set settings.samples=1280 --set settings.sequence_length=32
