@@ -30,7 +30,7 @@ from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.run_content import PARENT_TAG, PARENTS, run_content
-from orchestrator.storage.tracking.trial_table import TABLE_FILE, TABLE_TAG, write_table
+from orchestrator.storage.tracking.trial_table import TABLE_FILE, table_tag, write_table
 from orchestrator.storage.tracking.writer import Writer
 from tests.benchmarks import rig
 from tests.orchestrator.sample_hardware import on_cpu, on_gpu
@@ -170,7 +170,12 @@ def _insert(
     database: sqlite3.Connection, trial: FinishedTrial, parent_id: str, of_run: tuple[str, ...]
 ) -> None:
     content, own = run_content(IDENTITY, trial), trial.run_id
-    tags = {**content.tags, PARENT_TAG: parent_id, TABLE_TAG: "1", "mlflow.runName": content.name}
+    tags = {
+        **content.tags,
+        PARENT_TAG: parent_id,
+        table_tag(1): "1",
+        "mlflow.runName": content.name,
+    }
     points = {(p.name, p.at_ms, p.step): p for p in content.points}
     latest = {p.name: p for p in sorted(points.values(), key=lambda p: (p.step, p.at_ms))}
     rows: dict[str, list[tuple[Any, ...]]] = {

@@ -8,6 +8,7 @@ import re
 import sqlite3
 import urllib.parse
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -77,7 +78,10 @@ class SqliteClient:
         The runs of trials have no params and metrics here: their records do.
         """
         clauses, values = ["lifecycle_stage = ?"], ["active" if run_view_type == 1 else "deleted"]
-        for kind, name, operator, value in _CONDITION.findall(filter_string):
+        conditions = _CONDITION.findall(filter_string)
+        conditions.reverse()
+        # Columns first, then the last tag, which few runs have: a look at tags reads from the disk.
+        for kind, name, operator, value in sorted(conditions, key=itemgetter(0)):
             clauses.append(_HAS_TAG.format(operator) if kind == "tags" else f"{name} = ?")
             values += [name, value] if kind == "tags" else [value]
         clauses.append(f"experiment_id IN ({', '.join('?' * len(experiment_ids))})")

@@ -29,8 +29,7 @@ T = TypeVar("T")
 TABLE_FILE = "trials.parquet"
 CONFIG, METRIC = "config.", "metric."
 """The prefixes of the columns of params and metrics, whose names could be those of others."""
-TABLE_TAG = "table"  # of a run: the number of the first table that has it as it is now
-_VERSION = 6
+_VERSION = 7
 _RECORD = "record"
 _ROWS_OF_GROUP, _ROWS_AT_ONCE = 5000, 500
 """The rows that are in memory twice while a table is read (at once): as text and as trials."""
@@ -161,6 +160,14 @@ class StoredTrials:
     needs_table: bool = False
 
 
+def table_tag(number: int) -> str:
+    """Return the tag of the runs that this table has first as they are now.
+
+    The number is in the tag's name, since stores have an index of names, and none of values.
+    """
+    return f"mlflow.rnnsweep.table.{number}"
+
+
 def trials_of(parent_id: str) -> str:
     """Return the search filter of the runs of a sweep's trials."""
     return f"tags.`{PARENT_TAG}` = '{parent_id}'"
@@ -201,7 +208,7 @@ def _changes(store: MlflowStore, parent: StoredRun, table: int) -> list[Iterator
     query, experiment = trials_of(parent.run_id), [parent.experiment_id]
     return [
         store.search(experiment, query, deleted=True),
-        store.search(experiment, f"{query} and tags.{TABLE_TAG} = '{table + 1}'"),
+        store.search(experiment, f"{query} and tags.`{table_tag(table + 1)}` = '1'"),
         store.search(experiment, f"{query} and attributes.status = 'RUNNING'"),
     ]
 

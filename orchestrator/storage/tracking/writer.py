@@ -18,7 +18,7 @@ from orchestrator.storage.tracking import errors, reader, records, run_content, 
 from orchestrator.storage.tracking.mlflow_store import NOTE_TAG, MlflowStore
 from orchestrator.storage.tracking.records import Answer, EndState
 from orchestrator.storage.tracking.run_content import StoredRun
-from orchestrator.storage.tracking.trial_table import TABLE_FILE, TABLE_TAG, StoredTrials
+from orchestrator.storage.tracking.trial_table import TABLE_FILE, StoredTrials
 from orchestrator.storage.tracking.ui_views import colour_tags, markdown_links, view_tags
 
 _SETTLE_S = 0.5
@@ -267,6 +267,10 @@ class Writer:
         if (self._stored.late or self._stored.needs_table) and self._holds_lease:
             self._write_table()
 
+    @property
+    def _table_tag(self) -> str:
+        return trial_table.table_tag(self._stored.table + 1)
+
     def _write_table(self) -> None:
         stored = self._stored
         stored.needs_table = True
@@ -284,7 +288,7 @@ class Writer:
             return
         content = run_content.run_content(self._identity, trial)
         colour = colour_tags(self._opening.manifest.arms, trial.arm)
-        tags = {**content.tags, **colour, TABLE_TAG: str(self._stored.table + 1)}
+        tags = {**content.tags, **colour, self._table_tag: "1"}
         content = replace(content, tags=tags)
         run_id = stored.run_id if stored else ""
         if key in self._stored.unfinished:
@@ -323,7 +327,7 @@ class Writer:
         """Write the content of a run. Its status is set last, so that a partial one is noticed."""
         if run.has_ended:
             # Before anything else: the table has the trial as it was.
-            self._store.log(run.run_id, tags={TABLE_TAG: content.tags[TABLE_TAG]})
+            self._store.log(run.run_id, tags={self._table_tag: "1"})
             self._store.set_status(run.run_id, "RUNNING")
         for path, text in content.texts.items():
             self._store.write_text(run.run_id, path, text)

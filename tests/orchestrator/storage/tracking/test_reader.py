@@ -245,7 +245,7 @@ def give_another_version(home: Path, place: str, version: int) -> None:
         (f"tag {RECORD_TAG} of run", 7, 99),
         ("sweep.json of run", 5, None),
         (f"tag {LEASE_TAG} of run", 2, 99),
-        ("trials.parquet of run", 6, 99),
+        ("trials.parquet of run", 7, 99),
     ],
 )
 def test_a_store_of_another_version_is_refused(
