@@ -227,6 +227,7 @@ def doubts(
         summary=summary,
         label=shlex.quote(summary.sweep.label),
         resume=resume,
+        extend=re.sub(r" --set search\.configs=\d+", "", resume),
         retry=retry or f"{resume} --retry-failed",
         causes=[
             (*cause, sum(r.trials for r in rows), {r.arm.short_name: r for r in rows}, rows[0])
