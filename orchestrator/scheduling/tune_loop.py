@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import os
 import threading
 import time
@@ -24,6 +25,7 @@ from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import Recovery
 
 _LOOK_S = 0.5
+_START_S = 20.0  # of an actor, usually
 _MANY = 10_000  # above what lanes ever have pending, those of nodes that join included
 
 
@@ -230,6 +232,8 @@ class _Scheduler(FIFOScheduler):
     def __init__(self, search: BlockSearch) -> None:
         super().__init__()
         self._search = search
+        self._pending_s: dict[str, float] = {}
+        """When each Tune trial that has not begun was first seen; infinite once that was said."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # as in BlockSearch
@@ -238,10 +242,20 @@ class _Scheduler(FIFOScheduler):
         self._search.check()  # raises no `Exception`: Tune would wait for the trials that run
         for trial in list(tune_controller.get_live_trials()):
             if trial.status == TuneTrial.PENDING:
-                if self._search.has_lane(self._search.out[trial.trial_id]):
+                assignment = self._search.out[trial.trial_id]
+                if self._search.has_lane(assignment):
+                    self._expect_start(trial.trial_id, assignment)
                     return trial
                 tune_controller.stop_trial(trial)
         return None
+
+    def _expect_start(self, trial_id: str, assignment: Assignment) -> None:
+        if time.monotonic() - self._pending_s.setdefault(trial_id, time.monotonic()) > _START_S:
+            self._pending_s[trial_id] = math.inf
+            self._search.recovery.session.watcher.warn(
+                f"nothing has begun on {assignment.lane.node.profile.hostname} for {_START_S:.0f}"
+                " seconds: its CPUs or GPUs may be in use by another sweep, which this waits for"
+            )
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: Any) -> str:
         if "lost_gpu" in result:

@@ -1,10 +1,10 @@
-"""A second run under the same name: it extends the sweep, or starts a generation."""
+"""A second run: under the same name it extends the sweep; under another it waits for nodes."""
 
 import shlex
 
 import pytest
 
-from tests.commands import Command
+from tests.commands import Command, wait_for
 from tests.integration.sweeping import COMMAND, ROOT, Home
 
 pytestmark = pytest.mark.full
@@ -70,3 +70,17 @@ def expect_a_live_view(home: Home, *arguments: str) -> None:
     done = Command(script, {**home.environ(), "TERM": "xterm-256color"}, ROOT).done().expect()
     assert "of 6 trials · " in done.out and "\x1b[" in done.out
     assert "authentication" not in done.out  # Ray's log messages
+
+
+def test_two_sweeps_share_a_cluster_and_a_store(joining: Home) -> None:
+    first = joining.spec("first", implementations=["python/a", "python/waits"], configs=1)
+    second = joining.spec("second")
+    with joining.running("run", first) as holding:
+        wait_for(joining.waiting.exists)
+        with joining.running("run", second) as waiting:
+            wait_for(lambda: "may be in use by another sweep" in waiting.printed(2))
+            joining.gate.touch()
+            holding.done(120).expect(0)
+            waiting.done(120).expect(0)
+    joining.expect_exactly_once("first", 2)
+    joining.expect_exactly_once("second", 4)
