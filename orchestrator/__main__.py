@@ -8,7 +8,7 @@ import gc
 import sys
 
 _REFUSED = 2
-_READERS = ("report", "query", "compare")
+_READERS = ("report", "query", "compare", "run", "status", "list")
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 It is never made by a verdict, which leaves the estimate without bias (`docs/statistics.md`).
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from orchestrator.core.trial import FinishedTrial
 _GROWTH = 1.25
 
 
+@functools.cache
 def looks(auto: AutoBlocks) -> tuple[int, ...]:
     """Return the numbers of blocks at which the sweep may stop: 6, 8, 10, 13, 17, …"""
     counts = [auto.least]
@@ -55,6 +57,7 @@ class StoppingRule:
     accept_provisional: bool = False
     stop_decision: StopDecision | None = None
     _ended: dict[int, dict[str, FinishedTrial]] = field(default_factory=dict)
+    _complete: int = 0  # blocks
 
     def take(self, finished: FinishedTrial) -> None:
         """Take an outcome; if it completes a block, decide whether it was the last one needed.
@@ -67,9 +70,11 @@ class StoppingRule:
         block = self._ended.setdefault(trial.block, {})
         is_new = trial.key not in block
         block[trial.key] = finished
-        whole = [own for own in self._ended.values() if len(own) == size]
-        completes = is_new and len(block) == size and self.stop_decision is None
-        if completes and len(whole) in looks(self.auto):
+        if not is_new or len(block) != size:
+            return
+        self._complete += 1
+        if self.stop_decision is None and self._complete in looks(self.auto):
+            whole = [own for own in self._ended.values() if len(own) == size]
             trials = [one for own in whole for one in own.values()]
             self.stop_decision = self._look(len(whole), trials)
 
@@ -81,6 +86,8 @@ class StoppingRule:
         for block in self._ended.values():
             for key in [key for key, trial in block.items() if trial.arm == arm]:
                 del block[key]
+        size = len(self.arms) * self.repeats
+        self._complete = sum(len(block) == size for block in self._ended.values())
 
     def _look(self, blocks: int, trials: Sequence[FinishedTrial]) -> StopDecision | None:
         widths = self.half_widths(trials)

@@ -20,7 +20,7 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.failures import FailureLimit, describe_failures
 from orchestrator.core.text import counted as number_of
 from orchestrator.core.text import duration
-from orchestrator.core.trial import FinishedTrial, count_spared
+from orchestrator.core.trial import FinishedTrial, count_expected
 from orchestrator.storage import journal
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import SweepState, read, read_running
@@ -187,9 +187,7 @@ def _extent(state: SweepState) -> tuple[list[FinishedTrial], int, int, int]:
     total = blocks if is_final else session.blocks - len(session.skipped_blocks)
     stopped = _failures(state).stopped
     arms = [arm for arm in session.arms if arm not in stopped]
-    trials = total * session.repeats * len(arms) + sum(done.arm in stopped for done in finished)
-    trials -= count_spared(finished, arms, session.repeats)
-    return finished, blocks, total, trials
+    return finished, blocks, total, count_expected(total, arms, session.repeats, finished)
 
 
 def _failures(state: SweepState) -> FailureLimit:

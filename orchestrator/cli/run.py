@@ -162,7 +162,7 @@ def _short_report(ended: RunResult, spec: SweepSpec, resume: str) -> str:
     from orchestrator.report.render import render, summarise
     from workloads.registry import find_workload
 
-    summary = summarise(ended.record, spec.baseline)
+    summary = ended.summary or summarise(ended.record, spec.baseline)
     retry = resume if "--retry-failed" in resume else f"{resume} --retry-failed"
     if not summary.is_without_success and not find_workload(spec.workload).is_built_in:
         retry += " --same-code"  # a fix changes the code, and the others' results are kept

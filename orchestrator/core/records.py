@@ -1,8 +1,8 @@
 """The record of a sweep as read from the tracking store. Plain data."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import ReportCriteria
@@ -19,7 +19,8 @@ class SweepRecord:
     `current` are the arms of the last start, all of them if it is empty. `expected_trials` counts
     blocks × current arms × repeats, and the finished trials of former arms. `settings` are common
     to all trials and include defaults. `datasets` are the data that trainers loaded, normally one.
-    `criteria` are those of the spec. `experiment_id` is the id in MLflow, if known.
+    `criteria` are those of the spec. `experiment_id` is the id in MLflow, if known. `answered` is
+    a digest of what the stored report was made of.
     """
 
     name: str
@@ -42,8 +43,17 @@ class SweepRecord:
     criteria: ReportCriteria = field(default_factory=ReportCriteria)
     experiment_id: str = ""
     current: tuple[Arm, ...] = ()
+    answered: str = ""
 
     @property
     def former(self) -> tuple[Arm, ...]:
         """The arms that the last start did not include, or that were stopped."""
         return tuple(arm for arm in self.arms if self.current and arm not in self.current)
+
+    def with_trials(self, trials: Iterable[FinishedTrial]) -> Self:
+        """Return the sweep with these trials; they get its own arms, which are quick to compare."""
+        own = {arm: arm for arm in self.arms}
+        shared = (
+            replace(one, trial=replace(one.trial, arm=own.get(one.arm, one.arm))) for one in trials
+        )
+        return replace(self, trials=tuple(shared))

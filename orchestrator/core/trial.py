@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar, cast
 
-from pydantic import Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from orchestrator.core.arms import Arm, RequestedArm
@@ -19,10 +19,19 @@ from workloads import protocol
 
 T = TypeVar("T")
 
+_Facts: TypeAlias = Mapping[str, str | int | float | bool | None]
+_environments: dict[str, _Facts] = {}
+
+
+def shared_environment(facts: _Facts) -> _Facts:
+    """Return one object for equal environments: they are most of what a trial leaves in memory."""
+    return _environments.setdefault(repr(facts), facts)
+
+
+Environment: TypeAlias = Annotated[_Facts, AfterValidator(shared_environment)]
 ConfigValue: TypeAlias = bool | int | float | str
 Config: TypeAlias = Mapping[str, ConfigValue]
 """The sizes and settings that one Optuna suggestion gives."""
-Environment: TypeAlias = Mapping[str, str | int | float | bool | None]
 
 OutcomeStatus: TypeAlias = Literal["complete", "failed", "wrong_kernel", "pruned"]
 FailureReason: TypeAlias = Literal[
@@ -217,6 +226,14 @@ def count_spared(finished: Sequence[FinishedTrial], arms: Sequence[Arm], repeats
     ran = [one for one in finished if one.block in pruned and one.arm in arms]
     places = {(one.block, one.arm, one.repeat) for one in ran if one.repeat < repeats}
     return len(pruned) * len(arms) * repeats - len(places)
+
+
+def count_expected(
+    blocks: int, arms: Sequence[Arm], repeats: int, finished: Sequence[FinishedTrial]
+) -> int:
+    """Return how many trials a sweep has at its end: all of these arms, and what others have."""
+    others = sum(one.arm not in arms for one in finished)
+    return blocks * len(arms) * repeats - count_spared(finished, arms, repeats) + others
 
 
 @dataclass(frozen=True, slots=True)

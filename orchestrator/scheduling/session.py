@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
-from orchestrator.core.trial import Environment, FailureRecord, FinishedTrial, Outcome, Trial
+from orchestrator.core.trial import (
+    FailureRecord,
+    FinishedTrial,
+    Outcome,
+    Trial,
+    shared_environment,
+)
 from orchestrator.planning.objectives import LEARNING
 from orchestrator.planning.pricing import priced
 from orchestrator.scheduling.best_models import BestModels
@@ -50,8 +56,6 @@ class Session:
     _preempted: Counter[str] = field(default_factory=Counter)
     _since_s: dict[str, float] = field(default_factory=dict)
     _stopped: set[Arm] = field(default_factory=set)
-    _environments: dict[str, Environment] = field(default_factory=dict)
-    """One object for equal ones: they are most of what a trial leaves in memory."""
 
     def __post_init__(self) -> None:
         self._report_stopped()
@@ -146,7 +150,7 @@ class Session:
         if trial.arm.measure == "timing":  # the start identifies a round: it is its own
             round_id = f"{min(outcome.started_s for outcome in together):.3f}"
         own = {**outcome.environment, **self.blocks.identity.code_facts}
-        environment = self._environments.setdefault(repr(own), own)
+        environment = shared_environment(own)
         outcome = replace(
             outcome, disturbance=disturbance, round_id=round_id, environment=environment
         )

@@ -1,5 +1,7 @@
 """One start of a sweep, from its spec to its report: plan, confirm, run, store a report."""
 
+from __future__ import annotations
+
 import contextlib
 import importlib.util
 import logging
@@ -10,8 +12,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from orchestrator import __version__
 from orchestrator.analysis.pairing.pairs import pick_baseline
 from orchestrator.cluster import connection
 from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
@@ -19,7 +22,7 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.text import rendered
-from orchestrator.core.trial import FinishedTrial
+from orchestrator.core.trial import FinishedTrial, digest
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import arms_read, open_limit
@@ -38,7 +41,10 @@ from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, SessionEnded
 from orchestrator.storage.tracking.errors import LeaseHeld
 from orchestrator.storage.tracking.recorder import Recorder
-from orchestrator.storage.tracking.records import ANSWER_LIMIT, Answer, SweepOpening
+from orchestrator.storage.tracking.records import ANSWER_LIMIT, MANIFEST, Answer, SweepOpening
+
+if TYPE_CHECKING:
+    from orchestrator.analysis.summary import ReportSummary
 
 _DRAIN_S, _CLOSE_S = 300.0, 60.0
 """How long a complete sweep waits for its tracking store, also with models; and with its report."""
@@ -71,12 +77,14 @@ class RunResult:
 
     `record` is what the store has now; `refused` are the reasons, by trial key, why it never takes
     some trials. `warnings` name the models that it has not taken; the next start tries again.
+    `summary` is that of the report if this start made one: an earlier one may have made the same.
     """
 
     record: SweepRecord
     stopped: Stopped | None
     refused: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    summary: ReportSummary | None = None
 
 
 def run_sweep(
@@ -172,10 +180,12 @@ class _Start:
         )
         resumed = plan.resumed_from(self.state.blocks.values())
         self.opened = self._opening(resumed, begun=False)
-        stored = self.recorder.open(replace(self.opened, takes_over=options.take_over))
+        had = {key: finished.ended_s for key, finished in self.state.finished.items()}
+        opening = replace(self.opened, takes_over=options.take_over)
+        stored, lacking = self.recorder.open(opening, had)
         resume.merge_stored(self.journal, stored)
-        for finished in resume.unrecorded_trials(self.state, stored):
-            self.recorder.put(finished)
+        for key in lacking:
+            self.recorder.put(self.state.finished[key])
         self.work = self._remaining(plan)
         self.failures = self.work.failures
         self.awaited = arms_worth_waiting_for(self.work.plan, self.work.history)
@@ -247,7 +257,6 @@ class _Start:
         )
 
     def _declare(self, plan: Plan, *, begun: bool) -> None:
-        """Declare the sweep's arms and blocks to the store, unless it has the same already."""
         # Stopped arms are not current: comparisons of the others do not wait for their rounds.
         opening = self._opening(plan, begun=begun)
         current = (arm for arm in opening.manifest.current if arm not in self.failures.stopped)
@@ -319,27 +328,30 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S, patient=not stopped)
     state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"
     limit_s = _STOPPED_READ_S if stopped else None
-    record = recorder.read(spec.name, identity.generation, timeout_s=limit_s)
-    record = replace(record, state=state)
-    summary = summarise(record, spec.baseline)
-    short = to_short_markdown(summary, ANSWER_LIMIT, "the artifacts report.html and report.md")
+    record = replace(recorder.read(start.state.finished, timeout_s=limit_s), state=state)
     space = spec.search.model_dump(mode="json", include={"space"}, exclude_defaults=True)
-    start.options.phase("Closing MLflow")
-    recorder.close(
-        state,
-        {
+    trials = [(trial.key, trial.ended_s, trial.run_id) for trial in record.trials]
+    manifest = MANIFEST.dump(start.opened.manifest)
+    source = digest([__version__, state, manifest, space, spec.baseline, trials])
+    summary, reports, answer = None, dict[str, str](), None
+    if source != record.answered:
+        summary = summarise(record, spec.baseline)
+        short = to_short_markdown(summary, ANSWER_LIMIT, "the artifacts report.html and report.md")
+        reports = {
             "report.md": render(summary, "markdown"),
             "report.txt": render(summary, "text", full=True),
             "report.json": render(summary, "json"),
             "report.html": render(summary, "html"),
-        },
-        Answer(
+        }
+        answer = Answer(
             short.partition("\n\n")[2],  # without the title, which is the run's name
             to_metrics(summary),
             to_params(summary, space.get("space", {})),
-        ),
-        timeout_s=_STOPPED_DRAIN_S if stopped else _CLOSE_S,
-    )
+            source,
+        )
+    start.options.phase("Closing MLflow")
+    timeout_s = _STOPPED_DRAIN_S if stopped else _CLOSE_S
+    recorder.close(state, reports, answer, timeout_s=timeout_s)
     models_s = _STOPPED_DRAIN_S if stopped else _DRAIN_S
     warnings = log_models(start.models, record.trials, recorder.log_model, models_s)
-    return RunResult(record, stopped, recorder.refused, tuple(warnings))
+    return RunResult(record, stopped, recorder.refused, tuple(warnings), summary)

@@ -135,14 +135,6 @@ def rebuild(finished: Iterable[FinishedTrial]) -> Iterator[journal.Record]:
         yield journal.TrialFinished(trial)
 
 
-def unrecorded_trials(
-    state: journal.SweepState, stored: Iterable[FinishedTrial]
-) -> list[FinishedTrial]:
-    """Return the trials whose latest outcome the store lacks."""
-    in_store = {trial.key: trial for trial in stored}
-    return [t for key, t in state.finished.items() if _is_later(t, in_store.get(key))]
-
-
 def events(
     state: journal.SweepState, *, retry_failed: bool, retimed: Container[str] = ()
 ) -> Iterator[Block | FinishedTrial]:

@@ -27,7 +27,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     with writer(path) as opened:
         opened.open(opening())
         opened.record([finished(block, arm) for block in range(4) for arm in (PORTABLE, XLA)])
-        summary = summarise(opened.read("quickstart", 1))
+        summary = summarise(read_sweep(address(path), "quickstart"))
         texts = {"report.html": to_html(summary)}
         answer = Answer(to_short_markdown(summary, ANSWER_LIMIT), to_metrics(summary), {})
         opened.close("complete", texts, answer)

@@ -57,7 +57,7 @@ def test_a_suspended_recorder_doubles_nothing(tmp_path: Path, faults: Faults) ->
             store = MlflowStore(address(home), create=True)
             store.log(parent(home).info.run_id, tags={LEASE_TAG: lapsed})
             with recorder(home) as second:
-                stored = {trial.key for trial in second.open(opening())}
+                stored = {trial.key for trial in second.open(opening())[0]}
                 for trial in TRIALS:
                     if trial.key not in stored:
                         second.put(trial)

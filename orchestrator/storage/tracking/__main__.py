@@ -4,6 +4,7 @@ MLflow is imported and written to in a process of its own. Neither takes time fr
 loop, and nothing that MLflow prints reaches the driver's terminal.
 """
 
+import gc
 import logging
 import signal
 import sys
@@ -26,6 +27,7 @@ def main() -> None:
         # driver still records then, and ends this process itself.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         die_with_parent(parent_pid)
+        gc.set_threshold(200_000)  # the trials of a sweep are one large structure
         logging.basicConfig(level=logging.WARNING)
         (handler,) = logging.getLogger().handlers
         handler.setFormatter(_Masked("%(asctime)s %(name)s: %(message)s"))
@@ -33,7 +35,6 @@ def main() -> None:
         from orchestrator.storage.tracking.mlflow_store import import_mlflow  # noqa: PLC0415
         from orchestrator.storage.tracking.writer import Writer  # noqa: PLC0415
 
-        import_mlflow()
         writer = Writer(tracking_uri, artifact_root)
         while True:
             try:
@@ -41,6 +42,7 @@ def main() -> None:
             except EOFError:
                 return
             connection.send(writer.answer(method, *arguments))
+            import_mlflow()  # while the driver, which knows the generation now, reads its journal
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator.core.errors import Refusal, wrong_version
-from orchestrator.core.text import counted
+from orchestrator.core.text import rendered
 
 
 class TrackingError(Refusal, RuntimeError):
@@ -57,59 +57,36 @@ def no_store(path: Path) -> StoreMissing:
     )
 
 
-class LeaseHeld(Refusal, RuntimeError):
+class _Worded(Refusal):
+    """An error whose text follows from its class and its arguments (`errors.j2`)."""
+
+    def __str__(self) -> str:
+        facts = {"kind": type(self).__name__, "args": self.args, **vars(self)}
+        return rendered(Path(__file__).with_suffix(".j2"), **facts)
+
+
+class LeaseHeld(_Worded, RuntimeError):
     """Another driver records into this `sweep` until `until_s` (since the epoch): its `owner`."""
 
-    def __str__(self) -> str:
-        sweep, owner, until_s = self.args
+    def __init__(self, sweep: str, owner: str, until_s: float) -> None:
+        super().__init__(sweep, owner, until_s)
         try:
             end = datetime.datetime.fromtimestamp(until_s, datetime.UTC)
-            until = f"{end:%Y-%m-%d %H:%M:%S} UTC"
+            self.until = f"{end:%Y-%m-%d %H:%M:%S} UTC"
         except (ValueError, OverflowError, OSError):  # a damaged one
-            until = f"{until_s:g} s after 1970"
-        return (
-            f"sweep {sweep!r}: expected no other driver, but {owner} is recording into it. Stop"
-            f" that one first; if it is gone already, its lease ends at {until}, or now with"
-            " --take-over"
-        )
+            self.until = f"{until_s:g} s after 1970"
 
 
-class OtherSweep(Refusal):
+class OtherSweep(_Worded):
     """A journal and a parent run with different ids: not of one sweep, though of one spec."""
 
-    def __str__(self) -> str:
-        sweep, store = self.args
-        return (
-            f"sweep {sweep!r}: expected the journal of the sweep in {store}, received that of"
-            " another sweep with this name and spec, under another id. Set MLFLOW_TRACKING_URI to"
-            " the store of its trials; or move journal.jsonl of this generation away, and run the"
-            " same command again: finished trials are read back from MLflow"
-        )
 
-
-class SweepNotFound(Refusal, LookupError):
+class SweepNotFound(_Worded, LookupError):
     """The store has no such sweep; `nearest` are the names most like it, or all if few."""
 
     def __init__(self, name: str, where: str, nearest: Sequence[str] = ()) -> None:
         super().__init__(name, where, tuple(nearest))
 
-    def __str__(self) -> str:
-        name, where, names = self.args
-        nearest = f"; the nearest there: {', '.join(names)}" if names else ""
-        return (
-            f"no sweep {name!r} in {where}{nearest}. Name one of those, run the sweep"
-            " first, or set MLFLOW_TRACKING_URI (or RNNSWEEP_HOME) to the store that has it"
-        )
 
-
-class NotRecorded(Refusal, RuntimeError):
+class NotRecorded(_Worded, RuntimeError):
     """So many `trials` are in the journal and, for a `reason`, not yet in the tracking store."""
-
-    def __str__(self) -> str:
-        trials, reason = self.args
-        trials_are = f"{counted(trials, 'finished trial')} {'is' if trials == 1 else 'are'}"
-        return (
-            f"{trials_are if trials else 'all is'} safe in the journal but could not be recorded"
-            f" in MLflow: {reason}. Nothing is lost: the next start of the same command records"
-            " what is missing"
-        )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import DatasetRecord, Environment, FinishedTrial, count_spared
+from orchestrator.core.trial import DatasetRecord, FinishedTrial, count_expected
 from orchestrator.storage.tracking import errors, records, trial_table
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.records import Manifest, SweepState
@@ -56,7 +56,7 @@ def read_rows(
     prefix = trial_table.CONFIG
     names = {n.removeprefix(prefix) for n in rows.column_names if n.startswith(prefix)}
     own = {name for arm in manifest.arms for name in arm.settings}
-    return _sweep(store, parent, manifest, (), names - own), rows
+    return sweep_of(store, parent, manifest, (), names - own), rows
 
 
 def _read(store: MlflowStore, parent: StoredRun, manifest: Manifest) -> SweepRecord:
@@ -64,12 +64,12 @@ def _read(store: MlflowStore, parent: StoredRun, manifest: Manifest) -> SweepRec
     gc.disable()  # it would search millions of new objects again and again: half of the time
     try:
         stored = trial_table.read_trials(store, parent, manifest.identity)
-        return _sweep(store, parent, manifest, list(stored.finished.values()))
+        return sweep_of(store, parent, manifest, list(stored.finished.values()))
     finally:
         (gc.enable if was_enabled else gc.disable)()
 
 
-def _sweep(
+def sweep_of(
     store: MlflowStore,
     parent: StoredRun,
     manifest: Manifest,
@@ -77,10 +77,10 @@ def _sweep(
     searched: Collection[str] = (),
 ) -> SweepRecord:
     """Return the record of a sweep; `searched` are names of params that the trials do not show."""
-    shared = in_order(_with_shared_parts(trials, manifest.arms), manifest.arms)
+    shared = in_order(trials, manifest.arms)
     # With `blocks: auto` the number of blocks was not known when the sweep was opened.
     blocks = max([manifest.blocks, *(trial.block + 1 for trial in shared)])
-    return SweepRecord(
+    record = SweepRecord(
         name=manifest.identity.name,
         generation=manifest.identity.generation,
         run_id=parent.run_id,
@@ -90,8 +90,7 @@ def _sweep(
         impossible=manifest.impossible,
         blocks=blocks,
         repeats=manifest.repeats,
-        expected_trials=_expected(manifest, blocks, shared),
-        trials=tuple(shared),
+        expected_trials=count_expected(blocks, manifest.running, manifest.repeats, shared),
         environment=_merged(shared),
         settings=_fixed_settings(manifest, {*searched, *(n for t in trials for n in t.config)}),
         datasets=datasets(trials),
@@ -101,7 +100,9 @@ def _sweep(
         criteria=manifest.criteria,
         experiment_id=parent.experiment_id,
         current=manifest.current,
+        answered=parent.tags.get(records.SOURCE_TAG, ""),
     )
+    return record.with_trials(shared)
 
 
 def in_order(trials: Iterable[FinishedTrial], arms: Sequence[Arm]) -> list[FinishedTrial]:
@@ -168,15 +169,6 @@ def _parent(store: MlflowStore, name: str, generation: int | None) -> tuple[Stor
     raise errors.SweepNotFound(name, store.shown, nearest or sorted(names)[:5])
 
 
-def _expected(manifest: Manifest, blocks: int, trials: Sequence[FinishedTrial]) -> int:
-    """Count all trials of the arms of the last start, and the finished ones of other arms."""
-    # Trials of pruned blocks that never ran do not count.
-    former = set(manifest.arms) - set(manifest.running)
-    done = {(trial.block, trial.arm, trial.repeat) for trial in trials if trial.arm in former}
-    spared = count_spared(trials, manifest.running, manifest.repeats)
-    return blocks * len(manifest.running) * manifest.repeats - spared + len(done)
-
-
 def _fixed_settings(manifest: Manifest, searched: Collection[str]) -> Mapping[str, object]:
     """Return the settings that all trials share, defaults included: those that are not searched."""
     # A sweep of listed configs has no space: the trials' configs have the names that are searched.
@@ -205,22 +197,6 @@ def _state(store: MlflowStore, parent: StoredRun) -> SweepState:
     state = parent.tags.get("state", "")
     is_dead = state == "running" and not lease_of(store, parent).is_held(time.time())
     return "stopped" if is_dead or state not in get_args(SweepState) else cast(SweepState, state)
-
-
-def _with_shared_parts(
-    trials: Iterable[FinishedTrial], known_arms: Iterable[Arm]
-) -> list[FinishedTrial]:
-    """Return the trials with one object for equal arms and environments: fast and small."""
-    arms = {arm: arm for arm in known_arms}
-    environments: dict[str, Environment] = {}
-    shared: list[FinishedTrial] = []
-    for finished in trials:
-        arm = arms.setdefault(finished.arm, finished.arm)
-        environment = finished.outcome.environment
-        environment = environments.setdefault(repr(environment), environment)
-        outcome = replace(finished.outcome, environment=environment)
-        shared.append(FinishedTrial(replace(finished.trial, arm=arm), outcome, finished.run_id))
-    return shared
 
 
 def _merged(trials: Iterable[FinishedTrial]) -> Mapping[str, str]:

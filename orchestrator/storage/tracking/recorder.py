@@ -16,11 +16,12 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
@@ -92,22 +93,31 @@ class Recorder:
         return self._call("find", name, fresh)
 
     def read(
-        self, name: str, generation: int | None = None, *, timeout_s: float | None = None
+        self, had: Mapping[str, FinishedTrial], *, timeout_s: float | None = None
     ) -> SweepRecord:
-        """Return the sweep as a report needs it, with all that was recorded.
+        """Return the open sweep as a report needs it, with those trials that the store has.
 
-        Raise `SweepNotFound` if there is none, `NotRecorded` if the answer takes over `timeout_s`.
+        They are of what the caller `had`, by key: they need not cross from the process. Raise
+        `NotRecorded` if the answer takes over `timeout_s`.
         """
-        return self._call("read", name, generation, timeout_s=timeout_s)
+        record, run_ids = self._call("read", timeout_s=timeout_s)
+        trials = (replace(had[key], run_id=run_id) for key, run_id in run_ids.items())
+        return cast(SweepRecord, record.with_trials(trials))
 
-    def open(self, opening: SweepOpening) -> list[FinishedTrial]:
-        """Take the sweep's lease, or raise `LeaseHeld`; return the trials that the store has."""
-        finished: list[FinishedTrial] = self._call("open", opening)
+    def open(
+        self, opening: SweepOpening, had: Mapping[str, float] = MappingProxyType({})
+    ) -> tuple[list[FinishedTrial], list[str]]:
+        """Take the sweep's lease, or raise `LeaseHeld`; or declare what an open sweep has now.
+
+        Return the trials that only the store has, and the keys of those that it lacks. The caller
+        `had` outcomes with these ends, by key.
+        """
+        merged: tuple[list[FinishedTrial], list[str]] = self._call("open", opening, False, had)
         with self._change:
             self._is_open = True
             self._beat_s = time.monotonic() + BEAT_S
             self._change.notify_all()
-        return finished
+        return merged
 
     def put(self, finished: FinishedTrial) -> None:
         """Queue a trial for recording. Never waits, never raises: the journal already has it."""
@@ -298,7 +308,7 @@ class RecorderProcess:
             self.close()
             raise
         if method == "open":
-            (self._opening,), self._has_opened = arguments, True
+            (self._opening, *_), self._has_opened = arguments, True
         elif method == "close":
             self._opening = None
         return answer

@@ -26,6 +26,7 @@ BEAT_S = 15.0
 LEASE_TAG, RECORD_TAG = "mlflow.rnnsweep.lease", "mlflow.rnnsweep.record"
 """MLflow's UI hides tags with this prefix; `lease` and `record` are those of earlier versions."""
 ID_TAG = "mlflow.rnnsweep.id"  # a sweep's random id, which its journals have too
+SOURCE_TAG = "mlflow.rnnsweep.source"  # the source of the answer that the parent run shows
 RECORD_FILE = "outcome.json"  # the artifact that replaces the tag where it would be too long
 TAG_LIMIT = 8000  # MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH
 ANSWER_LIMIT = 4400  # of a description: links follow it, and some servers take 5,000 characters
@@ -71,11 +72,15 @@ class SweepOpening:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A sweep's answer, as its parent run shows it: in Markdown, and as values to compare."""
+    """A sweep's answer, as its parent run shows it: in Markdown, and as values to compare.
+
+    `source` is a digest of all that it was made of.
+    """
 
     description: str
     metrics: Mapping[str, float] = field(default_factory=dict)
     params: Mapping[str, object] = field(default_factory=dict)
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from orchestrator.core.errors import Refusal
@@ -73,19 +74,31 @@ class Writer:
                 "Its log has the whole trace; please report it",
             )
 
-    def read(self, name: str, generation: int | None) -> SweepRecord:
-        """Return a sweep with all that is recorded."""
-        self._update_table()  # so that neither this reading nor the next needs single runs
-        return reader.read_sweep(self._uri, name, generation)
+    def read(self) -> tuple[SweepRecord, dict[str, str]]:
+        """Return the sweep without its trials, and the ids of their runs by key, in its order."""
+        self._update_table()  # so that the next reading needs no single runs
+        trials, manifest = list(self._stored.finished.values()), self._opening.manifest
+        record = reader.sweep_of(self._store, self._store.run(self._parent), manifest, trials)
+        return replace(record, trials=()), {trial.key: trial.run_id for trial in record.trials}
 
-    def open(self, opening: records.SweepOpening, has_claimed: bool = False) -> list[FinishedTrial]:
-        """Find or make the sweep's runs, take the lease, and return the trials in the store.
+    def open(
+        self,
+        opening: records.SweepOpening,
+        has_claimed: bool = False,
+        had: Mapping[str, float] = MappingProxyType({}),
+    ) -> tuple[list[FinishedTrial], list[str]]:
+        """Find or make the sweep's runs, and take the lease; or store what an open sweep has now.
 
-        A SQLite store that does not exist is made. Raise `LeaseHeld` if a live driver records into
-        this sweep, or has taken the lease of one that `has_claimed` it, `OtherSweep` for the
-        journal of another one, and the errors of `reader`.
+        Return the trials in the store, and the keys of those that it lacks, compared with what the
+        caller `had`: the end of each outcome by key. A SQLite store that does not exist is made.
+        Raise `LeaseHeld` if a live driver records into this sweep, or has taken the lease of one
+        that `has_claimed` it, `OtherSweep` for the journal of another one, and errors of `reader`.
         """
         self._opening = opening
+        if self._holds_lease:
+            self.beat()
+            self._describe(is_described=True)
+            return [], []
         name = self._identity.name
         self._experiment = self._store.experiment(name) or self._store.create_experiment(
             name, self._artifact_root
@@ -103,7 +116,10 @@ class Writer:
         for run in self._stored.doubles:
             _log.warning("run %s doubles trial %s: deleted", run.run_id, run.tags["trial_key"])
             self._store.delete_run(run.run_id)
-        return list(self._stored.finished.values())
+        self._holds_lease, stored = True, self._stored.finished
+        ends_s = {key: trial.ended_s for key, trial in stored.items()}
+        newer = [trial for key, trial in stored.items() if trial.ended_s > had.get(key, 0.0)]
+        return newer, [key for key, end_s in had.items() if end_s > ends_s.get(key, 0.0)]
 
     def record(self, batch: Sequence[FinishedTrial]) -> dict[str, str]:
         """Write trials that have ended; what the store has already is not written again.
@@ -113,14 +129,11 @@ class Writer:
         process was suspended for longer than it lasts.
         """
         refused: dict[str, str] = {}
+        self.beat()  # also with an empty batch
         if self._stored.needs_table:
             self._write_table()
         for trial in batch:
-            try:
-                self.beat()
-            except errors.LeaseHeld:
-                self._delete_double()
-                raise
+            self.beat()
             try:
                 self._record_one(trial)
             except errors.ContentRefused as error:  # must not keep the others waiting forever
@@ -136,7 +149,11 @@ class Writer:
         """Renew the lease, if it is time; raise `LeaseHeld` if another driver has or had it."""
         now_s = time.time()
         if not self._beat_s <= now_s < self._beat_s + records.BEAT_S:
-            self._refuse_other(self._store.run(self._parent), now_s, has_claimed=True)
+            try:
+                self._refuse_other(self._store.run(self._parent), now_s, has_claimed=True)
+            except errors.LeaseHeld:
+                self._delete_double()
+                raise
             self._store.log(self._parent, tags=records.lease_tag(self._opening.owner, now_s))
             self._beat_s = now_s
 
@@ -146,7 +163,7 @@ class Writer:
         """End the session, as `Recorder.close`; without an answer, that of the run stays."""
         self._update_table()
         trials = self._stored.finished.values()
-        distinct = {repr(e): e for e in (trial.outcome.environment for trial in trials)}
+        distinct = {id(e): e for e in (trial.outcome.environment for trial in trials)}
         environments = canonical({digest(one): one for one in distinct.values()})
         for path, text in {**texts, "environments.json": environments}.items():
             self._store.write_text(self._parent, path, text)
@@ -206,7 +223,7 @@ class Writer:
         tags = {"state": "running", records.ID_TAG: sweep_id, **lease}
         self._store.log(self._parent, tags=tags)
         self._store.set_status(self._parent, "RUNNING")
-        self._beat_s, self._holds_lease = now_s, True
+        self._beat_s = now_s
         return now_s
 
     def _confirm(self, claimed_s: float) -> None:
@@ -256,7 +273,11 @@ class Writer:
         self._store.log(
             self._parent,
             params={key: text for key, text in params.items() if key not in run.params},
-            tags={NOTE_TAG: note, **{f"latest.{key}": text for key, text in changed.items()}},
+            tags={
+                NOTE_TAG: note,
+                records.SOURCE_TAG: answer.source,
+                **{f"latest.{key}": text for key, text in changed.items()},
+            },
             points=[
                 run_content.Point(run_content.entity_name(k), value, now_ms, 0)
                 for k, value in answer.metrics.items()

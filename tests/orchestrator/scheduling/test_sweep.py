@@ -1,9 +1,10 @@
 """A start of a sweep through its phases, with doubles of Ray and of the store."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -71,11 +72,14 @@ class Store:
         latest = self.stored_sweep.identity.generation if self.stored_sweep else 0
         return latest, None if fresh else self.stored_sweep, "" if fresh else self.sweep_id
 
-    def open(self, opening: SweepOpening) -> list[FinishedTrial]:
+    def open(
+        self, opening: SweepOpening, had: Mapping[str, float] = MappingProxyType({})
+    ) -> tuple[list[FinishedTrial], list[str]]:
         self.sweep_id, self.is_taken_over = opening.sweep_id, opening.takes_over
         self.stored_sweep = opening.manifest
         self.openings.append(opening.manifest)
-        return list(self.finished.values())
+        newer = [trial for key, trial in self.finished.items() if key not in had]
+        return newer, [key for key in had if key not in self.finished]
 
     def put(self, finished: FinishedTrial) -> None:
         self.finished[finished.key] = finished
@@ -158,13 +162,15 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
     assert (counted.call_count, len(store.finished)) == (6, 6)
     assert lost in store.finished, "what the store lacks is recorded again"
 
-    run(swept, store, confirm=confirm, take_over=True)  # there is nothing to run
-    assert store.is_taken_over
+    store.read.return_value = replace(paired(2), answered=store.close.call_args.args[2].source)
+    third = run(swept, store, confirm=confirm, take_over=True)  # there is nothing to run
+    assert store.close.call_args.args == ("complete", {}, None), "the store has this report"
+    assert (second.summary is None, third.summary, store.is_taken_over) == (False, None, True)
     first_id = store.sweep_id
     store.finished.clear()
     run(swept, store, fresh=True, trials=finish(6), confirm=confirm)
     assert [call.args[1] for call in confirm.call_args_list] == [4, 6]
-    assert [call.args[1] for call in store.read.call_args_list] == [1, 1, 1, 2]
+    assert [len(call.args[0]) for call in store.read.call_args_list] == [2, 6, 6, 6]
     for number in (1, 2):
         journal = read(SweepFolder(tmp_path, "sweep").generation(number))
         assert journal is not None and journal.ended is not None

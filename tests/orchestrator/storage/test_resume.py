@@ -48,16 +48,13 @@ def with_units(block: int, units: int, ended_s: float = 1.8e9) -> FinishedTrial:
     return FinishedTrial(make_trial(IDENTITY, Block(block, {"units": units}), XLA, 0), outcome)
 
 
-def test_the_later_of_two_outcomes_counts_and_what_the_store_lacks_is_sent(
-    journal: Journal,
-) -> None:
+def test_the_later_of_two_outcomes_counts(journal: Journal) -> None:
     only_here, only_stored = finished(2), finished(4)
     later_here, later_stored = finished(3, ended_s=1.8e9), finished(1, ended_s=1.8e9)
     stored = [later_stored, failed(3), only_stored]
     state = merged(journal, ended(failed(1), only_here, later_here), stored)
     assert list(state.finished.values()) == [only_here, later_here, only_stored, later_stored]
     assert list(resume.events(state, retry_failed=False))[-1] == later_stored
-    assert resume.unrecorded_trials(state, stored) == [only_here, later_here]
 
 
 def test_a_block_without_an_outcome_here_is_the_stores(journal: Journal) -> None:

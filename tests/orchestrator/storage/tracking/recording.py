@@ -30,7 +30,7 @@ def writer(home: Path) -> Iterator[Writer]:
 def record(home: Path, *trials: FinishedTrial) -> list[FinishedTrial]:
     """Open, record and close; return what the store had before, by block."""
     with writer(home) as opened:
-        had = opened.open(opening())
+        had, _ = opened.open(opening())
         opened.record(trials)
         opened.close("complete", {})
         return sorted(had, key=lambda trial: trial.block)

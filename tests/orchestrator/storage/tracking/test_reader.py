@@ -77,7 +77,7 @@ def test_what_is_recorded_later_is_read_from_its_runs(home: Path, runs_read: lis
     late = finished(3, ended_s=1.6e9)  # under another home, before the others were
     retried = finished(1, attempt=2)
     with writer(home) as opened:
-        assert len(opened.open(opening())) == 3
+        assert len(opened.open(opening())[0]) == 3
         opened.record([late, retried])
         assert runs_read == []
         assert trials(home) == [finished(0), retried, finished(2), late]
@@ -262,7 +262,7 @@ def test_a_store_of_another_version_is_refused(
         assert "--fresh" in str(caught.value)
     assert [run.name for run in list_sweeps(address(home))] == ["quickstart"]
     with writer(home) as opened:  # as --fresh does
-        assert opened.open(opening(replace(IDENTITY, generation=2))) == []
+        assert opened.open(opening(replace(IDENTITY, generation=2))) == ([], [])
     assert find(address(home), "quickstart", fresh=True) == (2, None, "")
 
 
@@ -312,7 +312,7 @@ def test_generations_are_separate(home: Path) -> None:
     record(home, finished(0))
     second = replace(IDENTITY, generation=2)
     with writer(home) as opened:
-        assert opened.open(opening(second)) == []
+        assert opened.open(opening(second)) == ([], [])
         opened.close("stopped", {})
     latest = read_sweep(address(home), "quickstart")
     assert (latest.generation, latest.state) == (2, "stopped")

@@ -61,21 +61,24 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
 ) -> None:
     with recorder(home) as opened:
         assert opened.find("quickstart") == (0, None, "")
-        assert opened.open(opening()) == []
+        assert opened.open(opening()) == ([], [])
         first = process_of_recorder()
         started_s = time.monotonic()
         frozen = replace(TRIALS[0].trial, config=MappingProxyType(TRIALS[0].trial.config))
-        for trial in [*TRIALS[1:], failed(0, XLA), replace(TRIALS[0], trial=frozen)]:
+        trials = [*TRIALS[1:], failed(0, XLA), replace(TRIALS[0], trial=frozen)]
+        for trial in trials:
             opened.put(trial)
         assert time.monotonic() - started_s < 0.1
         wait_for(lambda: len(recorded(home)) >= 5)
         first.kill()
         opened.drain(60)
         assert opened.trouble is None
-        read = opened.read("quickstart")
-        assert (len(read.trials), read.state) == (41, "running")
+        had = {trial.key: trial for trial in trials}
+        read = opened.read(had)
+        assert ({one.key: one for one in read.trials}, read.state) == (had, "running")
+        assert all(trial.run_id for trial in read.trials)
         opened.close("complete", {"report.md": "# done"})
-        assert opened.read("quickstart").state == "complete"
+        assert opened.read(had).state == "complete"
         second = process_of_recorder()
     assert not second.is_running()
     expect_once(home, [*TRIALS, failed(0, XLA)])
@@ -124,7 +127,7 @@ def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
     with recorder(tmp_path) as opened:
         opened.open(opening())
         with pytest.raises(NotRecorded, match="no answer in 1 s"):
-            opened.read("quickstart", timeout_s=1.0)
+            opened.read({}, timeout_s=1.0)
         opened.put(TRIALS[0])
         with pytest.raises(NotRecorded, match="longer than 1 s"):
             opened.drain(1.0)
