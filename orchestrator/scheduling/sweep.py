@@ -157,12 +157,13 @@ class _Start:
         self.on_cluster = options.address is not None
         folder = SweepFolder(options.home, spec.name)
         cleanup.enter_context(folder.lock())
+        log = folder.path / "recorder.log"
+        recorder = Recorder(options.tracking_uri, options.home, log)  # its start takes seconds
+        self.recorder = cleanup.enter_context(recorder)
         self.nodes = self._join() if self.on_cluster else connection.this_machine()
         plan = make_plan(spec, classify(self.nodes), "to come" if self.on_cluster else None)
         expect_runnable(spec, plan)
-        log = folder.path / "recorder.log"
         options.phase("Opening MLflow")
-        self.recorder = cleanup.enter_context(Recorder(options.tracking_uri, options.home, log))
         latest, self.before, stored_id = self.recorder.find(spec.name, fresh=options.fresh)
         number = resume.generation(folder, latest, fresh=options.fresh)
         self.identity = resume.identify(spec, number)

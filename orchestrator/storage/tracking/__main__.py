@@ -8,6 +8,7 @@ import gc
 import logging
 import signal
 import sys
+import threading
 from multiprocessing.connection import Connection
 
 from orchestrator.storage.tracking.address import shown
@@ -35,6 +36,8 @@ def main() -> None:
         from orchestrator.storage.tracking.mlflow_store import import_mlflow  # noqa: PLC0415
         from orchestrator.storage.tracking.writer import Writer  # noqa: PLC0415
 
+        # It takes seconds: meanwhile the driver asks for the generation, and reads its journal.
+        threading.Thread(target=import_mlflow, daemon=True).start()
         writer = Writer(tracking_uri, artifact_root)
         while True:
             try:
@@ -42,7 +45,6 @@ def main() -> None:
             except EOFError:
                 return
             connection.send(writer.answer(method, *arguments))
-            import_mlflow()  # while the driver, which knows the generation now, reads its journal
 
 
 if __name__ == "__main__":
