@@ -57,7 +57,6 @@ class StoppingRule:
     accept_provisional: bool = False
     stop_decision: StopDecision | None = None
     _ended: dict[int, dict[str, FinishedTrial]] = field(default_factory=dict)
-    _complete: int = 0  # blocks
 
     def take(self, finished: FinishedTrial) -> None:
         """Take an outcome; if it completes a block, decide whether it was the last one needed.
@@ -70,13 +69,11 @@ class StoppingRule:
         block = self._ended.setdefault(trial.block, {})
         is_new = trial.key not in block
         block[trial.key] = finished
-        if not is_new or len(block) != size:
-            return
-        self._complete += 1
-        if self.stop_decision is None and self._complete in looks(self.auto):
+        if is_new and len(block) == size and self.stop_decision is None:
             whole = [own for own in self._ended.values() if len(own) == size]
-            trials = [one for own in whole for one in own.values()]
-            self.stop_decision = self._look(len(whole), trials)
+            if len(whole) in looks(self.auto):
+                trials = [one for own in whole for one in own.values()]
+                self.stop_decision = self._look(len(whole), trials)
 
     def stop_arm(self, arm: Arm) -> None:
         """Compare the other arms only; blocks are complete without this one."""
@@ -86,8 +83,6 @@ class StoppingRule:
         for block in self._ended.values():
             for key in [key for key, trial in block.items() if trial.arm == arm]:
                 del block[key]
-        size = len(self.arms) * self.repeats
-        self._complete = sum(len(block) == size for block in self._ended.values())
 
     def _look(self, blocks: int, trials: Sequence[FinishedTrial]) -> StopDecision | None:
         widths = self.half_widths(trials)

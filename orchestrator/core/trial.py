@@ -19,16 +19,16 @@ from workloads import protocol
 
 T = TypeVar("T")
 
-_Facts: TypeAlias = Mapping[str, str | int | float | bool | None]
-_environments: dict[str, _Facts] = {}
+_shared: dict[str, Any] = {}
 
 
-def shared_environment(facts: _Facts) -> _Facts:
-    """Return one object for equal environments: they are most of what a trial leaves in memory."""
-    return _environments.setdefault(repr(facts), facts)
+def shared(value: T) -> T:
+    """Return one object for equal ones: environments are most of what a trial leaves in memory."""
+    return cast(T, _shared.setdefault(repr(value), value))
 
 
-Environment: TypeAlias = Annotated[_Facts, AfterValidator(shared_environment)]
+_Fact: TypeAlias = str | int | float | bool | None
+Environment: TypeAlias = Annotated[Mapping[str, _Fact], AfterValidator(shared)]
 ConfigValue: TypeAlias = bool | int | float | str
 Config: TypeAlias = Mapping[str, ConfigValue]
 """The sizes and settings that one Optuna suggestion gives."""

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING
 from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
-from orchestrator.core.trial import (
-    FailureRecord,
-    FinishedTrial,
-    Outcome,
-    Trial,
-    shared_environment,
-)
+from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial, shared
 from orchestrator.planning.objectives import LEARNING
 from orchestrator.planning.pricing import priced
 from orchestrator.scheduling.best_models import BestModels
@@ -149,8 +143,7 @@ class Session:
         round_id = None
         if trial.arm.measure == "timing":  # the start identifies a round: it is its own
             round_id = f"{min(outcome.started_s for outcome in together):.3f}"
-        own = {**outcome.environment, **self.blocks.identity.code_facts}
-        environment = shared_environment(own)
+        environment = shared({**outcome.environment, **self.blocks.identity.code_facts})
         outcome = replace(
             outcome, disturbance=disturbance, round_id=round_id, environment=environment
         )

@@ -324,7 +324,7 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     from orchestrator.report.formats.mlflow_values import to_metrics, to_params  # noqa: PLC0415
     from orchestrator.report.render import render, summarise, to_short_markdown  # noqa: PLC0415
 
-    recorder, spec, identity = start.recorder, start.spec, start.identity
+    recorder, spec = start.recorder, start.spec
     start.options.phase("Recording the last trials in MLflow")
     recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S, patient=not stopped)
     state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"

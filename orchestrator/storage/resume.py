@@ -113,7 +113,8 @@ def merge_stored(draft: journal.Draft, stored: Iterable[FinishedTrial]) -> None:
     assert state is not None  # take_over has written the first record
     stored = list(stored)
     _expect_one_config([*state.finished.values(), *stored])
-    newer = [trial for trial in stored if _is_later(trial, state.finished.get(trial.key))]
+    had = state.finished
+    newer = [one for one in stored if one.key not in had or one.ended_s > had[one.key].ended_s]
     for record in rebuild(newer):
         if isinstance(record, journal.BlockSuggested):
             block = state.blocks.get(record.block)
@@ -228,7 +229,3 @@ def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
         if config != trial.config:
             pair = {"before": canonical(config), "now": canonical(trial.config)}
             raise Incomparable("configs", block=trial.block, **pair)
-
-
-def _is_later(trial: FinishedTrial, other: FinishedTrial | None) -> bool:
-    return other is None or trial.ended_s > other.ended_s

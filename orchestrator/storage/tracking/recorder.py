@@ -95,10 +95,9 @@ class Recorder:
     def read(
         self, had: Mapping[str, FinishedTrial], *, timeout_s: float | None = None
     ) -> SweepRecord:
-        """Return the open sweep as a report needs it, with those trials that the store has.
+        """Return the open sweep with those trials of the store that the caller `had`, by key.
 
-        They are of what the caller `had`, by key: they need not cross from the process. Raise
-        `NotRecorded` if the answer takes over `timeout_s`.
+        Raise `NotRecorded` if the answer takes over `timeout_s`.
         """
         record, run_ids = self._call("read", timeout_s=timeout_s)
         trials = (replace(had[key], run_id=run_id) for key, run_id in run_ids.items())

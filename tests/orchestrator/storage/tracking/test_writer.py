@@ -242,7 +242,7 @@ def test_a_damaged_lease_is_none_and_one_far_ahead_is_ignored_on_request(home: P
         opened.record([finished()])
         store.log(parent(home).info.run_id, tags={LEASE_TAG: far})
         with pytest.raises(LeaseHeld):  # a later recorder process of this start takes nothing
-            opened.open(asked, True)
+            new_writer(home).open(asked, True)
 
 
 def test_the_journal_of_another_sweep_with_an_equal_spec_is_refused(home: Path) -> None:
