@@ -233,7 +233,7 @@ class _Scheduler(FIFOScheduler):
         super().__init__()
         self._search = search
         self._pending_s: dict[str, float] = {}
-        """When each Tune trial that has not begun was first seen; infinite once that was said."""
+        """When each Tune trial that has not begun was first seen; infinite once that was shown."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # as in BlockSearch
