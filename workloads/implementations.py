@@ -2,33 +2,20 @@
 
 import difflib
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 Precision: TypeAlias = Literal["float32", "tf32", "bf16", "fp16"]
 
-BACKENDS: Mapping[str, str] = {
-    "tensorflow": "pip install tensorflow",
-    "jax": "pip install 'rnnsweep[jax]'",
-    "torch": "pip install 'rnnsweep[torch]'",
-}
+_NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+BACKENDS: Mapping[str, str] = _NAMES["backends"]
 """Backend -> how to install it. The backend is also the package that the node must have."""
 
-KERNELS: Mapping[str, str] = {
-    "portable": "Keras' own layer without cuDNN (use_cudnn=False)",
-    "cudnn": "Keras' own layer on cuDNN (use_cudnn=True), one call per layer",
-    "fused": "the whole stack of recurrent layers in one library call",
-}
-OPTIONS: Mapping[str, str] = {
-    "xla": "the train, test and predict functions are compiled by XLA (TensorFlow's jit_compile)",
-    "unroll": "the time loop is unrolled into the graph",
-    "bf16": "mixed precision: bfloat16 mathematics, float32 variables",
-    "fp16": "mixed precision: float16 mathematics, float32 variables, scaled loss",
-    "tf32": "a GPU's tensor cores may round the inputs of float32 products to TF32",
-    "eager": "no graph: each operation runs as Python meets it",
-    "again": "changes nothing: a second copy in a separate process, to check the setup (A/A test)",
-}
+KERNELS: Mapping[str, str] = _NAMES["kernels"]
+OPTIONS: Mapping[str, str] = _NAMES["options"]
 _PRECISIONS: tuple[Precision, ...] = ("tf32", "bf16", "fp16")
 _SHAPE = re.compile(r"(?P<backend>[a-z0-9_]+)/(?P<kernel>[a-z0-9_]+)(?P<options>(\+[a-z0-9_]+)*)")
 

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+import psutil
+
 from workloads.failures import BadRequest
 from workloads.implementations import BACKENDS, Implementation
 from workloads.protocol import Device
@@ -108,8 +110,9 @@ def _reap(trainer: int) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with contextlib.suppress(ChildProcessError):  # none is left
         while True:
-            for child in children(os.getpid()):
-                os.kill(child, signal.SIGKILL)  # its own children become ours
+            for child in psutil.Process().children():
+                with contextlib.suppress(psutil.Error):
+                    child.kill()  # its own children become ours
             os.waitpid(-1, 0)
     if os.WIFSIGNALED(status):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -117,25 +120,6 @@ def _reap(trainer: int) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
     os._exit(os.waitstatus_to_exitcode(status))
-
-
-def children(pid: int) -> list[int]:
-    """Return the process ids of a process's children; none if it has ended."""
-    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():  # a kernel without that list
-        return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _parent(path) == pid]
-    pids = list[int]()
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError):
-                pids += map(int, (thread / "children").read_text("ascii").split())
-    return pids
-
-
-def _parent(process: Path) -> int:
-    """Return the process id of the parent of a process in /proc; 0 if it has ended."""
-    with contextlib.suppress(OSError):
-        return int((process / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
-    return 0
 
 
 def _prctl(option: int, value: int) -> None:

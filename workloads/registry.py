@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from workloads.data.sources import data_digest
 from workloads.eligibility import LayerTraits
@@ -92,20 +92,13 @@ def find_workload(name: str) -> Workload:
     )
 
 
-def explain_invalid_settings(error: ValidationError, model: type[BaseModel] | None) -> str:
+def explain_invalid_settings(error: ValidationError) -> str:
     """Return one line for all faults of some settings: place, expected value, received value."""
-    return "; ".join(_explain_fault(fault, model) for fault in error.errors(include_url=False))
-
-
-def _explain_fault(fault: Mapping[str, Any], model: type[BaseModel] | None) -> str:
-    place = ".".join(["settings", *map(str, fault["loc"])])
-    if fault["type"] == "extra_forbidden" and model is not None:
-        near = difflib.get_close_matches(str(fault["loc"][-1]), model.model_fields, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        return f"{place}: no such setting{hint}; known: {', '.join(model.model_fields)}"
-    if not fault["loc"]:  # a rule across several settings, whose message is complete
-        return f"{place}: {fault['msg'].removeprefix('Value error, ')}"
-    return f"{place}: {fault['msg']}; received {fault['input']!r}"
+    return "; ".join(
+        f"{'.'.join(['settings', *map(str, fault['loc'])])}: {fault['msg']}; received"
+        f" {fault['input']!r:.200}"
+        for fault in error.errors(include_url=False)
+    )
 
 
 _ALL_METRICS = (

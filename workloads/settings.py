@@ -1,6 +1,12 @@
-"""The settings of the built-in workloads, with bounds and defaults. Imports no framework."""
+"""The settings of the built-in workloads, with bounds and defaults. Imports no framework.
 
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+`settings.toml` describes them.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
@@ -10,43 +16,47 @@ ImageSet: TypeAlias = Literal["digits", "mnist"]
 CorpusName: TypeAlias = Literal["python-docs", "shakespeare", "file", "zipf"]
 ReviewSet: TypeAlias = Literal["imdb", "python-docs"]
 Activation: TypeAlias = Literal["tanh", "sigmoid", "relu", "hard_sigmoid", "linear"]
-Units: TypeAlias = Annotated[
-    int, Field(ge=1, le=16_384, description="width of each recurrent layer")
-]
-Layers: TypeAlias = Annotated[int, Field(ge=1, le=32, description="number of recurrent layers")]
-BatchSize: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000, description="samples per step")]
+Layers: TypeAlias = Annotated[int, Field(ge=1, le=32)]
+BatchSize: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 UpTo10: TypeAlias = Annotated[float, Field(gt=0, le=10)]
 Width: TypeAlias = Annotated[int, Field(ge=1, le=16_384)]
 Length: TypeAlias = Annotated[int, Field(ge=1, le=100_000)]
 Count: TypeAlias = Annotated[int | None, Field(ge=1)]
-Bidirectional: TypeAlias = Annotated[
-    bool, Field(description="every layer in both directions, concatenated")
-]
+
+
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def _describe(schema: dict[str, Any], model: type[Any]) -> None:
+    for name, text in model.meanings().items():
+        schema["properties"][name]["description"] = text
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, json_schema_extra=_describe
+    )
+
+    @classmethod
+    def meanings(cls) -> Mapping[str, str]:
+        """Return what each setting means, by its name."""
+        own = [_TEXTS.get(one.__name__, {}) for one in reversed(cls.__mro__)]
+        return {name: text for texts in own for name, text in texts.items()}
 
 
 class StackSettings(_Settings):
     """A stack of equal recurrent layers, and the batch size."""
 
-    cell: Cell = Field("lstm", description="the recurrent cell")
-    units: Units = 128
+    cell: Cell = "lstm"
+    units: Width = 128
     layers: Layers = 1
-    bidirectional: Bidirectional = False
-    activation: Activation = Field(
-        "tanh", description="activation of lstm and gru; cuDNN has tanh only; rnn_relu has its own"
-    )
-    recurrent_activation: Activation = Field(
-        "sigmoid", description="activation of the gates of lstm and gru; cuDNN has sigmoid only"
-    )
-    recurrent_dropout: Rate = Field(
-        0.0, description="dropout on the recurrent state; cuDNN has none"
-    )
-    use_bias: bool = Field(True, description="bias in the recurrent layers; cuDNN needs it")
-    dropout: Rate = Field(0.0, description="dropout after every recurrent layer")
+    bidirectional: bool = False
+    activation: Activation = "tanh"
+    recurrent_activation: Activation = "sigmoid"
+    recurrent_dropout: Rate = 0.0
+    use_bias: bool = True
+    dropout: Rate = 0.0
     batch_size: BatchSize = 32
 
     @model_validator(mode="after")
@@ -83,20 +93,11 @@ class StackSettings(_Settings):
 class RecurrentSettings(StackSettings):
     """A stack that is trained; the settings of a workload add its data and its head."""
 
-    learning_rate: UpTo10 = Field(1e-3, description="the optimizer's learning rate")
-    epochs: int = Field(1, ge=1, le=100_000, description="timed epochs")
-    timed_steps: int = Field(
-        30,
-        ge=0,
-        le=10_000,
-        description="synchronised steps after the epochs, for step_ms_median and step_ms_p95",
-    )
-    target_accuracy: float | None = Field(
-        None, gt=0, le=1, description="report the training seconds until val_accuracy reaches this"
-    )
-    keep: Literal["best"] | None = Field(
-        None, description="best: keep the model of each arm's best trial, as a model in MLflow"
-    )
+    learning_rate: UpTo10 = 1e-3
+    epochs: int = Field(1, ge=1, le=100_000)
+    timed_steps: int = Field(30, ge=0, le=10_000)
+    target_accuracy: float | None = Field(None, gt=0, le=1)
+    keep: Literal["best"] | None = None
 
     of_data_path: ClassVar[tuple[str, ...]] = ()
     """The data sets that are read from `data_path`."""
@@ -119,24 +120,16 @@ class ImageRowsSettings(RecurrentSettings):
     Dense(10, softmax), as in the mnist-CuDNNLSTM comparison, with tanh on both sides.
     """
 
-    dataset: ImageSet = Field("digits", description="digits (8×8, bundled) or mnist (28×28)")
-    data_path: str | None = Field(
-        None, description="an .npz with x_train, y_train, x_test, y_test instead of the download"
-    )
-    samples: Count = Field(None, description="number of training images, the first ones")
-    validation_samples: Count = Field(
-        None, description="number of validation images, the first ones"
-    )
+    dataset: ImageSet = "digits"
+    data_path: str | None = None
+    samples: Count = None
+    validation_samples: Count = None
     layers: Layers = 2
-    dropout: Rate = Field(
-        0.2, description="dropout after every layer; half of it after the last recurrent one"
-    )
-    dense_units: Width = Field(32, description="width of the dense layer")
-    learning_rate: UpTo10 = Field(1e-3, description="Adam's initial learning rate")
-    decay: float = Field(
-        1e-5, ge=0, le=1, description="learning rate at step i is learning_rate / (1 + decay · i)"
-    )
-    epochs: int = Field(3, ge=1, le=100_000, description="timed epochs")
+    dropout: Rate = 0.2
+    dense_units: Width = 32
+    learning_rate: UpTo10 = 1e-3
+    decay: float = Field(1e-5, ge=0, le=1)
+    epochs: int = Field(3, ge=1, le=100_000)
 
     of_data_path = ("mnist",)
 
@@ -148,28 +141,18 @@ class SentimentSettings(RecurrentSettings):
     sigmoid); Adam, batch 32.
     """
 
-    dataset: ReviewSet = Field(
-        "imdb", description="imdb (downloaded once by Keras) or python-docs (in every Python)"
-    )
-    data_path: str | None = Field(
-        None, description="an .npz of padded reviews instead of the download of imdb"
-    )
-    samples: Count = Field(None, description="number of training reviews, the first ones")
-    validation_samples: Count = Field(
-        None, description="number of validation reviews, the first ones"
-    )
-    vocabulary: int = Field(20_000, ge=4, le=1_000_000, description="number of different words")
-    sequence_length: Length = Field(100, description="words per review")
-    padding: Literal["right", "left"] = Field(
-        "right", description="side of the padding of short reviews; cuDNN supports right only"
-    )
-    masked: bool = Field(
-        True, description="skip the padding; PyTorch's and JAX's cudnn kernels take no mask"
-    )
-    embedding_units: Width = Field(128, description="width of the embedding")
-    units: Units = 64
-    bidirectional: Bidirectional = True
-    dropout: Rate = Field(0.5, description="dropout after every recurrent layer")
+    dataset: ReviewSet = "imdb"
+    data_path: str | None = None
+    samples: Count = None
+    validation_samples: Count = None
+    vocabulary: int = Field(20_000, ge=4, le=1_000_000)
+    sequence_length: Length = 100
+    padding: Literal["right", "left"] = "right"
+    masked: bool = True
+    embedding_units: Width = 128
+    units: Width = 64
+    bidirectional: bool = True
+    dropout: Rate = 0.5
 
     of_data_path = ("imdb",)
 
@@ -182,19 +165,11 @@ class SentimentSettings(RecurrentSettings):
 class TextSettings(RecurrentSettings):
     """A stack between an embedding and a softmax over the vocabulary."""
 
-    dataset: CorpusName = Field(
-        "python-docs",
-        description="python-docs (in every Python), shakespeare (downloaded once), zipf (synthetic)"
-        " or file",
-    )
-    data_path: str | None = Field(
-        None, description="a UTF-8 text for dataset file, or instead of the download of shakespeare"
-    )
-    vocabulary: int = Field(
-        128, ge=2, le=1_000_000, description="number of different tokens, including the unknown one"
-    )
-    sequence_length: Length = Field(64, description="tokens per sequence")
-    embedding_units: Width = Field(64, description="width of the embedding")
+    dataset: CorpusName = "python-docs"
+    data_path: str | None = None
+    vocabulary: int = Field(128, ge=2, le=1_000_000)
+    sequence_length: Length = 64
+    embedding_units: Width = 64
 
     of_data_path = ("file", "shakespeare")
 
@@ -212,13 +187,9 @@ class NextTokenSettings(TextSettings):
     epoch it reproduces the published comparison of Keras' LSTM and CuDNNLSTM.
     """
 
-    tokens: Literal["character", "word"] = Field(
-        "character", description="kind of token; zipf has words only"
-    )
-    samples: int = Field(100_000, ge=1, le=100_000_000, description="number of training windows")
-    validation_samples: int = Field(
-        10_000, ge=1, le=100_000_000, description="number of validation windows"
-    )
+    tokens: Literal["character", "word"] = "character"
+    samples: int = Field(100_000, ge=1, le=100_000_000)
+    validation_samples: int = Field(10_000, ge=1, le=100_000_000)
     batch_size: BatchSize = 128
 
 
@@ -229,31 +200,20 @@ class CharRnnSettings(TextSettings):
     parallel streams of text, whose states continue from batch to batch; SGD 0.05, momentum 0.9.
     """
 
-    batches: Literal["stateful", "windows"] = Field(
-        "stateful",
-        description="streams that keep states from batch to batch, or windows that start at zero",
-    )
-    samples: Count = Field(None, description="number of training sequences, the first ones")
-    validation_samples: Count = Field(
-        None, description="number of validation sequences, the first ones"
-    )
-    sequence_length: Length = Field(75, description="characters per sequence")
-    embedding_units: Width = Field(15, description="width of the embedding")
-    units: Units = 512
+    batches: Literal["stateful", "windows"] = "stateful"
+    samples: Count = None
+    validation_samples: Count = None
+    sequence_length: Length = 75
+    embedding_units: Width = 15
+    units: Width = 512
     layers: Layers = 2
-    dropout: Rate = Field(
-        0.3, description="dropout between the recurrent layers (with all: after the last too)"
-    )
-    dropout_after: Literal["between", "all"] = Field(
-        "between", description="between: as MyCaffe's cuDNN version; all: as its Caffe version"
-    )
-    learning_rate: UpTo10 = Field(0.05, description="SGD's learning rate")
-    momentum: Rate = Field(0.9, description="SGD's momentum")
-    batch_size: BatchSize = Field(25, description="sequences per step")
-    sample_characters: int = Field(
-        500, ge=0, le=100_000, description="characters of the text sample; 0: no sample"
-    )
-    temperature: UpTo10 = Field(0.8, description="temperature of the text sample")
+    dropout: Rate = 0.3
+    dropout_after: Literal["between", "all"] = "between"
+    learning_rate: UpTo10 = 0.05
+    momentum: Rate = 0.9
+    batch_size: BatchSize = 25
+    sample_characters: int = Field(500, ge=0, le=100_000)
+    temperature: UpTo10 = 0.8
 
     @model_validator(mode="after")
     def _reads_forward_only(self) -> Self:
@@ -276,16 +236,11 @@ class SyntheticSettings(StackSettings):
     Input is uniform in [-1, 1] as in Braun 2018. The defaults are the first row of that paper.
     """
 
-    features: Length = Field(123, description="features of the input per step")
-    sequence_length: Length = Field(100, description="steps per sequence")
-    units: Units = 320
-    batch_size: BatchSize = Field(64, description="sequences per step")
-    timed_steps: int = Field(
-        100,
-        ge=2,
-        le=1_000_000,
-        description="number of timed passes, forward and then with backward",
-    )
+    features: Length = 123
+    sequence_length: Length = 100
+    units: Width = 320
+    batch_size: BatchSize = 64
+    timed_steps: int = Field(100, ge=2, le=1_000_000)
 
 
 class SaveRequest(_Settings):

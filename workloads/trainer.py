@@ -245,7 +245,7 @@ def _checked(request: protocol.TrialRequest) -> tuple[Workload, Implementation, 
     except ImplementationError as error:
         raise BadRequest(f"implementation: {error}") from None
     except ValidationError as error:
-        raise BadRequest(explain_invalid_settings(error, workload.settings_model)) from None
+        raise BadRequest(explain_invalid_settings(error)) from None
     if workload.is_built_in:
         reason = ineligibility_reason(implementation, workload.traits(settings), request.device)
         if reason is not None:

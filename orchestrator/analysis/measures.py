@@ -45,6 +45,9 @@ MEASURES = tuple(Measure(*row) for row in _ROWS["measures"])
 EXPENSES = tuple(Measure(*row) for row in _ROWS["expenses"])
 """What a trial costs: the measures that are not of the workload itself."""
 
+CONDITIONS = tuple(Measure(*row) for row in _ROWS["conditions"])
+"""The use of devices and the state of the machine during a trial."""
+
 FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == "fresh")
 
 SCOPED = frozenset({"energy_j", "energy_per_sample_j", "mean_power_w"})

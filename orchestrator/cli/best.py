@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FORMATS = {"text": ".txt", "json": ".json", "yaml": ".yaml"}
 
 
-def _limit_option(name: str, sign: str, text: str) -> Callable[[output.Command], output.Command]:
+def _limit_option(name: str, sign: str) -> Callable[[output.Command], output.Command]:
     """Return an option that takes limits of metrics: `METRIC=NUMBER`."""
 
     def limits(_: Any, option: click.Parameter, texts: tuple[str, ...]) -> list[Limit]:
@@ -33,15 +33,15 @@ def _limit_option(name: str, sign: str, text: str) -> Callable[[output.Command],
             example = f"expected METRIC=NUMBER, such as val_accuracy=0.85; received {texts[-1]}"
             raise click.BadParameter(example, param=option) from None
 
-    return click.option(name, metavar="METRIC=NUMBER", multiple=True, callback=limits, help=text)
+    return click.option(name, metavar="METRIC=NUMBER", multiple=True, callback=limits)
 
 
 @click.command()
 @output.sweep_argument("sweep")
-@click.option("--metric", help="Choose by this; by default by the first objective without a limit.")
-@_limit_option("--min", "≥", "Require at least this mean of a metric; may be repeated.")
-@_limit_option("--max", "≤", "Require at most this mean of a metric; may be repeated.")
-@click.option("--arm", default="*", help="Choose on this implementation or arm only.")
+@click.option("--metric")
+@_limit_option("--min", "≥")
+@_limit_option("--max", "≤")
+@click.option("--arm", default="*")
 @generation_option
 @output_options(_FORMATS)
 def best(sweep: str, generation: int | None, form: Any, path: Path | None, **asked: Any) -> None:
@@ -61,14 +61,10 @@ def best(sweep: str, generation: int | None, form: Any, path: Path | None, **ask
 
 @click.command()
 @output.sweep_argument("sweep")
-@output.setting_option(
-    "The value of a parameter that the sweep varied, such as units=96; repeat for all."
-)
-@click.option(
-    "--arm", default="*", metavar="ARM", help="Predict for this implementation or arm only."
-)
+@output.set_option
+@click.option("--arm", default="*", metavar="ARM")
 @generation_option
-@output.format_option("text", "json", help="Print text or JSON.")
+@output.json_option
 def predict(
     sweep: str, overrides: tuple[str, ...], arm: str, generation: int | None, form: str | None
 ) -> int:
@@ -98,22 +94,12 @@ def predict(
 
 @click.command()
 @click.argument("implementations", metavar="IMPLEMENTATION...", nargs=-1, required=True)
-@click.option(
-    "--workload", default="char_rnn", show_default=True, help="A built-in one, or MODULE:FUNCTION."
-)
-@output.setting_option("Use this setting of the workload, such as units=128; may be repeated.")
-@click.option("--hardware", "device", default="cpu", show_default=True, help="cpu, gpu or a GPU.")
-@click.option(
-    "--rounds",
-    type=click.IntRange(min=1, max=1000),
-    default=6,
-    show_default=True,
-    help="Rounds, each with new models; fewer than 6 give no verdict.",
-)
-@output.new_file_option(
-    "--export-json", help="Also write the results to this file, as `report --format json` does."
-)
-@output.new_file_option("--save-spec", help="Also write a spec to start a sweep from.")
+@click.option("--workload", default="char_rnn", show_default=True)
+@output.set_option
+@click.option("--hardware", "device", default="cpu", show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1, max=1000), default=6, show_default=True)
+@output.new_file_option("--export-json")
+@output.new_file_option("--save-spec")
 @output.json_progress_option
 def bench(
     implementations: tuple[str, ...],

@@ -33,7 +33,7 @@ REFUSALS = (Refusal, DataError)
 """The errors that a user can act on."""
 
 _HELP = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
-EXIT_CODES_HELP = _HELP.pop("exit_codes")
+EXIT_CODES_HELP, _OPTIONS = _HELP.pop("exit_codes"), _HELP.pop("options")
 
 _Parameters = ParamSpec("_Parameters")
 
@@ -42,13 +42,17 @@ class CommandGroup(click.Group):
     """All commands; what click prints by itself (`--help`, `--version`) may meet a full disk."""
 
     groups: ClassVar[Mapping[str, Mapping[str, Mapping[str, Any]]]] = _HELP
-    """The title of each group, and its commands, each with `examples` and perhaps `notes`."""
+    """The title of each group, and its commands, each with the texts of its help."""
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a command, which then exits with the code that it returns, and has its examples."""
+        """Add a command, which then exits with the code that it returns, and has its texts."""
         if cmd.callback is not None:
             cmd.callback = _with_exit_code(cmd.callback)
         (about,) = (group[n] for group in self.groups.values() for n in group if n == cmd.name)
+        texts = _OPTIONS | about.get("options", {})
+        for option in cmd.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                option.help = texts[option.opts[-1].removeprefix("--")]
         examples = "".join(f"\n  {line}" for line in about["examples"])
         cmd.epilog = f"\b\nExamples:{examples}\n\n{about.get('notes', '')}"
         super().add_command(cmd, name)

@@ -34,13 +34,7 @@ def sweeps_folder() -> Path:
 
 @click.command()
 @click.argument("directory", type=output.FILE, default=".")
-@click.option(
-    "--template",
-    type=click.Choice(TEMPLATES),
-    default="quickstart",
-    show_default=True,
-    help="Begin with this spec.",
-)
+@click.option("--template", type=click.Choice(TEMPLATES), default="quickstart", show_default=True)
 def init(directory: Path, template: str) -> None:
     """Write a commented spec to begin with, into DIRECTORY."""
     from orchestrator.spec.json_schema import SCHEMA_FILE
@@ -78,13 +72,9 @@ def demo(context: click.Context, /, overrides: tuple[str, ...], **options: Any) 
 
 
 @click.command()
-@click.option("--for", "spec", metavar="SPEC", type=output.FILE, help="Check what this spec needs.")
-@click.option(
-    "--address",
-    metavar="ADDR",
-    help="Check the cluster at this address, of Ray or of its dashboard, instead of this machine.",
-)
-@output.format_option("text", "json", help="Print text or JSON.")
+@click.option("--for", "spec", metavar="SPEC", type=output.FILE)
+@click.option("--address", metavar="ADDR")
+@output.json_option
 def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
     """Check this machine, and name what is missing and its cure."""
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")  # before MLflow is imported

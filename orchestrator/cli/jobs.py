@@ -47,14 +47,9 @@ _MEANINGS = {
 @click.command()
 @output.start_options
 @output.dashboard_option(required=True)
-@click.option(
-    "--home",
-    default=_HOME,
-    show_default=True,
-    help="Keep the sweep in this folder of the head: an absolute path, or one from ~.",
-)
-@click.option("--detach", is_flag=True, help="Return as soon as the sweep is submitted.")
-@click.option("--dry-run", is_flag=True, help="List the files that would be sent; send nothing.")
+@click.option("--home", default=_HOME, show_default=True)
+@click.option("--detach", is_flag=True)
+@click.option("--dry-run", is_flag=True)
 def submit(
     spec: Path,
     overrides: tuple[str, ...],
@@ -173,9 +168,7 @@ def status(sweep: str | None, address: str | None) -> None:
 @click.command()
 @output.sweep_argument("sweep")
 @output.dashboard_option()
-@click.option(
-    "-f", "--follow", is_flag=True, help="Follow the log to its end; exit with the sweep's code."
-)
+@click.option("-f", "--follow", is_flag=True)
 def logs(sweep: str, address: str | None, follow: bool) -> int:
     """Print the log of a SWEEP, a line for each trial that ended."""
     from orchestrator.cli import local

@@ -4,15 +4,12 @@ import contextlib
 import datetime
 import os
 import signal
-import socket
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from orchestrator.cli.exit_codes import COMPLETE, STOPPED, code_of
 from orchestrator.cli.output import show
@@ -24,7 +21,7 @@ from orchestrator.core.trial import FinishedTrial, count_expected
 from orchestrator.storage import journal
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import SweepState, read, read_running
-from orchestrator.storage.lock import FILE_NAME, holder
+from orchestrator.storage.lock import Owner, holder
 from orchestrator.storage.tracking.address import shown, sqlite_path
 
 _WAIT_S, _POLL_S, _FOLLOW_S = 90.0, 0.2, 1.0
@@ -256,8 +253,7 @@ def stop(home: Path, sweep: str) -> None:
         raise Refusal(
             f"sweep {sweep!r} is not running in {home}. To stop one on a cluster, add --address"
         )
-    is_here = driver.host == socket.gethostname()
-    if not is_here or not _has_lock(driver.pid, folder):
+    if driver.machine != Owner.here().machine or driver.is_gone():
         raise Refusal(f"sweep {sweep!r}: expected a driver on this machine, but {driver} runs it")
     os.kill(driver.pid, signal.SIGTERM)
     show(f"Stopping {driver}: finished trials are being recorded\n", err=True)
@@ -268,11 +264,3 @@ def stop(home: Path, sweep: str) -> None:
         time.sleep(_POLL_S)
     show(f"{sweep}: stopped. Resume with the same command\n", err=True)
 
-
-def _has_lock(pid: int, folder: Path) -> bool:
-    """Return whether this process has the lock open: ids of a container's processes may collide."""
-    try:
-        files = psutil.Process(pid).open_files()
-    except psutil.Error:
-        return False
-    return any(Path(file.path) == folder / FILE_NAME for file in files)

@@ -25,8 +25,6 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.text import counted
 from orchestrator.storage.home import sweep_home
 
-_json_option = output.format_option("text", "json", help="Print text or JSON.")
-
 
 @click.group(
     cls=exit_codes.CommandGroup,
@@ -43,15 +41,8 @@ def main() -> None:
 @output.set_option
 @output.address_option
 @output.same_code_option
-@click.option(
-    "--nodes",
-    "fleets",
-    multiple=True,
-    metavar="FLEET",
-    help="Predict the rest of the sweep on these nodes too, such as '4 x NVIDIA T4, 8 x lab.json' "
-    "(a class with measured trials, or a file of hardware --format json); may be repeated.",
-)
-@_json_option
+@click.option("--nodes", "fleets", multiple=True, metavar="FLEET")
+@output.json_option
 def plan(
     spec: Path,
     overrides: tuple[str, ...],
@@ -111,7 +102,7 @@ def plan(
 
 
 @main.command("list")
-@_json_option
+@output.json_option
 def list_command(form: str | None) -> None:
     """List the sweeps of this machine and of its store, latest first."""
     from orchestrator.cli import local
@@ -145,11 +136,9 @@ for _command in (run, bench, ui, best, predict, *_OTHERS):
 
 @main.command()
 @output.address_option
-@click.option(
-    "--measure", is_flag=True, help="Measure the peak speeds of each class that has none yet."
-)
-@click.option("--fresh", is_flag=True, help="With --measure: measure all classes once more.")
-@_json_option
+@click.option("--measure", is_flag=True)
+@click.option("--fresh", is_flag=True)
+@output.json_option
 def hardware(address: str | None, measure: bool, fresh: bool, form: str | None) -> int:
     """Show the hardware of this machine or of a cluster, by class."""
     from orchestrator.cluster import connection
@@ -178,10 +167,8 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str | None) 
 
 @main.command()
 @click.argument("name", required=False)
-@output.setting_option(
-    "Show what runs with this setting of NAME, such as cell=gru; may be repeated."
-)
-@_json_option
+@output.set_option
+@output.json_option
 def workloads(name: str | None, overrides: tuple[str, ...], form: str | None) -> None:
     """List the workloads and their settings, or describe one."""
     from orchestrator.cluster import connection
@@ -201,24 +188,12 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str | None) ->
 
 @main.command()
 @click.argument("implementations", metavar="[IMPLEMENTATION]...", nargs=-1)
-@output.setting_option(
-    "Use this setting of image_rows, such as cell=gru; by default all cells; may be repeated."
-)
-@click.option("--samples", type=click.IntRange(min=1), help="Compare on this many images.")
-@click.option(
-    "--tolerance",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Allow relative differences up to this; by default what the precisions explain.",
-)
-@click.option("--save", "into", metavar="DIR", type=output.FILE, help="Save into DIR and stop.")
-@click.option(
-    "--load",
-    "source",
-    metavar="DIR",
-    type=output.FILE,
-    help="Load what --save wrote, here or on another machine, and compare.",
-)
-@_json_option
+@output.set_option
+@click.option("--samples", type=click.IntRange(min=1))
+@click.option("--tolerance", type=click.FloatRange(min=0, min_open=True))
+@click.option("--save", "into", metavar="DIR", type=output.FILE)
+@click.option("--load", "source", metavar="DIR", type=output.FILE)
+@output.json_option
 def parity(
     implementations: tuple[str, ...],
     overrides: tuple[str, ...],

@@ -92,19 +92,15 @@ def put(content: bytes, output: Path | None) -> None:
     if output is None:
         show(content)
         return
-    new: Path | None = None
+    from workloads.data.cache import atomic_write
+
     try:
         if output.exists() and not output.is_file():  # a device or a pipe
             output.write_bytes(content)
-        else:  # by another name first: a full disk leaves no half of a report
-            target = Path(os.path.realpath(output))
-            new = target.with_name(f".rnnsweep-{os.getpid()}")
-            new.write_bytes(content)
-            new.replace(target)
+        else:  # a full disk leaves no half of a report
+            with atomic_write(Path(os.path.realpath(output))) as file:
+                file.write(content)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            if new is not None:
-                new.unlink()
         raise Refusal(unwritable(output, error)) from error
     show_progress(f"wrote {output}")
 
@@ -209,49 +205,21 @@ sweep_argument = functools.partial(click.argument, shell_complete=_sweep_names)
 """As `click.argument`, for the name of a sweep, which a shell completes."""
 
 
-def setting_option(text: str) -> Callable[[Command], Command]:
-    """Return the option `--set KEY=VALUE` with this help."""
-    return click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help=text)
+set_option = click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True)
 
+address_option = click.option("--address", metavar="ADDR")
 
-set_option = setting_option(
-    "Override a key of the spec, such as settings.epochs=2; may be repeated."
-)
-
-address_option = click.option(
-    "--address",
-    metavar="ADDR",
-    help="Use the Ray cluster at this address; by default this machine alone.",
-)
-
-same_code_option = click.option(
-    "--same-code",
-    is_flag=True,
-    help="Resume with changed code of your own workload: the change does not matter.",
-)
+same_code_option = click.option("--same-code", is_flag=True)
 
 json_progress_option = click.option(
-    "--json-progress",
-    is_flag=True,
-    expose_value=False,
-    callback=Messages.choose,
-    help="Write messages to stderr as JSON, an object a line, for scripts.",
+    "--json-progress", is_flag=True, expose_value=False, callback=Messages.choose
 )
 
 
-def dashboard_option(*, required: bool = False) -> Callable[[Command], Command]:
-    """Return the option `--address URL` of a cluster."""
-    return click.option(
-        "--address",
-        metavar="URL",
-        required=required,
-        help="Use the cluster with this dashboard on its head, such as http://10.0.0.5:8265.",
-    )
+dashboard_option = functools.partial(click.option, "--address", metavar="URL")
+"""The option of a cluster, by its dashboard."""
 
-
-def format_option(*formats: str, help: str) -> Callable[[Command], Command]:
-    """Return the option `--format`, by the name `form`."""
-    return click.option("--format", "form", type=click.Choice(formats), help=help)
+json_option = click.option("--format", "form", type=click.Choice(("text", "json")))
 
 
 def in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
@@ -264,10 +232,10 @@ def in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Pat
     return path
 
 
-def new_file_option(*names: str, help: str) -> Callable[[Command], Command]:
+def new_file_option(*names: str) -> Callable[[Command], Command]:
     """Return an option that takes the path of a file to write, in a folder that exists."""
     kind = click.Path(path_type=Path, dir_okay=False)
-    return click.option(*names, type=kind, callback=in_a_folder, help=help)
+    return click.option(*names, type=kind, callback=in_a_folder)
 
 
 def start_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -282,22 +250,12 @@ def start_options(command: Callable[..., int]) -> Callable[..., int]:
         return command(overrides=(*overrides, *accepted), **options)
 
     for option in (
-        click.option(
-            "--accept-provisional",
-            is_flag=True,
-            help="With blocks: auto, count speed-ups that were measured on a busy machine.",
-        ),
-        click.option(
-            "-q", "--quiet", is_flag=True, help="Print only the report, warnings and errors."
-        ),
-        click.option("-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."),
-        click.option("--retry-failed", is_flag=True, help="Re-run failed trials."),
-        click.option(
-            "--take-over",
-            is_flag=True,
-            help="Ignore the lease of another driver, such as one of a machine that was lost.",
-        ),
-        click.option("--fresh", is_flag=True, help="Start a new generation; keep existing trials."),
+        click.option("--accept-provisional", is_flag=True),
+        click.option("-q", "--quiet", is_flag=True),
+        click.option("-y", "--yes", is_flag=True),
+        click.option("--retry-failed", is_flag=True),
+        click.option("--take-over", is_flag=True),
+        click.option("--fresh", is_flag=True),
         same_code_option,
         set_option,
         spec_argument,

@@ -29,42 +29,27 @@ _REPORT_FORMATS = {**_COMPARE_FORMATS, "csv": ".csv", "html": ".html"}
 _QUERY_FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json", "parquet": ".parquet"}
 """The formats of a command, each with the suffix of its files; the first is the default."""
 
-generation_option = click.option(
-    "--generation",
-    type=click.IntRange(min=1),
-    help="Read this generation, counted from 1 (or name it, as in NAME#1).",
-)
+generation_option = click.option("--generation", type=click.IntRange(min=1))
 
 
 def output_options(formats: Mapping[str, str]) -> Callable[[output.Command], output.Command]:
     """Return the options `--format` and `--output` of a command with these formats."""
-    form = output.format_option(
-        *formats,
-        help="Write this format. The default follows the suffix of --output, or is "
-        f"{next(iter(formats))}.",
-    )
-    file = click.option(
-        "-o",
-        "--output",
-        "path",
-        type=click.Path(path_type=Path),
-        callback=output.in_a_folder,
-        help="Write to this file.",
-    )
+    form = click.option("--format", "form", type=click.Choice([*formats]))
+    kind = click.Path(path_type=Path)
+    file = click.option("-o", "--output", "path", type=kind, callback=output.in_a_folder)
     return lambda command: form(file(command))
 
 
 @click.command()
 @output.sweep_argument("sweep", required=False)
 @output_options(_REPORT_FORMATS)
-@click.option("--baseline", metavar="ARM", help="Compare with this implementation, variant or arm.")
+@click.option("--baseline", metavar="ARM")
 @click.option(
     "--target",
     "targets",
     metavar="ACCURACY",
     multiple=True,
     type=click.FloatRange(0, 1, min_open=True),
-    help="Also report the time, energy and cost to reach this val_accuracy; may be repeated.",
 )
 @generation_option
 @click.option(
@@ -72,16 +57,9 @@ def output_options(formats: Mapping[str, str]) -> Callable[[output.Command], out
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
     callback=output.in_a_folder,
-    help="Also draw the report's plots into this folder, as PNG and SVG.",
 )
-@click.option("--full", is_flag=True, help="Write everything; without it, text is short.")
-@click.option(
-    "--section",
-    "parts",
-    multiple=True,
-    type=click.Choice([*PARTS]),
-    help="Write this part of the full report; may be repeated (text and markdown).",
-)
+@click.option("--full", is_flag=True)
+@click.option("--section", "parts", multiple=True, type=click.Choice([*PARTS]))
 @output.dashboard_option()
 def report(
     sweep: str | None,
@@ -139,20 +117,12 @@ def report(
 @click.command()
 @output.sweep_argument("sweep")
 @click.argument("where", required=False, default="")
-@click.option(
-    "--sql", metavar="SELECT…", default="", help="Print the result of this statement instead."
-)
-@click.option(
-    "--also", metavar="OTHER", multiple=True, help="Add the trials of this sweep; may be repeated."
-)
-@click.option(
-    "--columns", metavar="A,B,…", help="Print these columns in this order; `all` for all."
-)
-@click.option(
-    "--sort", metavar="A,-B,…", help="Sort by these columns; a leading - reverses the order."
-)
-@click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N rows.")
-@click.option("--list", "lists", is_flag=True, help="List the columns instead of the rows.")
+@click.option("--sql", metavar="SELECT…", default="")
+@click.option("--also", metavar="OTHER", multiple=True)
+@click.option("--columns", metavar="A,B,…")
+@click.option("--sort", metavar="A,-B,…")
+@click.option("--limit", metavar="N", type=click.IntRange(min=0))
+@click.option("--list", "lists", is_flag=True)
 @generation_option
 @output_options(_QUERY_FORMATS)
 def query(
@@ -205,21 +175,13 @@ def query(
     "--fail-on",
     type=click.Choice(["slower", "faster", "worse", "larger", "changed", "inconclusive"]),
     multiple=True,
-    help="Exit with code 1 if an arm became slower, faster, worse (less accurate) or larger (needs "
-    "more memory), if it changed in any way, or if it has no verdict (inconclusive); may be "
-    "repeated.",
 )
-@click.option(
-    "--accept-provisional",
-    is_flag=True,
-    help="Count provisional verdicts, those measured on a busy machine, too.",
-)
+@click.option("--accept-provisional", is_flag=True)
 @click.option(
     "--margin",
     type=click.FloatRange(min=0, min_open=True, max=1),
     default=0.05,
     show_default=True,
-    help="Ignore changes of the time per step, or of the memory, up to this share.",
 )
 @output_options(_COMPARE_FORMATS)
 def compare(

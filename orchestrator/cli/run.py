@@ -31,9 +31,7 @@ _QUICK_TRIALS = 10_000
 @output.start_options
 @output.json_progress_option
 @output.address_option
-@click.option(
-    "--resume-command", "resume", hidden=True, help="Show this command as the one that resumes."
-)
+@click.option("--resume-command", "resume", hidden=True)
 def run(
     spec: Path,
     overrides: tuple[str, ...],

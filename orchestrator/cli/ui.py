@@ -38,20 +38,8 @@ def _named(_: click.Context, __: click.Parameter, host: str) -> str:
 
 
 @click.command()
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    default=PORT,
-    show_default=True,
-    help="Listen on this port.",
-)
-@click.option(
-    "--host",
-    default=HOST,
-    show_default=True,
-    callback=_named,
-    help="Listen on this address of the machine.",
-)
+@click.option("--port", type=click.IntRange(1, 65535), default=PORT, show_default=True)
+@click.option("--host", default=HOST, show_default=True, callback=_named)
 def ui(port: int, host: str) -> int:
     """Show all sweeps in MLflow's UI: serve it, or print links to it."""
     home = sweep_home()

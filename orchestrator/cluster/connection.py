@@ -9,6 +9,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,19 +22,7 @@ from orchestrator.core.version import ROOT
 from orchestrator.hardware import Node, NodeProfile
 from orchestrator.storage.lock import Owner, parse_owner, write_owner
 
-_RAY_SETTINGS = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep handles signals itself
-    "TUNE_DISABLE_AUTO_CALLBACK_SYNCER": "1",
-    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is what resume reads
-    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "86400",
-    "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    "RAY_worker_niceness": "0",  # by default Ray lowers the priority of trials
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # then Ray ends the process: see `recovery`
-}
+_RAY_SETTINGS = tomllib.loads(Path(__file__).with_name("ray_settings.toml").read_text())
 _MARK = ".rnnsweep-owner"  # in the temporary folders of a driver
 _ANSWER_S = 5.0
 _SHUTDOWN, _SHUTDOWN_S = "ray-shutdown", 10.0

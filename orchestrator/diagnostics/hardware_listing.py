@@ -15,12 +15,12 @@ from orchestrator.hardware.files import FORMAT, VERSION, node_json
 from orchestrator.hardware.probing import NO_DRIVER
 from orchestrator.report.document import Column, Document, Section, Table, make_table, visible
 
-_FRAMEWORKS = ("tensorflow", "jax", "torch", "keras")
 _DISTURBED = (
     "rounds differ by more than half, because other work used the machine. Measure on an"
     " idle machine with --measure --fresh"
 )
 _HIDDEN_LABELS = ("ray.io/node-id",)
+_LABELS = "Ray labels"
 
 Fact = tuple[str, str]
 
@@ -66,7 +66,7 @@ def hardware_json(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = ()) 
                 "name": item.name,
                 "slug": item.slug,
                 "device": item.device,
-                "unlike": list(item.unlike),
+                "unlike": list(_unlike(item)),
                 "nodes": [node_json(node) for node in item.nodes],
                 "peaks": [peak.as_json() for peak in peaks if peak.hardware == item.id],
             }
@@ -101,11 +101,25 @@ def _section(item: HardwareClass, peaks: Sequence[Peak], described: set[Node]) -
         facts = _facts(node, is_first=node not in described, on_gpu=item.device == "gpu")
         groups.setdefault(facts, []).append(host)
     tables = [Table(("node", ", ".join(hosts)), facts) for facts, hosts in groups.items()]
-    notes = [f"its nodes differ in {difference}" for difference in item.unlike]
+    notes = [f"its nodes differ in {difference}" for difference in _unlike(item)]
     if any(peak.is_disturbed for peak in peaks):
         notes.append(_DISTURBED)
     bullets = tuple(("inconclusive", note) for note in notes)
     return Section(item.name, bullets, (*tables, *([_peaks(peaks)] if peaks else [])))
+
+
+def _unlike(item: HardwareClass) -> Iterator[str]:
+    """Yield `memory: 62 GiB on a, b; 251 GiB on c` for each fact in which the nodes differ."""
+    on_gpu = item.device == "gpu"
+    hosts = [node.profile.hostname for node in item.nodes]
+    facts = [dict(_facts(node, is_first=True, on_gpu=on_gpu)) for node in item.nodes]
+    for name in dict.fromkeys(name for own in facts for name in own if name != _LABELS):
+        values: dict[str, list[str]] = {}
+        for host, own in zip(hosts, facts, strict=True):
+            values.setdefault(own.get(name, "unknown"), []).append(host)
+        if len(values) > 1:
+            parts = (f"{value} on {', '.join(names)}" for value, names in sorted(values.items()))
+            yield f"{name}: {'; '.join(parts)}"
 
 
 def _facts(node: Node, *, is_first: bool, on_gpu: bool) -> tuple[Fact, ...]:
@@ -116,7 +130,6 @@ def _facts(node: Node, *, is_first: bool, on_gpu: bool) -> tuple[Fact, ...]:
         profile=node.profile,
         is_first=is_first,
         has_gpu_class=on_gpu or no_gpu_class_reason(node) is not None,
-        frameworks=_FRAMEWORKS,
         labels=labels,
     )
     facts = (line.partition(":") for line in text.splitlines())
@@ -126,22 +139,10 @@ def _facts(node: Node, *, is_first: bool, on_gpu: bool) -> tuple[Fact, ...]:
 @cache
 def _template() -> Template:
     environment = Environment(undefined=StrictUndefined, finalize=lambda value: visible(str(value)))
-    environment.filters |= {"counted": counted, "families": _families, "kib": _size}
+    environment.filters |= {"counted": counted, "kib": _size}
     environment.filters["mib"] = lambda mib: _size(mib * 1024)
     file = Path(__file__).with_name("hardware_facts.j2")
     return environment.from_string(file.read_text(encoding="utf-8"))
-
-
-def _families(vectors: Sequence[str]) -> str:
-    """Return `AVX2, AVX-512 (VNNI, BF16)` of `AVX2`, `AVX-512`, `AVX-512 VNNI`, `AVX-512 BF16`."""
-    families: dict[str, list[str]] = {}
-    for vector in vectors:
-        family, _, member = vector.partition(" ")
-        families.setdefault(family, []).extend(filter(None, [member]))
-    return ", ".join(
-        f"{family} ({', '.join(members)})" if members else family
-        for family, members in families.items()
-    )
 
 
 def _peaks(peaks: Sequence[Peak]) -> Table:

@@ -3,9 +3,11 @@
 `make docs` writes the part that is the same on every machine into `docs/workloads.md`.
 """
 
+import tomllib
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,8 +17,9 @@ from orchestrator.core.errors import Refusal
 from orchestrator.hardware import HardwareClass
 from orchestrator.report.document import Column, Document, Section, Table, make_table
 from orchestrator.spec import yaml_locations
+from orchestrator.spec.errors import from_pydantic
 from workloads import registry
-from workloads.eligibility import Cell, LayerTraits, ineligibility_reason
+from workloads.eligibility import LayerTraits, ineligibility_reason
 from workloads.implementations import BACKENDS, KERNELS, OPTIONS, Implementation
 from workloads.protocol import Device
 from workloads.registry import TIMING_METRICS, Workload
@@ -60,24 +63,14 @@ def workload_catalogue(
     try:
         workload.resolve(document.data)
     except ValidationError as error:
-        raise Refusal(registry.explain_invalid_settings(error, workload.settings_model)) from None
+        assert workload.settings_model is not None
+        raise document.refusal(from_pydantic(error, {(): workload.settings_model})) from None
     return Catalogue(hardware, (workload,), document.data)
 
 
-_CHANGES: Mapping[str, Mapping[str, Any]] = {
-    "one lstm layer": {},
-    **{f"cell {cell}": {"cell": cell} for cell in typing.get_args(Cell)[1:]},
-    "activation relu": {"activation": "relu"},
-    "recurrent_activation relu": {"recurrent_activation": "relu"},
-    "recurrent_dropout": {"recurrent_dropout": 0.2},
-    "use_bias false": {"use_bias": False},
-    "layers 2": {"layers": 2},
-    "layers 2 with dropout": {"layers": 2, "dropout": 0.2},
-    "bidirectional": {"bidirectional": True},
-    "padding right, masked": {"mask": "right"},
-    "padding left, masked": {"mask": "left"},
-    "stateful": {"stateful": True},
-}
+_CHANGES: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("changes.toml").read_text(encoding="utf-8")
+)
 
 
 def changes() -> Iterator[tuple[str, LayerTraits, tuple[str, ...]]]:
@@ -131,10 +124,10 @@ def _definitions(
 
 def _workload(workload: Workload) -> Section:
     assert workload.settings_model is not None  # the built-in ones have settings
-    fixed = ", ".join(workload.data_settings)
+    fixed, meanings = ", ".join(workload.data_settings), workload.settings_model.meanings()
     columns: list[Column[tuple[str, FieldInfo]]] = [
         Column("setting", lambda item: item[0]),
-        Column("meaning", lambda item: _meaning(item[1])),
+        Column("meaning", lambda item: _meaning(meanings[item[0]], item[1])),
         Column("default", lambda item: item[1].default, show=str, numeric=False),
     ]
     but = f", except {fixed}, which select the data" if fixed else ""
@@ -155,9 +148,9 @@ def _choices(setting: FieldInfo) -> tuple[str, ...]:
     return values if all(isinstance(value, str) for value in values) else ()
 
 
-def _meaning(setting: FieldInfo) -> str:
+def _meaning(text: str, setting: FieldInfo) -> str:
     """Return a text such as `the recurrent cell: lstm, gru, rnn_tanh or rnn_relu`."""
-    text, values = setting.description or "", _choices(setting)
+    values = _choices(setting)
     if all(value in text for value in values):
         return text
     return f"{text}: {', '.join(values[:-1])} or {values[-1]}"
@@ -229,6 +222,7 @@ def as_json(catalogue: Catalogue) -> dict[str, Any]:
 
 def _workload_json(workload: Workload, catalogue: Catalogue) -> dict[str, Any]:
     assert workload.settings_model is not None
+    meanings = workload.settings_model.meanings()
     return {
         "name": workload.name,
         "summary": workload.summary,
@@ -236,7 +230,7 @@ def _workload_json(workload: Workload, catalogue: Catalogue) -> dict[str, Any]:
             {
                 "name": name,
                 "default": setting.default,
-                "description": setting.description or "",
+                "description": meanings[name],
                 "choices": list(_choices(setting)),
                 "searchable": name not in workload.data_settings,
             }

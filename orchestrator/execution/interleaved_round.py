@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_ratio, planned_looks
+from orchestrator.analysis.statistics.batch_means import half_width, planned_looks
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import FailureRecord
 from orchestrator.execution import telemetry
@@ -64,12 +64,12 @@ class InterleavedTrial:
         done = self._until(protocol.SliceDone)
         self.logs[turn] = math.log(done.seconds / done.steps)
 
-    def finish(self, ratio: PairedRatio | None) -> None:
-        """Prove the kernel and end the trial; `ratio` is that to the first trial of the round."""
+    def finish(self, interval: float | None) -> None:
+        """Prove the kernel and end the trial; the interval is of its ratio to the round's first."""
         self._ask(protocol.Finish())
         self._until(protocol.Result)
-        if ratio is not None and ratio.interval is not None:
-            self.trial_run.metrics = {**self.trial_run.metrics, "ratio_interval": ratio.interval}
+        if interval is not None:
+            self.trial_run.metrics = {**self.trial_run.metrics, "ratio_interval": interval}
         self.end()
 
     def end(self, failure: FailureRecord | None = None) -> None:
@@ -146,9 +146,9 @@ class InterleavedRound:
         yield JobProgress(0, most=self._looks[-1])
         with self._sampled():
             yield from self._turns()
-        for trial, ratio in self._ratios():
+        for trial, interval in self._intervals():
             with self._isolated(trial):
-                trial.finish(ratio)
+                trial.finish(interval)
                 self._trainers.end_if_left_in_doubt(trial.key)
 
     def _turns(self) -> Generator[JobProgress, None, None]:
@@ -158,34 +158,29 @@ class InterleavedRound:
                 time.sleep(_REST_S)
                 with self._isolated(trial):
                     trial.take_slice(turn)
-            if not self._running() or (turn + 1 in self._looks and self._is_narrow()):
+            is_look = turn + 1 in self._looks
+            if not self._running() or (is_look and self._widest() <= self._timing.interval):
                 return
             if time.monotonic() - signed_s > _SIGN_S:
                 interval = self._widest() if turn + 1 >= self._looks[0] else None
                 yield JobProgress(turn + 1, most=self._looks[-1], interval=interval)
                 signed_s = time.monotonic()
 
-    def _is_narrow(self) -> bool:
-        widest = self._widest()
-        return widest is not None and widest <= self._timing.interval
+    def _widest(self) -> float:
+        intervals = [own for _, own in self._intervals() if own is not None]
+        return max(intervals or map(self._interval, self._running()))
 
-    def _widest(self) -> float | None:
-        ratios = [ratio for _, ratio in self._ratios() if ratio is not None]
-        ratios = ratios or [self._ratio(trial) for trial in self._running()]
-        widths = [ratio.interval for ratio in ratios if ratio.interval is not None]
-        return max(widths) if len(widths) == len(ratios) else None
-
-    def _ratios(self) -> list[tuple[InterleavedTrial, PairedRatio | None]]:
-        """Return each running trial with its ratio to the first one, which itself has none."""
+    def _intervals(self) -> list[tuple[InterleavedTrial, float | None]]:
+        """Return each running trial with the interval of its ratio to the first, which has none."""
         running = self._running()
         return [
-            (trial, None if trial is running[0] else self._ratio(trial, running[0]))
+            (trial, None if trial is running[0] else self._interval(trial, running[0]))
             for trial in running
         ]
 
-    def _ratio(self, trial: InterleavedTrial, base: InterleavedTrial | None = None) -> PairedRatio:
+    def _interval(self, trial: InterleavedTrial, base: InterleavedTrial | None = None) -> float:
         logs = [log - (base.logs[turn] if base else 0.0) for turn, log in trial.logs.items()]
-        return paired_ratio(logs, len(self._looks))
+        return math.expm1(half_width(logs, len(self._looks)))
 
     def _running(self) -> list[InterleavedTrial]:
         return [trial for trial in self._trials if trial.watchdog is not None]

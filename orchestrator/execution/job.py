@@ -8,7 +8,7 @@ import platform
 import shutil
 import tarfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -239,7 +239,7 @@ class TrialRun:
         if self.job.neighbours:
             company["neighbours_at_most"] = self.job.neighbours
         if self.cpus is not None:
-            company["trainer_cpus"] = _shown(self.cpus)
+            company["trainer_cpus"] = ",".join(map(str, self.cpus))
         status: OutcomeStatus = "complete"
         if self.failure is not None:
             status = "failed"
@@ -275,13 +275,3 @@ def _expect_distinct(metrics: Mapping[str, float]) -> None:
                 f"metrics: expected names that MLflow keeps apart; received {other!r} and {name!r}"
             )
 
-
-def _shown(cpus: Sequence[int]) -> str:
-    """Return CPUs as the kernel writes them: `0-3,8`."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][-1] + 1:
-            runs[-1].append(cpu)
-        else:
-            runs.append([cpu])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

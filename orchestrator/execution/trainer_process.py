@@ -23,7 +23,7 @@ import psutil
 from orchestrator.core.version import import_path
 from workloads import protocol
 from workloads.implementations import Implementation
-from workloads.process import children, environment_for
+from workloads.process import environment_for
 
 _TAIL_BYTES = 4000
 _MOST_BYTES = 16 * 2**20
@@ -76,12 +76,11 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
                 encoding="utf-8",
                 errors="replace",
             )
-        self._handle = psutil.Process(self._process.pid)
-        while self.alive and self._handle.pid == self._process.pid:
+        self._handle = self._reaper = psutil.Process(self._process.pid)
+        while self.alive and self._handle is self._reaper:
             time.sleep(0.01)
-            for trainer in children(self._process.pid):
-                with contextlib.suppress(psutil.Error):
-                    self._handle = psutil.Process(trainer)
+            with contextlib.suppress(psutil.Error):
+                self._handle = next(iter(self._reaper.children()), self._reaper)
         self._events: queue.SimpleQueue[protocol.Event | protocol.ProtocolError | None] = (
             queue.SimpleQueue()
         )
@@ -163,12 +162,12 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
 
     def leaves_processes(self) -> bool:
         """Return whether processes of a trial are left, apart from Python's resource tracker."""
-        started = {*children(self._process.pid), *children(self.pid)} - {self.pid}
-        for pid in started:
-            with contextlib.suppress(psutil.Error):  # a zombie has no command
-                command = " ".join(psutil.Process(pid).cmdline())
-                if command and "resource_tracker" not in command:
-                    return True
+        with contextlib.suppress(psutil.Error):
+            for process in self._reaper.children(recursive=True):
+                with contextlib.suppress(psutil.Error):  # a zombie has no command
+                    command = " ".join(process.cmdline())
+                    if process != self._handle and command and "resource_tracker" not in command:
+                        return True
         return False
 
     def limit_output(self) -> None:

@@ -1,20 +1,15 @@
 """Hardware classes: equal nodes, or the equal GPUs of equal nodes."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TypeAlias, cast
+from typing import cast
 
 from orchestrator.core.arms import HardwareRef
 from orchestrator.core.names import selects
-from orchestrator.hardware.profile import Gpu, Node, NodeProfile
+from orchestrator.hardware.profile import Node
 from workloads.protocol import Device
-
-Trait: TypeAlias = Callable[[NodeProfile], str]  # a fact about a node, as text
-
-_MEMORY_RATIO = 1.1  # of equal nodes: kernels reserve some per cent of it
-
 
 @dataclass(frozen=True, slots=True)
 class HardwareClass:
@@ -22,7 +17,7 @@ class HardwareClass:
 
     A class is made from the CPU's model, the number of CPUs that a process may use there (by
     affinity and cgroup), and the GPU's name: it is the same in every sweep. Other differences
-    (memory, vector extensions, a GPU's power limit, ECC, versions, …) are reported by `unlike`.
+    (memory, vector extensions, a GPU's power limit, ECC, versions, …) are listed with the hardware.
     Arms of a block run on one node, so they widen a comparison's interval and do not bias it.
     """
 
@@ -44,27 +39,6 @@ class HardwareClass:
         gpus = [gpu for node in self.nodes for gpu in node.profile.gpus if self.device == "gpu"]
         reported = [float(gpu.compute_capability) for gpu in gpus if gpu.compute_capability]
         return min(reported, default=None)
-
-    @property
-    def unlike(self) -> tuple[str, ...]:
-        """The differences between nodes of the class that may change a time, one text each."""
-        memory = [node.profile.usable_memory_mib for node in self.nodes]
-        traits = dict(_TRAITS)
-        if max(memory) > _MEMORY_RATIO * min(memory):
-            traits = {"memory": _memory, **traits}
-        if self.device == "gpu":
-            traits |= _GPU_TRAITS
-        packages = sorted({name for node in self.nodes for name in node.profile.packages})
-        traits |= {name: _version(name) for name in packages}
-        return tuple(filter(None, (self._difference(*item) for item in traits.items())))
-
-    def _difference(self, name: str, trait: Trait) -> str | None:
-        """Return `memory: 62 GiB on a, b; 251 GiB on c`; None if all nodes are equal."""
-        hosts: dict[str, list[str]] = {}
-        for node in self.nodes:
-            hosts.setdefault(trait(node.profile), []).append(node.profile.hostname)
-        parts = (f"{value} on {', '.join(names)}" for value, names in sorted(hosts.items()))
-        return f"{name}: {'; '.join(parts)}" if len(hosts) > 1 else None
 
     def matches(self, selector: str) -> bool:
         """Return whether a spec's selector matches (`cpu`, a class or GPU name, `*H200*`)."""
@@ -119,51 +93,3 @@ def no_gpu_class_reason(node: Node) -> str | None:
 def _has_gpu_class(node: Node) -> bool:
     return node.gpus > 0 and no_gpu_class_reason(node) is None
 
-
-def _memory(profile: NodeProfile) -> str:
-    return f"{profile.usable_memory_mib / 1024:.0f} GiB"
-
-
-def _version(package: str) -> Trait:
-    return lambda profile: profile.packages.get(package, "none")
-
-
-def _threads(profile: NodeProfile) -> str:
-    cores, cpus = profile.cpu.cores, profile.cpu.logical_cpus
-    return f"{cpus / cores:g}" if cores and cpus else "unknown"
-
-
-def _of_gpus(fact: Callable[[Gpu], object]) -> Trait:
-    def trait(profile: NodeProfile) -> str:
-        facts = (fact(gpu) for gpu in profile.gpus)
-        return ", ".join(dict.fromkeys("unknown" if fact is None else str(fact) for fact in facts))
-
-    return trait
-
-
-def _with_unit(value: float | None, unit: str) -> str | None:
-    return None if value is None else f"{value:g} {unit}"
-
-
-_TRAITS: Mapping[str, Trait] = {
-    "CPU": lambda profile: profile.cpu.signature or "unknown",
-    "vector extensions": lambda profile: ", ".join(profile.cpu.vectors) or "none",
-    "threads per core": _threads,
-    "caches": lambda profile: (
-        ", ".join(f"{cache.level} {cache.kib} KiB" for cache in profile.cpu.caches) or "unknown"
-    ),
-    "CPU limit": lambda profile: f"{profile.limits.cpus:g}" if profile.limits.cpus else "none",
-    "virtual machine": lambda profile: {True: "yes", False: "no", None: "unknown"}[
-        profile.machine.virtual
-    ],
-    "Python": lambda profile: profile.python,
-}
-_GPU_TRAITS: Mapping[str, Trait] = {
-    "GPUs": lambda profile: str(len(profile.gpus)),
-    "GPU memory": _of_gpus(lambda gpu: f"{gpu.memory_mib} MiB"),
-    "power limit": _of_gpus(lambda gpu: _with_unit(gpu.power_limit_w, "W")),
-    "highest SM clock": _of_gpus(lambda gpu: _with_unit(gpu.max_sm_clock_mhz, "MHz")),
-    "ECC": _of_gpus(lambda gpu: {True: "on", False: "off", None: "unknown"}[gpu.ecc]),
-    "PCIe lanes": _of_gpus(lambda gpu: gpu.pcie_lanes_now),
-    "driver": lambda profile: profile.driver or "unknown",
-}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import pathlib
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -94,24 +96,9 @@ def cut(text: str) -> str:
     return text if len(text) <= 72 else f"{text[:69]}…"
 
 
-_DIMENSION = "a list of choices, or {{low: …, high: …}}"
-_EXPECTED = {
-    **dict.fromkeys(("int_type", "int_from_float", "int_parsing"), "a whole number"),
-    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
-    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
-    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
-    **dict.fromkeys(("mapping_type", "dict_type", "model_type"), "a mapping (key: value)"),
-    **dict.fromkeys(("union_tag_not_found", "union_tag_invalid"), _DIMENSION),
-    **dict.fromkeys(("literal_error", "enum", "refusal"), "{expected}"),
-    "finite_number": "a finite number",
-    "string_type": "text",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
-    "too_short": "at least {min_length} of them",
-    "string_pattern_mismatch": "text of the shape {pattern}",
-}
+_EXPECTED: Mapping[str, str] = tomllib.loads(
+    pathlib.Path(__file__).with_name("expected.toml").read_text(encoding="utf-8")
+)
 
 
 def from_pydantic(

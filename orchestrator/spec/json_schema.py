@@ -78,7 +78,7 @@ def _rule(workload: Workload, definitions: Json) -> Json:
     assert model is not None  # the built-in ones have settings
     settings = definitions[model.__name__] = _plain(model.model_json_schema())
     parameters = {
-        name: {"description": setting.get("description", name)}
+        name: {"description": setting["description"]}
         for name, setting in settings["properties"].items()
         if name not in workload.data_settings
     }

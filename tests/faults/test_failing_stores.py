@@ -163,7 +163,7 @@ def test_a_full_disk_loses_nothing(small_disk: Path, faults: Faults) -> None:
             fill(small_disk, 0)
             with pytest.raises(Refusal, match="no space left"):
                 put(b"x" * 10_000, report)
-            assert report.read_text() == "whole" and not list(home.glob(".rnnsweep-*"))
+            assert report.read_text() == "whole" and not list(home.glob("report.txt.*"))
             ballast = fill(small_disk, draw.randrange(0, 60_000))
             kept = list[FinishedTrial]()
             with pytest.raises(OSError, match=r"No space left|disk full"):

@@ -239,8 +239,8 @@ def test_interrupts_end_it_by_hand_only() -> None:
         assert failure(attached.ask(f"{HOSTILE}:interrupts")).message == "interrupted"
         attached.process.send_signal(signal.SIGINT)  # the parent decides what Ctrl-C means
         assert result(attached.ask(f"{HOSTILE}:noop"))
-        (pid,) = process.children(attached.process.pid)
-        assert Path(f"/proc/{pid}/oom_score_adj").read_text("ascii").strip() == "1000"
+        (child,) = psutil.Process(attached.process.pid).children()
+        assert Path(f"/proc/{child.pid}/oom_score_adj").read_text("ascii").strip() == "1000"
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
-"""The paired ratio of two arms that took turns in slices, with its interval.
+"""The interval of the paired ratio of two arms that took turns in slices.
 
-The interval uses the means of batches of adjacent turns, because turns are autocorrelated
-(Schmeiser 1982, Law and Kelton; `docs/statistics.md`). It only decides when a round ends.
+It uses the means of batches of adjacent turns, because turns are autocorrelated (Schmeiser 1982,
+Law and Kelton; `docs/statistics.md`). It only decides when a round ends.
 """
 
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 _BATCHES = 10
 """The smallest number that is enough, so that each batch has many turns."""
@@ -18,20 +17,6 @@ _CONFIDENCE = 0.95
 _MOST_ALIKE = 0.9
 _GROWTH = math.sqrt(2)
 """Factor between the turns of successive looks. Twice the turns narrow an interval by 1.4."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairedRatio:
-    """The mean log-ratio of `turns`, and the half-width of its interval; None for too few turns."""
-
-    turns: int
-    log_ratio: float
-    half_width: float | None
-
-    @property
-    def interval(self) -> float | None:
-        """The half-width as a share of the ratio."""
-        return None if self.half_width is None else math.expm1(self.half_width)
 
 
 def planned_looks(least: int, most: int) -> tuple[int, ...]:
@@ -46,24 +31,20 @@ def planned_looks(least: int, most: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*looks, most]))
 
 
-def paired_ratio(log_ratios: Sequence[float], looks: int = 1) -> PairedRatio:
-    """Return mean and interval of the log-ratios of some turns, in their order.
+def half_width(log_ratios: Sequence[float], looks: int = 1) -> float:
+    """Return the half-width of the interval of the mean of two or more turns, in their order.
 
     Each of the planned looks gets an equal share of the error rate.
     """
     from scipy.special import stdtrit  # noqa: PLC0415 - slow to import, needed in rounds only
 
-    turns = len(log_ratios)
-    mean = math.fsum(log_ratios) / turns
-    if turns < 2:
-        return PairedRatio(turns, mean, None)
     means = _batch_means(log_ratios)
     centre = math.fsum(means) / len(means)
     deviations = [mean_of_batch - centre for mean_of_batch in means]
     squares = math.fsum(deviation**2 for deviation in deviations)
     variance = squares / (len(means) - 1) * _inflation(deviations, squares)
     quantile = float(stdtrit(len(means) - 1, 1 - (1 - _CONFIDENCE) / looks / 2))
-    return PairedRatio(turns, mean, quantile * math.sqrt(variance / len(means)))
+    return quantile * math.sqrt(variance / len(means))
 
 
 def _inflation(deviations: Sequence[float], squares: float) -> float:

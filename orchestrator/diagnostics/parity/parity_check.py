@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 import tempfile
+import tomllib
 import typing
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,28 +22,15 @@ from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
 from orchestrator.diagnostics.workload_catalogue import PLAIN
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.spec import yaml_locations
-from workloads import implementations, registry, settings
+from orchestrator.spec.errors import from_pydantic
+from workloads import implementations, settings
 from workloads.eligibility import Cell, ineligibility_reason
 from workloads.implementations import Implementation, Precision
 from workloads.protocol import Device, TrialRequest
-from workloads.resources import usable_cpus
 from workloads.settings import ImageRowsSettings
 
 LIST = "parity.json"
-USUAL: Mapping[str, Any] = {
-    "units": 32,
-    "layers": 2,
-    "bidirectional": True,
-    "dropout": 0.0,
-    "batch_size": 64,
-    "samples": 320,
-    "validation_samples": 320,
-    "epochs": 1,
-    "learning_rate": 0.01,
-}
-"""Settings of `image_rows` that differ from its defaults: a stack that has everything a conversion
-can get wrong, and steps enough that no weight is left where it began."""
-
+USUAL = tomllib.loads(Path(__file__).with_name("usual.toml").read_text(encoding="utf-8"))
 
 TOLERANCES: Mapping[Precision, float] = {"float32": 1e-5, "tf32": 2e-3, "fp16": 5e-3, "bf16": 3e-2}
 """The largest relative differences explained by rounding alone, by the coarser precision.
@@ -140,18 +126,11 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
     pairs: list[ParityPair] = field(default_factory=list)
     excluded: list[Excluded] = field(default_factory=list)
     _trainers: dict[tuple[str, Device], Trainer] = field(default_factory=dict)
-    _pool: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(max(2, usable_cpus()), "parity")
-    )
-    """Its threads start the trainers: a trainer ends with the thread that started it."""
 
     def __exit__(self, *raised: object) -> None:
-        """End all trainers, and those that a thread is just starting."""
-        self.report = str
-        for _ in range(2):
-            while self._trainers:
-                self._trainers.popitem()[1].close()
-            self._pool.shutdown(cancel_futures=True)
+        """End all trainers."""
+        while self._trainers:
+            self._trainers.popitem()[1].close()
 
     @property
     def failed(self) -> list[Excluded]:
@@ -173,11 +152,8 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
         return has_results and all(pair.is_within for pair in self.pairs) and not self.failed
 
     def settings_of(self, cell: Cell) -> ImageRowsSettings:
-        """Return the complete settings of a cell; refuse what `image_rows` does not take."""
-        try:
-            return ImageRowsSettings.model_validate({**self.settings, "cell": cell})
-        except ValidationError as error:
-            raise Refusal(registry.explain_invalid_settings(error, ImageRowsSettings)) from None
+        """Return the complete settings of a cell."""
+        return ImageRowsSettings.model_validate({**self.settings, "cell": cell})
 
     def find_participants(
         self, implementations: Sequence[Implementation], cells: Sequence[Cell], at_least: int
@@ -248,31 +224,19 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
         self, requests: Mapping[Participant, TrialRequest], done: str
     ) -> dict[Participant, TrainerAnswer]:
         """Return the answers of those that succeeded; exclude the others."""
-        # Backends and devices work at the same time: no time is measured.
-        queues: defaultdict[Any, list[Participant]] = defaultdict(list)
-        for one in requests:
-            queues[one.implementation.backend, one.device].append(one)
         answers: dict[Participant, TrainerAnswer] = {}
-
-        def work(queue: list[Participant]) -> None:
-            while queue:
-                one = queue.pop(0)
-                answer = answers[one] = self._answer(one, requests[one])
-                result = done if answer.reason is None else f"FAILED: {answer.reason}"
-                label = f"{len(answers)}/{len(requests)}  {one.label}  {one.cell}"
-                self.report(f"{label}  {result}  ({answer.seconds:.0f} s)")
-
-        try:
-            list(self._pool.map(work, queues.values()))
-        except BaseException:  # Ctrl-C, which the threads do not see
-            for queue in queues.values():
-                queue.clear()
-            raise
-        for one in requests:
-            if (reason := answers[one].reason) is not None:
-                failed_on = None if answers[one].failure == "not_possible" else one.device
-                self.excluded.append(Excluded(one.implementation, one.cell, reason, failed_on))
-        return {one: answers[one] for one in requests if answers[one].reason is None}
+        for number, (one, request) in enumerate(requests.items(), 1):
+            answer, result = self._answer(one, request), done
+            if answer.reason is None:
+                answers[one] = answer
+            else:
+                result = f"FAILED: {answer.reason}"
+                failed_on = None if answer.failure == "not_possible" else one.device
+                excluded = Excluded(one.implementation, one.cell, answer.reason, failed_on)
+                self.excluded.append(excluded)
+            label = f"{number}/{len(requests)}  {one.label}  {one.cell}"
+            self.report(f"{label}  {result}  ({answer.seconds:.0f} s)")
+        return answers
 
     def _answer(self, one: Participant, request: TrialRequest) -> TrainerAnswer:
         key = one.implementation.backend, one.device
@@ -280,8 +244,8 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
         if trainer is None:
             trainer = self._trainers[key] = Trainer(one.implementation, one.device)
         answer = ask(trainer, request)
-        if not answer.is_usable and self._trainers.pop(key, None) is not None:
-            trainer.close()
+        if not answer.is_usable:
+            self._trainers.pop(key).close()
         return answer
 
 
@@ -302,8 +266,8 @@ def check(
     """Save and load weights on this machine, and compare the outputs of all pairs, or refuse.
 
     Without names all implementations take part that may run here; `overrides` are settings of
-    `image_rows`. `report` prints a line for each finished step, from any thread. Weights are only
-    saved `into` a folder, or only loaded from a `source`. The tolerance replaces the usual ones.
+    `image_rows`. `report` prints a line for each finished step. Weights are only saved `into` a
+    folder, or only loaded from a `source`. The tolerance replaces the usual ones.
     """
     document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
     loaded = None if source is None else _read_list(source / LIST)
@@ -317,6 +281,11 @@ def check(
             expected = f"expected one that was saved in {source} ({', '.join(kept)})"
             raise Refusal(f"--set cell: {expected}")
     result = ParityCheck(own, report, loaded=loaded)
+    try:
+        for cell in cells:
+            result.settings_of(cell)
+    except ValidationError as error:
+        raise document.refusal(from_pydantic(error, {(): ImageRowsSettings})) from None
     at_least = 1 if into or source else 2
     participants = result.find_participants(_implementations(names), cells, at_least)
     if into is not None:

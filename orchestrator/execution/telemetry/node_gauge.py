@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -17,25 +16,17 @@ _LOOK_S = 10.0
 _SENSORS_S = 2.0
 """How often temperature and clocks are read."""
 
-_AT_WORK = 0.05
+_AT_WORK_PCT = 5.0
 """A trainer that takes less of a core than this is idle, and waits for its next trial."""
 
 _CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
 
 
 @dataclass(slots=True)
-class _OtherTrainer:
-    process: psutil.Process
-    at_s: float
-    cpu_s: float
-    at_work: bool = False
-
-
-@dataclass(slots=True)
 class Neighbours:
     """The other trainers of a node, searched for now and then; kept between trials."""
 
-    _others: dict[int, _OtherTrainer] = field(default_factory=dict)
+    _others: dict[int, psutil.Process] = field(default_factory=dict)
     _seen_pids: set[int] = field(default_factory=set)
     _looked: bool = False
 
@@ -47,8 +38,8 @@ class Neighbours:
                 with contextlib.suppress(psutil.Error, OSError):
                     process = psutil.Process(pid)
                     if process.cmdline()[1:4] == ["-P", "-m", "workloads"]:
-                        now_s = time.monotonic()
-                        self._others[pid] = _OtherTrainer(process, now_s, _used_s(process))
+                        process.cpu_percent()  # from here on
+                        self._others[pid] = process
             self._seen_pids = pids
             self._looked = True
         for pid in [pid for pid in self._others if pid not in self._seen_pids or pid in family]:
@@ -58,13 +49,11 @@ class Neighbours:
         """Return how many of them took CPU time since the last call; None before any look."""
         if not self._looked:
             return None
+        number = 0
         for other in self._others.values():
             with contextlib.suppress(psutil.Error, OSError):
-                now_s, used_s = time.monotonic(), _used_s(other.process)
-                if now_s - other.at_s > 0.2:
-                    other.at_work = used_s - other.cpu_s > _AT_WORK * (now_s - other.at_s)
-                    other.at_s, other.cpu_s = now_s, used_s
-        return sum(other.at_work for other in self._others.values())
+                number += other.cpu_percent() > _AT_WORK_PCT
+        return number
 
 
 class NodeGauge:

@@ -7,55 +7,25 @@ Removing a property, or changing its meaning, changes the version.
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from operator import attrgetter
 from typing import Any
 
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core import trial
-from orchestrator.core.arms import Arm
 
 FORMAT = "rnnsweep-report"
 VERSION = 7
 
-
-@dataclass(frozen=True, slots=True)
-class TrialEntry:
-    """One trial of the report. `run_id` makes every number traceable.
-
-    Times are seconds since the epoch (UTC). `disturbance` has a figure for each cause. The
-    environment, the telemetry curves and the trainer's output are artifacts of the run.
-    """
-
-    run_id: str
-    trial_key: str
-    block: int
-    config: trial.Config
-    arm: Arm
-    repeat: int
-    seed: int
-    status: trial.OutcomeStatus
-    metrics: Mapping[str, float]
-    kernel: trial.Kernel | None
-    failure_reason: trial.FailureReason | None
-    failure_message: str | None
-    node: str
-    trainer_trials: int
-    attempt: int
-    started_s: float
-    ended_s: float
-    epochs: tuple[trial.EpochRecord, ...]
-    slices: tuple[trial.SliceRecord, ...]
-    disturbance: Mapping[str, float]
-    round_id: str | None
-    cost_basis: str | None
-    energy_method: str | None
-    energy_scope: str | None
-    energy_absent: str | None
-    throttle_reasons: Mapping[str, float] | None
-    other_trainers: int | None
-    other_gpu_processes: int | None
+ENTRY = (
+    *("run_id", "trial_key", "block", "config", "arm", "repeat", "seed", "status", "metrics"),
+    *("kernel", "failure_reason", "failure_message", "node", "trainer_trials", "attempt"),
+    *("started_s", "ended_s", "epochs", "slices", "disturbance", "round_id", "cost_basis"),
+    *("energy_method", "energy_scope", "energy_absent", "throttle_reasons"),
+    *("other_trainers", "other_gpu_processes"),
+)
+"""The fields of a trial's entry, those of `PARTS` by the same names."""
 
 
 def to_json(summary: ReportSummary) -> str:
@@ -101,20 +71,19 @@ def _names(kind: type) -> tuple[str, ...]:
     return tuple(item.name for item in fields(kind))
 
 
-_PARTS = {"trial": trial.Trial, "outcome": trial.Outcome, "outcome.telemetry": trial.Telemetry}
-
-_PLACES = {name: f"{part}.{name}" for part, kind in _PARTS.items() for name in _names(kind)} | {
+PARTS = {"trial": trial.Trial, "outcome": trial.Outcome, "outcome.telemetry": trial.Telemetry}
+_PLACES = {name: f"{part}.{name}" for part, kind in PARTS.items() for name in _names(kind)} | {
     "run_id": "run_id",
     "trial_key": "trial.key",
     "failure_reason": "outcome.failure.reason",
     "failure_message": "outcome.failure.message",
 }
-_GETTERS = {name: attrgetter(_PLACES[name]) for name in _names(TrialEntry)}
+_GETTERS = {name: attrgetter(_PLACES[name]) for name in ENTRY}
 """The place of each field of an entry in a finished trial."""
 
 
 def _fields(finished: trial.FinishedTrial) -> dict[str, Any]:
-    """Return the fields of a finished trial's entry, a `TrialEntry`."""
+    """Return the fields of a finished trial's entry."""
     has_failed = finished.failure is not None
     return {
         name: None if "failure" in name and not has_failed else get(finished)

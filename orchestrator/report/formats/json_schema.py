@@ -7,12 +7,14 @@ import json
 import sys
 from dataclasses import make_dataclass
 from pathlib import Path
+from types import GenericAlias
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.formats.json_format import FORMAT, VERSION, TrialEntry
+from orchestrator.core.trial import FailureReason
+from orchestrator.report.formats.json_format import ENTRY, FORMAT, PARTS, VERSION
 
 _DROPPED = ("default", "title", "propertyNames")
 """Keys of pydantic's schema that are dropped; `propertyNames` because arms as keys are names."""
@@ -20,12 +22,14 @@ _DROPPED = ("default", "title", "propertyNames")
 
 def schema() -> dict[str, Any]:
     """Return the schema: every property is required, and no others are allowed."""
-    types = {**get_type_hints(ReportSummary), "trials": tuple[TrialEntry, ...]}
+    file = Path(__file__).with_name("report.schema.txt")
+    about, of_trials = file.read_text(encoding="utf-8").split("\n\n")
+    entry = make_dataclass("TrialEntry", _entry_types().items(), namespace={"__doc__": of_trials})
+    types = {**get_type_hints(ReportSummary), "trials": GenericAlias(tuple, (entry, ...))}
     content = make_dataclass(
         "ReportSummary", types.items(), namespace={"__doc__": ReportSummary.__doc__}
     )
     made = TypeAdapter(content).json_schema(mode="serialization")
-    about = Path(__file__).with_name("report.schema.txt").read_text(encoding="utf-8")
     definitions = {
         name: _strict(definition) for name, definition in sorted(made.pop("$defs").items())
     }
@@ -42,6 +46,14 @@ def schema() -> dict[str, Any]:
         "properties": {**head, **top["properties"]},
         "$defs": definitions,
     }
+
+
+def _entry_types() -> dict[str, Any]:
+    """Return the type of each field of a trial's entry."""
+    hints = {name: hint for kind in PARTS.values() for name, hint in get_type_hints(kind).items()}
+    hints |= {"run_id": str, "trial_key": str}
+    hints |= {"failure_reason": FailureReason | None, "failure_message": str | None}
+    return {name: hints[name] for name in ENTRY}
 
 
 def _strict(part: Any) -> Any:

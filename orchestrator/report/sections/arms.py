@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.analysis.arms import arm_summary
 from orchestrator.analysis.arms.best_configs import ACCURACIES, ParetoPoint, TradeOff
-from orchestrator.analysis.measures import EXPENSES, FRESH_ONLY, MEASURES, SCOPED, Measure
+from orchestrator.analysis.measures import CONDITIONS, EXPENSES, FRESH_ONLY, MEASURES, SCOPED, Measure
 from orchestrator.analysis.statistics.estimates import scaled
 from orchestrator.analysis.statistics.formatting import ABSENT, number, quartiles
 from orchestrator.analysis.summary import ReportSummary
@@ -108,26 +108,12 @@ def _seconds(phase: str, split: arm_summary.PhaseSplit) -> float | None:
     return split.seconds.get(phase)
 
 
-_TELEMETRY = {
-    "GPU use (%)": "mean_gpu_utilization_pct",
-    "CPU use (%)": "trainer_cpu_pct",
-    "other work (% of CPUs)": "others_cpu_pct",
-    "taken by the host (%)": "steal_pct",
-    "GPU clock (MHz)": "sm_clock_mhz",
-    "below full clock (%)": "clock_drop_pct",
-    "throttled (% of time)": "throttled_pct",
-    "hottest (°C)": "max_temperature_c",
-    "power (W)": "mean_power_w",
-    "energy (J)": "energy_j",
-}
-
-
 def telemetry(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the use of the devices, clocks, energy and disturbed trials of each arm: medians."""
     columns: list[Column[arm_summary.ArmSummary]] = [
         Column("arm", lambda row: name(row.arm)),
         Column("disturbed", lambda row: f"{row.disturbed} of {row.trials.complete}", numeric=True),
-        *(Column(title, partial(_median, m), optional=True) for title, m in _TELEMETRY.items()),
+        *(Column(m.title, partial(_median, m.metric), optional=True) for m in CONDITIONS),
     ]
     table = make_table(columns, summary.arms, divisible=True)
     note = "reading | Medians over the complete trials of an arm, during their timed epochs."

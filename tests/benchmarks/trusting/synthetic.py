@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_ratio, planned_looks
+from orchestrator.analysis.statistics.batch_means import half_width, planned_looks
 from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria, Timing
@@ -136,9 +136,9 @@ def stopping(draws: int) -> list[Finding]:
         _unbiased(
             "a round of slices that stops when its interval is narrow: a true ratio of"
             f" {_TRUTHS[-1]:g}",
-            [result.log_ratio - truth for result in rounds],
-            sum(abs(result.log_ratio - truth) <= (result.half_width or 0) for result in rounds),
-            [result.turns for result in rounds],
+            [ratio - truth for _, ratio, _ in rounds],
+            sum(abs(ratio - truth) <= half for _, ratio, half in rounds),
+            [turns for turns, *_ in rounds],
             "turns",
         )
     ]
@@ -173,15 +173,18 @@ def _unbiased(
     )
 
 
-def sliced_until_narrow(truth: float, logs: Logs, random: np.random.Generator) -> PairedRatio:
+def sliced_until_narrow(truth: float, logs: Logs, random: np.random.Generator) -> tuple[int, float, float]:
+    """Return the turns, their mean log-ratio, and the half-width of its interval."""
     looks = planned_looks(_TIMING.least, _TIMING.most)
     noise = drawn(logs, 2 * _TIMING.most, random.uniform(LEAST_SD, MOST_SD), random)
     signs = random.choice((-1.0, 1.0), _TIMING.most)
     ratios = (truth + signs * (noise[1::2] - noise[::2])).tolist()
-    results = [paired_ratio(ratios[:look], len(looks)) for look in looks]
-    return next(
-        (result for result in results if (result.interval or 1) <= _TIMING.interval), results[-1]
-    )
+    results = [
+        (look, statistics.fmean(ratios[:look]), half_width(ratios[:look], len(looks)))
+        for look in looks
+    ]
+    narrow = (result for result in results if math.expm1(result[2]) <= _TIMING.interval)
+    return next(narrow, results[-1])
 
 
 def drawn_until_enough(truth: float, logs: Logs, random: np.random.Generator) -> Comparison:

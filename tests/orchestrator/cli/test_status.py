@@ -1,12 +1,12 @@
 """How far sweeps are, read from journals; and `rnnsweep stop` on the machine they run on."""
 
-import json
-import socket
+import dataclasses
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,14 +157,16 @@ def test_the_driver_is_stopped(tmp_path: Path, driver: subprocess.Popen[str]) ->
         stop(tmp_path, "mine")
 
 
-@pytest.mark.parametrize(("is_driver", "host"), [(True, "elsewhere"), (False, None), (None, None)])
+@pytest.mark.parametrize("other", [{"machine": "another boot"}, {"started_s": 1.0}, None])
 def test_nobody_else_is_signalled(
-    tmp_path: Path, driver: subprocess.Popen[str], is_driver: bool | None, host: str | None
+    tmp_path: Path, driver: subprocess.Popen[str], other: dict[str, Any] | None
 ) -> None:
-    """Neither a driver of another machine, nor a process whose id a container's driver has."""
-    holder = {"pid": driver.pid if is_driver else 1, "host": host or socket.gethostname()}
-    text = "somebody" if is_driver is None else json.dumps(holder)
-    (SweepFolder(tmp_path, "mine").path / lock.FILE_NAME).write_text(text)
+    """Neither a driver of another machine or container, nor a process that has its id now."""
+    file = SweepFolder(tmp_path, "mine").path / lock.FILE_NAME
+    if other is None:
+        file.write_text("somebody")
+    else:
+        lock.write_owner(file, dataclasses.replace(lock.Owner.here(driver.pid), **other))
     with pytest.raises(Refusal, match="expected a driver on this machine"):
         stop(tmp_path, "mine")
     assert driver.poll() is None

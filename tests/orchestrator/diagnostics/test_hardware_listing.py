@@ -79,6 +79,18 @@ def test_a_document_has_the_facts_of_each_node(nodes: list[Node]) -> None:
     assert "None" not in text
 
 
+def test_differences_between_nodes_of_a_class_are_listed(nodes: list[Node]) -> None:
+    one, profile = nodes[0], nodes[0].profile
+    gpus = tuple(dataclasses.replace(gpu, power_limit_w=500.0) for gpu in profile.gpus)
+    changed = dataclasses.replace(profile, hostname="b", gpus=gpus, packages={"torch": "2.14.0"})
+    other = dataclasses.replace(one, id="b", profile=changed, labels={"zone": "b"})
+    cpu, gpu = (item["unlike"] for item in hardware_json(classify([one, other]))["classes"])
+    assert [text.partition(":")[0] for text in gpu] == ["GPU 0", "GPU 1", "software"]
+    assert "limit 500 W" in gpu[0]
+    assert [text.partition(":")[0] for text in cpu] == ["software"]
+    assert not any(item["unlike"] for item in hardware_json(classify([one]))["classes"])
+
+
 @pytest.mark.parametrize(("rate", "shown", "is_disturbed"), ROWS["rates"])
 def test_rates(nodes: list[Node], rate: list[float], shown: str, is_disturbed: bool) -> None:
     _, gpu = classify(nodes[:1])

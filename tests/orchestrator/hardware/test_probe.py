@@ -13,9 +13,8 @@ import yaml
 
 from orchestrator import hardware
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify, no_gpu_class_reason, probing
-from orchestrator.hardware.profile import Cache, Cpu, Machine
+from orchestrator.hardware.profile import Machine
 from tests.orchestrator.hardware.machines import MACHINES, present
-from workloads.resources import CgroupLimits
 
 FACTS = yaml.safe_load(Path(__file__).with_name("facts.yaml").read_text())
 
@@ -80,8 +79,8 @@ def test_no_file_ends_a_probe(
     assert 0 not in (profile.cpu.sockets, profile.cpu.cores, profile.cpu.logical_cpus)
 
 
-def node(host: str, *gpus: Gpu, cpus: int = 8, memory_mib: int = 16_000, **facts: Any) -> Node:
-    profile = NodeProfile(host, "AMD EPYC", cpus, memory_mib, gpus, None, "Linux", "3.11", **facts)
+def node(host: str, *gpus: Gpu, cpus: int = 8) -> Node:
+    profile = NodeProfile(host, "AMD EPYC", cpus, 16_000, gpus, None, "Linux", "3.11")
     return Node(host, profile, cpus)
 
 
@@ -127,26 +126,3 @@ def test_unlike_gpus_of_a_node_form_no_class() -> None:
     given_none = dataclasses.replace(node("b", gpu(0)), gpu_limit=0)
     assert list(map(hosts, classify([given_none]))) == [["b"]]
     assert no_gpu_class_reason(given_none) == "Ray has no GPU of b to give, which NVML shows there"
-
-
-def test_differences_between_nodes_of_a_class_are_reported() -> None:
-    nodes = [node("a", memory_mib=64_000), node("b", memory_mib=66_000)]
-    assert classify(nodes)[0].unlike == ()  # by less than a tenth
-    other = node(
-        "c",
-        limits=CgroupLimits(memory_mib=16_384, version=2),
-        cpu=Cpu(
-            signature="GenuineIntel 6/79/1",
-            vectors=("AVX2",),
-            cores=4,
-            logical_cpus=8,
-            caches=(Cache("L2", 512, 4),),
-        ),
-        packages={"torch": "2.14.0"},
-    )
-    (only,) = classify([*nodes, other])
-    assert list(only.unlike) == FACTS["unlike"]
-    limited = (dataclasses.replace(gpu(), power_limit_w=power_w) for power_w in (700.0, 500.0))
-    cpu, accelerated = classify(map(node, "ab", limited))
-    assert accelerated.unlike == ("power limit: 500 W on b; 700 W on a",)
-    assert cpu.unlike == ()
