@@ -34,9 +34,7 @@ def _describe(schema: dict[str, Any], model: type[Any]) -> None:
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, json_schema_extra=_describe
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, json_schema_extra=_describe)
 
     @classmethod
     def meanings(cls) -> Mapping[str, str]:

@@ -263,4 +263,3 @@ def stop(home: Path, sweep: str) -> None:
             raise Refusal(f"sweep {sweep!r}: {driver} has not stopped within {_WAIT_S:.0f} s")
         time.sleep(_POLL_S)
     show(f"{sweep}: stopped. Resume with the same command\n", err=True)
-

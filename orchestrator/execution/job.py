@@ -274,4 +274,3 @@ def _expect_distinct(metrics: Mapping[str, float]) -> None:
             raise protocol.ProtocolError(
                 f"metrics: expected names that MLflow keeps apart; received {other!r} and {name!r}"
             )
-

@@ -11,6 +11,7 @@ from orchestrator.core.names import selects
 from orchestrator.hardware.profile import Node
 from workloads.protocol import Device
 
+
 @dataclass(frozen=True, slots=True)
 class HardwareClass:
     """Equal nodes, or the equal GPUs of equal nodes. A GPU's class includes its host's CPU.
@@ -92,4 +93,3 @@ def no_gpu_class_reason(node: Node) -> str | None:
 
 def _has_gpu_class(node: Node) -> bool:
     return node.gpus > 0 and no_gpu_class_reason(node) is None
-

@@ -16,6 +16,9 @@ _LOOK_S = 10.0
 _SENSORS_S = 2.0
 """How often temperature and clocks are read."""
 
+_COUNT_S = 0.2
+"""How often the CPU time of other trainers is read: the kernel counts it in steps of 10 ms."""
+
 _AT_WORK_PCT = 5.0
 """A trainer that takes less of a core than this is idle, and waits for its next trial."""
 
@@ -72,6 +75,7 @@ class NodeGauge:
         clocks = CpuClocks(self._cpus or range(os.cpu_count() or 1))
         self._clocks = Paced(lambda: (clocks.share(), clocks.throttled_s()), _SENSORS_S)
         self._temperature = Paced(_cpu_temperature, _SENSORS_S)
+        self._at_work = Paced(neighbours.at_work, _COUNT_S)
         self.look = Paced(self._look, _LOOK_S).value
         self._cpu_s = 0.0, 0.0, 0.0
         self._used_s: dict[int, float] = {}
@@ -102,7 +106,7 @@ class NodeGauge:
             memory.total / 2**20,
             trainer_mib,
             self._temperature.value(),
-            self._neighbours.at_work(),
+            self._at_work.value(),
             *(self._clocks.value() or (None, None)),
         )
 

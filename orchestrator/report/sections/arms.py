@@ -7,7 +7,14 @@ from typing import Any
 
 from orchestrator.analysis.arms import arm_summary
 from orchestrator.analysis.arms.best_configs import ACCURACIES, ParetoPoint, TradeOff
-from orchestrator.analysis.measures import CONDITIONS, EXPENSES, FRESH_ONLY, MEASURES, SCOPED, Measure
+from orchestrator.analysis.measures import (
+    CONDITIONS,
+    EXPENSES,
+    FRESH_ONLY,
+    MEASURES,
+    SCOPED,
+    Measure,
+)
 from orchestrator.analysis.statistics.estimates import scaled
 from orchestrator.analysis.statistics.formatting import ABSENT, number, quartiles
 from orchestrator.analysis.summary import ReportSummary

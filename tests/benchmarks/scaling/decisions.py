@@ -13,9 +13,9 @@ from orchestrator.core.trial import Block, Outcome
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.forecast import simulate
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.sampler import Suggester, Suggestions
-from orchestrator.scheduling.forecast import simulate
 from tests.benchmarks import rig
 from tests.orchestrator.sample_plans import complete, identity, node, plan
 from tests.orchestrator.sample_specs import OWN, spec

@@ -173,7 +173,9 @@ def _unbiased(
     )
 
 
-def sliced_until_narrow(truth: float, logs: Logs, random: np.random.Generator) -> tuple[int, float, float]:
+def sliced_until_narrow(
+    truth: float, logs: Logs, random: np.random.Generator
+) -> tuple[int, float, float]:
     """Return the turns, their mean log-ratio, and the half-width of its interval."""
     looks = planned_looks(_TIMING.least, _TIMING.most)
     noise = drawn(logs, 2 * _TIMING.most, random.uniform(LEAST_SD, MOST_SD), random)

@@ -16,9 +16,14 @@ from orchestrator.diagnostics.hardware_listing import hardware_json
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.fleets import known_nodes, read_fleet
 from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.forecast import FleetForecast, Forecast, Forecaster, describe_forecast
+from orchestrator.scheduling.forecast import (
+    FleetForecast,
+    Forecast,
+    Forecaster,
+    describe_forecast,
+    simulate,
+)
 from orchestrator.scheduling.remaining import remaining_work
-from orchestrator.scheduling.forecast import simulate
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import journal
 from tests.orchestrator.sample_plans import blocks_of, complete, node, plan
