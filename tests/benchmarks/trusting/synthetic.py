@@ -181,12 +181,11 @@ def sliced_until_narrow(
     noise = drawn(logs, 2 * _TIMING.most, random.uniform(LEAST_SD, MOST_SD), random)
     signs = random.choice((-1.0, 1.0), _TIMING.most)
     ratios = (truth + signs * (noise[1::2] - noise[::2])).tolist()
-    results = [
-        (look, statistics.fmean(ratios[:look]), half_width(ratios[:look], len(looks)))
-        for look in looks
-    ]
-    narrow = (result for result in results if math.expm1(result[2]) <= _TIMING.interval)
-    return next(narrow, results[-1])
+    for look in looks:
+        half = half_width(ratios[:look], len(looks))
+        if math.expm1(half) <= _TIMING.interval:
+            break
+    return look, statistics.fmean(ratios[:look]), half
 
 
 def drawn_until_enough(truth: float, logs: Logs, random: np.random.Generator) -> Comparison:
