@@ -6,5 +6,5 @@ IN_CI = os.environ.get("RNNSWEEP_TEST_ALL") == "1"
 """Whether this run is CI's: nothing may be skipped, and random tests take more draws."""
 
 
-def draws(here: int = 50, in_ci: int = 400) -> int:
+def draws(here: int, in_ci: int) -> int:
     return in_ci if IN_CI else here

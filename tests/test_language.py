@@ -3,7 +3,7 @@
 import ast
 from collections import defaultdict
 
-from tests.language import ROOT, check, tracked_files
+from tests.language import ROOT, _python, check, tracked_files
 
 
 def test_no_file_has_a_banned_word_or_name() -> None:
@@ -14,12 +14,7 @@ def test_no_file_has_a_banned_word_or_name() -> None:
 def test_the_check_detects_each_kind_of_hit() -> None:
     source = '"""Whether it is told."""\n\n\ndef told(each: int) -> None:  # beside it\n'
     source += "    found = each\n"
-    path = ROOT / "tests" / "language_sample.tmp.py"
-    path.write_text(source)
-    try:
-        words = {hit.split()[1] for hit in check([str(path.relative_to(ROOT))])}
-    finally:
-        path.unlink()
+    words = {hit.split()[1] for hit in _python("sample.py", source)}
     assert words == {"Whether", "told", "each", "beside", "found"}
 
 

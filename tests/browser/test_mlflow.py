@@ -38,7 +38,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 def served(home: Home) -> Iterator[str]:
     with home.running("ui", "--port", free_port()) as command:
         yield wait_for(lambda: _link(command), 120, command.printed)
-        command.send_signal(signal.SIGINT)
+        command.send_signal(signal.SIGHUP)
         command.done().expect(0)
 
 

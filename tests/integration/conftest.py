@@ -34,9 +34,3 @@ def home(tmp_path: Path) -> Iterator[Home]:
     home = new_home(tmp_path)
     yield home
     home.expect_nothing_running()
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> Home:
-    """A home that does not exist yet; commands that run no trial do not create it."""
-    return Home(tmp_path / "home")

@@ -22,9 +22,6 @@ def test_failed_trials_are_retried_arms_join_and_a_fresh_generation_keeps_all(
     failed = next(run for run in before.values() if run.data.tags["outcome"] == "failed")
     assert failed.data.tags["failure"].startswith("error: ")
     assert "did not find the gate" in joining.artifact(failed, "trainer_output.txt")
-    journal = joining.journal(NAME)
-    joining.run("run", spec).expect(1)
-    assert joining.journal(NAME) == journal, "failed trials stay failed"
 
     joining.gate.touch()
     more = joining.spec(NAME, implementations=["python/a", "python/flaky", "python/c"])

@@ -11,43 +11,14 @@ from tests.commands import Done
 from tests.integration.sweeping import PARENT, Home
 
 NAME = "digits"
-SETTINGS = {
-    "dataset": "digits",
-    "samples": 500,
-    "validation_samples": 100,
-    "epochs": 2,
-    "cell": "lstm",
-    "layers": 1,
-    "dropout": 0.0,
-}
-ARMS: dict[str, Any] = {
-    "implementations": ["tensorflow/portable", "tensorflow/portable+xla", "tensorflow/cudnn"],
-    "hardware": ["cpu", "NVIDIA Imaginary"],
-}
-METRICS = {
-    *("loss", "accuracy", "val_loss", "val_accuracy", "train_s", "step_ms", "samples_per_s"),
-    *("load_s", "compile_s", "validate_s", "evaluate_s", "predict_s", "queue_s", "setup_s"),
-    *("sample_us", "step_ms_median", "step_ms_p95", "predict_sample_ms", "model_flops_per_s"),
-    *("peak_rss_mib", "trainer_cpu_pct", "others_cpu_pct", "steal_pct"),
-    *("cost_usd", "train_cost_usd"),
-}
-PRICE = {"hardware": "cpu", "usd_per_hour": 0.36, "source": "a bill", "date": "2026-11-21"}
+REAL: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("real_sweep.yaml").read_text())
 
 
 @pytest.mark.timeout(900)
 def test_a_small_real_sweep(tmp_path: Path) -> None:
     """One test, so that parallel workers do not run the sweep twice."""
     home = Home(tmp_path / "home")  # without a store before
-    spec = home.spec(
-        NAME,
-        SETTINGS,
-        workload="image_rows",
-        sampler="tpe",
-        space={"units": {"low": 4, "high": 12, "log": True}, "batch_size": [32, 64]},
-        objectives={"step_ms": "minimize"},
-        prices=[PRICE],
-        **ARMS,
-    )
+    spec = home.spec(NAME, REAL["settings"], **REAL["spec"], **REAL["arms"])
     done = home.run("run", spec).expect(0)
     expect_only_the_report_is_on_stdout(home, spec, done)
     expect_mlflow_describes_the_sweep_and_each_trial(home)
@@ -74,7 +45,7 @@ def expect_mlflow_describes_the_sweep_and_each_trial(home: Home) -> None:
     home.expect_exactly_once(NAME, 4)
     (parent,) = home.parents(NAME)
     assert (parent.info.status, parent.data.tags["state"]) == ("FINISHED", "complete")
-    assert yaml.safe_load(home.artifact(parent, "spec.yaml"))["arms"] == ARMS
+    assert yaml.safe_load(home.artifact(parent, "spec.yaml"))["arms"] == REAL["arms"]
     plan = json.loads(home.artifact(parent, "plan.json"))
     assert (len(plan["arms"]), len(plan["impossible"])) == (2, 4)
     assert "Sweep digits" in home.artifact(parent, "report.md")
@@ -84,7 +55,7 @@ def expect_mlflow_describes_the_sweep_and_each_trial(home: Home) -> None:
     client = home.client()
     for run in home.children(NAME):
         assert run.data.tags[PARENT] == parent.info.run_id
-        assert set(run.data.metrics) >= METRICS
+        assert set(run.data.metrics) >= {*REAL["metrics"]}
         for curve in ("loss", "val_accuracy", "epoch_s"):
             points = client.get_metric_history(run.info.run_id, curve)
             assert {point.step for point in points} == {0, 1}

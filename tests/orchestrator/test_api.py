@@ -108,11 +108,8 @@ def test_a_package_that_hides_one_of_ours_is_refused(
     assert done.code == code and "rename it, or take its folder out of" in done.err
 
 
-def test_the_package_has_the_interface_and_is_light() -> None:
+def test_the_package_has_the_interface() -> None:
     assert set(rnnsweep.__all__) == {*api.__all__, "Context", "__version__"}
-    script = "import sys, rnnsweep; rnnsweep.run_sweep; rnnsweep.Context; print(*sys.modules)"
-    heavy = {"ray", "mlflow", "pandas", "keras", "numpy", "tensorflow", "optuna"}
-    assert not heavy & set(python("-c", script, cwd=ROOT).expect().out.split())
     assert not hasattr(rnnsweep, "no_such_name")
 
 

@@ -11,7 +11,6 @@ setting `gate`, a path, a trial waits with its model until that file exists.
 import dataclasses
 import re
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,21 +58,19 @@ class Slowed:
     # The slowdown is work, not sleep: during a sleep other threads evict the caches, and a step
     # after a wait of 20 % took 7 % longer by itself.
 
-    def __init__(
-        self, step: Any, share: float, clock: Callable[[], float] = time.perf_counter
-    ) -> None:
-        self._step, self._share, self._clock = step, share, clock
+    def __init__(self, step: Any, share: float) -> None:
+        self._step, self._share = step, share
         self._ended_s = self._owed_s = 0.0
 
     def __call__(self, data: Any) -> Any:
-        began_s = self._clock()
+        began_s = time.perf_counter()
         logs = self._step(data)
-        now_s = self._clock()
+        now_s = time.perf_counter()
         took_s, since_s = now_s - began_s, now_s - self._ended_s
         self._owed_s += self._share * (since_s if since_s < _REST * took_s else took_s)
         if self._owed_s >= took_s:
             logs = self._step(data)
-            again_s = self._clock()
+            again_s = time.perf_counter()
             self._owed_s -= again_s - now_s
             now_s = again_s
         self._ended_s = now_s

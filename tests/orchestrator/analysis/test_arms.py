@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from orchestrator.analysis.arms.arm_summary import KernelCount, TrialCounts
 from orchestrator.analysis.arms.best_configs import non_dominated, pareto_front, trade_offs
-from orchestrator.analysis.measures import finite, scopes_of
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import EpochRecord, Kernel
+from orchestrator.core.trial import Kernel
 from orchestrator.report.render import summarise
 from tests.orchestrator.sample_records import PORTABLE, UNROLL, XLA, changed, paired, sweep, trial
 
@@ -87,35 +86,6 @@ def test_param_ranges_cover_the_compared_configs() -> None:
     assert (ranges["depth"].low, ranges["depth"].blocks) == (2, 1)
 
 
-EPOCHS = (EpochRecord(0, 1.0), EpochRecord(1, 3.0))
-
-
-@pytest.mark.parametrize(
-    ("metric", "values"), [("step_ms", [3.0, 1.0]), ("epoch_s", [2.0]), ("fit_s", [9.0])]
-)
-def test_absent_and_non_finite_values_are_excluded(metric: str, values: list[float]) -> None:
-    trials = [
-        trial(PORTABLE, 0, step_ms=3.0, train_s=8.0, validate_s=1.0),
-        trial(PORTABLE, 1, step_ms=math.nan, train_s=math.inf),
-        trial(PORTABLE, 2, step_ms=None, epochs=EPOCHS),
-        trial(PORTABLE, 3, step_ms=1.0),
-    ]
-    assert finite(trials, metric) == values
-
-
-def test_scopes_are_those_of_complete_trials_with_an_energy() -> None:
-    trials = [
-        trial(PORTABLE, 0, energy_j=1.0, mean_power_w=2.0, energy_scope="gpu"),
-        trial(PORTABLE, 1, energy_j=1.0, energy_scope="gpu+cpu_package"),
-        trial(PORTABLE, 2, energy_scope="cpu_package"),
-        trial(PORTABLE, 3, status="wrong_kernel", energy_j=1.0, energy_scope="another"),
-    ]
-    assert scopes_of(trials) == {"gpu", "gpu+cpu_package"}
-    assert scopes_of(trials, ("step_ms", "mean_power_w")) == {"gpu"}
-    assert scopes_of(trials, ("step_ms",)) == set()
-    assert scopes_of([trial(PORTABLE, 0, energy_j=1.0)]) == {""}  # as the workload reported it
-
-
 # Few values, so that ties and equal points come up
 COSTS = st.integers(1, 3).flatmap(
     lambda n: st.lists(st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 3.0])] * n), max_size=30)
@@ -180,7 +150,8 @@ def test_energies_of_different_scopes_do_not_dominate_one_another() -> None:
         ("", 2, 1.0), ("cpu_package", 1, 450.0), ("gpu", 0, 400.0),
     ]  # fmt: skip
     assert (front.tried, front.left_out) == (5, 1)
-    by_energy = [row for row in trade_offs(trials) if row.expense == "energy_j"]
+    lost = trial(XLA, 9, status="wrong_kernel", energy_j=1.0, energy_scope="another")
+    by_energy = [row for row in trade_offs([*trials, lost]) if row.expense == "energy_j"]
     blocks = {row.scope: [point.block for point in row.front.points] for row in by_energy}
     assert blocks == {"cpu_package": [1], "gpu": [0], "": [2]}
     by_time = pareto_front(sweep(trials, objectives={"train_s": "minimize"}))

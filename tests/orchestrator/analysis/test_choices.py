@@ -33,7 +33,7 @@ from tests.orchestrator.sample_records import (
 from tests.profiles import draws
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS * 2]
-SWEEPS = draws(100, 400)
+SWEEPS = draws(100, 200)
 THREE = {PORTABLE: 12.0, XLA: 10.0, UNROLL: 15.0}
 
 

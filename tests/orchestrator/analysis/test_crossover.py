@@ -72,7 +72,7 @@ def test_the_known_crossing_is_estimated(
 
 
 def test_the_interval_of_a_crossing_has_its_nominal_coverage() -> None:
-    sweeps = draws(100, 400)
+    sweeps = draws(100, 200)
     curves = [crossover_of(obeying(crossing_at(60), TWICE, seed=seed)) for seed in range(sweeps)]
     crossings = [crossover.crossing for crossover in curves if crossover.crossing is not None]
     assert len(crossings) == sweeps
@@ -85,7 +85,7 @@ def test_equal_arms_have_a_wrong_region_in_at_most_one_sweep_of_twenty() -> None
         {"units": size, "layers": 1 + i % 3, "batch_size": 16 * 2 ** (i % 4)}
         for i, size in enumerate(UNITS * 2)
     ]
-    sweeps, wrong = draws(100, 400), 0
+    sweeps, wrong = draws(100, 200), 0
     for seed in range(sweeps):
         curves = crossovers_of(obeying(crossing_at(60, slope=0), configs, seed=seed), 0.0)
         assert len(curves) == 3

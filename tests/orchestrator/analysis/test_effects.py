@@ -3,10 +3,12 @@
 import random
 from collections.abc import Sequence
 from math import log2
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from statsmodels.api import OLS
 
 from orchestrator.analysis.summary import summarise
@@ -16,6 +18,7 @@ from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
 from tests.orchestrator.sample_records import PORTABLE, XLA, changed, sweep
 
 Values = Sequence[bool | float | str]
+FIGURES = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text())
 
 
 def learned(configs: Sequence[Config], seed: int = 0) -> SweepRecord:
@@ -69,28 +72,15 @@ def test_effects_and_importances_match_least_squares_by_statsmodels(
         assert effects[param].importance == pytest.approx(max(0, share), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("values", "changes"),
-    [
-        (UNITS, [(None, None)]),  # doubling
-        ([10.0**-i for i in range(8)], [(None, None)]),
-        ([i / 10 for i in range(8)], [(0.0, 0.7)]),
-        ([0.01, 0.11, 0.2, 0.31, 0.4, 0.5], [(0.01, 0.5)]),
-        ([2, 1, 3] * 4, [(1, 2), (1, 3)]),
-        ([True, False] * 4, [(False, True)]),
-        (["lstm", "gru", "lstm", "rnn"] * 4, [("lstm", "gru"), ("lstm", "rnn")]),
-        ([None, 1, None, 3] * 4, [(1, 3)]),  # only one cell has it
-        (UNITS[:5], []),  # too few blocks
-    ],
-)
+@pytest.mark.parametrize(("values", "changes"), FIGURES["levels"])
 def test_a_number_with_four_values_has_a_line_and_any_other_param_levels(
-    values: Sequence[Any], changes: list[tuple[Any, Any]]
+    values: list[Any], changes: list[list[Any]]
 ) -> None:
     configs = [{"x": x, "cell": "gru"} if x is not None else {"cell": "lstm"} for x in values]
     effects = [e for e in summarise(learned(configs)).effects if e.param == "x"]
     assert len(effects) == 4  # the time and the accuracy of two arms
     for effect in effects:
-        assert [(change.of, change.to) for change in effect.changes] == changes
+        assert [[change.of, change.to] for change in effect.changes] == changes
         assert (effect.reason is None) == bool(changes) == bool(effect.curve)
         assert len(effect.points) == sum(x is not None for x in values)
 

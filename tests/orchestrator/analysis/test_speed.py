@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.analysis.comparisons.speed import AccuracyComparison, Comparison
 from orchestrator.core.arms import Arm, Usage, Variant
@@ -26,6 +28,7 @@ from tests.orchestrator.sample_records import (
     trial,
 )
 
+FIGURES = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text())
 KILLED = "out_of_memory: the trainer needed more than 4 GiB"
 TIMED = Arm("tensorflow/portable+xla", in_slices(CPU))
 FAST = Arm("tensorflow/portable", on_gpu("NVIDIA H200", "AMD EPYC", 2))
@@ -102,18 +105,9 @@ def test_without_step_times_training_time_is_compared() -> None:
     assert speedup(comparison) == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize(
-    ("samples", "accuracies", "step"),
-    [
-        ((64,), (56, 60), 1 / 64),
-        ((64, 128, 0), (56, 60), 1 / 64),  # the smallest number counts
-        ((200,), (175, 180), None),  # a step is as wide as the margin
-        ((64,), (56.3, 60), None),  # an accuracy over tokens, not samples
-        ((), (56, 60), None),
-    ],
-)
+@pytest.mark.parametrize(("samples", "accuracies", "step"), FIGURES["steps"])
 def test_a_margin_narrower_than_one_validation_sample_is_widened_to_it(
-    samples: tuple[int, ...], accuracies: tuple[float, float], step: float | None
+    samples: list[int], accuracies: list[float], step: float | None
 ) -> None:
     whole = samples[0] if samples else 64
     trials = [

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.cluster import jobs
 from orchestrator.cluster.jobs import store_for
@@ -17,7 +18,7 @@ from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.cluster.fake_job_server import TOKEN, JobServer, serving
 from tests.orchestrator.sample_specs import spec_text
 
-FAILED = {"status": "FAILED", "end_time": 1_700_000_100_000}
+ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("submit.yaml").read_text())
 
 
 @pytest.fixture
@@ -70,17 +71,7 @@ def test_the_sweep_goes_as_a_job_with_its_code_prices_and_credentials(
     assert files <= set(server.files())
 
 
-@pytest.mark.parametrize(
-    ("end", "expected"),
-    [
-        ({"status": "SUCCEEDED"}, 0),
-        ({"status": "STOPPED"}, 3),
-        *(({**FAILED, "driver_exit_code": code}, code) for code in (1, 2, 3)),
-        ({**FAILED, "driver_exit_code": -9}, 3),
-        ({**FAILED, "message": "Job supervisor actor died"}, 3),
-        ({**FAILED, "driver_node_id": None, "message": "could not unpack"}, 2),
-    ],
-)
+@pytest.mark.parametrize(("end", "expected"), ROWS["ends"])
 def test_a_followed_sweep_ends_with_its_own_exit_code(
     server: JobServer, there: Run, end: dict[str, object], expected: int
 ) -> None:
@@ -186,14 +177,7 @@ def test_a_missing_or_wrong_token_is_reported(
     python(*command, environ={"HOME": str(tmp_path)}).refused("auth_token")
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        *("sqlite:////home/me/mlflow.db", "file:///home/me/mlruns", "mlruns"),
-        *("http://localhost:5000", "http://127.0.0.1:5000"),
-        "postgresql://me:hush@localhost/mlflow",
-    ],
-)
+@pytest.mark.parametrize("uri", ROWS["stores"])
 def test_a_store_of_this_machine_is_for_a_cluster_on_it_alone(uri: str) -> None:
     with pytest.raises(Refusal, match="MLFLOW_TRACKING_URI") as refused:
         store_for("http://10.0.0.5:8265", {"MLFLOW_TRACKING_URI": uri})

@@ -45,6 +45,7 @@ class Ray:
         folder = Path((options.get("runtime_env") or {}).get("working_dir", "."))
         self.files = sorted(path.name for path in folder.iterdir())
         os.environ["PYTHONBREAKPOINT"] = "ray.util.rpdb.set_trace"  # as Ray itself does
+        os.environ.pop("RAY_CHDIR_TO_TRIAL_DIR", None)
         signal.signal(signal.SIGTERM, lambda *_: None)
         if self.at_init is not None:
             raise self.at_init

@@ -1,6 +1,5 @@
 """The running process and its code: restored state, quoted errors, the commit."""
 
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -9,21 +8,9 @@ import pytest
 
 from orchestrator.cluster import code_bundle
 from orchestrator.core.errors import last_line, one_line
-from orchestrator.core.stop_signal import Stopped, StopSignal, restored_process
+from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.version import COMMIT, WORKLOAD_COMMIT, _git_commit, workload_commit
 from orchestrator.execution.job import recorded_environment
-
-
-def test_environment_and_handlers_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KEPT", "1")
-    monkeypatch.setenv("CHANGED", "1")
-    before = dict(os.environ), signal.getsignal(signal.SIGTERM)
-    with pytest.raises(ValueError, match="inside"), restored_process():
-        os.environ |= {"CHANGED": "2", "ADDED": "1"}
-        del os.environ["KEPT"]
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        raise ValueError("inside")
-    assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
 
 
 def test_the_first_signal_asks_and_the_second_ends_at_once() -> None:

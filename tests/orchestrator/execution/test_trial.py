@@ -26,6 +26,12 @@ from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
 from tests.orchestrator.execution.jobs import job_of
 from workloads.protocol import KernelProof, ProtocolError, Result, TrialRequest
 
+USABLE = {"code": "metrics['usable_cpus'] = float(len(os.sched_getaffinity(0)))"}
+COMPILES = "with trial.phase('compile'): pass\nnoop(trial)"
+WORKS = "subprocess.run(['timeout', '3', 'sh', '-c', 'while :; do :; done'])"
+LOUD = "for _ in range(40): os.write(2, b'x' * 10**6); time.sleep(0.05)\n"
+LOUD += "raise RuntimeError('\\x1b[31m' + 'y' * 100_000)"
+
 
 def run(trainers: TrainerPool, *arguments: Any, **options: Any) -> Outcome:
     instruments = options.pop("instruments", None) or Instruments()
@@ -52,7 +58,7 @@ def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
 
 
 def test_phases_before_the_first_epoch_are_shown(trainers: TrainerPool) -> None:
-    signs = run_trial(TrialRun(job_of("compiles")), trainers, Instruments())
+    signs = run_trial(TrialRun(job_of("runs", {"code": COMPILES})), trainers, Instruments())
     assert [sign.doing for sign in signs] == ["compiling", "training", ""]
 
 
@@ -184,22 +190,22 @@ def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
     mine, other, *_ = claims
     trainers.claims = mine
     taken, before = other.take(1), os.sched_getaffinity(0)
-    outcomes = [run(trainers, "usable_cpus", cpus=1) for _ in range(2)]
+    outcomes = [run(trainers, "runs", USABLE, cpus=1) for _ in range(2)]
     assert [outcome.metrics["usable_cpus"] for outcome in outcomes] == [1.0, 1.0]
     assert [outcome.trainer_trials for outcome in outcomes] == [0, 1]
     assert {outcome.environment["trainer_cpus"] for outcome in outcomes} != {str(taken[0])}
-    whole = run(trainers, "usable_cpus")
+    whole = run(trainers, "runs", USABLE)
     assert whole.metrics["usable_cpus"] >= 2
     assert "trainer_cpus" not in whole.environment
     assert len(trainers.warm) == 2, "the confined trainer stays warm as well"
     trainers.close()
     other.take(len(before))
-    assert "needs 1 CPU of its own" in failure_of(trainers, "usable_cpus", cpus=1).message
+    assert "needs 1 CPU of its own" in failure_of(trainers, "runs", USABLE, cpus=1).message
     assert os.sched_getaffinity(0) == before
 
 
 def test_the_last_output_comes_with_the_failure(trainers: TrainerPool) -> None:
-    run(trainers, "chatters", {"mib": 1})
+    run(trainers, "runs", {"code": "print('x' * 2**20)"})
     crashed = failure_of(trainers, "segfaults")
     assert "about to read address 0" in crashed.output_tail
     assert "xxxx" not in crashed.output_tail, "the output of the trial before"
@@ -208,7 +214,7 @@ def test_the_last_output_comes_with_the_failure(trainers: TrainerPool) -> None:
 
 def test_a_trainer_whose_child_works_does_not_hang(trainers: TrainerPool) -> None:
     run(trainers, "noop")
-    outcome = run(trainers, "child_works", {"seconds": 3}, limits=TrialLimits(600.0, idle_s=1.0))
+    outcome = run(trainers, "runs", {"code": WORKS}, limits=TrialLimits(600.0, idle_s=1.0))
     assert outcome.status == "complete"
 
 
@@ -221,7 +227,7 @@ def test_processes_that_a_trial_leaves_end_with_it(trainers: TrainerPool, tmp_pa
 
 
 def test_a_loud_failure_fills_neither_terminal_nor_disk(trainers: TrainerPool) -> None:
-    outcome = run(trainers, "raises_loudly")
+    outcome = run(trainers, "runs", {"code": LOUD})
     assert outcome.failure is not None
     assert len(outcome.failure.message) < 17_000
     assert r"\x1b[31myy" in outcome.failure.message and "\x1b" not in outcome.failure.message
@@ -241,29 +247,29 @@ def test_a_cgroups_limit_counts_as_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "fault", "words"),
+    ("code", "fault", "words"),
     [
-        ("sleeps", ("_NODE_MEMORY_LIMIT", 0.0), "the node's memory"),
-        ("dies", ("oom_kills", iter((1, 2)).__next__), "out-of-memory killer"),
+        ("time.sleep(60)", ("_NODE_MEMORY_LIMIT", 0.0), "the node's memory"),
+        ("os.kill(os.getpid(), 9)", ("oom_kills", iter((1, 2)).__next__), "out-of-memory killer"),
     ],
 )
 def test_a_node_without_memory_is_the_reason(
     trainers: TrainerPool,
     monkeypatch: pytest.MonkeyPatch,
-    name: str,
+    code: str,
     fault: tuple[str, Any],
     words: str,
 ) -> None:
     monkeypatch.setattr(watchdog, *fault)
     monkeypatch.setattr("orchestrator.execution.actor.oom_kills", lambda: 0)
-    failure = failure_of(trainers, name, {"signal": "SIGKILL"})
+    failure = failure_of(trainers, "runs", {"code": code})
     assert failure.reason == "out_of_memory"
     assert words in failure.message
 
 
 def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: TrainerPool) -> None:
-    texts = {"texts": [["a.txt", "1"], ["b.md", "2"], ["a.txt", "3"]]}
-    assert run(trainers, "keeps_texts", texts).artifacts == {"a.txt": "3", "b.md": "2"}
+    code = "for one in ('a1', 'b2', 'a3'): trial.artifact(f'{one[0]}.txt', one[1])"
+    assert run(trainers, "runs", {"code": code}).artifacts == {"a.txt": "3", "b.txt": "2"}
 
 
 def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(

@@ -18,22 +18,8 @@ from tests.nvml import simulated
 
 Probe: TypeAlias = Callable[[simulated.SimulatedNvml], NodeProfile]
 
-H200 = simulated.SimulatedGpu(
-    name="NVIDIA H200",
-    uuid="GPU-aaaa",
-    memory_mib=143_771,
-    memory_used_mib=100.0,
-    memory_reserved_mib=10.0,
-    energy_j=5.0,
-    clock_reasons=0x4 + 0x40 + 0x1000,
-    processes=[(11, 5.0), (0, 6.0), (0, 7.0)],  # two of other containers
-    power_limit_w=700,
-    max_sm_clock_mhz=1_980,
-    max_memory_clock_mhz=3_201,
-    compute_capability=(9, 0),
-    pcie_generation=5,
-    mig=False,
-)
+ROWS = yaml.safe_load(Path(__file__).with_name("facts.yaml").read_text())
+H200 = simulated.SimulatedGpu(**ROWS["simulated_h200"])
 T4 = simulated.SimulatedGpu(uuid="GPU-bbbb")
 
 
@@ -104,7 +90,7 @@ def test_ray_may_not_hand_out_a_gpu_that_is_lost(probe: Probe) -> None:
     assert [one.device for one in classify([node])] == ["cpu", "gpu"]
 
 
-FACTS = yaml.safe_load(Path(__file__).with_name("facts.yaml").read_text())["h200"]
+FACTS = ROWS["h200"]
 MODES, NUMBERS = FACTS.pop("modes"), FACTS.pop("numbers")
 FACTS |= {"compute_pids": (11, 0, 0), "clock_reasons": set(FACTS["clock_reasons"])}
 FACTS["memory"] = Memory(143_771.0, 100.0)

@@ -44,6 +44,10 @@ TWO_KINDS = sweep(
         trial(PORTABLE, 1, config={"clip": "off", "deep": 3, "wide": 1}),
     ]
 )
+RECORDS = {
+    **{"paired": paired(1), "set": SET, "taken": TAKEN, "two kinds": TWO_KINDS},
+    **{"losses": LOSSES, "started": STARTED, "empty": sweep([])},
+}
 HOSTILE = Arm("=cmd|' /C calc'!A0", on_cpu("\x1b[31m<script>\u202e\ud800", 2))
 
 
@@ -57,23 +61,11 @@ def test_a_condition_selects_trials(where: str, count: int) -> None:
     assert len(ask(SWEEPS, where)) == count
 
 
-@pytest.mark.parametrize(
-    ("record", "where", "columns", "expected"),
-    [
-        (SET, "", ["units", "cell", "batch_size"], [[16, "gru", 32]]),
-        (TAKEN, '"config.arm" = 3', ["arm", "Loss", "metric.loss"], [[str(PORTABLE), 1, 0.5]]),
-        (TWO_KINDS, "clip = '5' AND deep = 'true'", ["wide"], [[float(2**70)]]),
-        (LOSSES, "loss IS NULL", ["block"], [[1], [4]]),
-        (LOSSES, "loss > 1e300", ["block"], [[5]]),
-        (STARTED, "started < '2024-01-01'", ["block"], [[0]]),
-        (STARTED, "year(started) = 2027", ["block"], [[1]]),
-        (sweep([]), "val_accuracy > 0.9 AND units > 3", ["block", "units"], []),
-    ],
-)
+@pytest.mark.parametrize(("name", "where", "columns", "expected"), ROWS["columns"])
 def test_columns_are_params_metrics_and_facts_of_trials(
-    record: SweepRecord, where: str, columns: list[str], expected: list[list[Any]]
+    name: str, where: str, columns: list[str], expected: list[list[Any]]
 ) -> None:
-    assert rows(record, where, columns) == expected
+    assert rows(RECORDS[name], where, columns) == expected
 
 
 def test_rows_are_sorted_with_missing_values_last() -> None:
@@ -84,9 +76,8 @@ def test_rows_are_sorted_with_missing_values_last() -> None:
 
 @pytest.mark.parametrize(("name", "where", "message"), ROWS["wrong_conditions"])
 def test_a_wrong_condition_is_explained(name: str, where: str, message: str) -> None:
-    record = {"paired": paired(1), "set": SET, "taken": TAKEN, "empty": sweep([])}[name]
     with pytest.raises(QueryError) as error:
-        ask({"quickstart": record}, where)
+        ask({"quickstart": RECORDS[name]}, where)
     assert message in str(error.value)
     assert "\x1b" not in str(error.value)
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.trial import ConfigValue
-from orchestrator.spec import Choices, Range, Search, SpecError, parse
+from orchestrator.spec import Choices, Range, Search
 from orchestrator.spec.space import activation, example, is_met, same
-from tests.orchestrator.sample_specs import OWN, spec_text
 
 NAMES = ("a", "b", "c", "d")
 values = st.one_of(
@@ -74,20 +73,6 @@ def test_a_grid_holds_every_config_once_and_honours_conditions(space: dict[str, 
             grid_values = one.grid_values() or ()
             assert all(any(same(value, other) for other in seen) for value in grid_values)
             assert example(made.space, {**on, name: one.probes[-1]}) in grid
-
-
-@given(finite_spaces())
-def test_a_space_written_as_yaml_comes_back(space: dict[str, Any]) -> None:
-    text = spec_text(OWN, sampler="grid", configs=None, space=space)
-    made = search(space)
-    if any(activation(made.space, name) is None for name in made.space):
-        with pytest.raises(SpecError, match="conditions that can be met together"):
-            parse(text, source="x")
-        return
-    read = parse(text, source="x")
-    assert read.search.space == made.space
-    restored = json.loads(json.dumps(read.comparable_search()))
-    assert Search.model_validate(restored).space == made.space
 
 
 def test_huge_spaces_are_counted_and_infinite_ones_have_no_grid() -> None:

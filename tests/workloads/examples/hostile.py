@@ -3,7 +3,7 @@
 import ctypes
 import os
 import signal
-import subprocess
+import subprocess  # noqa: F401 - for the code that `runs` gets
 import sys
 import tempfile
 import threading
@@ -26,22 +26,6 @@ def runs(trial: Context) -> dict[str, float]:
 def noop(trial: Context) -> dict[str, float]:
     trial.epoch(0, 0.0, loss=0.0)
     return {"loss": 0.0, "step_ms": 1.0, "val_accuracy": 0.5}
-
-
-def compiles(trial: Context) -> dict[str, float]:
-    with trial.phase("compile"):
-        pass
-    return noop(trial)
-
-
-def usable_cpus(trial: Context) -> dict[str, float]:
-    return {"val_accuracy": 0.5, "usable_cpus": float(len(os.sched_getaffinity(0)))}
-
-
-def keeps_texts(trial: Context) -> dict[str, float]:
-    for name, text in trial.settings["texts"]:
-        trial.artifact(name, text)
-    return {"loss": 0.0}
 
 
 def keeps_model(trial: Context) -> dict[str, float]:
@@ -74,12 +58,6 @@ def segfaults(trial: Context) -> dict[str, float]:
     return {}
 
 
-def dies(trial: Context) -> dict[str, float]:
-    os.kill(os.getpid(), signal.Signals[str(trial.settings.get("signal", "SIGSEGV"))])
-    time.sleep(60)
-    return {}
-
-
 def sleeps(trial: Context) -> dict[str, float]:
     while True:
         time.sleep(3600)
@@ -104,12 +82,6 @@ def prints(trial: Context) -> dict[str, float]:
     ctypes.CDLL(None).puts(b"from C")
     os.system("echo from a child process")
     return {"read_bytes": float(len(sys.stdin.read()))}
-
-
-def chatters(trial: Context) -> dict[str, float]:
-    for _ in range(int(trial.settings.get("mib", 8))):
-        print("x" * _MIB)
-    return {"loss": 0.0}
 
 
 def threads(trial: Context) -> dict[str, float]:
@@ -149,18 +121,3 @@ def leaves_daemon(trial: Context) -> dict[str, float]:
         os._exit(0)
     os.wait()
     return sleeps_deaf(trial) if trial.settings.get("hangs") else noop(trial)
-
-
-def child_works(trial: Context) -> dict[str, float]:
-    seconds = float(trial.settings["seconds"])
-    work = f"import time; end = time.time() + {seconds}\nwhile time.time() < end: pass"
-    subprocess.run([sys.executable, "-c", work], check=True)
-    return {"loss": 0.0}
-
-
-def raises_loudly(trial: Context) -> dict[str, float]:
-    """Write 40 MB, then raise an error whose text has 100,000 characters and an escape sequence."""
-    for _ in range(40):
-        os.write(2, b"x" * 10**6)
-        time.sleep(0.05)
-    raise RuntimeError("\x1b[31m" + "y" * 100_000)

@@ -12,40 +12,20 @@ from workloads.frameworks import feeding
 ORDER = np.array([3, 0, 4, 2, 1])
 
 
-def samples(folder: Path | None = None) -> Samples:
-    arrays = np.arange(10, dtype=np.int32).reshape(5, 2), np.arange(5, dtype=np.int32)
-    if folder is None:
-        return Samples(*arrays)
-    for number, array in enumerate(arrays):
-        np.save(folder / f"{number}.npy", array)
-    return Samples(*(np.load(folder / f"{number}.npy", mmap_mode="r") for number in (0, 1)))
-
-
-def test_arrays_mapped_from_a_file_are_gathered_batch_by_batch(tmp_path: Path) -> None:
-    mapped = samples(tmp_path)
-    assert not feeding.is_in_memory(mapped)
-    reordered, copied = feeding.reorder(mapped, ORDER), samples().take(ORDER)
-    assert isinstance(reordered.inputs, feeding.ReorderedArray)
-    assert (len(reordered), reordered.nbytes) == (5, copied.nbytes)
-    assert (reordered.inputs.shape, reordered.inputs.dtype) == ((5, 2), np.int32)
-    for index in range(3):
-        batch, expected_batch = (
-            feeding.Batches(samples_of, 2)[index] for samples_of in (reordered, copied)
-        )
-        assert all(
-            (array == expected).all() for array, expected in zip(batch, expected_batch, strict=True)
-        )
-    assert reordered.first(3).inputs.tolist() == copied.first(3).inputs.tolist()
-
-
 def views(array: Any) -> Any:
     return np.lib.stride_tricks.sliding_window_view(array, 3)
 
 
-def test_views_of_mapped_arrays_are_mapped(tmp_path: Path) -> None:
-    mapped = samples(tmp_path)
-    of_views = Samples(views(np.asarray(mapped.targets)), np.zeros(3))
-    assert not feeding.is_in_memory(of_views)
+def test_arrays_mapped_from_a_file_are_gathered_batch_by_batch(tmp_path: Path) -> None:
+    np.save(tmp_path / "mapped.npy", np.arange(10).reshape(5, 2))
+    mapped = np.load(tmp_path / "mapped.npy", mmap_mode="r")
+    reordered = feeding.reorder(Samples(mapped, mapped[:, 0]), ORDER)
+    assert isinstance(reordered.inputs, feeding.ReorderedArray)
+    assert (len(reordered), reordered.nbytes) == (5, mapped.nbytes + mapped[:, 0].nbytes)
+    batches = [feeding.Batches(reordered, 2)[index] for index in range(3)]
+    inputs, targets = (np.concatenate(part) for part in zip(*batches, strict=True))
+    assert (inputs == mapped[ORDER]).all() and (targets == mapped[ORDER, 0]).all()
+    assert not feeding.is_in_memory(Samples(views(np.asarray(mapped[:, 0])), np.zeros(3)))
 
 
 @pytest.mark.parametrize(("length", "in_memory"), [(1_000, True), (2**26, False)])

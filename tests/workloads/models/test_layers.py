@@ -9,7 +9,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.profiles import IN_CI
 from tests.workloads.shared_trainer import Trainer, result, single_event
 from workloads.models.canonical_weights import GATES
 from workloads.protocol import Artifact, Event
@@ -49,7 +48,7 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=30 if IN_CI else 10, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(case=stacks(), seed=st.integers(0, 2**31))
 def test_torchs_fused_stack_agrees_with_the_reference(
     torch_trainer: Trainer, case: dict[str, Any], seed: int

@@ -1,5 +1,7 @@
 """Saving in one implementation and loading in another, in real trainers."""
 
+import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, failure, result, single_event
+from tests.orchestrator.cli.typed_commands import typed
+from tests.workloads.models.test_checkpoint import Arrays, rewrite
+from tests.workloads.shared_trainer import Trainer, expect_package, failure, result, single_event
 from workloads.models.canonical_weights import GATES
 from workloads.models.checkpoint import load_checkpoint
 from workloads.protocol import Artifact, Dataset, Event, KernelProof
@@ -131,3 +135,30 @@ def test_the_difference_is_relative_to_the_largest_output() -> None:
     assert largest_difference(other, expected) == 0.125
     assert largest_difference(expected, expected) == 0
     assert largest_difference(np.full_like(expected, np.inf), expected) is None
+
+
+def exchange_directions(arrays: Arrays) -> None:
+    one, other = "recurrent_0/forward/kernel", "recurrent_0/backward/kernel"
+    arrays[one], arrays[other] = arrays[other], np.array(arrays[one])
+
+
+@full
+def test_the_command_compares_through_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    expect_package("torch")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / "weights"
+    small = ("--set", "cell=gru", "--set", "units=4", "--set", "samples=64", "--samples", "32")
+    code, out, _ = typed(capfd, "parity", "torch/fused", "torch/cudnn", *small, f"--save={folder}")
+    assert code == 0
+    assert "cannot run here: torch/cudnn: cuDNN kernels need an NVIDIA GPU" in out
+    assert list(tmp_path.iterdir()) == [folder]
+    (weights,) = folder.glob("*.npz")
+    for is_good in (True, False):
+        load = ("parity", "torch/portable", f"--load={folder}", "--format", "json")
+        code, out, _ = typed(capfd, *load)
+        (pair,) = json.loads(out)["pairs"]
+        assert (pair["saved_by"]["implementation"], pair["exact"]) == ("torch/fused", True)
+        assert (code, pair["within"], pair["difference"] < 1e-5) == (1 - is_good, is_good, is_good)
+        rewrite(weights, exchange_directions)

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
-from workloads.implementations import BACKENDS
 from workloads.protocol import Artifact, Dataset, Epoch, Event, KernelProof
 from workloads.registry import find_workload
 
@@ -25,18 +24,14 @@ def ask(trainer: Trainer, workload: str, implementation: str, **settings: Any) -
     return trainer.ask(workload, implementation, settings=own, seed=3)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("workload", SMALL)
-def test_a_trial_reports_its_metrics_its_data_and_its_kernel(
-    trainer_of: Trainer, workload: str, backend: str
-) -> None:
-    events = ask(trainer_of, workload, f"{backend}/portable")
+def expect_metrics_data_and_kernel(events: list[Event], workload: str) -> None:
     metrics, definition = result(events), find_workload(workload)
     optional = {"time_to_accuracy_s", "peak_gpu_mib", "canary_gpu_ms", "step_ms_p95", "import_s"}
     if workload == "char_rnn":  # a stateful model takes full batches only
         optional |= {"latency_s", "predict_sample_ms"}
     assert set(metrics) - optional == set(definition.metrics) - optional
-    assert single_event(events, KernelProof).ran == "portable"
+    proof = single_event(events, KernelProof)
+    assert proof.ran == proof.asked
     assert metrics["sample_us"] == pytest.approx(1e6 / metrics["samples_per_s"])
     if workload == "synthetic":
         assert metrics["step_ms"] == pytest.approx(1_000 * metrics["train_s"] / 3)
@@ -47,26 +42,17 @@ def test_a_trial_reports_its_metrics_its_data_and_its_kernel(
     assert data.validation_samples == SMALL[workload].get("validation_samples", 359)
 
 
-@pytest.mark.parametrize(
-    ("workload", "settings", "implementations"),
-    [
-        ("image_rows", {"cell": "gru"}, ("tensorflow/portable+xla+unroll", *EACH_KERNEL)),
-        ("next_token", {}, EACH_KERNEL),
-        ("char_rnn", {"layers": 2}, EACH_KERNEL),
-        ("sentiment", {"masked": True}, EACH_KERNEL),
-    ],
-)
-def test_arms_start_equal_and_stay_close(
+@pytest.mark.parametrize(("workload", "settings", "others"), ROWS["arms"])
+def test_arms_start_equal_stay_close_and_report_their_metrics_and_data(
     trainer_for: Callable[[str], Trainer],
     workload: str,
     settings: dict[str, Any],
-    implementations: tuple[str, ...],
+    others: list[str],
 ) -> None:
     losses, texts = [], set()
-    for implementation in implementations:
+    for implementation in (*others, *EACH_KERNEL):
         events = ask(trainer_for(implementation), workload, implementation, **settings)
-        proof = single_event(events, KernelProof)
-        assert proof.ran == proof.asked
+        expect_metrics_data_and_kernel(events, workload)
         losses.append([result(events)[metric] for metric in ("loss", "val_loss")])
         if implementation.startswith("torch"):
             texts |= {event.text for event in events if isinstance(event, Artifact)}
@@ -74,20 +60,13 @@ def test_arms_start_equal_and_stay_close(
     assert len(texts) == (workload == "char_rnn"), "equal weights and seeds write equal texts"
 
 
-@pytest.mark.parametrize(
-    ("backend", "kernel"),
-    [
-        *(("tensorflow", f"portable{options}") for options in ("+bf16+xla", "+eager+fp16")),
-        *(("jax", f"portable{options}") for options in ("+unroll", "+eager", "+bf16", "+fp16")),
-        *(("torch", kernel) for kernel in ("fused", "fused+bf16", "portable+bf16")),
-    ],
-)
+@pytest.mark.parametrize(("backend", "kernel"), ROWS["passes"])
 def test_passes_of_every_kernel_are_timed_and_proven(
     trainer_of: Trainer, backend: str, kernel: str
 ) -> None:
     events = ask(trainer_of, "synthetic", f"{backend}/{kernel}")
+    expect_metrics_data_and_kernel(events, "synthetic")
     assert result(events)["forward_ms"] > 0
-    assert single_event(events, KernelProof).ran == kernel
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn_tanh", "rnn_relu"])

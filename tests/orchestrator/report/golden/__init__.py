@@ -47,7 +47,7 @@ def reports() -> Iterator[tuple[str, str]]:
     }
     yield from ((f"short-{name}.txt", render(short, "text")) for name, short in shorts.items())
     yield "everything.txt", render(every, "text", full=True)
-    yield "everything-short.md", to_short_markdown(every, 2000)
+    yield "everything-short.md", to_short_markdown(every, 2000, "report.html")
     yield "crossing.txt", render(summarise(crossing()), "text", full=True)
     yield "crossing.json", render(summarise(crossing()), "json")
     yield "timed.txt", render(summarise(timed()), "text", full=True)
