@@ -7,9 +7,11 @@ would make any implementation look faster. A disturbance hits implementations un
 
 import itertools
 import math
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import quantiles
 from typing import Self
 
@@ -18,27 +20,10 @@ from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial, Telemetry
 
-_CAUSES = {
-    "other_processes": "other processes took {:.0f} % of the CPUs",
-    "host_steal": "the machine's host took {:.0f} % of the CPUs",
-    "throttling": "clocks were throttled {:.0f} % of the time",
-    "low_clocks": "clocks were {:.0f} % below their maximum",
-    "slow_canary": "the calibration probe took {:.2f} times its expected time",
-    "slow_gpu": "the calibration probe of the GPU took {:.2f} times its expected time",
-}
-"""Causes of disturbance, each with its sentence; a shared GPU has another."""
-
-_SHARES = {
-    "other_processes": "others_cpu_pct",
-    "host_steal": "steal_pct",
-    "throttling": "throttled_pct",
-    "low_clocks": "clock_drop_pct",
-}
-"""Causes whose figure is a percentage, with the metric and the limit of that name."""
-
-_CANARIES = {"slow_canary": "canary_ms", "slow_gpu": "canary_gpu_ms"}
-"""Causes whose figure is the ratio of a canary's time, a metric, to its expected one."""
-
+_KNOWN: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
+_CAUSES, _SHARES, _CANARIES = _KNOWN["texts"], _KNOWN["shares"], _KNOWN["canaries"]
 _OF_CPUS = ("others_cpu_pct", "steal_pct")
 _SAMPLING_S = 1.0
 """The interval between samples of a node's CPU time. In shorter trials the shares include work
