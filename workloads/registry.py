@@ -2,8 +2,10 @@
 
 import difflib
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -101,29 +103,20 @@ def explain_invalid_settings(error: ValidationError) -> str:
     )
 
 
-_ALL_METRICS = (
-    *("step_ms", "sample_us", "samples_per_s", "cpu_over_wall"),
-    *("model_flops_per_step", "model_flops_per_s"),
-    *("peak_rss_mib", "peak_gpu_mib", "load_s", "compile_s", "canary_ms", "canary_gpu_ms"),
-)
-_FULL_METRICS = (
-    *(*_ALL_METRICS, "step_ms_median", "step_ms_p95"),
-    *("peak_flops_per_s", "model_flops_utilization_pct", "train_s", "steps_s"),
-)
-EPOCH_METRICS = ("loss", "accuracy", "val_loss", "val_accuracy")
+_METRICS = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
+
+EPOCH_METRICS: tuple[str, ...] = tuple(_METRICS["epoch"])
 """Metrics that the workloads which train report after each epoch, too."""
 
-_TRAINING_METRICS = (
-    *(*EPOCH_METRICS, "time_to_accuracy_s", *_FULL_METRICS),
-    *("predict_sample_ms", "validate_s", "evaluate_s", "predict_s", "latency_s"),
-)
+_FULL_METRICS = (*_METRICS["every"], *_METRICS["steps"], *_METRICS["whole"])
+_TRAINING_METRICS = (*EPOCH_METRICS, "time_to_accuracy_s", *_FULL_METRICS, *_METRICS["end"])
 """Metrics of every workload that `workloads.measuring.full_training` trains. `import_s` is left
 out: a process reports it once, so the other trials of a block would lack it."""
 
-TIMING_METRICS = (*_ALL_METRICS, "slices", "slice_steps", "timed_s", "ratio_interval")
+TIMING_METRICS: tuple[str, ...] = (*_METRICS["every"], *_METRICS["slices"])
 """Metrics of a trial that is timed in slices, for every workload; it has no loss or accuracy."""
 
-PRUNED_METRICS = frozenset({*_ALL_METRICS, "step_ms_median", "step_ms_p95"})
+PRUNED_METRICS: frozenset[str] = frozenset({*_METRICS["every"], *_METRICS["steps"]})
 """Metrics that a pruned trial keeps, of any workload: they would be those of a whole training."""
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -47,6 +47,9 @@ EXPENSES = tuple(Measure(*row) for row in _ROWS["expenses"])
 
 CONDITIONS = tuple(Measure(*row) for row in _ROWS["conditions"])
 """The use of devices and the state of the machine during a trial."""
+
+LEAST: Mapping[str, str] = _ROWS["least"]
+"""What the first arm of a ranking has, by metric; of times it is the fastest."""
 
 FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == "fresh")
 

@@ -1,8 +1,10 @@
 """A document as plain text for a terminal, by rich, and as GitHub-flavoured Markdown."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from io import StringIO
+from pathlib import Path
 
 from rich import box
 from rich.cells import cell_len
@@ -18,16 +20,7 @@ _KEY_WIDTH = 36  # a longer first column folds
 _GAP = 2
 _PART = re.compile(r"(?:\+|\S)(?:[^\s/+]|/(?!\w{3}))*/?\s*")
 """The places to fold a header: between words, and between parts of `tensorflow/portable+xla`."""
-_STYLES = {
-    "fastest": "bold green",
-    "faster": "bold green",
-    "failed": "bold red",
-    "missing": "bold yellow",
-    "slower": "bold red",
-    "same": "bold cyan",
-    "inconclusive": "bold yellow",
-    "provisional": "bold yellow",
-}
+_STYLES = tomllib.loads(Path(__file__).with_name("styles.toml").read_text(encoding="utf-8"))
 
 
 def to_text(document: Document, width: int = 100, *, colour: bool = False) -> str:

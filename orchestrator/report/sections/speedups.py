@@ -7,6 +7,7 @@ from functools import partial
 from orchestrator.analysis.comparisons.ranking import Ranking
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.comparisons.targets import ExpenseToTarget, Target, TargetArm
+from orchestrator.analysis.measures import LEAST
 from orchestrator.analysis.statistics import formatting
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Spread
 from orchestrator.analysis.summary import ReportSummary
@@ -134,14 +135,6 @@ def _missing(missing: tuple[tuple[Arm, str], ...], name: ArmNames) -> str:
     return "; ".join(texts) or "no trial complete"
 
 
-_TITLES = {
-    "energy_per_sample_j": "least energy per sample",
-    "train_cost_usd": "cheapest to train on",
-    "peak_rss_mib": "least memory",
-    "peak_gpu_mib": "least GPU memory",
-}
-
-
 def ranked(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Rank the arms of each group by time, energy, cost and memory."""
     columns: list[Column[Ranking]] = [
@@ -153,7 +146,7 @@ def ranked(summary: ReportSummary, name: ArmNames) -> Section | None:
     ]
     tables = []
     for metric, own in grouped((r.metric, r) for r in summary.rankings).items():
-        columns[1] = replace(columns[1], title=_TITLES.get(metric, "fastest"))
+        columns[1] = replace(columns[1], title=LEAST.get(metric, "fastest"))
         tables.append(make_table(columns, own))
     left_out = dict.fromkeys(name(arm) for r in summary.rankings for arm in r.left_out)
     notes = paragraphs("sections/rankings.j2", left_out=[*left_out])

@@ -1,24 +1,13 @@
 """The address of a tracking store, and MLflow's environment variables. Imports no MLflow."""
 
 import re
+import tomllib
 import urllib.parse
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 _SECRET = "password|passwd|pwd|token|secret|access_?key|api_?key"
-
-_DEFAULTS = {
-    # No usage pings, in either of the two ways that MLflow knows.
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # a line per run, with a server
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "GIT_PYTHON_REFRESH": "quiet",
-    # MLflow's own 7 retries of 120 s block for minutes. The recorder retries by itself, and a
-    # person at a terminal needs an answer.
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
-}
+_DEFAULTS = tomllib.loads(Path(__file__).with_name("mlflow_settings.toml").read_text())
 
 
 def tracking_uri(home: Path, environ: Mapping[str, str]) -> str:
