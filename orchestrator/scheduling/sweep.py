@@ -332,8 +332,9 @@ def _finish(start: _Start, stopped: Stopped | None) -> RunResult:
     record = replace(recorder.read(start.state.finished, timeout_s=limit_s), state=state)
     space = spec.search.model_dump(mode="json", include={"space"}, exclude_defaults=True)
     trials = [(trial.key, trial.ended_s, trial.run_id) for trial in record.trials]
-    manifest = MANIFEST.dump(start.opened.manifest)
-    source = digest([__version__, state, manifest, space, spec.baseline, trials])
+    manifest = start.opened.manifest
+    declared = MANIFEST.dump(replace(manifest, current=manifest.running))
+    source = digest([__version__, state, declared, space, spec.baseline, trials])
     summary, reports, answer = None, dict[str, str](), None
     if source != record.answered:
         summary = summarise(record, spec.baseline)
