@@ -26,6 +26,7 @@ from orchestrator.scheduling.recovery import Recovery
 
 _LOOK_S = 0.5
 _START_S = 20.0  # of an actor, usually
+_JOBS = 200  # of a Tune trial, each with 30 kB of answers
 _MANY = 10_000  # above what lanes ever have pending, those of nodes that join included
 
 
@@ -67,8 +68,9 @@ class BlockSearch(Searcher):
     """A searcher that hands a session's trials to Tune, and takes their results back.
 
     A Tune trial is a slot of a lane at work: its actor gets the lane's next trial when one ends, as
-    Tune keeps each of its trials for ever. `out` is what runs, by the Tune trial's id. Tune's own
-    limit on pending trials must lie above the number of slots. `check` is called at each step.
+    Tune keeps each of its trials for ever, and what the actor answers until the Tune trial ends.
+    `out` is what runs, by the Tune trial's id. Tune's own limit on pending trials must lie above the
+    number of slots. `check` is called at each step.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class BlockSearch(Searcher):
         self.out: dict[str, Assignment] = {}
         self._waiting: dict[str, tuple[Assignment, dict[str, Any]]] = {}
         self._taken = Counter[str]()
+        self._ended = Counter[str]()
         self._show_s = 0.0
         self._session = recovery.session
         self._python_path = python_path
@@ -175,8 +178,10 @@ class BlockSearch(Searcher):
             best = next((outcome for outcome in outcomes if not outcome.failure), outcomes[0])
             self.recovery.ended(assignment.lane.node, best)
             self._hand_out()
+            self._ended[trial_id] += 1
             lane, bundle = assignment.lane, assignment.lane.bundle(assignment.device)
-            for key, (following, config) in self._waiting.items():
+            waiting = self._waiting.items() if self._ended[trial_id] < _JOBS else ()
+            for key, (following, config) in waiting:
                 if following.lane.node.id == lane.node.id and config["bundle"] == bundle:
                     return self._begin(trial_id, key)
             return None

@@ -68,6 +68,16 @@ def test_an_actor_has_one_tune_trial_for_all_that_its_lane_runs(
     assert search.suggest("b") == BlockSearch.FINISHED
 
 
+def test_a_tune_trial_ends_after_many_jobs_and_its_lane_works_on(
+    monkeypatch: pytest.MonkeyPatch, search: BlockSearch
+) -> None:
+    monkeypatch.setattr(tune_loop, "_JOBS", 2)
+    assert isinstance(search.suggest("a"), dict)
+    assert isinstance(search.take_outcomes("a", result(COMPLETE)), dict)
+    assert search.take_outcomes("a", result(COMPLETE)) is None
+    assert isinstance(search.suggest("b"), dict)
+
+
 def test_a_trial_has_a_fresh_trainer_where_the_spec_wants_it(tmp_path: Path) -> None:
     for name, spec in {"warm": SPEC, "fresh": f"{SPEC}trainer: fresh\n"}.items():
         assert job_of(search_of(Held(tmp_path / name, spec))).fresh == (name == "fresh")
