@@ -43,7 +43,6 @@ def _git_commit(file: Path) -> str | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """Return the output of a git command; None for an error or no output."""
     command = ["git", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)

@@ -254,7 +254,6 @@ class Blocks:
         return len(set[int]().union(*begun)) < lacking
 
     def _supply(self, queue: LaneQueue) -> None:
-        """Give a lane the blocks that it is short of, as far as there are any."""
         # A lane takes the oldest block that its hardware has not run, or else a new one.
         while queue.is_short:
             if (index := self._oldest_for(queue)) is not None:
@@ -267,7 +266,6 @@ class Blocks:
                 return
 
     def _oldest_for(self, queue: LaneQueue) -> int | None:
-        """Return the oldest begun block with trials for a lane."""
         oldest = (self._begun[group].oldest for group in queue.groups)
         return min((index for index in oldest if index is not None), default=None)
 
@@ -315,7 +313,6 @@ class Blocks:
             begun.put(index, units[group])
 
     def _make_trials(self, block: Block) -> tuple[Trial, ...]:
-        """Return the block's trials in the order to run them."""
         # A repeat is a complete round of the arms, each round in a random order of its own that
         # depends on the seed alone.
         trials: list[Trial] = []

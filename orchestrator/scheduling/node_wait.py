@@ -64,7 +64,6 @@ def replacements(
 
 
 def _is_of(planned: PlannedArm, entry: HardwareEntry) -> bool:
-    """Return whether an entry of the spec means a planned arm."""
     return (
         planned.arm.usage == entry.usage
         and (entry.selector is None or planned.hardware.matches(entry.selector))

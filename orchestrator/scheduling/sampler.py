@@ -169,7 +169,6 @@ class Suggester:
             self._generation, self._entered = generation, number
 
     def _enforce(self, index: int, config: Config) -> Config:
-        """Make Optuna's next trial have this config."""
         self._study.enqueue_trial(dict(config))
         trial, _ = self._ask(index)
         return self._keep(index, config, trial)

@@ -267,7 +267,6 @@ class _Start:
             self.opened = opening
 
     def _run_missing(self, watcher: Watcher) -> Stopped | None:
-        """Run the trials without an outcome; return what stopped them before the end."""
         self.options.phase("Loading Ray Tune")
         from orchestrator.scheduling.sampler import Suggester, Suggestions  # noqa: PLC0415
         from orchestrator.scheduling.tune_loop import run_trials  # noqa: PLC0415  (Ray Tune: seconds)

@@ -69,8 +69,8 @@ class BlockSearch(Searcher):
 
     A Tune trial is a slot of a lane at work: its actor gets the lane's next trial when one ends, as
     Tune keeps each of its trials for ever, and what the actor answers until the Tune trial ends.
-    `out` is what runs, by the Tune trial's id. Tune's own limit on pending trials must lie above the
-    number of slots. `check` is called at each step.
+    `out` is what runs, by the Tune trial's id. Tune's own limit on pending trials must lie above
+    the number of slots. `check` is called at each step.
     """
 
     def __init__(

@@ -331,12 +331,10 @@ def _parse(path: Path, data: bytes) -> tuple[list[Record], int]:
 
 
 def _signed(body: bytes) -> bytes:
-    """Return a JSON object with its checksum as a last field."""
     return body[:-1] + b',"crc32":"%08x"}' % zlib.crc32(body)
 
 
 def _read_line(line: bytes) -> tuple[Record | None, str]:
-    """Return the record of a line; None, and the reason, if it is damaged."""
     body = line[:_CHECKSUM] + b"}"
     if line != _signed(body):
         return None, "a line whose checksum differs"
@@ -379,7 +377,6 @@ def _corrupt(path: Path, line: int, received: str) -> JournalError:
 
 
 def _expect_version(path: Path, lines: Sequence[bytes]) -> None:
-    """Refuse a first record that names another version, or none."""
     try:
         value = json.loads(lines[0])
     except (IndexError, ValueError):

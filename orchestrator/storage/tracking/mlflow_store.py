@@ -304,7 +304,6 @@ def _translated(shown: str, *, content: bool = False) -> Iterator[None]:
 
 
 def _refused(where: str, error: Exception) -> TrackingError:
-    """Return any error of MLflow, SQLAlchemy or the operating system as one of ours."""
     received = address.shown(one_line(error))[:_SHOWN]
     status = _http_status(error)
     next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
@@ -323,7 +322,6 @@ def _refused(where: str, error: Exception) -> TrackingError:
 
 
 def _http_status(error: Exception) -> int | None:
-    """Return the status that a server answered with; None for any other error."""
     if match := re.search(r"failed with error code (\d{3}) !=", str(error)):  # no JSON: a proxy's
         return int(match[1])
     if hasattr(error, "get_http_status_code"):  # MLflow's own

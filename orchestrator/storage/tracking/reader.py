@@ -200,7 +200,6 @@ def _state(store: MlflowStore, parent: StoredRun) -> SweepState:
 
 
 def _merged(trials: Iterable[FinishedTrial]) -> Mapping[str, str]:
-    """Return one environment; where nodes differ, all values."""
     values: dict[str, set[str]] = {}
     for environment in {id(t.outcome.environment): t.outcome.environment for t in trials}.values():
         for key, value in environment.items():

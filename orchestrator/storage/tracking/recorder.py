@@ -170,7 +170,6 @@ class Recorder:
         self._call("log_model", run_id, packed, timeout_s=timeout_s)
 
     def _call(self, method: str, *arguments: Any, timeout_s: float | None = None) -> Any:
-        """Have the thread ask the process, and wait for the answer."""
         answer = Future[Any]()
         with self._change:
             if self._stopping:

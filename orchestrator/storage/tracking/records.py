@@ -137,7 +137,6 @@ class Form(Generic[T]):
 
 
 def _version(text: str, default: int) -> object:
-    """Return the version in a text; the default if it is no JSON object."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -184,7 +184,6 @@ def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object
 
 
 def _points(outcome: Outcome) -> Iterator[Point]:
-    """Yield the curves, then the final values."""
     # MLflow shows the value with the highest (step, time). So a final value of a name that has a
     # curve goes to the curve's last step with the trial's end as its time.
     clock_s, last_step, latest = outcome.started_s, 0, dict[str, float]()

@@ -75,7 +75,6 @@ def _kind(cells: Iterable[Any]) -> Kind:
 
 
 def _as(kind: Kind, cell: Any) -> Any:
-    """Return the cell in a form that Arrow takes for this kind."""
     if kind == "text":
         text = str(cell).lower() if isinstance(cell, bool) else str(cell)
         return text.encode(errors="backslashreplace").decode()  # it may have a lone surrogate
@@ -251,7 +250,6 @@ def _is_own(trial: FinishedTrial, identity: SweepIdentity) -> bool:
 def _read_table(
     store: MlflowStore, parent: StoredRun, stored: StoredTrials, read: Callable[[Path, str], T]
 ) -> T | None:
-    """Return the sweep's table; None if there is none, or one that is damaged."""
     if TABLE_FILE not in store.texts(parent.run_id):
         return None
     try:

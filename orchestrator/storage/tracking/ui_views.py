@@ -107,7 +107,6 @@ def _charts(manifest: Manifest, params: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _factors(arms: Sequence[Arm]) -> list[str]:
-    """Return the params in which the arms differ."""
     parts = [parse_implementation(arm.implementation, known_only=False) for arm in arms]
     names = ("backend", "kernel", "jit", "precision")
     differing = [name for name in names if len({getattr(part, name) for part in parts}) > 1]

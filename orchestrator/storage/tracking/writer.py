@@ -258,7 +258,6 @@ class Writer:
         self._publish(None if is_described else Answer(waiting))
 
     def _publish(self, answer: Answer | None) -> None:
-        """Update the view of the trials; describe the sweep if there is an answer."""
         experiment, manifest = self._experiment, self._opening.manifest
         settings = {name for trial in self._stored.finished.values() for name in trial.config}
         self._store.tag_experiment(experiment, view_tags(self._parent, manifest, settings))
@@ -369,5 +368,4 @@ class Writer:
 
 
 def _revision(trial: FinishedTrial) -> tuple[str, int, float, float]:
-    """Return what differs between two outcomes of one trial."""
     return trial.status, trial.attempt, trial.started_s, trial.ended_s
