@@ -29,7 +29,14 @@ from orchestrator.core.trial import FinishedTrial
 from orchestrator.core.version import import_path
 from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
-from orchestrator.storage.tracking.records import BEAT_S, Answer, EndState, Manifest, SweepOpening
+from orchestrator.storage.tracking.records import (
+    BEAT_S,
+    Answer,
+    EndState,
+    Manifest,
+    SweepOpening,
+    record_of,
+)
 
 _BATCH = 50  # about a second of writing: calls and heartbeats are sent between batches
 _FIRST_PAUSE_S = 1.0
@@ -100,7 +107,7 @@ class Recorder:
         Raise `NotRecorded` if the answer takes over `timeout_s`.
         """
         record, run_ids = self._call("read", timeout_s=timeout_s)
-        trials = (replace(had[key], run_id=run_id) for key, run_id in run_ids.items())
+        trials = (replace(record_of(had[key]), run_id=run_id) for key, run_id in run_ids.items())
         return cast(SweepRecord, record.with_trials(trials))
 
     def open(

@@ -154,11 +154,16 @@ def lease_tag(owner: Owner | None = None, now_s: float = 0.0) -> dict[str, str]:
     return {LEASE_TAG: LEASE.dump(Lease(owner, now_s + LEASE_S) if owner else Lease())}
 
 
-def record_text(finished: FinishedTrial) -> str:
-    """Return a trial as text, without artifacts and curves: its run has them."""
+def record_of(finished: FinishedTrial) -> FinishedTrial:
+    """Return what a record keeps of a trial: no artifacts and curves, which its run has."""
     telemetry = replace(finished.telemetry, at_s=(), curves={})
     outcome = replace(finished.outcome, artifacts={}, telemetry=telemetry)
-    return TRIAL.dump(replace(finished, outcome=outcome))
+    return replace(finished, outcome=outcome)
+
+
+def record_text(finished: FinishedTrial) -> str:
+    """Return the record of a trial as text."""
+    return TRIAL.dump(record_of(finished))
 
 
 def record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:

@@ -17,7 +17,7 @@ from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.errors import NotRecorded, TrackingError
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.recorder import Recorder, RecorderProcess
-from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, Lease
+from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, Lease, record_of
 from tests.commands import wait_for
 from tests.orchestrator.sample_sweeps import XLA, address, failed, finished, opening
 from tests.orchestrator.storage.tracking.recording import children
@@ -65,7 +65,8 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
         first = process_of_recorder()
         started_s = time.monotonic()
         frozen = replace(TRIALS[0].trial, config=MappingProxyType(TRIALS[0].trial.config))
-        trials = [*TRIALS[1:], failed(0, XLA), replace(TRIALS[0], trial=frozen)]
+        saved = failed(0, XLA, artifacts={"notes.txt": "long"})
+        trials = [*TRIALS[1:], saved, replace(TRIALS[0], trial=frozen)]
         for trial in trials:
             opened.put(trial)
         assert time.monotonic() - started_s < 0.1
@@ -75,7 +76,8 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
         assert opened.trouble is None
         had = {trial.key: trial for trial in trials}
         read = opened.read(had)
-        assert ({one.key: one for one in read.trials}, read.state) == (had, "running")
+        records = {key: record_of(trial) for key, trial in had.items()}
+        assert ({one.key: one for one in read.trials}, read.state) == (records, "running")
         assert all(trial.run_id for trial in read.trials)
         opened.close("complete", {"report.md": "# done"})
         assert opened.read(had).state == "complete"
