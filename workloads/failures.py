@@ -23,6 +23,12 @@ class NotPossible(TrialError):
     kind = "not_possible"
 
 
+class OutOfMemory(TrialError):
+    """A GPU's memory that does not suffice for the trial."""
+
+    kind = "out_of_memory"
+
+
 class DataError(TrialError):
     """A data set that is missing, unreadable, or not the expected one."""
 

@@ -27,6 +27,7 @@ FailureKind: TypeAlias = Literal[
     "not_possible",  # the implementation cannot run these settings on this machine
     "data",  # the data set is missing, or is not the expected one
     "bad_request",  # the request line was wrong
+    "out_of_memory",  # the GPU's memory ran out (or, without a word of the trainer, the node's)
 ]
 
 CHECKPOINT_MIB = 256

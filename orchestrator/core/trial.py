@@ -37,7 +37,6 @@ OutcomeStatus: TypeAlias = Literal["complete", "failed", "wrong_kernel", "pruned
 FailureReason: TypeAlias = Literal[
     protocol.FailureKind,  # what the trainer reports itself
     "crash",  # the trainer process ended by itself
-    "out_of_memory",  # the trainer was over its memory limit, or the kernel killed it
     "time_limit",  # limits.trial_s
     "hung",  # no event and no CPU time for limits.idle_s
     "protocol",  # the trainer wrote a line that is not of the protocol

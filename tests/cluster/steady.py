@@ -13,7 +13,7 @@ def train(trial: Context) -> dict[str, float]:
     if (visible not in (None, "", "-1")) != (trial.device == "gpu"):
         raise RuntimeError(f"a {trial.device} trial with CUDA_VISIBLE_DEVICES={visible!r}")
     trial.environment(card=visible)
-    if gate := trial.settings.get("gate"):
+    if trial.device == "gpu" and (gate := trial.settings.get("gate")):
         Path(f"{gate}.{visible}").touch()
         while len(list(Path(gate).parent.glob("gate.*"))) < 4:  # until all cards are at work
             time.sleep(0.05)

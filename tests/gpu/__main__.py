@@ -12,11 +12,10 @@ from pathlib import Path
 
 from orchestrator.hardware import probe
 from tests.gpu.checks import CHECKS, run_checks
-from tests.gpu.lab import FULL, QUICK, USUAL, Lab
+from tests.gpu.lab import SIZES, Lab
 from tests.gpu.outcomes import Record
 from workloads.implementations import BACKENDS
 
-_SIZES = {"usual": USUAL, "full": FULL, "quick": QUICK}
 _NEEDED = (
     "an NVIDIA GPU and its driver (580 or newer for CUDA 13: torch, jax; 525 or newer for CUDA 12:"
     " tensorflow, jax)"
@@ -45,8 +44,9 @@ def main() -> int:
         "capability": min(reported, default=None),
         "until_s": time.monotonic() + options.limit_s * len(options.backends),
     }
-    with Lab("gpu", _SIZES[options.sizes], options.backends, **limits) as lab:
-        run_checks([CHECKS[name] for name in options.only or CHECKS], lab, record, gpus)
+    with Lab("gpu", SIZES[options.sizes], options.backends, **limits) as lab:
+        chosen = [check for name, check in CHECKS.items() if name in (options.only or CHECKS)]
+        run_checks(chosen, lab, record, gpus)
     print(record.as_text())
     print(record.failure or "all in order", lacking, file=sys.stderr)
     return 1 if record.failure else 0
@@ -59,11 +59,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    names = list(CHECKS)
+    names = ["presence", *CHECKS]
     add("--output", type=Path, metavar="FILE", help="write the outcomes to FILE")
     add("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     add("--backends", nargs="+", choices=tuple(BACKENDS), default=["torch", "jax"])
-    add("--sizes", choices=tuple(_SIZES), default="usual")
+    add("--sizes", choices=tuple(SIZES), default="usual")
     add("--expect-gpu", action="store_true", help="check only that NVML shows one")
     add("--limit-s", type=float, default=math.inf, help="start no check after so long per backend")
     return parser

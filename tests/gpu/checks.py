@@ -15,11 +15,15 @@ from workloads.implementations import BACKENDS
 Check = Callable[[Lab, str], Iterator[Outcome]]
 """A function of a lab and a backend; its name is the name in `--only`."""
 
-TIMED = (proofs.memory, proofs.telemetry, proofs.speed)
+TIMED = (
+    *(proofs.memory, proofs.telemetry, proofs.clocks),
+    *(proofs.roofline, proofs.predict, proofs.speed),
+)
 """These run alone; the others run for all backends at once."""
 
-_UNTIMED = (proofs.refusals, proofs.evidence, proofs.numbers, proofs.precisions, proofs.fit)
-CHECKS: dict[str, Check] = {check.__name__: check for check in (*_UNTIMED, *TIMED)}
+_KERNELS = (proofs.refusals, proofs.evidence, proofs.fall_backs)
+_NUMBERS = (proofs.numbers, proofs.precisions, proofs.fit)
+CHECKS: dict[str, Check] = {check.__name__: check for check in (*_KERNELS, *_NUMBERS, *TIMED)}
 
 
 def run_checks(checks: Sequence[Check], lab: Lab, record: Record, gpus: Sequence[str] = ()) -> None:
@@ -30,6 +34,8 @@ def run_checks(checks: Sequence[Check], lab: Lab, record: Record, gpus: Sequence
             pool.map(lambda backend: _is_present(lab, backend, record, gpus), lab.backends)
         )
         chosen = [backend for backend, here in zip(lab.backends, present, strict=True) if here]
+        if any(one.name == "presence" and one.status == "failed" for one in record.outcomes):
+            return  # one that is blind comes first
         for number, check in enumerate(checks, 1):
             todo = [one for one in chosen if f"{check.__name__} {one}" not in record.done]
             title = f"[{number}/{len(checks)}] {check.__name__}"
@@ -67,6 +73,7 @@ def _run(check: Check, backend: str, lab: Lab, record: Record) -> None:
 
 def _is_present(lab: Lab, backend: str, record: Record, gpus: Sequence[str]) -> bool:
     """Return whether a backend sees the device; record its versions, or why it does not."""
+    record.begin("presence", backend)
     if not is_installed(backend):
         reason = f"not installed: {BACKENDS[backend]}"
         record.add(Outcome("presence", "", "skipped", backend, reason=reason))
@@ -78,5 +85,7 @@ def _is_present(lab: Lab, backend: str, record: Record, gpus: Sequence[str]) -> 
     else:
         blind = f"blind, while NVML shows {', '.join(gpus)}: {answer.reason}"
         cause = blind if answer.reason else None
-        record.add(judged("presence", "", f"{backend}/portable", cause, {}))
+        names = (backend, "devices", "cuda_build", "cudnn_build")
+        seen = {name: answer.facts[name] for name in names if name in answer.facts}
+        record.add(judged("presence", "", f"{backend}/portable", cause, seen))
     return answer.reason is None

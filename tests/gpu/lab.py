@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,8 +16,6 @@ from orchestrator.execution.trainer_process import Trainer
 from workloads.eligibility import Cell
 from workloads.implementations import parse_implementation
 from workloads.protocol import Device, Event, TrialRequest
-
-CELLS: tuple[Cell, ...] = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,43 +37,27 @@ class Shape:
         return {name: getattr(self, name) for name in (*sizes, "layers", "bidirectional")}
 
 
-_ROWS = yaml.safe_load(Path(__file__).with_name("shapes.yaml").read_text())
-SHAPES = tuple(Shape(**row) for row in _ROWS)
-
-
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    cells: tuple[Cell, ...]
-    stacks: tuple[tuple[int, bool], ...]  # layers, and whether in both directions
-    lengths: tuple[Sequence[int] | None, ...]  # None for no padding
-    shapes: tuple[Shape, ...]
+    cells: Sequence[Cell]
+    stacks: Sequence[tuple[int, bool]]  # layers, and whether in both directions
+    lengths: Sequence[Sequence[int] | None]
+    shapes: Sequence[Shape]
     timed_steps: int
     power_s: float
+    idle_s: Sequence[float]
 
 
-PADDED = (12, 1, 7, 12, 3, 9, 11, 5)
-FULL = Sizes(
-    cells=CELLS,
-    stacks=((1, False), (1, True), (2, False), (2, True)),
-    lengths=(None, PADDED),
-    shapes=SHAPES,
-    timed_steps=30,
-    power_s=10.0,
-)
-USUAL = replace(
-    FULL, cells=("lstm", "gru"), stacks=((1, False), (2, True)), shapes=SHAPES[:6], timed_steps=20
-)
-"""About ten minutes per backend."""
+def _read(name: str) -> Any:
+    return yaml.safe_load(Path(__file__).with_name(name).read_text())
 
-QUICK = Sizes(
-    cells=("gru",),
-    stacks=((2, True),),
-    lengths=(PADDED,),
-    shapes=(Shape("tiny", "none", 2, 4, 3, 4),),
-    timed_steps=2,
-    power_s=0.5,
-)
 
+def _sizes(shapes: int | Sequence[Any], **sizes: Any) -> Sizes:
+    rows = _read("shapes.yaml")[:shapes] if isinstance(shapes, int) else shapes
+    return Sizes(shapes=[Shape(**row) for row in rows], **sizes)
+
+
+SIZES = {name: _sizes(**row) for name, row in _read("sizes.yaml").items()}
 
 _ROOT = str(Path(__file__).parents[2])
 
@@ -136,6 +118,10 @@ class Lab:
         asked = parse_implementation(implementation)
         with Trainer(asked, self.device, python_path=[_ROOT], environ=environ) as trainer:
             return trainer_answers.ask(trainer, request, listen, self._limits())
+
+    def printed(self, backend: str) -> str:
+        """Return what the last trial of a backend's trainer printed."""
+        return self._trainers[backend].output_tail() if backend in self._trainers else ""
 
     def _limits(self) -> TrialLimits:
         return TrialLimits(self.until_s - time.monotonic(), idle_s=120.0)

@@ -7,7 +7,10 @@ That is the reference: Keras' equations in float64, without code of any implemen
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +18,8 @@ from pydantic import BaseModel
 
 from workloads.context import Context
 from workloads.eligibility import Cell
-from workloads.implementations import Implementation
-from workloads.measuring.canary import warm_clocks
+from workloads.implementations import Implementation, parse_implementation
+from workloads.measuring.canary import products, run_device_canary, warm_clocks
 from workloads.measuring.measurement import prepare_framework
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.settings import StackSettings, SyntheticSettings
@@ -146,6 +149,45 @@ def hand_written(trial: Context) -> dict[str, float]:
         run(3)
         warm_clocks(trial.device, framework.synchronise)
         return {"step_ms": 1_000 * run(size.timed_steps) / size.timed_steps}
+
+
+def fallen_back(trial: Context) -> dict[str, float]:
+    """Request cuDNN, and give the layer a cause to run another kernel silently."""
+    cause, asked = trial.settings["cause"], trial.implementation
+    rate = 0.1 if cause == "recurrent dropout" else 0.0
+    size = SyntheticSettings(cell=trial.settings["cell"], units=16, recurrent_dropout=rate)
+    built = parse_implementation(f"{asked.backend}/portable") if rate else asked
+    error = mock.patch("keras.src.backend.torch.rnn._cudnn_lstm", side_effect=RuntimeError)
+    with prepare_framework(trial), error if cause == "an error in cuDNN" else nullcontext():
+        from workloads.evidence.kernel_evidence import Stack, prove_passes
+        from workloads.models.built_in import passes_model
+        from workloads.models.passes import make_passes
+
+        model = passes_model(size, replace(trial, implementation=built))
+        if rate:
+            model.layers[0].use_cudnn = "auto"
+        passes = make_passes(model, asked)
+        batch = passes.place(random_inputs(size, trial.seed))
+        passes.forward_backward(batch)
+        proof = prove_passes(passes, batch, Stack(1, 1, size.sequence_length), asked)
+        trial.kernel(asked.kernel_text, proof.ran, proof.evidence)
+    return {}
+
+
+def after_idleness(trial: Context) -> dict[str, float]:
+    """Time the probe of GPUs, and about 1 ms of its products after idle times, cold and warmed."""
+    side, figures = 4_096 if trial.device == "gpu" else 64, dict[str, float]()
+    with prepare_framework(trial) as framework:
+        probe_ms = figures["canary_gpu_ms"] = run_device_canary(framework.synchronise, side)
+        multiply, count = products(side, framework.synchronise), max(1, round(1 / probe_ms))
+        for idle_s in trial.settings["idle_s"]:
+            for state, device in (("cold", "cpu"), ("warmed", trial.device)):
+                time.sleep(idle_s)
+                warm_clocks(device, framework.synchronise)
+                began_s = time.monotonic()
+                multiply(count)
+                figures[f"{idle_s:g} s, {state}, ms"] = 1_000 * (time.monotonic() - began_s)
+    return figures
 
 
 def _gradient_error(

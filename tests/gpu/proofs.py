@@ -2,21 +2,30 @@
 
 import itertools
 import os
-import statistics
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from orchestrator.diagnostics import peaks
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
-from orchestrator.execution.telemetry import Instruments, Sampler, record
+from orchestrator.execution.telemetry import Instruments, Recording, Sampler, record
 from orchestrator.hardware import probe
 from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Outcome, judged
 from workloads.eligibility import LayerTraits, ineligibility_reason
 from workloads.implementations import KERNELS, OPTIONS, Precision, parse_implementation
 from workloads.protocol import Device
+
+FALL_BACKS = {
+    "tensorflow": [("lstm", "recurrent dropout")],
+    "jax": [("lstm", "recurrent dropout"), ("gru", "no such kernel")],
+    "torch": [("lstm", "recurrent dropout"), ("lstm", "an error in cuDNN")],
+}
+"""Cell, and why its layer runs another kernel than cuDNN (`probes.fallen_back`)."""
 
 TOLERANCES: Mapping[Precision, float] = {"float32": 2e-5, "tf32": 1e-2, "fp16": 1e-2, "bf16": 5e-2}
 """For outputs and gradients, relative to the largest value of each. Two layers in both directions
@@ -28,10 +37,17 @@ _LEAST_ROUNDING = 3e-5
 
 PRESENCE = "workloads.tasks.peak_rates:report_devices"
 _TINY = {"units": 16, "features": 8, "sequence_length": 6, "batch_size": 4, "timed_steps": 2}
+_ROWS: dict[str, Any] = {
+    **{"dataset": "digits", "epochs": 1, "validation_samples": 16},
+    **{"units": 16, "layers": 2, "dropout": 0.0, "timed_steps": 2},
+}
 _ROLES = ("outputs", "last", "by_inputs", "by_kernel", "by_recurrent_kernel", "by_bias")
 _SAME_LOSS = 1e-3
 _MEMORY_SHAPE = "char_rnn"
 _SPEED = ("step_ms", "step_ms_median", "forward_ms", "model_flops_utilization_pct")
+_PHASES = ("step_ms", "evaluate_s", "predict_s", "predict_sample_ms")
+_COMPACTED = "not part of single contiguous chunk"  # PyTorch's warning of copies in every call
+_SAME_ENERGY = 0.05  # by NVML's counter, and by its power of each second; 2 % in steady work
 
 
 def evidence(lab: Lab, backend: str) -> Iterator[Outcome]:
@@ -44,16 +60,23 @@ def evidence(lab: Lab, backend: str) -> Iterator[Outcome]:
         yield _proof(lab, f"{backend}/{kernel}+{option}", {"cell": "lstm", "layers": 1})
 
 
+def fall_backs(lab: Lab, backend: str) -> Iterator[Outcome]:
+    """Check that a layer which silently runs another kernel is detected."""
+    for cell, cause in FALL_BACKS[backend]:
+        asked = f"{backend}/cudnn"
+        answer = lab.ask("probes:fallen_back", asked, {"cell": cell, "cause": cause})
+        measured = proven(answer)
+        reason = None if measured and not answer.failure else str(answer.reason)
+        if measured.get("ran") == "cudnn":
+            reason = "the fall-back was not detected"
+        yield judged("fall_backs", f"{cell}, {cause}", asked, reason, measured)
+
+
 def fit(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Train a whole trial on each kernel and compare its loss with that of the portable one."""
-    settings = {
-        **{"dataset": "digits", "epochs": 1},
-        **{"samples": 48, "validation_samples": 16},
-        **{"units": 16, "layers": 2, "dropout": 0.0, "timed_steps": 2},
-    }
     portable_loss: float | None = None
     for implementation in eligible(lab, backend, layers=2):
-        answer = lab.ask("image_rows", implementation, settings)
+        answer = lab.ask("image_rows", implementation, {**_ROWS, "samples": 48})
         measured = {**proven(answer), **some(answer, "loss", "val_loss", "step_ms")}
         expected: dict[str, Any] = {"loss": portable_loss}
         reason = unproven(answer)
@@ -132,7 +155,10 @@ def _proof(lab: Lab, implementation: str, settings: Mapping[str, Any]) -> Outcom
     answer = lab.ask("synthetic", implementation, {**_TINY, **settings})
     if predicted is None:
         measured = {**proven(answer), **some(answer, "step_ms")}
-        return judged("evidence", _words(settings), implementation, unproven(answer), measured)
+        reason = unproven(answer)
+        if implementation.startswith("torch/fused") and _COMPACTED in lab.printed("torch"):
+            reason = reason or "cuDNN copies the weights in every call"
+        return judged("evidence", _words(settings), implementation, reason, measured)
     refused = answer.failure == "not_possible" and predicted in str(answer.reason)
     reason = "" if refused else "it was not refused for the predicted reason"
     expected, measured = {"refused": predicted}, {"refused": answer.reason}
@@ -167,89 +193,148 @@ def _words(case: Mapping[str, Any]) -> str:
     return f"{case['cell']} × {case['layers']}{both}{padded}"
 
 
+def predict(lab: Lab, backend: str) -> Iterator[Outcome]:
+    """Time training, evaluation and prediction in whole trials."""
+    shape = lab.sizes.shapes[0]
+    size, arms = shape.batch_size, eligible(lab, backend, layers=2)
+    sizes = {"units": shape.units, "batch_size": size, "samples": 32 * size}
+    settings = {**_ROWS, **sizes, "validation_samples": 8 * size}
+    yield from _by_arm(lab, ("predict", "image_rows"), arms, settings, _PHASES)
+
+
 def speed(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Time passes of every kernel at the published shapes, and of a loop written by hand."""
     for shape in lab.sizes.shapes:
         arms = eligible(lab, backend, layers=shape.layers, bidirectional=shape.bidirectional)
         if shape.with_xla and backend == "tensorflow":
             arms.append("tensorflow/portable+xla")
-        portable: Mapping[str, Any] = {}
-        for arm in arms:
-            settings = {**shape.settings, "timed_steps": lab.sizes.timed_steps}
-            answer = lab.ask("synthetic", arm, settings)
-            measured = {**proven(answer), **some(answer, *_SPEED)}
-            portable = portable or measured
-            measured |= _ratios(portable, measured, "step_ms", "forward_ms")
-            expected = {"shape": settings, "source": shape.source, "published": shape.published}
-            yield judged("speed", shape.name, arm, unproven(answer), measured, expected)
+        settings = {**shape.settings, "timed_steps": lab.sizes.timed_steps}
+        expected = {"shape": settings, "source": shape.source, "published": shape.published}
+        case = "speed", shape.name
+        yield from _by_arm(lab, case, arms, settings, _SPEED, expected=expected)
         if backend == "torch":
-            settings = {**shape.settings, "timed_steps": lab.sizes.timed_steps}
             answer = lab.ask("probes:hand_written", "torch/portable", settings)
-            measured, by_hand = some(answer, "step_ms"), "torch/by hand"
-            yield judged("speed", shape.name, by_hand, answer.reason or "", measured)
+            measured = some(answer, "step_ms")
+            yield judged("speed", shape.name, "torch/by hand", answer.reason, measured)
 
 
 def memory(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Measure the peak memory of each kernel, each in a process of its own."""
     shape = next((s for s in lab.sizes.shapes if s.name == _MEMORY_SHAPE), lab.sizes.shapes[0])
     arms = eligible(lab, backend, layers=shape.layers, bidirectional=shape.bidirectional)
-    settings = {**shape.settings, "timed_steps": 3}
-    portable: Mapping[str, Any] = {}
-    for arm in arms:
-        answer = lab.ask("synthetic", arm, settings, environ=os.environ)
-        measured = some(answer, "peak_gpu_mib", "peak_rss_mib")
-        portable = portable or measured
-        measured |= _ratios(portable, measured, "peak_gpu_mib", "peak_rss_mib")
-        is_missing = lab.device == "gpu" and "peak_gpu_mib" not in measured
-        reason = unproven(answer) or ("no peak_gpu_mib" if is_missing else "")
-        yield judged("memory", shape.name, arm, reason, measured)
+    trials = [(shape.name, arms, {**shape.settings, "timed_steps": 3})]
+    figures = ["peak_rss_mib"]
+    if lab.device == "gpu":
+        figures.append("peak_gpu_mib")
+        rows = ({**_ROWS, "samples": samples} for samples in (64, 1_400))  # no data stays there
+        trials += [(f"{row['samples']} rows of images", arms[-1:], row) for row in rows]
+    for name, of, settings in trials:
+        yield from _by_arm(lab, ("memory", name), of, settings, figures, environ=os.environ)
 
 
 def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Check that NVML's power, energy, temperature and memory are plausible during a trial."""
     arm, shape = eligible(lab, backend)[-1], lab.sizes.shapes[0]
-    settings: dict[str, Any] = {**shape.settings, "layers": 1, "bidirectional": False}
-    first = lab.ask("synthetic", arm, {**settings, "timed_steps": 20})
-    if first.reason:
-        yield judged("telemetry", shape.name, arm, first.reason, {})
-        return
-    settings["timed_steps"] = int(
-        np.clip(1_000 * lab.sizes.power_s / first.metrics["step_ms"], 2, 1_000_000)
-    )
     if not probe().gpus:
         yield Outcome("telemetry", shape.name, "skipped", backend, arm, "NVML sees no GPU")
         return
+    settings = _busy_settings(lab, arm)
     sampler = Sampler("gpu", lab.pid(backend), Instruments())
     sampler.start()
     answer = lab.ask("synthetic", arm, settings, listen=sampler.take)
     recording = sampler.stop()
-    measured: dict[str, Any] = {**record(recording, time.time(), {})[0]}
-    inside = [gpu for sample in recording.inside() for gpu in sample.gpus[:1]]
-    watts = [gpu.power_w for gpu in inside if gpu.power_w is not None]
-    measured |= {"samples": len(inside), "window_s": recording.timed_s}
+    metrics, kept = record(recording, time.time(), {})
     errors = [str(error) for gpu in recording.gpu_errors for error in gpu.values()]
+    measured: dict[str, Any] = {**metrics, **_energy(recording)}
     measured["not reported"] = recording.gpu_reason or "; ".join(errors)
-    if watts:
-        measured["energy_j by power"] = statistics.fmean(watts) * recording.timed_s
-    reason = unproven(answer) or implausible(measured)
-    yield judged("telemetry", shape.name, arm, reason, measured)
+    measured["processes of others"] = str(kept.other_gpu_processes)
+    yield judged("telemetry", shape.name, arm, unproven(answer) or implausible(measured), measured)
 
 
 def implausible(measured: Mapping[str, Any]) -> str:
-    """Return the figures that are impossible for a GPU at work, or an empty text."""
-    names = ["energy_gpu_j", "energy_j by power", "mean_power_w", "max_temperature_c"]
+    """Return the figures that are absent or impossible for a GPU at work, or an empty text."""
+    names = ["energy_j by counter", "energy_j by power", "max_temperature_c"]
     names += ["mean_gpu_utilization_pct", "peak_gpu_used_mib"]
-    wrong = [f"{name} is {measured[name]:g}" for name in names if measured.get(name, 1.0) <= 0]
-    counted, integrated = (
-        measured.get(name, 0.0) for name in ("energy_gpu_j", "energy_j by power")
-    )
-    if counted and integrated and not 0.5 <= counted / integrated <= 2:
-        wrong.append(f"energy is {counted:.0f} J by the counter, {integrated:.0f} J by power")
+    wrong = [f"{name} is {measured.get(name, 0):g}" for name in names if not measured.get(name)]
+    if not wrong and abs(measured["counter/power"] - 1) > _SAME_ENERGY:
+        wrong = [f"energy is {measured['counter/power']:.2f} times as much by the counter"]
     return "; ".join(wrong)
 
 
-def _ratios(
-    portable: Mapping[str, Any], measured: Mapping[str, Any], *names: str
-) -> dict[str, float]:
-    present = [name for name in names if measured.get(name) and name in portable]
-    return {f"{name} portable/this": portable[name] / measured[name] for name in present}
+def _energy(recording: Recording) -> dict[str, float]:
+    """Return the first GPU's energy by its counter, and by its power, over the same time."""
+    # NVML reports the mean power of the last second, and whole samples come once a second.
+    gpus = [(one.at_s, gpu) for one in recording.inside() for gpu in one.gpus[:1]]
+    whole = [(at_s, gpu.energy_j or 0.0, gpu.power_w) for at_s, gpu in gpus if gpu.power_w]
+    pairs = list(itertools.pairwise(whole))
+    counter_j = sum(joules - before_j for (_, before_j, _), (_, joules, _) in pairs)
+    power_j = sum((at_s - before_s) * watts for (before_s, _, _), (at_s, _, watts) in pairs)
+    figures = {"energy_j by counter": counter_j, "energy_j by power": power_j}
+    return figures | ({"counter/power": counter_j / power_j} if power_j else {})
+
+
+def clocks(lab: Lab, backend: str) -> Iterator[Outcome]:
+    """Measure a step after idle times, and the probe of GPUs while another process works."""
+    if backend != lab.backends[0]:  # a second one would show no more
+        return
+    arm, at_work = f"{backend}/portable", threading.Event()
+    alone = lab.ask("probes:after_idleness", arm, {"idle_s": lab.sizes.idle_s})
+    settings = _busy_settings(lab, arm)
+    how = {
+        "environ": os.environ,
+        "listen": lambda event: getattr(event, "phase", "") == "train" and at_work.set(),
+    }
+    with ThreadPoolExecutor(1, "other") as pool:
+        other = pool.submit(lab.ask, "synthetic", arm, settings, **how)
+        at_work.wait(60.0)
+        shared = lab.ask("probes:after_idleness", arm, {"idle_s": []})
+    measured = {**alone.metrics, "canary_gpu_ms, shared": shared.metrics.get("canary_gpu_ms", 0.0)}
+    reason = alone.reason or shared.reason or other.result().reason
+    yield judged("clocks", f"idle for {lab.sizes.idle_s} s", arm, reason, measured)
+
+
+def roofline(lab: Lab, backend: str) -> Iterator[Outcome]:
+    """Measure the device's peak rates, as `rnnsweep hardware --measure` does."""
+    float32 = 0.0
+    for option in ("", "+tf32", "+bf16"):
+        arm = f"{backend}/portable{option}"
+        if _ineligible(lab, arm, {"cell": "lstm", "layers": 1}) is not None:
+            continue
+        answer = lab.ask(peaks.WORKLOAD, arm)
+        measured = some(answer, "product_flops_per_s", "copy_bytes_per_s")
+        rate = measured.get("product_flops_per_s", 0.0)
+        float32 = float32 or rate
+        is_slow = lab.device == "gpu" and rate < float32
+        reason = answer.reason or ("slower than float32" if is_slow else None)
+        yield judged("roofline", "product and copy", arm, reason, measured)
+
+
+def _busy_settings(lab: Lab, arm: str) -> dict[str, Any]:
+    """Return settings of `synthetic` that keep the device at work for `power_s`."""
+    settings = {**lab.sizes.shapes[0].settings, "layers": 1, "bidirectional": False}
+    first = lab.ask("synthetic", arm, {**settings, "timed_steps": 20})
+    steps = 1_000 * lab.sizes.power_s / first.metrics.get("step_ms", 1_000)
+    return {**settings, "timed_steps": int(np.clip(steps, 2, 1_000_000))}
+
+
+def _by_arm(
+    lab: Lab,
+    check_and_case: tuple[str, str],
+    arms: Sequence[str],
+    settings: Mapping[str, Any],
+    figures: Sequence[str],
+    expected: Mapping[str, Any] | None = None,
+    **how: Any,
+) -> Iterator[Outcome]:
+    """Run a trial on each arm; report its figures, and how the first arm's compare with them."""
+    portable: Mapping[str, Any] = {}
+    workload = "image_rows" if "dataset" in settings else "synthetic"
+    for arm in arms:
+        answer = lab.ask(workload, arm, settings, **how)
+        measured = {**proven(answer), **some(answer, *figures)}
+        portable = portable or measured
+        lacking = ", ".join(figure for figure in figures if figure not in measured)
+        for figure in (one for one in figures if measured.get(one) and one in portable):
+            measured[f"{figure} portable/this"] = portable[figure] / measured[figure]
+        reason = unproven(answer) or (f"no {lacking}" if lacking else "")
+        yield judged(*check_and_case, arm, reason, measured, expected)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from orchestrator.hardware import probe
 from tests.commands import python
 from tests.gpu import proofs, table
 from tests.gpu.checks import Check, run_checks
-from tests.gpu.lab import QUICK, Lab
+from tests.gpu.lab import SIZES, Lab
 from tests.gpu.outcomes import Outcome, Record
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
 from tests.workloads.shared_trainer import expect_package
@@ -39,7 +38,7 @@ def lab_of(monkeypatch: pytest.MonkeyPatch) -> LabOf:
             return answer(implementation)
 
         monkeypatch.setattr(Lab, "ask", ask)
-        return Lab("gpu", QUICK, ["tensorflow"])
+        return Lab("gpu", SIZES["quick"], ["tensorflow"])
 
     return lab_of
 
@@ -63,13 +62,15 @@ def test_without_a_gpu_the_commands_fail_and_name_what_is_needed(tmp_path: Path)
 def test_only_a_kernel_that_was_proven_on_a_gpu_is_a_success(
     lab_of: LabOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    blind = lab_of(lambda name: TrainerAnswer("it sees none", "not_possible"))
-    for installed, status in ((False, "skipped"), (True, "failed")):
+    none = TrainerAnswer("it sees none", "not_possible")
+    blind = lab_of(lambda name: none if "jax" in name else as_asked(name))
+    blind.backends = ("tensorflow", "jax")
+    for installed, seen in ((False, ["skipped", "skipped"]), (True, ["passed", "failed"])):
         monkeypatch.setattr("tests.gpu.checks.is_installed", lambda _, here=installed: here)
         record = Record(None, {"device": "gpu"}, {})
         run_checks([proofs.fit], blind, record, ["NVIDIA T4"])
-        (outcome,) = record.outcomes
-        assert (outcome.name, outcome.status) == ("presence", status)
+        assert {outcome.name for outcome in record.outcomes} == {"presence"}, "it stops there"
+        assert sorted(outcome.status for outcome in record.outcomes) == sorted(seen)
         record.add(Outcome("evidence", "lstm", "passed", measured={"ran": "portable"}))
         assert record.failure is not None
         record.add(Outcome("evidence", "lstm", "passed", measured={"ran": "cudnn"}))
@@ -94,6 +95,25 @@ def test_a_trial_that_is_not_as_expected_fails(lab_of: LabOf) -> None:
         ("failed", "it ended"),
         ("failed", "loss 2.100000 where portable has 2.000000"),
     ]
+    reasons = {one.reason for one in outcomes(proofs.predict, lab_of())}
+    assert reasons == {"no evaluate_s, predict_s, predict_sample_ms"}
+    (outcome,) = outcomes(proofs.fall_backs, lab_of())
+    assert outcome.reason == "the fall-back was not detected"
+    rates = {"tensorflow/portable+tf32": 1.0}
+    lab = lab_of(lambda arm: as_asked(arm, product_flops_per_s=rates.get(arm, 2.0)))
+    assert [one.status for one in outcomes(proofs.roofline, lab)] == ["passed", "failed", "passed"]
+
+
+def test_weights_that_cudnn_copies_in_every_call_fail(
+    lab_of: LabOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workloads.eligibility.is_installed", lambda _: True)
+    warned = "UserWarning: RNN module weights are not part of single contiguous chunk of memory."
+    monkeypatch.setattr(Lab, "printed", lambda *_: warned)
+    checked = proofs.evidence(lab_of(), "torch")
+    copied = {one.implementation for one in checked if "copies" in one.reason}
+    options = ("", "+again", "+bf16", "+fp16", "+tf32")
+    assert copied == {f"torch/fused{option}" for option in options}
 
 
 def test_errors_and_the_time_limit_end_one_check_only(lab_of: LabOf) -> None:
@@ -157,14 +177,15 @@ def test_the_page_has_the_table_of_the_results() -> None:
 ON_A_CPU = [
     *((backend, check) for backend in BACKENDS for check in (proofs.numbers, proofs.speed)),
     *(("tensorflow", check) for check in (proofs.evidence, proofs.refusals, proofs.memory)),
-    ("torch", proofs.fit),
+    *(("torch", check) for check in (proofs.fall_backs, proofs.fit, proofs.predict)),
+    *(("torch", check) for check in (proofs.clocks, proofs.roofline)),
 ]
 
 
 @pytest.fixture(scope="module")
 def cpu_lab() -> Iterator[Lab]:
     backends = [backend for backend in BACKENDS if is_installed(backend)]
-    with Lab("cpu", QUICK, backends) as lab:
+    with Lab("cpu", SIZES["quick"], backends) as lab:
         yield lab
 
 
@@ -180,15 +201,16 @@ def test_checks_run_on_a_cpu(cpu_lab: Lab, backend: str, check: Any) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("watts", "wrong"), [(300.0, ""), (0.0, "energy_j by power is 0")])
-def test_only_a_gpu_that_draws_power_is_plausible(
-    cpu_lab: Lab, watts: float, wrong: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("watts", "wrong"),
+    [((300, 300), ""), ((0, 0), "energy_j by power is 0"), ((300, 400), "1.33 times")],
+)
+def test_only_a_gpu_that_draws_power_as_it_counts_is_plausible(
+    cpu_lab: Lab, watts: Any, wrong: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     expect_package("torch")
-    monkeypatch.setattr(cpu_lab, "sizes", replace(cpu_lab.sizes, power_s=4.0))
-    gpu = SimulatedGpu(power_w=watts, energy_j=Trend(5e4, per_s=watts), memory_used_mib=1024.0)
+    gpu = SimulatedGpu(power_w=watts[0], energy_j=Trend(5e4, watts[1]), memory_used_mib=1024.0)
     SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
     (outcome,) = proofs.telemetry(cpu_lab, "torch")
     assert wrong in outcome.reason
     assert bool(outcome.reason) == bool(wrong)
-    assert outcome.measured["samples"] > 1

@@ -1,4 +1,4 @@
-"""Four simulated GPUs of one node: a trial on each at once, and one GPU that falls off the bus."""
+"""Four simulated GPUs of a node with a CPU arm: a trial on each at once, and one that is lost."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,19 +19,20 @@ def test_four_gpus_work_at_once_and_a_lost_one_is_excluded(home: Home, tmp_path:
     preloaded = {"LD_PRELOAD": str(library()), "RAY_LD_PRELOAD_ON_WORKERS": "1"}
     environ = SimulatedNvml(GPUS).environment(tmp_path) | preloaded
     work = {"workload": "tests.cluster.steady:train", "implementations": ["python/a"]}
-    spec = home.spec(
-        NAME, {"epochs": 25, "gate": str(home.gate)}, **work, configs=16, hardware=["gpu"]
-    )
+    hardware = ["gpu", {"class": "cpu", "settings": {"epochs": 2}}]
+    settings = {"epochs": 25, "gate": str(home.gate)}
+    spec = home.spec(NAME, settings, **work, configs=8, hardware=hardware)
     with home.running("run", spec, **environ, RNNSWEEP_SIMULATED_CPUS="8") as command:
-        wait_for(lambda: len(home.finished(NAME)) >= 8 or not command.running, 120)
-        begins = Path(f"{home.gate}.2")
-        begins.unlink()
-        wait_for(begins.exists, 30)
+        at_work = [Path(f"{home.gate}.{card}") for card in range(4)]
+        wait_for(lambda: all(path.exists() for path in at_work) or not command.running, 120)
         lost = replace(GPUS[2], errors={"*": GPU_IS_LOST})
         SimulatedNvml([*GPUS[:2], lost, GPUS[3]]).write(tmp_path)
         done = command.done(180).expect(1)  # one trial failed
     home.expect_exactly_once(NAME, 16)
-    outcomes = [trial["outcome"] for trial in home.finished(NAME)]
+    everything = [trial["outcome"] for trial in home.finished(NAME)]
+    on_cpu = [one for one in everything if one["environment"]["card"] == "-1"]
+    assert [one["status"] for one in on_cpu] == ["complete"] * 8, "after the loss, too"
+    outcomes = [one for one in everything if one not in on_cpu]
     starts = [one["started_s"] for one in outcomes]
     running = [[one for one in outcomes if one["started_s"] <= s < one["ended_s"]] for s in starts]
     together = max(running, key=len)

@@ -104,6 +104,15 @@ def cudnn_unchecked(trial: Context) -> dict[str, float]:
     return training.image_rows(dataclasses.replace(trial, implementation=cudnn))
 
 
+def full_gpu(trial: Context) -> dict[str, float]:
+    """Run out of the memory of a simulated GPU."""
+    fused = parse_implementation(f"{trial.implementation.backend}/fused")
+    trial = dataclasses.replace(trial, implementation=fused, device="gpu")
+    framework = load_framework(fused.backend)
+    with mock.patch.object(framework, "has_gpu", return_value=True), prepare_framework(trial):
+        raise RuntimeError("JIT:\nRESOURCE_EXHAUSTED: Out of memory: cannot allocate 9 bytes.")
+
+
 def leftovers(trial: Context) -> dict[str, float]:
     from workloads.models.model import WitnessedModel
 

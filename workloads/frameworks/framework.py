@@ -35,6 +35,9 @@ class Framework(ABC):
     gpu_advice: str
     """What to check if the framework sees no GPU."""
 
+    memory_note = ""
+    """What makes cuDNN take more of a GPU's memory than with other frameworks."""
+
     blindness = ""
     """The framework's own reason why it sees none, in parentheses."""
 

@@ -22,6 +22,8 @@ _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 class _Jax(framework.Framework):
     name, gpu_advice = "JAX", "jax[cuda12] or jax[cuda13] is installed"
+    # jaxlib's gpu_rnn.py takes cuDNN's sizes in bytes for numbers of float32.
+    memory_note = " (JAX gives each call of cuDNN four times the memory that it asks for)"
     _compilations = 0
 
     def _fix_threads(self, count: int) -> None:
@@ -91,7 +93,7 @@ class _Jax(framework.Framework):
         on_gpu = devices[0].platform == "gpu"
         return {
             "jax": jax.__version__,
-            "cuda_build": devices[0].client.platform_version if on_gpu else None,
+            "cuda_build": devices[0].client.platform_version.split()[-1] if on_gpu else None,
             "cudnn_build": _cudnn() if on_gpu else None,
             "devices": ", ".join(device.device_kind for device in devices) if on_gpu else "CPU",
             "intra_op_threads": int(os.environ[_POOL]),

@@ -60,9 +60,9 @@ def run_canary() -> float:
     return 1_000 * statistics.median(_seconds(_run_on_cpu) for _ in range(_ROUNDS))
 
 
-def run_device_canary(synchronise: Callable[[Any], None]) -> float:
+def run_device_canary(synchronise: Callable[[Any], None], side: int = _SIDE) -> float:
     """Return the ms of one product on the device: so many that a round lasts, median of five."""
-    multiply, count = _products(_SIDE, synchronise), 1
+    multiply, count = products(side, synchronise), 1
     while _seconds(multiply, count) < _LEAST_S:
         count *= 2
     return 1_000 * statistics.median(_seconds(multiply, count) for _ in range(_ROUNDS)) / count
@@ -71,7 +71,7 @@ def run_device_canary(synchronise: Callable[[Any], None]) -> float:
 def warm_clocks(device: Device, synchronise: Callable[[Any], None]) -> None:
     """Keep a GPU busy before a window until its clocks are those of work; nothing on a CPU."""
     if device == "gpu":
-        multiply, until_s = _products(_WARMING_SIDE, synchronise), time.monotonic() + _WARMING_S
+        multiply, until_s = products(_WARMING_SIDE, synchronise), time.monotonic() + _WARMING_S
         while time.monotonic() < until_s:
             multiply(10)
 
@@ -94,7 +94,7 @@ def _run_on_cpu() -> int:
     return total
 
 
-def _products(side: int, synchronise: Callable[[Any], None]) -> Callable[[int], None]:
+def products(side: int, synchronise: Callable[[Any], None]) -> Callable[[int], None]:
     """Return a function that multiplies matrices on the device; it has run once, to compile."""
     import keras  # noqa: PLC0415 - imports the framework
 

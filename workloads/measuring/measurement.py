@@ -6,6 +6,7 @@ workload therefore imports Keras inside `build` only.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -15,7 +16,7 @@ import numpy as np
 
 from workloads.context import Context
 from workloads.data.samples import DataSet, Samples
-from workloads.failures import DataError, NotPossible
+from workloads.failures import DataError, NotPossible, OutOfMemory
 from workloads.frameworks import load_framework
 from workloads.frameworks.feeding import reorder
 from workloads.settings import RecurrentSettings
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from workloads.frameworks.framework import Framework
     from workloads.models.model import WitnessedModel
     from workloads.models.run import TrainingRun
+
+_GPU_IS_FULL = re.compile("RESOURCE_EXHAUSTED|ALLOC_FAILED|out of memory|OOM when", re.IGNORECASE)
+"""In the errors of XLA, cuDNN, CUDA (and PyTorch), and TensorFlow."""
 
 SettingsType = TypeVar("SettingsType", bound=RecurrentSettings)
 
@@ -85,7 +89,7 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
     """Import, configure, seed and report the framework of a trial; release its memory at the end.
 
     Variables of the block itself are not released. Raise `NotPossible` if the device is missing, or
-    Keras refuses the kernel inside the block.
+    Keras refuses the kernel inside the block; `OutOfMemory` if the GPU is full.
     """
     with nullcontext() if "keras" in sys.modules else trial.phase("import"):
         framework = load_framework(trial.implementation.backend)
@@ -96,11 +100,16 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
     trial.environment(**framework.facts(), precision=trial.implementation.precision)
     try:
         yield framework
-    except ValueError as error:
-        if "use_cudnn=True was specified" not in str(error):
+    except Exception as error:
+        if "use_cudnn=True was specified" in str(error):
+            why = f"{error}{framework.cudnn_failure()}"
+            raise NotPossible(f"{trial.implementation}: Keras refuses it here: {why}") from error
+        full = [line for line in str(error).splitlines() if _GPU_IS_FULL.search(line)]
+        if trial.device == "cpu" or not full:
             raise
-        why = f"{error}{framework.cudnn_failure()}"
-        raise NotPossible(f"{trial.implementation}: Keras refuses it here: {why}") from error
+        note = "" if trial.implementation.kernel == "portable" else framework.memory_note
+        advice = "set a smaller batch_size, or fewer units, layers or steps of a sequence"
+        raise OutOfMemory(f"the GPU is full: {full[0].strip()[:200]}{note}: {advice}") from error
     finally:
         framework.release_memory()
 

@@ -4,15 +4,19 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 from workloads.context import Context
+from workloads.failures import NotPossible
 from workloads.measuring import roofline
 from workloads.measuring.measurement import prepare_framework
 from workloads.resources import read_limits, usable_cpus
 
 
 def report_devices(trial: Context) -> dict[str, float]:
-    """Report versions and devices of the backend, and measure nothing."""
-    with prepare_framework(trial):
-        return {}
+    """Report versions and devices of the backend; refuse a GPU where JAX's call of cuDNN fails."""
+    with prepare_framework(trial) as framework:
+        failure = framework.cudnn_failure() if trial.device == "gpu" else ""
+    if failure:
+        raise NotPossible(failure.removeprefix("; "))
+    return {}
 
 
 def measure(trial: Context) -> dict[str, float]:

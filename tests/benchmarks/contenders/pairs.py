@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.gpu.lab import FULL, Lab
+from tests.gpu.lab import SIZES, Lab
 from workloads.data.text import load_char_rnn
 from workloads.implementations import parse_implementation
 from workloads.models.canonical_weights import CanonicalLayer
@@ -102,7 +102,7 @@ class Pair:
         self.at_most = 1.05 if is_fused else 1.03
         self.facts: dict[str, Any] = {}
         backend, threads = implementation.partition("/")[0], usable_cpus()
-        self._lab = Lab(question.device, FULL, [backend])
+        self._lab = Lab(question.device, SIZES["full"], [backend])
         self._lab.__enter__()
         job = {
             **{"settings": question.settings, "data": str(question.data)},

@@ -36,15 +36,6 @@ def failing(errors: Mapping[str, int]) -> simulated.SimulatedGpu:
     return dataclasses.replace(H200, errors=errors)
 
 
-@pytest.mark.parametrize("code", [simulated.NOT_SUPPORTED, simulated.NO_PERMISSION])
-def test_a_missing_fact_is_none_and_the_rest_is_read(probe: Probe, code: int) -> None:
-    calls = ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMigMode")
-    refusing = failing(dict.fromkeys(calls, code))
-    whole, gpu = (probe(simulated.SimulatedNvml([one])).gpus[0] for one in (H200, refusing))
-    assert (whole.memory_mib, whole.mig, whole.compute_capability) == (143_771, False, "9.0")
-    assert gpu == dataclasses.replace(whole, memory_mib=None, mig=None)
-
-
 @pytest.mark.parametrize(
     ("call", "code"),
     [

@@ -23,18 +23,18 @@ def reference_plans(patch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
     patch.setattr("workloads.eligibility.is_installed", lambda package: True)
     plans: dict[str, Any] = {}
     for path in sorted(SWEEPS.glob("*.yaml")):
-        spec = load(path) if path.stem != "prices" else None
-        if spec is None or "gpu" not in {entry.selector for entry in spec.hardware}:
+        if path.stem == "prices":
             continue
+        spec = load(path)
         for card, capability in CARDS.items():
             gpu = SimulatedGpu(name=card, compute_capability=capability)
             SimulatedNvml([gpu]).in_this_process(patch, folder)
             plan = make_plan(spec, classify([Node("", hardware.probe(), 8)]))
             others = [one for one in plan.impossible if one.arm.hardware != "cpu"]
-            plans.setdefault(path.stem, {})[card] = {
-                "runs": [arm.short_name for arm in plan.arms if arm.device == "gpu"],
-                "cannot": {one.arm.short_name: one.reason for one in others},
-            }
+            runs = [arm.short_name for arm in plan.arms if arm.device == "gpu"]
+            cannot = {one.arm.short_name: one.reason for one in others}
+            if runs or cannot:  # of a sweep for CPUs alone there are none
+                plans.setdefault(path.stem, {})[card] = {"runs": runs, "cannot": cannot}
     return plans
 
 

@@ -40,7 +40,7 @@ def gpu() -> Iterator[None]:
         mock.patch.object(
             gpu_rnn,
             "compute_rnn_workspace_reserve_space_sizes",
-            lambda *sizes: (4, 4),
+            lambda *sizes: (2**20, 3 * 2**20),  # bytes of work space, and of reserve
             create=True,
         ),
     ):

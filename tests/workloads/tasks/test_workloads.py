@@ -121,13 +121,17 @@ def test_settings_decide_what_is_learnt(torch_trainer: Trainer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "cause"), [("tensorflow", ""), ("jax", "cuDNN by itself fails too: ")]
+    ("backend", "probe", "kind", "words"),
+    [
+        ("tensorflow", "cudnn_unchecked", "not_possible", "cudnn: Keras refuses it here: "),
+        ("jax", "cudnn_unchecked", "not_possible", "cuDNN by itself fails too: "),
+        ("jax", "full_gpu", "out_of_memory", "9 bytes. (JAX gives each call of cuDNN four times"),
+        ("torch", "full_gpu", "out_of_memory", "9 bytes.: set a smaller batch_size"),
+    ],
 )
-def test_a_kernel_that_keras_refuses_is_not_possible(
-    trainer_of: Trainer, backend: str, cause: str
+def test_what_fails_on_a_gpu_has_its_cause(
+    trainer_of: Trainer, backend: str, probe: str, kind: str, words: str
 ) -> None:
-    probe, settings = "tests.workloads.probes:cudnn_unchecked", SMALL["image_rows"]
-    refusal = failure(trainer_of.ask(probe, f"{backend}/portable", settings=settings))
-    assert refusal.kind == "not_possible"
-    assert f"{backend}/cudnn: Keras refuses it here: " in refusal.message
-    assert cause in refusal.message
+    probe, settings = f"tests.workloads.probes:{probe}", SMALL["image_rows"]
+    failed = failure(trainer_of.ask(probe, f"{backend}/portable", settings=settings))
+    assert (failed.kind, words in failed.message) == (kind, True)
