@@ -18,7 +18,7 @@ from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Outcome, judged
 from workloads.eligibility import LayerTraits, ineligibility_reason
 from workloads.implementations import KERNELS, OPTIONS, Precision, parse_implementation
-from workloads.protocol import Device
+from workloads.protocol import Device, Event
 
 FALL_BACKS = {
     "tensorflow": [("lstm", "recurrent dropout")],
@@ -280,12 +280,13 @@ def clocks(lab: Lab, backend: str) -> Iterator[Outcome]:
     arm, at_work = f"{backend}/portable", threading.Event()
     alone = lab.ask("probes:after_idleness", arm, {"idle_s": lab.sizes.idle_s})
     settings = _busy_settings(lab, arm)
-    how = {
-        "environ": os.environ,
-        "listen": lambda event: getattr(event, "phase", "") == "train" and at_work.set(),
-    }
+
+    def listen(event: Event) -> None:
+        if getattr(event, "phase", "") == "train":
+            at_work.set()
+
     with ThreadPoolExecutor(1, "other") as pool:
-        other = pool.submit(lab.ask, "synthetic", arm, settings, **how)
+        other = pool.submit(lab.ask, "synthetic", arm, settings, environ=os.environ, listen=listen)
         at_work.wait(60.0)
         shared = lab.ask("probes:after_idleness", arm, {"idle_s": []})
     measured = {**alone.metrics, "canary_gpu_ms, shared": shared.metrics.get("canary_gpu_ms", 0.0)}

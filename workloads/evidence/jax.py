@@ -82,7 +82,7 @@ class _LoweredProgram:
 
     @property
     def memory(self) -> str:
-        """The work space of cuDNN's calls: jaxlib takes its sizes in bytes for numbers of float32."""
+        """Work space of cuDNN's calls: jaxlib takes sizes in bytes for numbers of float32."""
         shown = f"; {self._work_mib:.3g} MiB of work space, four times what cuDNN asks for"
         return shown if self._work_mib else ""
 
