@@ -38,7 +38,7 @@ def test_four_gpus_work_at_once_and_a_lost_one_is_excluded(home: Home, tmp_path:
     together = max(running, key=len)
     assert {one["environment"]["card"] for one in together} == {"0", "1", "2", "3"}
     cpus = {one["environment"]["trainer_cpus"] for one in together}
-    assert cpus == {"0-1", "2-3", "4-5", "6-7"}
+    assert cpus == {"0,1", "2,3", "4,5", "6,7"}
     (failed,) = (one for one in outcomes if one["status"] != "complete")
     assert (failed["failure"]["reason"], failed["environment"]["card"]) == ("lost", "2")
     for one in outcomes:
