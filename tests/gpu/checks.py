@@ -34,8 +34,8 @@ def run_checks(checks: Sequence[Check], lab: Lab, record: Record, gpus: Sequence
             pool.map(lambda backend: _is_present(lab, backend, record, gpus), lab.backends)
         )
         chosen = [backend for backend, here in zip(lab.backends, present, strict=True) if here]
-        if any(one.name == "presence" and one.status == "failed" for one in record.outcomes):
-            return  # one that is blind comes first
+        if gpus and len(chosen) < sum(map(is_installed, lab.backends)):
+            return  # one is blind: the reason comes first
         for number, check in enumerate(checks, 1):
             todo = [one for one in chosen if f"{check.__name__} {one}" not in record.done]
             title = f"[{number}/{len(checks)}] {check.__name__}"
