@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import NoReturn
 
@@ -64,7 +65,7 @@ class BackendClaim:
 def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
     """Let the kernel send a signal to this process when the one that started it ends."""
     # Linux sends it when the *thread* that started this process ends.
-    _prctl(_PR_SET_PDEATHSIG, number)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it ended before the line above
         sys.exit(f"parent {parent} is gone (now {os.getppid()}); nothing to do")
 
@@ -74,14 +75,17 @@ def bind_trainer_to_parent(parent: int) -> None:
 
     It returns in a forked child, the trainer. This process remains as its reaper: it adopts the
     trainer's orphans, even daemons. When the trainer or the parent ends, or at SIGTERM, it kills
-    all that is left, and ends as the trainer did. Under memory pressure the kernel should end a
-    trainer, and not a Ray worker.
+    all that is left, and ends as the trainer did. If it is killed itself, the parent ends its
+    control group, where it could make one. For the out-of-memory killer a trainer comes first.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent(parent, signal.SIGTERM)
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     parent = os.getpid()
-    signal.signal(signal.SIGTERM, _stop)
+    with contextlib.suppress(OSError):  # not delegated to this user
+        (group := control_group(parent)).mkdir()
+        (group / "cgroup.procs").write_text(str(parent))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises KeyboardInterrupt
     if trainer := os.fork():
         _reap(trainer)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -90,21 +94,13 @@ def bind_trainer_to_parent(parent: int) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-class _Stopped(Exception):
-    """SIGTERM reached the reaper."""
-
-
-def _stop(*_: object) -> NoReturn:
-    raise _Stopped
-
-
 def _reap(trainer: int) -> NoReturn:
     """Wait for the trainer or for SIGTERM; kill all descendants; end as the trainer did."""
     with Path(os.devnull).open("r+b") as nothing:  # the pipes are the trainer's alone
         os.dup2(nothing.fileno(), 0)
         os.dup2(nothing.fileno(), 1)
     pid, status = 0, int(signal.SIGKILL)
-    with contextlib.suppress(_Stopped):
+    with contextlib.suppress(KeyboardInterrupt):
         while pid != trainer:
             pid, status = os.waitpid(-1, 0)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -114,6 +110,11 @@ def _reap(trainer: int) -> NoReturn:
                 with contextlib.suppress(psutil.Error):
                     child.kill()  # its own children become ours
             os.waitpid(-1, 0)
+    with contextlib.suppress(OSError):
+        group = control_group(os.getpid())
+        if group.parent.name == group.name:  # this process has one, and is in it
+            (group.parent.parent / "cgroup.procs").write_text(str(os.getpid()))
+            group.parent.rmdir()
     if os.WIFSIGNALED(status):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if (number := os.WTERMSIG(status)) != signal.SIGKILL:
@@ -122,5 +123,21 @@ def _reap(trainer: int) -> NoReturn:
     os._exit(os.waitstatus_to_exitcode(status))
 
 
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(option, value)
+def control_group(reaper: int) -> Path:
+    """Return the place of a reaper's control group (v2), which not everybody may make."""
+    mounts = map(str.split, Path("/proc/self/mounts").read_text().splitlines())
+    root = next((words[1] for words in mounts if words[2] == "cgroup2"), "/proc/none")
+    own = Path("/proc/self/cgroup").read_text().rpartition("0::/")[2].strip()
+    process_ids = Path("/proc/self/ns/pid").stat().st_ino  # containers may share the place
+    return Path(root, own, f"rnnsweep-{process_ids}.{reaper}")
+
+
+def end_control_group(reaper: int) -> None:
+    """Kill all that is left in a reaper's control group, if it has one; remove the group."""
+    with contextlib.suppress(OSError):
+        group = control_group(reaper)
+        while group.exists():
+            with contextlib.suppress(OSError):  # it is not empty yet
+                group.rmdir()
+            (group / "cgroup.kill").write_text("1")  # an error once it is gone
+            time.sleep(0.001)

@@ -23,7 +23,7 @@ import psutil
 from orchestrator.core.version import import_path
 from workloads import protocol
 from workloads.implementations import Implementation
-from workloads.process import environment_for
+from workloads.process import end_control_group, environment_for
 
 _TAIL_BYTES = 4000
 _MOST_BYTES = 16 * 2**20
@@ -206,6 +206,7 @@ class Trainer(contextlib.AbstractContextManager["Trainer"]):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        end_control_group(self._process.pid)  # if it was killed itself
 
     def close(self) -> None:
         """End the process and close its pipes and its output."""

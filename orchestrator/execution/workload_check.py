@@ -1,13 +1,13 @@
 """Import a user's own workload before anything runs for it, in a process of its own."""
 
-import importlib.util
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 from orchestrator.core.errors import Refusal
 from orchestrator.execution.trainer_process import trainer_command, trainer_environment
 from orchestrator.spec import SweepSpec
-from workloads.implementations import BACKENDS, Implementation, parse_implementation
+from workloads.implementations import BACKENDS, parse_implementation
 from workloads.own_code import read_code
 from workloads.registry import find_workload
 
@@ -27,11 +27,13 @@ def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
     # On a cluster, its packages may be on the nodes alone: only the code must be here.
     if find_workload(spec.workload).is_built_in or (on_cluster and not read_code(spec.workload)):
         return
+    parsed = (parse_implementation(i, known_only=False) for i in spec.arms.implementations)
+    installed = (i for i in parsed if i.backend not in BACKENDS or find_spec(i.backend))
     command = trainer_command([str(Path.cwd())], "--check", spec.workload)
     try:
         done = subprocess.run(
             command,
-            env=trainer_environment(_first_installed(spec), "gpu"),
+            env=trainer_environment(next(installed, None), "gpu"),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -48,9 +50,3 @@ def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
     reason = done.stdout.strip() or "\n".join(done.stderr.strip().splitlines()[-1:])
     ended = f"its import ended with exit status {done.returncode}"
     raise WorkloadUnusable(spec.workload, reason or ended)
-
-
-def _first_installed(spec: SweepSpec) -> Implementation | None:
-    parsed = [parse_implementation(text, known_only=False) for text in spec.arms.implementations]
-    usable = (i for i in parsed if i.backend not in BACKENDS or importlib.util.find_spec(i.backend))
-    return next(usable, None)
