@@ -57,7 +57,8 @@ class SweepFolder:
         """Make the folder, if need be; raise `HomeUnusable` if it cannot be made or written."""
         try:
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # specs, code and logs
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(mode=0o700, exist_ok=True)  # an existing home keeps its mode
+            self.path.mkdir(exist_ok=True)
         except OSError as error:
             raise HomeUnusable(self.home, (error.strerror or str(error)).lower()) from error
         if not os.access(self.path, os.W_OK):

@@ -6,6 +6,7 @@ loop, and nothing that MLflow prints reaches the driver's terminal.
 
 import gc
 import logging
+import os
 import signal
 import sys
 import threading
@@ -29,6 +30,7 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         die_with_parent(parent_pid)
         gc.set_threshold(200_000)  # the trials of a sweep are one large structure
+        os.umask(0o077)  # MLflow's file is next to others where a home was there before
         logging.basicConfig(level=logging.WARNING)
         (handler,) = logging.getLogger().handlers
         handler.setFormatter(_Masked("%(asctime)s %(name)s: %(message)s"))

@@ -174,5 +174,6 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
         errors = [trial.exception() for trial in drives]
     assert sorted(type(error).__name__ for error in errors) == ["KeyError", "LeaseHeld"]
     expect_once(tmp_path, TRIALS[:1])
+    assert not (tmp_path / "mlflow.db").stat().st_mode & 0o077
     (parent,) = MlflowStore(address(tmp_path)).search(["1"], "tags.generation = '1'")
     assert (parent.tags["state"], LEASE.load(parent.tags[LEASE_TAG], "")) == ("stopped", Lease())
