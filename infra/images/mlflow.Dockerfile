@@ -6,7 +6,8 @@ WORKDIR /build
 COPY requirements-cluster.lock infra/images/mlflow.txt ./
 RUN pip install -r mlflow.txt -c requirements-cluster.lock
 COPY infra/images/mlflow-auth.ini /etc/mlflow/auth.ini
-RUN useradd --create-home --uid 1000 mlflow && install -d -o mlflow -g mlflow /artifacts
+COPY infra/tls/certificates.sh /usr/local/bin/
+RUN useradd --create-home --uid 1000 mlflow && install -d -o mlflow -g mlflow /artifacts /ca /tls
 ENV MLFLOW_AUTH_CONFIG_PATH=/etc/mlflow/auth.ini \
     MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false
 USER mlflow

@@ -3,9 +3,9 @@
 #   docker build -f infra/images/node.Dockerfile --target cpu -t rnnsweep:cpu .
 #   docker build -f infra/images/node.Dockerfile --target gpu -t rnnsweep:gpu .
 FROM python:3.11-slim AS base
-# rsync and ssh are for Ray's cluster launcher, wget for KubeRay's probes.
+# rsync and ssh are for Ray's cluster launcher, wget for KubeRay's probes, openssl for certificates.
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends openssh-client rsync wget \
+    && apt-get install --yes --no-install-recommends openssh-client openssl rsync wget \
     && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home --uid 1000 --shell /bin/bash ray
 # Without the token (RAY_AUTH_TOKEN or ~/.ray/auth_token) no part of a cluster starts or answers.
@@ -15,6 +15,7 @@ ENV RAY_AUTH_MODE=token \
     RNNSWEEP_HOME=/home/ray/rnnsweep-data \
     PIP_NO_CACHE_DIR=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1
+COPY infra/tls/certificates.sh /usr/local/bin/
 WORKDIR /build
 COPY requirements-cluster.lock requirements-backends.txt infra/images/node.txt ./
 

@@ -197,11 +197,22 @@ def _answering(address: str) -> str:
             "--address: expected HOST:PORT of a Ray head (such as 10.0.0.5:6379) or auto, "
             f"received {address!r}{hint}"
         )
+    is_encrypted: bool | None = None
     try:
         with socket.create_connection((host.strip("[]"), int(port)), _ANSWER_S) as connection:
             number = connection.getpeername()[0]
+            connection.settimeout(1.0)
+            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")  # gRPC's
+            with contextlib.suppress(TimeoutError):  # a busy head
+                is_encrypted = not connection.recv(1)
     except (OSError, UnicodeError) as error:
         raise _no_answer(address, error) from error
+    uses_tls = os.environ.get("RAY_USE_TLS", "").lower() in ("1", "true")  # as Ray reads it
+    if is_encrypted is (not uses_tls):
+        raise ClusterError(
+            f"the Ray cluster at {address} {'uses' if is_encrypted else 'does not use'} TLS: set "
+            "RAY_USE_TLS, and with TLS the paths of a certificate of its CA (infra/tls/README.md)"
+        )
     return f"[{number}]:{port}" if ":" in number else f"{number}:{port}"
 
 
@@ -238,14 +249,6 @@ def token_settings() -> dict[str, str]:
     return {}
 
 
-class _Present:
-    """An actor that answers."""
-
-    def here(self) -> bool:
-        """Return True."""
-        return True
-
-
 def _expect_actors(nodes: Sequence[Node]) -> None:
     """Refuse a cluster without token authentication if this process shows it a token."""
     # Its tasks run, but Ray takes its actors for abandoned and ends them at once.
@@ -253,7 +256,12 @@ def _expect_actors(nodes: Sequence[Node]) -> None:
 
     if not nodes or os.environ.get("RAY_AUTH_MODE") != "token":
         return
-    actor = pinned(_Present, nodes[0].id).remote()
+
+    class Present:
+        def here(self) -> bool:
+            return True
+
+    actor = pinned(Present, nodes[0].id).remote()
     try:
         ray.get(actor.here.remote())
     except ray.exceptions.ActorDiedError as error:

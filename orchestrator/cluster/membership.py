@@ -111,7 +111,7 @@ class Membership:
         with self._lock:
             wanted, self._wanted = self._wanted, set()
         for id_ in wanted & alive.keys():
-            self._pings[id_] = pinned(_here, id_).remote()
+            self._pings[id_] = pinned(lambda: True, id_).remote()
         for id_, ping in list(self._pings.items()):
             if id_ not in alive:
                 del self._pings[id_]
@@ -119,10 +119,6 @@ class Membership:
                 del self._pings[id_]
                 with self._lock:
                     self._answered.add(id_)
-
-
-def _here() -> bool:
-    return True
 
 
 def _result(reference: Any) -> Any:
@@ -141,14 +137,13 @@ def _result(reference: Any) -> Any:
 @contextlib.contextmanager
 def requested_nodes(requests: Sequence[NodeRequest]) -> Iterator[None]:
     """Have the autoscaler start nodes while the block runs; nothing if there are no requests."""
-    if not requests:
-        yield
-        return
-    request_nodes(requests)
+    if requests:
+        request_nodes(requests)
     try:
         yield
     finally:
-        withdraw_request()
+        if requests:
+            withdraw_request()
 
 
 def request_nodes(requests: Sequence[NodeRequest]) -> None:

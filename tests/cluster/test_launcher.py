@@ -19,6 +19,10 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 KEY = "/root/.ssh/rnnsweep"
 VENV = "~/rnnsweep-node/venv"
 SSHD = (ROOT / "tests/cluster/sshd.sh").read_text()
+TLS = {
+    name: path.replace("$HOME", "/root")
+    for name, path in re.findall(r'(RAY_(?:USE|TLS)_\w+)="?([^";\s]+)', FILE.read_text())
+}
 NODES = """
 import json, ray
 ray.init("auto", log_to_driver=False, logging_level="error")
@@ -63,13 +67,14 @@ def test_machines_become_a_cluster(switch: Switch) -> None:
         host.write("/root/.ssh/authorized_keys", public)
         host.start("bash", "-c", SSHD).until("Server listening", 30)
     laptop.write("/root/.ray/auth_token", TOKEN)
+    laptop.run(ROOT / "infra/tls/certificates.sh", "/root/.ray/ca").expect()
     laptop.write("/root/cluster.yaml", yaml.safe_dump(launcher_file()))
 
     up = ("ray", "up", "--yes", "--no-config-cache", "/root/cluster.yaml")
     laptop.run(*up, timeout_s=240).expect()
 
     def nodes() -> dict[str, float]:
-        done = head.run("python", "-c", NODES)
+        done = head.run("python", "-c", NODES, environ=TLS)
         cpus_by_host: dict[str, float] = yaml.safe_load(done.out.strip().splitlines()[-1] or "{}")
         return cpus_by_host
 
@@ -79,7 +84,7 @@ def test_machines_become_a_cluster(switch: Switch) -> None:
     for host in (head, worker):
         assert host.run("cat", "/root/.ray/auth_token").out == TOKEN
         assert host.run("stat", "-c", "%a", "/root/.ray/auth_token").out.strip() == "600"
-    stranger = head.run("python", "-c", NODES, environ={"RAY_AUTH_TOKEN": "f" * 32})
+    stranger = head.run("python", "-c", NODES, environ={**TLS, "RAY_AUTH_TOKEN": "f" * 32})
     assert stranger.code != 0
 
     stop = re.findall(r"^ +ray exec \S+ '(.*)'$", README.read_text(), re.MULTILINE)

@@ -42,16 +42,21 @@ def test_the_example_lists_required_variables_empty_and_optional_ones_with_defau
     assert dict(re.findall(r"^#(\w+)=(.*)$", EXAMPLE, re.MULTILINE)) == OPTIONAL
 
 
-def test_every_ray_node_has_the_token(services: dict[str, dict[str, Any]]) -> None:
+def test_every_ray_node_has_token_and_certificate(services: dict[str, dict[str, Any]]) -> None:
     environments = {
         name: service["environment"]
         for name, service in services.items()
         if str(service.get("command")).startswith("ray start")
+        and service["entrypoint"] == ["certificates.sh", "/ca", "/tmp/tls", "head", "--"]
+        and "ca:/ca:ro" in service["volumes"]
     }
     assert set(environments) == {"head", "cpu", "gpu"}
     for environment in environments.values():
         assert environment["RAY_AUTH_MODE"] == "token"
         assert environment["RAY_AUTH_TOKEN"] == "the-RAY_AUTH_TOKEN"
+        assert environment["RAY_USE_TLS"] == "1"
+        paths = [value for name, value in environment.items() if name.startswith("RAY_TLS_")]
+        assert sorted(paths) == [f"/tmp/tls/{name}" for name in ("ca.crt", "node.crt", "node.key")]
 
 
 def test_every_reference_exists(
@@ -73,12 +78,12 @@ def test_services_address_each_other_by_name(services: dict[str, dict[str, Any]]
     hosts = set()
     for service in services.values():
         text = str([*service.get("environment", {}).values(), service.get("command", "")])
-        hosts |= set(re.findall(r"(?:http://|--address=)([\w.-]+):\d+", text))
+        hosts |= set(re.findall(r"(?:https?://|--address=)([\w.-]+):\d+", text))
         hosts |= {service["environment"]["PGHOST"]} if "PGHOST" in str(service) else set()
     assert hosts == {"head", "mlflow", "objects", "postgres"}
     assert hosts <= set(services)
     allowed = services["mlflow"]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"].split(",")
-    used = services["head"]["environment"]["MLFLOW_TRACKING_URI"].removeprefix("http://")
+    used = services["head"]["environment"]["MLFLOW_TRACKING_URI"].removeprefix("https://")
     assert {used, "localhost:5000"} <= set(allowed)
     assert "*" not in allowed
 

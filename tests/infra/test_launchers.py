@@ -60,7 +60,8 @@ def test_files_copied_to_machines_exist_and_are_installed() -> None:
         for there, here in config["file_mounts"].items()
         if not here.startswith("~") and (ROOT / here).is_file()
     }
-    assert mounted == set(re.findall(r"-[rc] (\S+)", " ".join(config["setup_commands"])))
+    setup = " ".join(config["setup_commands"])
+    assert mounted == set(re.findall(r"(?:-[rc] |bash ~/rnnsweep-node/)(\S+)", setup))
 
 
 def test_on_aws_each_kind_has_its_image_and_the_autoscaler_that_reads_labels() -> None:

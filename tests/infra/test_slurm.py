@@ -154,6 +154,7 @@ class Home:
 def home(tmp_path: Path) -> Home:
     programs = tmp_path / "venv/bin"
     programs.mkdir(parents=True)
+    (tmp_path / "infra").symlink_to(INFRA)
     for script in SUBSTITUTES.iterdir():
         shutil.copy(script, programs / script.stem)
         (programs / script.stem).chmod(0o755)
@@ -175,7 +176,7 @@ def test_a_sweep_has_a_head_and_every_node_and_cleans_up(cluster: Slurm, home: H
     assert set(joined) == {"cpu1", "cpu2", "gpu1"}
     for node, call in joined.items():
         assert f":{port} --num-cpus=2 " in call
-        assert f"(GPU {0 if node == 'gpu1' else 'none'}, auth token)" in call
+        assert f"(GPU {0 if node == 'gpu1' else 'none'}, auth token, TLS OK)" in call
     (sweep,) = (call for call in calls if "rnnsweep run" in call)
     assert sweep.startswith("head0: rnnsweep run sweep.yaml --address ")
     assert sweep.endswith(f":{port} --yes")
