@@ -1,17 +1,21 @@
-"""A sweep that is killed at any moment, or loses its records, has every trial exactly once."""
+"""A sweep that is killed, suspended, out of disk or without its records has each trial once."""
 
 import contextlib
 import shutil
 import signal
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
 
+from orchestrator.storage.tracking.records import BEAT_S, LEASE, LEASE_TAG
 from tests.commands import wait_for
 from tests.faults.conftest import Faults
-from tests.integration.sweeping import Home, Json
+from tests.integration.sweeping import Home, Json, new_home
 
 pytestmark = pytest.mark.full
 
@@ -31,7 +35,7 @@ MOMENTS: dict[str, tuple[Callable[[Home], bool], int]] = {
 
 @pytest.mark.timeout(900)
 def test_a_sweep_killed_at_any_moment_has_every_trial_once(joining: Home, faults: Faults) -> None:
-    draw, rounds = faults(1, 2)
+    draw, rounds = faults(1, 1)
     spec = joining.spec(NAME, {"sleep_s": 0.3}, sampler="tpe", limits={"attempts": 20})
     for name, (moment, configs) in MOMENTS.items():
         before = joining.finished(NAME)
@@ -99,3 +103,60 @@ def without_curves(home: Home) -> Json:
         telemetry = record["outcome"]["telemetry"]
         del telemetry["curves"], telemetry["at_s"]
     return trials
+
+
+def test_a_suspended_driver_leaves_its_sweep_to_another_one(
+    joining: Home, tmp_path: Path, faults: Faults
+) -> None:
+    draw, _ = faults(1, 1)
+    spec = joining.spec(NAME, {"sleep_s": 0.05}, configs=8)
+    other, store = new_home(tmp_path / "other"), f"sqlite:///{joining.database}"
+    other.database, begun = joining.database, draw.randrange(1, 12)
+    with joining.running("run", spec) as command:
+        wait_for(lambda: len(joining.finished(NAME)) >= begun or not command.running, 60)
+        assert command.running, command.done()
+        driver, suspended_s = psutil.Process(command.pid), time.monotonic()
+        driver.suspend()
+        (parent,) = joining.parents(NAME)
+        lapsed = replace(LEASE.load(parent.data.tags[LEASE_TAG], ""), until_s=1.0)
+        joining.client().set_tag(parent.info.run_id, LEASE_TAG, LEASE.dump(lapsed))
+        other.run("run", spec, MLFLOW_TRACKING_URI=store).expect(0)
+        time.sleep(max(0.0, BEAT_S + 1 - (time.monotonic() - suspended_s)))
+        driver.resume()
+        done = command.done(60).expect(3)
+    assert f"pid {command.pid}" not in done.err and "expected no other driver" in done.err
+    other.expect_exactly_once(NAME, 16)
+    other.expect_nothing_running()
+    assert (other.path / "sweeps").stat().st_mode & 0o777 == 0o700  # in a home that was there
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "none", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a tmpfs cannot be mounted here: that needs root")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_stops_a_sweep_which_resumes_when_there_is_room(
+    small_disk: Path, address: str, faults: Faults
+) -> None:
+    draw, _ = faults(1, 1)
+    home = new_home(small_disk, address)
+    spec = home.spec(NAME, implementations=["python/waits", "python/a"], configs=8)
+    with home.running("run", spec) as command:
+        wait_for(lambda: home.waiting.exists() or not command.running, 60)
+        assert command.running, command.done()
+        room = shutil.disk_usage(small_disk).free - draw.randrange(0, 20_000)
+        (ballast := small_disk / "ballast").write_bytes(b"x" * room)
+        home.gate.touch()
+        done = command.done(60).expect(3)
+    assert "Resume with: " in done.err and ("No space left" in done.err or "disk" in done.err)
+    before = home.finished(NAME)
+    ballast.unlink()
+    home.run("run", spec).expect(0)
+    assert home.finished(NAME)[: len(before)] == before
+    home.expect_exactly_once(NAME, 16)
