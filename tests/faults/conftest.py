@@ -54,7 +54,7 @@ def store(home: Path) -> Path:
     return home
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """Yield the address of an MLflow server, and the folder of all that it stores."""
     folder, port = fresh_home(tmp_path_factory.mktemp("server")), free_port()

@@ -15,9 +15,10 @@ from tests.orchestrator.sample_sweeps import finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import record, writer
 
 ROWS = yaml.safe_load(Path(__file__).with_name("hostile_workloads.yaml").read_text())
-GROUPS = 4
+GROUPS = 6
 
 
+@pytest.mark.timeout(60)  # a broken rule may let a trainer hang
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_hostile_workloads(trainers: TrainerPool, tmp_path: Path, group: int) -> None:
     ended: list[FinishedTrial] = []

@@ -48,6 +48,7 @@ from workloads.trainer import Lines, answer_request
 
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())
 ATTACHED = ("--die-with-parent", str(os.getpid()))
+pytestmark = pytest.mark.timeout(60)
 SLICING = "tests.workloads.examples.slicing"
 SLICE, FINISH = encode(Slice()), encode(Finish())
 
