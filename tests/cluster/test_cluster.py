@@ -38,15 +38,15 @@ def test_a_report_compares_two_classes_of_cpu(lab: Lab) -> None:
         workload="image_rows",
         settings={"dataset": "digits", "epochs": 1, "layers": 1},
         **dict.fromkeys(("sampler", "space", "objectives")),
-        configs=[{"units": units} for units in (8, 12, 16, 20, 24, 28)],
+        configs=[{"units": units} for units in (8, 16, 24)],
         implementations=[f"{backend}/portable"],
     )
     lab.submit(spec).done(300).expect()
-    lab.expect_exactly_once("compared", trials=12)
+    lab.expect_exactly_once("compared", trials=6)
     report = json.loads(lab.rnnsweep("report", "compared", "--format", "json").expect().out)
     assert report["sweep"]["environment"]["usable_cpus"] == "1 | 2"
     (comparison,) = report["comparisons"]
-    assert len(comparison["pairs"]) == comparison["speedup"]["n"] == 6
+    assert len(comparison["pairs"]) == comparison["speedup"]["n"] == 3
     used = [comparison[side]["hardware"] for side in ("baseline", "arm")]
     names = [hardware["hardware_class"]["name"] for hardware in used]
     assert [name.rpartition(", ")[2] for name in names] == ["1 CPU", "2 CPUs"]
