@@ -29,6 +29,15 @@ SECRET = {
     "MLFLOW_AUTH_ADMIN_PASSWORD": "right horse battery",
     "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(),
 }
+LOG_A_RUN = """
+import mlflow
+mlflow.set_experiment("sweep")
+with mlflow.start_run() as run:
+    mlflow.log_metric("step_ms", 2.5)
+    mlflow.log_text("which kernel ran", "evidence.txt")
+print(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/evidence.txt"))
+"""
+
 SWEEP = spec_text(
     OWN,
     name="guarded",
@@ -125,25 +134,43 @@ def test_an_unknown_user_may_only_request_the_health_check(server: Server) -> No
     assert server.status("/health", Host="10.1.2.3:5000") == 200, "as Kubernetes' probes ask"
 
 
-def test_a_sweep_needs_the_password_of_the_credentials_file_and_is_kept(
-    server: Server, tmp_path: Path
-) -> None:
-    spec, home = tmp_path / "sweep.yaml", server.folder / "home"
-    spec.write_text(SWEEP)
+def test_a_run_and_its_files_are_kept_for_a_user_of_the_credentials_file(server: Server) -> None:
+    home = server.folder / "home"
     (home / ".mlflow").mkdir(parents=True)
-    readme = (INFRA / "cloud/README.md").read_text()
-    (line,) = re.findall(r"^ +printf (.*) \\$", readme, re.MULTILINE)
+    (line,) = re.findall(
+        r"^ +printf (.*) \\$", (INFRA / "cloud/README.md").read_text(), re.MULTILINE
+    )
     form = shlex.split(line)[0].replace("\\n", "\n")
+    (home / ".mlflow/credentials").write_text(form % ("ada", SECRET["MLFLOW_AUTH_ADMIN_PASSWORD"]))
     environ = {
         **os.environ,
         "HOME": str(home),
+        "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{server.port}",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
+    assert "which kernel ran" in python("-c", LOG_A_RUN, environ=environ).expect().out
+    (path,) = server.folder.glob("artifacts/**/evidence.txt")
+    assert path.read_text() == "which kernel ran"
+    assert server.query("mlflow", "SELECT value FROM metrics") == "2.5"
+    # users have a database of their own
+    assert server.query("mlflow_auth", "SELECT username, is_admin FROM users") == "ada|t"
+    tables = "SELECT count(*) FROM information_schema.tables WHERE table_name = 'users'"
+    assert server.query("mlflow", tables) == "0"
+
+
+def test_a_sweep_needs_the_password_to_be_recorded(server: Server, tmp_path: Path) -> None:
+    spec = tmp_path / "sweep.yaml"
+    spec.write_text(SWEEP)
+    environ = {
+        **os.environ,
         "RNNSWEEP_HOME": str(tmp_path / "home"),
         "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{server.port}",
+        "MLFLOW_TRACKING_USERNAME": SECRET["MLFLOW_AUTH_ADMIN_USERNAME"],
     }
 
     def rnnsweep(*command: object, password: str) -> Done:
-        (home / ".mlflow/credentials").write_text(form % ("ada", password))
-        return python("-m", "orchestrator", *command, environ=environ, cwd=INFRA.parent)
+        variables = {**environ, "MLFLOW_TRACKING_PASSWORD": password}
+        return python("-m", "orchestrator", *command, environ=variables, cwd=INFRA.parent)
 
     refused = rnnsweep("run", spec, password="wrong").expect(2)
     assert re.search("(?i)401|password|unauthor|authenti", refused.err), refused.err
@@ -153,9 +180,3 @@ def test_a_sweep_needs_the_password_of_the_credentials_file_and_is_kept(
     assert json.loads(report.out)["sweep"]["state"] == "complete"
     outcomes = "SELECT value FROM tags WHERE key = 'outcome'"
     assert server.query("mlflow", outcomes).split() == ["complete", "complete"]
-    (path,) = server.folder.glob("artifacts/**/sweep.json")
-    assert "guarded" in path.read_text()
-    # users have a database of their own
-    assert server.query("mlflow_auth", "SELECT username, is_admin FROM users") == "ada|t"
-    tables = "SELECT count(*) FROM information_schema.tables WHERE table_name = 'users'"
-    assert server.query("mlflow", tables) == "0"

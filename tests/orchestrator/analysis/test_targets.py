@@ -37,7 +37,7 @@ def test_energy_and_cost_are_proportional_to_the_time_to_target() -> None:
     assert row.energy_j is not None and row.energy_j.median == pytest.approx(60.0)
     assert row.cost_usd is not None and row.cost_usd.median == pytest.approx(0.3)
     lost = training(PORTABLE, 8, NAN, metrics={"energy_j": 9.0}, energy_scope="cpu_package")
-    (row, _) = target_of(to_target([*record.trials, lost])).arms
+    (row, _) = target_of(to_target([*record.trials, lost, training(XLA, 8)])).arms
     assert (row.energy_scope, row.diverged) == ("gpu", 1)
     (row, _) = target_of(learning({0: (FLAT, RISING)}, energy_j=80.0)).arms
     assert (row.energy_j, row.cost_usd) == (None, None)  # of no scope, and not recorded
