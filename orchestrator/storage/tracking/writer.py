@@ -138,6 +138,7 @@ class Writer:
                 self._record_one(trial)
             except errors.ContentRefused as error:  # must not keep the others waiting forever
                 _log.error("trial %s: %s", trial.key, error)
+                self._expect_lease(time.time())  # else the run may be another driver's by now
                 refused[trial.key] = str(error)
                 if run := self._stored.unfinished.get(trial.key):
                     self._store.set_status(run.run_id, "FAILED", round(trial.ended_s * 1000))
@@ -149,11 +150,7 @@ class Writer:
         """Renew the lease, if it is time; raise `LeaseHeld` if another driver has or had it."""
         now_s = time.time()
         if not self._beat_s <= now_s < self._beat_s + records.BEAT_S:
-            try:
-                self._refuse_other(self._store.run(self._parent), now_s, has_claimed=True)
-            except errors.LeaseHeld:
-                self._delete_double()
-                raise
+            self._expect_lease(now_s)
             self._store.log(self._parent, tags=records.lease_tag(self._opening.owner, now_s))
             self._beat_s = now_s
 
@@ -248,6 +245,13 @@ class Writer:
             self._holds_lease = False
             raise errors.LeaseHeld(self._identity.label, str(lease.owner), lease.until_s)
 
+    def _expect_lease(self, now_s: float) -> None:
+        try:
+            self._refuse_other(self._store.run(self._parent), now_s, has_claimed=True)
+        except errors.LeaseHeld:
+            self._delete_double()
+            raise
+
     def _describe(self, *, is_described: bool) -> None:
         opening, manifest = self._opening, self._opening.manifest
         self._store.write_text(self._parent, "spec.yaml", opening.spec_yaml)
@@ -317,10 +321,10 @@ class Writer:
         self._stored.finished.pop(key, None)
         self._stored.unfinished[key] = run
         self._stored.late += 1
+        self._last_run = key, run.run_id
         self._fill(run, content)
         del self._stored.unfinished[key]
         self._stored.finished[key] = replace(trial, run_id=run.run_id)
-        self._last_run = key, run.run_id
 
     def _delete_double(self) -> None:
         """Delete the last run of this driver if another one has recorded its trial as well."""

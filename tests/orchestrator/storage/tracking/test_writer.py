@@ -4,6 +4,7 @@ import json
 import tarfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,13 @@ from mlflow.models import Model as MLmodel
 from orchestrator.analysis.summary import summarise
 from orchestrator.report.formats.mlflow_values import to_metrics, to_params
 from orchestrator.storage.lock import Owner
-from orchestrator.storage.tracking.errors import LeaseHeld, OtherSweep, TrackingError
+from orchestrator.storage.tracking.errors import (
+    ContentRefused,
+    LeaseHeld,
+    OtherSweep,
+    StoreAway,
+    TrackingError,
+)
 from orchestrator.storage.tracking.mlflow_store import NOTE_TAG, MlflowStore
 from orchestrator.storage.tracking.reader import find, read_sweep
 from orchestrator.storage.tracking.records import BEAT_S, LEASE, LEASE_S, LEASE_TAG, Answer, Lease
@@ -256,23 +263,35 @@ def test_the_journal_of_another_sweep_with_an_equal_spec_is_refused(home: Path) 
     assert parent(home).data.tags == before
 
 
-def test_a_run_that_a_suspended_driver_wrote_late_is_deleted(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [None, StoreAway, ContentRefused])
+def test_a_suspended_driver_leaves_one_run_of_the_trial_that_it_wrote_late(
+    home: Path, monkeypatch: pytest.MonkeyPatch, error: type[TrackingError] | None
 ) -> None:
-    create_run, later_s = MlflowStore.create_run, time.time() + LEASE_S + 1
+    create_run, log, later_s = MlflowStore.create_run, MlflowStore.log, time.time() + LEASE_S + 1
 
     def suspended(store: MlflowStore, *content: Any) -> str:
         monkeypatch.setattr(MlflowStore, "create_run", create_run)
+        run_id = create_run(store, *content) if error is ContentRefused else ""
         monkeypatch.setattr(time, "time", lambda: later_s)
         record(home, finished())
-        return create_run(store, *content)
+        if error is not None:
+            monkeypatch.setattr(MlflowStore, "log", broken)
+        return run_id or create_run(store, *content)
+
+    def broken(*_: Any, **__: Any) -> None:
+        monkeypatch.setattr(MlflowStore, "log", log)
+        assert error is not None
+        raise error("the store", "an answer", "none", "Try again")
 
     first = new_writer(home)
     first.open(opening(owner=replace(Owner.here(), host="elsewhere", machine="other-boot")))
     monkeypatch.setattr(MlflowStore, "create_run", suspended)
     with pytest.raises(LeaseHeld):
+        with suppress(StoreAway):
+            first.record([finished(), finished(1)])
         first.record([finished(), finished(1)])
     (run,) = children(home)
+    assert run.info.status == "FINISHED"
     assert record(home) == [finished()] and children(home)[0].info.run_id == run.info.run_id
 
 
