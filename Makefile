@@ -117,7 +117,7 @@ benchmark-report: $(VENV)/.dev ## measure reports and queries of 10,000 and of 1
 benchmark-bias: $(VENV)/.backends ## measure how far other work shifts comparisons: 12 minutes on an idle machine
 	$(BIN)/python -m tests.benchmarks.bias --output $(RESULTS)
 
-benchmark-wide: $(VENV)/.dev ## measure the efficiency of a cluster of 40 Ray nodes on this machine, and check its predicted makespan
+benchmark-wide: $(VENV)/.dev ## measure the efficiency of a cluster of 40 Ray nodes on this machine, and check its predicted makespan (17 minutes)
 	$(BIN)/python -m tests.benchmarks.scaling.wide --output $(RESULTS)
 
 lock: $(VENV)/.dev ## update the pinned dependencies

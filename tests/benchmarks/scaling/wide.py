@@ -93,8 +93,8 @@ class Wide:
 def main() -> None:
     parser = rig.arguments(__doc__)
     parser.add_argument("--nodes", type=int, default=40)
-    parser.add_argument("--seconds", type=float, default=1.0, help="the sleep of a trial")
-    parser.add_argument("--trials", type=int, default=60, help="trials of a node in each part")
+    parser.add_argument("--seconds", type=float, default=3.0, help="the sleep of a trial")
+    parser.add_argument("--trials", type=int, default=120, help="trials of a node in each part")
     parser.add_argument("--lost", type=int, default=4, help="nodes that are killed, and that join")
     asked = parser.parse_args()
     environment, nodes = rig.environment("ray", "mlflow"), asked.nodes
