@@ -19,7 +19,7 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.text import counted
 from orchestrator.diagnostics.hardware_listing import gpu_notes
 from orchestrator.diagnostics.trainer_answers import ask
-from orchestrator.execution.trainer_process import Trainer
+from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.workload_check import expect_importable
 from orchestrator.hardware import HardwareClass, classify
 from orchestrator.hardware.probing import NO_DRIVER
@@ -154,7 +154,7 @@ def _backends(
             continue
         report(f"starting {backend} …")
         request = TrialRequest(_DEVICES, f"{backend}/portable", device="gpu" if has_gpu else "cpu")
-        with Trainer(Implementation(backend, "portable"), request.device) as trainer:
+        with TrainerProcess(Implementation(backend, "portable"), request.device) as trainer:
             answer = ask(trainer, request)
         if answer.reason is not None:
             status: Status = "missing" if is_needed else "warning"

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from orchestrator.core.arms import HardwareRef
 from orchestrator.core.errors import last_line
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
-from orchestrator.execution.trainer_process import Trainer
+from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.hardware import HardwareClass, Node, NodeProfile
 from workloads.data.cache import atomic_write
 from workloads.eligibility import MIN_CAPABILITY
@@ -139,7 +139,9 @@ def measure_peaks(request: PeakRequest) -> PeakResults:
         environ["CUDA_VISIBLE_DEVICES"] = request.gpu
     peaks, failures = list[Peak](), list[str]()
     for backend in request.backends:
-        with Trainer(Implementation(backend, "portable"), device, environ=environ) as trainer:
+        with TrainerProcess(
+            Implementation(backend, "portable"), device, environ=environ
+        ) as trainer:
             for precision in request.precisions:
                 options = () if precision == "float32" else (precision,)
                 implementation = str(Implementation(backend, "portable", options))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.execution.job import TrialLimits
-from orchestrator.execution.trainer_process import Trainer
+from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.watchdog import FAILURES, Watchdog
 from workloads import protocol
 from workloads.protocol import TrialRequest
@@ -51,7 +51,7 @@ class TrainerAnswer:
 
 
 def ask(
-    trainer: Trainer,
+    trainer: TrainerProcess,
     request: TrialRequest,
     listen: Callable[[protocol.Event], object] = lambda event: None,
     limits: TrialLimits = LIMITS,

@@ -95,7 +95,7 @@ def run_trial(
         trainer = trainers.trainer_for(job, key)
         trial_run.company = company = trainers.on_gpu(key).values()
         trial_run.begin(trainer)
-        sampler = telemetry.Sampler(job.request.device, trainer.pid, instruments, company)
+        sampler = telemetry.TelemetrySampler(job.request.device, trainer.pid, instruments, company)
         sampler.start()
         try:
             for event in Watchdog(trainer, job.limits, sampler).events():

@@ -20,7 +20,7 @@ from orchestrator.core.trial import FailureRecord
 from orchestrator.execution import telemetry
 from orchestrator.execution.job import Job, JobProgress, Rival, TrialRun
 from orchestrator.execution.trainer_pool import CpusTaken, TrainerKey, TrainerPool
-from orchestrator.execution.trainer_process import Trainer
+from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
 from workloads import protocol
 
@@ -52,7 +52,7 @@ class InterleavedTrial:
     """The logarithm of the seconds per step of its slice, by turn."""
     windows: list[telemetry.TimeWindow] = field(default_factory=list)
 
-    def prepare(self, trainer: Trainer) -> None:
+    def prepare(self, trainer: TrainerProcess) -> None:
         """Load, build and warm up, until the trial waits for its first slice."""
         self.trial_run.begin(trainer)
         self.watchdog = Watchdog(trainer, self.trial_run.job.limits)
@@ -207,7 +207,7 @@ class InterleavedRound:
             return
         device: protocol.Device = "gpu" if "gpu" in devices else "cpu"
         pids += self._trainers.on_gpu(*(trial.key for trial in self._trials)).values()
-        sampler = telemetry.Sampler(device, pids[0], self._instruments, pids[1:])
+        sampler = telemetry.TelemetrySampler(device, pids[0], self._instruments, pids[1:])
         sampler.start()
         try:
             yield

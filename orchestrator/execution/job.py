@@ -19,7 +19,7 @@ from orchestrator.core import version
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import MESSAGE_LIMIT, FailureRecord, Outcome, OutcomeStatus, Telemetry
 from orchestrator.execution import telemetry
-from orchestrator.execution.trainer_process import Trainer, TrainerGone
+from orchestrator.execution.trainer_process import TrainerGone, TrainerProcess
 from orchestrator.storage.tracking.run_content import entity_name
 from workloads import protocol, registry
 from workloads.implementations import parse_implementation
@@ -131,7 +131,7 @@ class TrialRun:
     recording: telemetry.Recording | None = None
     pruned: bool = False
     company: Collection[int] = ()  # the idle trainers on its GPU
-    trainer: Trainer | None = None
+    trainer: TrainerProcess | None = None
     model_path: Path | None = None
 
     @property
@@ -146,7 +146,7 @@ class TrialRun:
     def _lasted_s(self) -> float:
         return time.monotonic() - self.started_clock_s
 
-    def begin(self, trainer: Trainer) -> None:
+    def begin(self, trainer: TrainerProcess) -> None:
         """Send the request to the trainer: the trial's own setup is over."""
         self.trainer = trainer
         self.trainer_trials, self.cpus = trainer.trials, trainer.cpus

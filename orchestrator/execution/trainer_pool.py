@@ -11,7 +11,7 @@ import psutil
 
 from orchestrator.execution.job import Job
 from orchestrator.execution.telemetry.gpu_gauge import gpu_memory_share
-from orchestrator.execution.trainer_process import Trainer
+from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.watchdog import memory_share
 from workloads.implementations import parse_implementation
 from workloads.protocol import Device
@@ -101,12 +101,12 @@ class TrainerPool:
     """The `warm` trainers of an actor, and its claims on CPUs."""
 
     def __init__(self, claims: CpuClaims | None = None) -> None:
-        self.warm: dict[TrainerKey, Trainer] = {}
+        self.warm: dict[TrainerKey, TrainerProcess] = {}
         self.claims = claims or CpuClaims()
 
     def trainer_for(
         self, job: Job, key: TrainerKey, rivals: Collection[TrainerKey] = ()
-    ) -> Trainer:
+    ) -> TrainerProcess:
         """Return the trainer of that key: a warm one, or a fresh one in its place.
 
         Other trainers on its GPU end, except the `rivals` that it takes turns with, unless NVML
@@ -128,7 +128,7 @@ class TrainerPool:
             if other == key or (job.fresh and other not in rivals):
                 self.end(other)
         implementation = parse_implementation(job.request.implementation, known_only=False)
-        self.warm[key] = Trainer(
+        self.warm[key] = TrainerProcess(
             implementation, job.request.device, cpus=cpus, python_path=job.python_path
         )
         return self.warm[key]

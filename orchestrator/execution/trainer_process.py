@@ -44,7 +44,7 @@ class TrainerGone(RuntimeError):
         self.returncode = returncode
 
 
-class Trainer(contextlib.AbstractContextManager["Trainer"]):
+class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
     """One trainer process, kept warm between trials of one backend and device.
 
     `cpus` are the only ones that it may use; None for all that this process may. Users' own

@@ -9,8 +9,8 @@ import psutil
 
 from orchestrator.core.trial import FailureReason
 from orchestrator.execution.job import TrialLimits
-from orchestrator.execution.telemetry import Sampler
-from orchestrator.execution.trainer_process import Trainer, TrainerGone
+from orchestrator.execution.telemetry import TelemetrySampler
+from orchestrator.execution.trainer_process import TrainerGone, TrainerProcess
 from workloads.protocol import Ending, Event, ProtocolError
 
 _WATCH_S = 0.1
@@ -39,7 +39,9 @@ FAILURES = (TrialFailed, ProtocolError, TrainerGone, OSError)
 class Watchdog:
     """A reader of one trainer's events that enforces its limits while the trainer is awake."""
 
-    def __init__(self, trainer: Trainer, limits: TrialLimits, sampler: Sampler | None = None):
+    def __init__(
+        self, trainer: TrainerProcess, limits: TrialLimits, sampler: TelemetrySampler | None = None
+    ):
         self.trainer, self._limits, self._sampler = trainer, limits, sampler
         self._spent_s = 0.0
         self._began = self._active = self._looked = self._counted = time.monotonic()

@@ -12,7 +12,7 @@ import yaml
 from orchestrator.diagnostics import trainer_answers
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
 from orchestrator.execution.job import TrialLimits
-from orchestrator.execution.trainer_process import Trainer
+from orchestrator.execution.trainer_process import TrainerProcess
 from workloads.eligibility import Cell
 from workloads.implementations import parse_implementation
 from workloads.protocol import Device, Event, TrialRequest
@@ -78,7 +78,7 @@ class Lab:
     ) -> None:
         self.device, self.sizes, self.capability = device, sizes, capability
         self.backends, self.until_s = tuple(backends), until_s
-        self._trainers = dict[str, Trainer]()
+        self._trainers = dict[str, TrainerProcess]()
 
     def __enter__(self) -> Self:
         for backend in self.backends:
@@ -116,7 +116,7 @@ class Lab:
                 self.expect_time()
             return answer
         asked = parse_implementation(implementation)
-        with Trainer(asked, self.device, python_path=[_ROOT], environ=environ) as trainer:
+        with TrainerProcess(asked, self.device, python_path=[_ROOT], environ=environ) as trainer:
             return trainer_answers.ask(trainer, request, listen, self._limits())
 
     def printed(self, backend: str) -> str:
@@ -130,12 +130,12 @@ class Lab:
         if time.monotonic() > self.until_s:
             raise NoTimeLeft
 
-    def _trainer(self, backend: str) -> Trainer:
+    def _trainer(self, backend: str) -> TrainerProcess:
         trainer = self._trainers.get(backend)
         if trainer is None or not trainer.alive:
             if trainer is not None:
                 trainer.close()
             portable = parse_implementation(f"{backend}/portable")
-            trainer = Trainer(portable, self.device, python_path=[_ROOT])
+            trainer = TrainerProcess(portable, self.device, python_path=[_ROOT])
             self._trainers[backend] = trainer
         return trainer

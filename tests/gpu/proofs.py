@@ -12,7 +12,7 @@ import numpy as np
 
 from orchestrator.diagnostics import peaks
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
-from orchestrator.execution.telemetry import Instruments, Recording, Sampler, record
+from orchestrator.execution.telemetry import Instruments, Recording, TelemetrySampler, record
 from orchestrator.hardware import probe
 from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Outcome, judged
@@ -239,7 +239,7 @@ def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
         yield Outcome("telemetry", shape.name, "skipped", backend, arm, "NVML sees no GPU")
         return
     settings = _busy_settings(lab, arm)
-    sampler = Sampler("gpu", lab.pid(backend), Instruments())
+    sampler = TelemetrySampler("gpu", lab.pid(backend), Instruments())
     sampler.start()
     answer = lab.ask("synthetic", arm, settings, listen=sampler.take)
     recording = sampler.stop()

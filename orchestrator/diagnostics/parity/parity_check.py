@@ -20,7 +20,7 @@ from orchestrator.cluster.connection import this_machine
 from orchestrator.core.errors import Refusal, first_problem
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
 from orchestrator.diagnostics.workload_catalogue import PLAIN
-from orchestrator.execution.trainer_process import Trainer
+from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.spec import yaml_locations
 from orchestrator.spec.errors import from_pydantic
 from workloads import implementations, settings
@@ -125,7 +125,7 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
     saved: tuple[Participant, ...] = ()
     pairs: list[ParityPair] = field(default_factory=list)
     excluded: list[Excluded] = field(default_factory=list)
-    _trainers: dict[tuple[str, Device], Trainer] = field(default_factory=dict)
+    _trainers: dict[tuple[str, Device], TrainerProcess] = field(default_factory=dict)
 
     def __exit__(self, *raised: object) -> None:
         """End all trainers."""
@@ -242,7 +242,7 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
         key = one.implementation.backend, one.device
         trainer = self._trainers.get(key)
         if trainer is None:
-            trainer = self._trainers[key] = Trainer(one.implementation, one.device)
+            trainer = self._trainers[key] = TrainerProcess(one.implementation, one.device)
         answer = ask(trainer, request)
         if not answer.is_usable:
             self._trainers.pop(key).close()

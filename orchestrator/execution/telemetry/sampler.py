@@ -54,7 +54,7 @@ class Instruments:
         self.gpus, self.neighbours, self.rapl = GpuGauge(), Neighbours(), Rapl()
 
 
-class Sampler:
+class TelemetrySampler:
     """A sampler of one trial, from `start` to `stop`; `take` receives the trainer's events."""
 
     def __init__(

@@ -20,7 +20,7 @@ from orchestrator.diagnostics.parity.parity_check import (
     SavedList,
 )
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
-from orchestrator.execution.trainer_process import Trainer
+from orchestrator.execution.trainer_process import TrainerProcess
 from workloads.eligibility import Cell
 from workloads.implementations import parse_implementation
 from workloads.protocol import Dataset, Device, TrialRequest
@@ -43,7 +43,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[mock.Mock]:
         started.append(mock.Mock())
         return started[-1]
 
-    monkeypatch.setattr(parity_check, "Trainer", start)
+    monkeypatch.setattr(parity_check, "TrainerProcess", start)
     return started
 
 
@@ -228,10 +228,10 @@ def test_a_trainer_that_ended_is_replaced_and_all_are_closed(
 def test_trainers_that_misbehave_are_reported() -> None:
     implementation = parse_implementation("tensorflow/cudnn")
 
-    def answer(trainer: Trainer, name: str) -> TrainerAnswer:
+    def answer(trainer: TrainerProcess, name: str) -> TrainerAnswer:
         return ask(trainer, TrialRequest(f"{HOSTILE}:{name}", str(implementation)))
 
-    with Trainer(implementation, "cpu") as trainer:
+    with TrainerProcess(implementation, "cpu") as trainer:
         assert "the workload broke" in str(answer(trainer, "raises").reason)
         assert answer(trainer, "not_possible").failure == "not_possible"
         assert "ran portable, not cudnn" in str(answer(trainer, "other_kernel").reason)

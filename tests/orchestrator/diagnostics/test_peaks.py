@@ -77,7 +77,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             return TrainerAnswer("it was ended by SIGKILL", is_usable=False)
         return TrainerAnswer(metrics=METRICS, facts=FACTS)
 
-    monkeypatch.setattr(peaks, "Trainer", mock.MagicMock())
+    monkeypatch.setattr(peaks, "TrainerProcess", mock.MagicMock())
     monkeypatch.setattr(peaks, "ask", answer)
     return asked
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from orchestrator.execution.telemetry import Instruments, Recording, Sampler, TimeWindow
+from orchestrator.execution.telemetry import Instruments, Recording, TelemetrySampler, TimeWindow
 from orchestrator.execution.telemetry.gpu_gauge import GpuGauge
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
 from orchestrator.execution.telemetry.sensors import CpuClocks, Rapl
@@ -202,7 +202,7 @@ def sample(
     instruments: Instruments | None = None,
     rivals: tuple[int, ...] = (),
 ) -> Recording:
-    sampler = Sampler(device, pid, instruments or Instruments(), rivals)
+    sampler = TelemetrySampler(device, pid, instruments or Instruments(), rivals)
     sampler.start()
     _await_samples(sampler, 1)
     began_s = time.monotonic()
@@ -215,7 +215,7 @@ def sample(
     return sampler.stop()
 
 
-def _await_samples(sampler: Sampler, count: int) -> None:
+def _await_samples(sampler: TelemetrySampler, count: int) -> None:
     def whole() -> int:
         return sum(sample.node is not None for sample in sampler._samples.all())
 
@@ -244,7 +244,7 @@ def test_the_highest_clock_is_kept_between_trials(show: Show) -> None:
 
 
 def test_windows_of_training_count_once(pid: int) -> None:
-    sampler = Sampler("cpu", pid, Instruments())
+    sampler = TelemetrySampler("cpu", pid, Instruments())
     for ended_s, seconds in ((3.0, 2.0), (4.0, 2.0), (9.0, 0.0), (8.0, 1.0), (4.5, 0.5)):
         sampler.take(PhaseEnded("train", ended_s, seconds))
     sampler.take(PhaseEnded("validate", 20.0, 5.0))
@@ -283,7 +283,7 @@ def test_a_driver_that_hangs_delays_no_trial(show: Show, pid: int) -> None:
     show(SimulatedGpu(errors={"nvmlDeviceGetTemperature": Refusal(-3_000)}))
     instruments = Instruments()
     in_use = instruments.gpus
-    sampler = Sampler("gpu", pid, instruments)
+    sampler = TelemetrySampler("gpu", pid, instruments)
     sampler.start()
     time.sleep(0.3)
     began_s = time.monotonic()
