@@ -59,9 +59,10 @@ def plan(
     from orchestrator.planning.lanes import make_lanes
     from orchestrator.planning.objectives import open_limit
     from orchestrator.planning.plan import make_plan
-    from orchestrator.scheduling.forecast import Forecaster, describe_forecast
+    from orchestrator.scheduling.forecast import Forecaster
+    from orchestrator.scheduling.forecast_text import describe_forecast
     from orchestrator.scheduling.remaining import remaining_work
-    from orchestrator.scheduling.sweep import expect_runnable
+    from orchestrator.scheduling.runnable import expect_runnable
     from orchestrator.spec import load
     from orchestrator.storage import resume
     from orchestrator.storage.home import SweepFolder

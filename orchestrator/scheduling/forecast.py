@@ -13,14 +13,12 @@ import statistics
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
 from orchestrator.analysis import cost_model, trial_costs
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.errors import Refusal
-from orchestrator.core.text import rendered
 from orchestrator.core.trial import Block, Config, Outcome, canonical
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.fleets import known_nodes, read_fleet
@@ -31,8 +29,8 @@ from orchestrator.planning.pricing import price_of
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.remaining import RemainingWork, begun_index_count, remaining_work
+from orchestrator.scheduling.runnable import expect_runnable
 from orchestrator.scheduling.sampler import Suggester, Suggestions
-from orchestrator.scheduling.sweep import expect_runnable
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import SweepState
 from orchestrator.storage.tracking.run_content import all_settings
@@ -325,14 +323,3 @@ def idle_shares(spans: Iterable[Span], nodes: Iterable[Node]) -> dict[str, tuple
 def _amount(values: Sequence[float]) -> Amount:
     low, value, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
     return Amount(value, low, high)
-
-
-def describe_forecast(
-    ahead: Forecast, fleets: Sequence[FleetForecast] = (), *, at_most: bool = False
-) -> str:
-    """Return how much is done, what the rest may take here and on fleets, and what predicts that.
-
-    With `at_most` a sweep may end with fewer trials (`blocks: auto`, or a pruner).
-    """
-    template = Path(__file__).with_name("forecast.j2")
-    return rendered(template, ahead=ahead, fleets=fleets, at_most=at_most)

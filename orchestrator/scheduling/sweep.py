@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import logging
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from orchestrator import __version__
-from orchestrator.analysis.pairing.pairs import pick_baseline
 from orchestrator.cluster import connection
 from orchestrator.cluster.membership import Membership, requested_nodes, withdraw_request
-from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
-from orchestrator.core.text import rendered
 from orchestrator.core.trial import FinishedTrial, digest
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
-from orchestrator.planning.objectives import arms_read, open_limit
+from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.scheduling import remaining
 from orchestrator.scheduling.best_models import BestModels, log_models
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
 from orchestrator.scheduling.recovery import Recovery
+from orchestrator.scheduling.runnable import expect_runnable
 from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
-from orchestrator.spec.checks import TIMING_METRICS
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, SessionEnded
@@ -51,10 +46,6 @@ _DRAIN_S, _CLOSE_S = 300.0, 60.0
 
 _STOPPED_DRAIN_S, _STOPPED_READ_S = 10.0, 30.0
 """How long a stopped sweep waits: the next start records what is missing."""
-
-
-class NothingToRun(Refusal):
-    """No arm of the spec can run here, or an objective reads one that cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,29 +103,6 @@ def run_sweep(
             start.wait_for_hardware()
         stopped = start.run(view)
         return _finish(start, stopped)
-
-
-def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
-    """Refuse a spec without an arm, a sampler, an arm for an objective, or the baseline's arm.
-
-    The arms are not checked while some of them are awaited. `NothingToRun` has every reason,
-    `BaselineError` the arms to choose from.
-    """
-    text = partial(rendered, Path(__file__).with_name("not_runnable.j2"), spec=spec, plan=plan)
-    if spec.search.sampler == "gp" and importlib.util.find_spec("torch") is None:
-        raise NothingToRun(text(problem="sampler"))
-    if plan.awaited:
-        return
-    if not plan.possible:
-        raise NothingToRun(text(problem="arms"))
-    for metric, objective in spec.search.objectives.items():
-        read_arms = arms_read(objective, plan.arms)
-        has_slices = all(arm.measure == "timing" for arm in read_arms)
-        if not read_arms or (has_slices and metric not in TIMING_METRICS):
-            problem = "slices" if read_arms else "objective"
-            raise NothingToRun(text(problem=problem, metric=metric, over=objective.over))
-    empty = SweepRecord(spec.name, arms=plan.arms, impossible=plan.impossible)
-    pick_baseline(empty, spec.baseline)
 
 
 class _Start:

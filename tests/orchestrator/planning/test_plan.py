@@ -13,7 +13,7 @@ from orchestrator.hardware import HardwareClass, Node, classify
 from orchestrator.planning.description import describe_plan
 from orchestrator.planning.lanes import Lane, make_lanes
 from orchestrator.planning.plan import Plan, make_plan
-from orchestrator.scheduling.sweep import expect_runnable
+from orchestrator.scheduling.runnable import expect_runnable
 from orchestrator.spec import SweepSpec
 from tests.orchestrator.planning import reference_plans
 from tests.orchestrator.sample_plans import node

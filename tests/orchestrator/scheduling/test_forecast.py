@@ -20,9 +20,9 @@ from orchestrator.scheduling.forecast import (
     FleetForecast,
     Forecast,
     Forecaster,
-    describe_forecast,
     simulate,
 )
+from orchestrator.scheduling.forecast_text import describe_forecast
 from orchestrator.scheduling.remaining import remaining_work
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import journal

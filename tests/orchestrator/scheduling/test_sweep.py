@@ -17,13 +17,8 @@ from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import make_opening
-from orchestrator.scheduling.sweep import (
-    NothingToRun,
-    RunOptions,
-    RunResult,
-    expect_runnable,
-    run_sweep,
-)
+from orchestrator.scheduling.runnable import NothingToRun, expect_runnable
+from orchestrator.scheduling.sweep import RunOptions, RunResult, run_sweep
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume

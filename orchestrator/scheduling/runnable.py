@@ -1,0 +1,53 @@
+"""The check that a spec can run on the present nodes, and the reasons why it cannot."""
+
+import importlib.util
+
+from orchestrator.analysis.pairing.pairs import pick_baseline
+from orchestrator.core.errors import Refusal
+from orchestrator.core.records import SweepRecord
+from orchestrator.planning.objectives import arms_read
+from orchestrator.planning.plan import Plan
+from orchestrator.spec import SweepSpec
+from orchestrator.spec.checks import TIMING_METRICS
+
+
+class NothingToRun(Refusal):
+    """No arm of the spec can run here, or an objective reads one that cannot."""
+
+
+def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
+    """Refuse a spec without an arm, a sampler, an arm for an objective, or the baseline's arm.
+
+    The arms are not checked while some of them are awaited. `NothingToRun` has every reason,
+    `BaselineError` the arms to choose from.
+    """
+    if spec.search.sampler == "gp" and importlib.util.find_spec("torch") is None:
+        raise NothingToRun(
+            "search.sampler: gp needs torch, which is not installed here: pip install"
+            " 'rnnsweep[gp]', or choose another sampler"
+        )
+    if plan.awaited:
+        return
+    sweep = f"sweep {spec.name!r}"
+    if not plan.possible:
+        raise NothingToRun(f"{sweep}: no arm can run here{_impossible_arms(plan)}")
+    for metric, objective in spec.search.objectives.items():
+        read_arms = arms_read(objective, plan.arms)
+        reads = f"{sweep}: objective {metric} reads only {objective.over}"
+        if not read_arms:
+            raise NothingToRun(
+                f"{reads}, expected an arm that can run here; these cannot{_impossible_arms(plan)}"
+            )
+        if metric not in TIMING_METRICS and all(arm.measure == "timing" for arm in read_arms):
+            raise NothingToRun(
+                f"{reads}, expected an arm that is trained whole, received only arms that are"
+                " timed in slices: set measure: full in an entry of arms.hardware, or choose an"
+                " objective such as step_ms"
+            )
+    empty = SweepRecord(spec.name, arms=plan.arms, impossible=plan.impossible)
+    pick_baseline(empty, spec.baseline)
+
+
+def _impossible_arms(plan: Plan) -> str:
+    """Return a line for each arm that cannot run, with its reason."""
+    return "".join(f"\n  {impossible.arm}: {impossible.reason}" for impossible in plan.impossible)
