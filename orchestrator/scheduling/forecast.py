@@ -30,7 +30,8 @@ from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.remaining import RemainingWork, begun_index_count, remaining_work
 from orchestrator.scheduling.runnable import expect_runnable
-from orchestrator.scheduling.sampler import Suggester, Suggestions
+from orchestrator.scheduling.sampler import Suggestions
+from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import SweepState
 from orchestrator.storage.tracking.run_content import all_settings

@@ -236,7 +236,8 @@ class _Start:
 
     def _run_missing(self, watcher: Watcher) -> Stopped | None:
         self.options.phase("Loading Ray Tune")
-        from orchestrator.scheduling.sampler import Suggester, Suggestions  # noqa: PLC0415
+        from orchestrator.scheduling.sampler import Suggestions  # noqa: PLC0415
+        from orchestrator.scheduling.suggester import Suggester  # noqa: PLC0415
         from orchestrator.scheduling.tune_loop import run_trials  # noqa: PLC0415  (Ray Tune: seconds)
 
         spec, plan = self.spec, self.work.plan

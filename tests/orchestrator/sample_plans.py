@@ -11,7 +11,8 @@ from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.lane_queue import Assignment
-from orchestrator.scheduling.sampler import Suggester, Suggestions
+from orchestrator.scheduling.sampler import Suggestions
+from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import Objective
 
 ACCURACY = {"val_accuracy": Objective(direction="maximize")}

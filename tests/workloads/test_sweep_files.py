@@ -11,7 +11,7 @@ import yaml
 
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.trial import Block, make_trial
-from orchestrator.scheduling.sampler import Suggester
+from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import load
 from tests.orchestrator.cli.typed_commands import typed
 from tests.orchestrator.sample_plans import identity

@@ -15,7 +15,8 @@ from orchestrator.planning.lanes import make_lanes
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.forecast import simulate
 from orchestrator.scheduling.lane_queue import Assignment
-from orchestrator.scheduling.sampler import Suggester, Suggestions
+from orchestrator.scheduling.sampler import Suggestions
+from orchestrator.scheduling.suggester import Suggester
 from tests.benchmarks import rig
 from tests.orchestrator.sample_plans import complete, identity, node, plan
 from tests.orchestrator.sample_specs import OWN, spec

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from orchestrator.planning.objectives import LEARNING
-from orchestrator.scheduling.sampler import Suggester
+from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import Search
 from tests.benchmarks import rig
 

@@ -11,7 +11,8 @@ from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.blocks import Blocks
-from orchestrator.scheduling.sampler import Suggester, Suggestions
+from orchestrator.scheduling.sampler import Suggestions
+from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from tests.orchestrator.sample_plans import complete, failed, node, plan

@@ -9,7 +9,8 @@ from orchestrator.core.arms import Variant
 from orchestrator.core.failures import FailureLimit
 from orchestrator.core.trial import Config, FinishedTrial, canonical, make_trial
 from orchestrator.hardware import classify
-from orchestrator.scheduling.sampler import Suggester, Suggestions
+from orchestrator.scheduling.sampler import Suggestions
+from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import Objective, Sampler, Search
 from tests.orchestrator.sample_plans import ConfigLog, failed, identity, node, plan
 
@@ -49,7 +50,7 @@ def test_configs_are_in_the_space_and_unlike_and_a_stopped_search_resumes(
     sampler: Sampler, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond what TPE sees, two generations of NSGA-II, and repetitions of QMC."""
-    monkeypatch.setattr("orchestrator.scheduling.sampler.SEEN", 20)
+    monkeypatch.setattr("orchestrator.scheduling.suggester.SEEN", 20)
     wanted = search(sampler)
     configs = run(Suggester(wanted, seed=3), count)
     assert len({canonical(config) for config in configs}) == count
