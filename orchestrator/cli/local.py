@@ -22,7 +22,7 @@ from orchestrator.storage import journal
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import SweepState, read, read_running
 from orchestrator.storage.lock import Owner, holder
-from orchestrator.storage.tracking.address import shown, sqlite_path
+from orchestrator.storage.tracking.mlflow.address import shown, sqlite_path
 
 _WAIT_S, _POLL_S, _FOLLOW_S = 90.0, 0.2, 1.0
 _COUNTS = ("trials", "trials_expected", "trials_failed")

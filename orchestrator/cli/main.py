@@ -66,7 +66,7 @@ def plan(
     from orchestrator.spec import load
     from orchestrator.storage import resume
     from orchestrator.storage.home import SweepFolder
-    from orchestrator.storage.tracking.address import tracking_uri
+    from orchestrator.storage.tracking.mlflow.address import tracking_uri
 
     checked = load(spec, overrides)
     expect_importable(checked, on_cluster=address is not None)
@@ -108,7 +108,7 @@ def list_command(form: str | None) -> None:
     """List the sweeps of this machine and of its store, latest first."""
     from orchestrator.cli import local
     from orchestrator.report.document import Column, Document, Section, make_table
-    from orchestrator.storage.tracking.address import shown, tracking_uri
+    from orchestrator.storage.tracking.mlflow.address import shown, tracking_uri
 
     home = sweep_home()
     store = tracking_uri(home, os.environ)

@@ -19,7 +19,7 @@ from orchestrator.cli.jobs import fetch_report
 from orchestrator.core.errors import Refusal
 from orchestrator.report.document import PARTS
 from orchestrator.storage.home import sweep_home
-from orchestrator.storage.tracking.address import tracking_uri
+from orchestrator.storage.tracking.mlflow.address import tracking_uri
 
 if TYPE_CHECKING:
     from orchestrator.report.compare.changes import ArmChange, Changes, FailOn

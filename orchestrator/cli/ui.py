@@ -19,8 +19,8 @@ from orchestrator.cli.exit_codes import interrupted_by
 from orchestrator.cli.output import show
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
-from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.errors import TrackingError, no_store
+from orchestrator.storage.tracking.mlflow import address
 
 if TYPE_CHECKING:
     from orchestrator.core.records import SweepRecord
@@ -83,7 +83,7 @@ def ui(port: int, host: str) -> int:
 
 def view_of(record: SweepRecord, tracking_uri: str) -> str:
     """Return a link to the trials of a sweep in MLflow, with the columns and charts that matter."""
-    from orchestrator.storage.tracking.ui_views import view_link
+    from orchestrator.storage.tracking.mlflow.ui_views import view_link
 
     is_local = address.is_database(tracking_uri)
     root_url = f"http://{HOST}:{PORT}" if is_local else address.root_url(tracking_uri)
@@ -93,8 +93,8 @@ def view_of(record: SweepRecord, tracking_uri: str) -> str:
 
 def _links(tracking_uri: str, root_url: str) -> str:
     """Return a line for the latest generation of each sweep, and one for all sweeps together."""
+    from orchestrator.storage.tracking.mlflow.ui_views import sweeps_link, view_link
     from orchestrator.storage.tracking.reader import list_sweeps
-    from orchestrator.storage.tracking.ui_views import sweeps_link, view_link
 
     latest: dict[str, StoredRun] = {}
     for run in list_sweeps(tracking_uri):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from orchestrator.cluster import connection
 from orchestrator.core.errors import Refusal, last_line
 from orchestrator.core.stop_signal import restored_process
-from orchestrator.storage.tracking.address import is_database, shown, sqlite_path
+from orchestrator.storage.tracking.mlflow.address import is_database, shown, sqlite_path
 
 State = Literal["waiting", "running", "ended", "failed", "stopped"]
 """`ended`: with exit code 0; `failed`: with any other, or it could not be started."""

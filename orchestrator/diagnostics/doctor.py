@@ -26,8 +26,8 @@ from orchestrator.hardware.probing import NO_DRIVER
 from orchestrator.planning.feasibility import absence_reason, matching_classes
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SweepSpec
-from orchestrator.storage.tracking.address import shown, tracking_uri
 from orchestrator.storage.tracking.errors import StoreMissing
+from orchestrator.storage.tracking.mlflow.address import shown, tracking_uri
 from workloads.eligibility import is_installed
 from workloads.failures import DataError
 from workloads.implementations import BACKENDS, Implementation, parse_implementation

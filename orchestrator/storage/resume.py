@@ -27,7 +27,7 @@ from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.tracking.address import sqlite_path
+from orchestrator.storage.tracking.mlflow.address import sqlite_path
 from orchestrator.storage.tracking.records import Manifest
 from workloads import registry
 from workloads.own_code import read_code

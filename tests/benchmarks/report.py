@@ -27,8 +27,8 @@ from typing import Any
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial, Telemetry
-from orchestrator.storage.tracking import address
-from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.mlflow import address
+from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.run_content import PARENT_TAG, PARENTS, run_content
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, table_tag, write_table
 from orchestrator.storage.tracking.writer import Writer

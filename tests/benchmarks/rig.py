@@ -19,7 +19,7 @@ from orchestrator.hardware import probe
 from orchestrator.scheduling.sweep import RunResult
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
-from orchestrator.storage.tracking.address import tracking_uri
+from orchestrator.storage.tracking.mlflow.address import tracking_uri
 
 
 def environment(*packages: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.reader import read_sweep
 from orchestrator.storage.tracking.recorder import Recorder
 from tests.faults.conftest import Faults

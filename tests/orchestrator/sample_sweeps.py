@@ -22,7 +22,7 @@ from orchestrator.core.trial import (
     make_trial,
 )
 from orchestrator.storage.lock import Owner
-from orchestrator.storage.tracking.address import tracking_uri
+from orchestrator.storage.tracking.mlflow.address import tracking_uri
 from orchestrator.storage.tracking.records import Manifest, SweepOpening
 from tests.orchestrator.sample_hardware import on_cpu
 
@@ -104,7 +104,7 @@ def address(home: Path) -> str:
 
 @functools.cache
 def _empty_store() -> Path:
-    from orchestrator.storage.tracking.mlflow_store import MlflowStore  # noqa: PLC0415  (imports MLflow: seconds)
+    from orchestrator.storage.tracking.mlflow.store import MlflowStore  # noqa: PLC0415  (imports MLflow: seconds)
 
     home = Path(tempfile.mkdtemp(prefix="rnnsweep-test-store-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)

@@ -12,7 +12,7 @@ import sys
 import threading
 from multiprocessing.connection import Connection
 
-from orchestrator.storage.tracking.address import shown
+from orchestrator.storage.tracking.mlflow.address import shown
 from workloads.process import die_with_parent
 
 
@@ -35,7 +35,7 @@ def main() -> None:
         (handler,) = logging.getLogger().handlers
         handler.setFormatter(_Masked("%(asctime)s %(name)s: %(message)s"))
         # Imported after the parent-death signal is set: MLflow's import takes seconds.
-        from orchestrator.storage.tracking.mlflow_store import import_mlflow  # noqa: PLC0415
+        from orchestrator.storage.tracking.mlflow.store import import_mlflow  # noqa: PLC0415
         from orchestrator.storage.tracking.writer import Writer  # noqa: PLC0415
 
         # It takes seconds: meanwhile the driver asks for the generation, and reads its journal.

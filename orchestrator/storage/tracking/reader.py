@@ -17,7 +17,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, count_expected
 from orchestrator.storage.tracking import errors, records, trial_table
-from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.records import Manifest, SweepState
 from orchestrator.storage.tracking.run_content import PARENTS, StoredRun, all_settings
 

@@ -27,8 +27,8 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.core.version import import_path
-from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
+from orchestrator.storage.tracking.mlflow import address
 from orchestrator.storage.tracking.records import (
     BEAT_S,
     Answer,

@@ -18,7 +18,7 @@ from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity, canonic
 from orchestrator.core.trial_columns import COLUMNS, Kind, config_names, metric_names
 from orchestrator.storage.tracking import records
 from orchestrator.storage.tracking.errors import Damaged, TrackingError, WrongVersion
-from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.run_content import PARENT_TAG, StoredRun
 
 if TYPE_CHECKING:

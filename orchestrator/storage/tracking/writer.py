@@ -16,11 +16,11 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical, digest
 from orchestrator.storage.tracking import errors, reader, records, run_content, trial_table
-from orchestrator.storage.tracking.mlflow_store import NOTE_TAG, MlflowStore
+from orchestrator.storage.tracking.mlflow.store import NOTE_TAG, MlflowStore
+from orchestrator.storage.tracking.mlflow.ui_views import colour_tags, markdown_links, view_tags
 from orchestrator.storage.tracking.records import Answer, EndState
 from orchestrator.storage.tracking.run_content import StoredRun
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, StoredTrials
-from orchestrator.storage.tracking.ui_views import colour_tags, markdown_links, view_tags
 
 _SETTLE_S = 0.5
 _RUN_STATUS = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
@@ -31,7 +31,7 @@ _FEWEST_LATE, _LATE_SHARE = 100, 0.25
 All tables of a sweep together then take about five times as long to write as the last one.
 """
 
-_KERAS_MODEL = Path(__file__).with_name("keras_model.json")
+_KERAS_MODEL = Path(__file__).parent / "mlflow" / "keras_model.json"
 """The file `MLmodel` of a model in `data/model.keras` (MLflow 3.17, mlflow/keras/save.py)."""
 
 _log = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from orchestrator.scheduling.forecast import Forecaster
 from orchestrator.spec import parse
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.tracking.address import tracking_uri
+from orchestrator.storage.tracking.mlflow.address import tracking_uri
 from tests.benchmarks import rig
 
 _DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())

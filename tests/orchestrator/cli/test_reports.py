@@ -15,7 +15,7 @@ import yaml
 
 from orchestrator.spec import load
 from orchestrator.storage.tracking import trial_table
-from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.run_content import Point
 from tests.documents import rnnsweep_commands
 from tests.orchestrator.cli.typed_commands import Run

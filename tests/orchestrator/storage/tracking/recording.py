@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.lock import Owner
-from orchestrator.storage.tracking.address import artifact_root
+from orchestrator.storage.tracking.mlflow.address import artifact_root
 from orchestrator.storage.tracking.writer import Writer
 from tests.orchestrator.sample_sweeps import address, opening
 

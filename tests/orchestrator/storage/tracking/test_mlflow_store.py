@@ -19,10 +19,10 @@ import yaml
 from mlflow import MlflowClient
 
 from orchestrator.cli.ui import view_of
-from orchestrator.storage.tracking import ui_views
-from orchestrator.storage.tracking.address import artifact_root, shown, tracking_uri
 from orchestrator.storage.tracking.errors import StoreMissing, TrackingError
-from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.mlflow import ui_views
+from orchestrator.storage.tracking.mlflow.address import artifact_root, shown, tracking_uri
+from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.reader import find, list_sweeps, read_sweep
 from orchestrator.storage.tracking.writer import Writer
 from tests.http_double import answering
@@ -139,7 +139,7 @@ def test_the_end_of_a_sweep_updates_sqlites_statistics_unless_somebody_writes(
         with closing(sqlite3.connect(home / "mlflow.db")) as database:
             return database.execute(query).fetchone() is not None
 
-    monkeypatch.setattr("orchestrator.storage.tracking.mlflow_store._ANALYSE_WAIT_S", 0.0)
+    monkeypatch.setattr("orchestrator.storage.tracking.mlflow.store._ANALYSE_WAIT_S", 0.0)
     with closing(sqlite3.connect(home / "mlflow.db")) as other:
         other.execute("BEGIN IMMEDIATE")
         MlflowStore(address(home)).analyse()

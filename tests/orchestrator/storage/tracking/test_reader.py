@@ -13,9 +13,10 @@ from mlflow import MlflowClient
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, Margins, PublishedRow, ReportCriteria
 from orchestrator.core.trial import ConfigValue, FinishedTrial
-from orchestrator.storage.tracking import sqlite_client, trial_table
+from orchestrator.storage.tracking import trial_table
 from orchestrator.storage.tracking.errors import Damaged, SweepNotFound, TrackingError, WrongVersion
-from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.mlflow import sqlite_client
+from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, read_sweep
 from orchestrator.storage.tracking.records import LEASE_TAG, RECORD_TAG
 from orchestrator.storage.tracking.run_content import StoredRun

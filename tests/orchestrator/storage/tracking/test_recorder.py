@@ -15,7 +15,7 @@ import pytest
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.errors import NotRecorded, TrackingError
-from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.recorder import Recorder, RecorderProcess
 from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, Lease, record_of
 from tests.commands import wait_for

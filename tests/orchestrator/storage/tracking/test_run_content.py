@@ -22,7 +22,7 @@ from orchestrator.core.trial import (
     Trial,
     make_trial,
 )
-from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.records import TRIAL
 from orchestrator.storage.tracking.run_content import entity_name, run_content, run_name
 from tests.orchestrator.sample_hardware import on_cpu

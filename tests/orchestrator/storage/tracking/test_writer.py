@@ -24,7 +24,7 @@ from orchestrator.storage.tracking.errors import (
     StoreAway,
     TrackingError,
 )
-from orchestrator.storage.tracking.mlflow_store import NOTE_TAG, MlflowStore
+from orchestrator.storage.tracking.mlflow.store import NOTE_TAG, MlflowStore
 from orchestrator.storage.tracking.reader import find, read_sweep
 from orchestrator.storage.tracking.records import BEAT_S, LEASE, LEASE_S, LEASE_TAG, Answer, Lease
 from tests.orchestrator.sample_sweeps import IDENTITY, XLA, address, failed, finished, opening

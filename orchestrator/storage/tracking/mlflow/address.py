@@ -7,7 +7,7 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 _SECRET = "password|passwd|pwd|token|secret|access_?key|api_?key"
-_DEFAULTS = tomllib.loads(Path(__file__).with_name("mlflow_settings.toml").read_text())
+_DEFAULTS = tomllib.loads(Path(__file__).with_name("settings.toml").read_text())
 
 
 def tracking_uri(home: Path, environ: Mapping[str, str]) -> str:

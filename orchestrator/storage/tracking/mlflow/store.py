@@ -18,8 +18,8 @@ from typing import Any
 
 from orchestrator.core.errors import one_line
 from orchestrator.core.trial import DatasetRecord, canonical, digest
-from orchestrator.storage.tracking import address, sqlite_client
 from orchestrator.storage.tracking.errors import ContentRefused, StoreAway, TrackingError
+from orchestrator.storage.tracking.mlflow import address, sqlite_client
 from orchestrator.storage.tracking.run_content import Point, StoredRun
 
 address.set_defaults(os.environ)  # MLflow reads them when it is imported

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.errors import no_store
+from orchestrator.storage.tracking.mlflow import address
 from orchestrator.storage.tracking.run_content import PARENT_TAG, StoredRun
 
 _EXPERIMENTS = (

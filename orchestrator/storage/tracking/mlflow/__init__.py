@@ -1,0 +1,1 @@
+"""MLflow: all that is particular to it. Nothing outside this folder imports MLflow."""
