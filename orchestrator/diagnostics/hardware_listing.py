@@ -2,27 +2,19 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
-
-from orchestrator.core.text import counted
+from orchestrator.diagnostics.hardware_facts import LABELS, Fact, node_facts
 from orchestrator.diagnostics.peaks import Peak, Rate
 from orchestrator.hardware import HardwareClass, Node, no_gpu_class_reason
 from orchestrator.hardware.files import FORMAT, VERSION, node_json
 from orchestrator.hardware.probing import NO_DRIVER
-from orchestrator.report.document import Column, Document, Section, Table, make_table, visible
+from orchestrator.report.document import Column, Document, Section, Table, make_table
 
 _DISTURBED = (
     "rounds differ by more than half, because other work used the machine. Measure on an"
     " idle machine with --measure --fresh"
 )
-_HIDDEN_LABELS = ("ray.io/node-id",)
-_LABELS = "Ray labels"
-
-Fact = tuple[str, str]
 
 
 def hardware_document(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = ()) -> Document:
@@ -98,7 +90,7 @@ def _section(item: HardwareClass, peaks: Sequence[Peak], described: set[Node]) -
     groups: dict[tuple[Fact, ...], list[str]] = {}
     for node in item.nodes:
         host = f"{node.profile.hostname} ({node.id[:8]})" if node.id else node.profile.hostname
-        facts = _facts(node, is_first=node not in described, on_gpu=item.device == "gpu")
+        facts = node_facts(node, is_first=node not in described, on_gpu=item.device == "gpu")
         groups.setdefault(facts, []).append(host)
     tables = [Table(("node", ", ".join(hosts)), facts) for facts, hosts in groups.items()]
     notes = [f"its nodes differ in {difference}" for difference in _unlike(item)]
@@ -112,37 +104,14 @@ def _unlike(item: HardwareClass) -> Iterator[str]:
     """Yield `memory: 62 GiB on a, b; 251 GiB on c` for each fact in which the nodes differ."""
     on_gpu = item.device == "gpu"
     hosts = [node.profile.hostname for node in item.nodes]
-    facts = [dict(_facts(node, is_first=True, on_gpu=on_gpu)) for node in item.nodes]
-    for name in dict.fromkeys(name for own in facts for name in own if name != _LABELS):
+    facts = [dict(node_facts(node, is_first=True, on_gpu=on_gpu)) for node in item.nodes]
+    for name in dict.fromkeys(name for own in facts for name in own if name != LABELS):
         values: dict[str, list[str]] = {}
         for host, own in zip(hosts, facts, strict=True):
             values.setdefault(own.get(name, "unknown"), []).append(host)
         if len(values) > 1:
             parts = (f"{value} on {', '.join(names)}" for value, names in sorted(values.items()))
             yield f"{name}: {'; '.join(parts)}"
-
-
-def _facts(node: Node, *, is_first: bool, on_gpu: bool) -> tuple[Fact, ...]:
-    """Return the facts of a node, without those that could not be read."""
-    labels = [f"{k}={v}" for k, v in sorted(node.labels.items()) if k not in _HIDDEN_LABELS]
-    text = _template().render(
-        node=node,
-        profile=node.profile,
-        is_first=is_first,
-        has_gpu_class=on_gpu or no_gpu_class_reason(node) is not None,
-        labels=labels,
-    )
-    facts = (line.partition(":") for line in text.splitlines())
-    return tuple((name, value.strip()) for name, _, value in facts if value.strip())
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(undefined=StrictUndefined, finalize=lambda value: visible(str(value)))
-    environment.filters |= {"counted": counted, "kib": _size}
-    environment.filters["mib"] = lambda mib: _size(mib * 1024)
-    file = Path(__file__).with_name("hardware_facts.j2")
-    return environment.from_string(file.read_text(encoding="utf-8"))
 
 
 def _peaks(peaks: Sequence[Peak]) -> Table:
@@ -165,12 +134,3 @@ def _rate(rate: Rate, unit: str) -> str:
     scaled = [number / scale for number in (rate.median, rate.low, rate.high)]
     median, low, high = (f"{x:.0f}" if x >= 100 else f"{x:.3g}" for x in scaled)
     return f"{median} {prefix}{unit} ({low}–{high})"
-
-
-def _size(kib: float) -> str:
-    """Return `48 KiB`, `1.5 MiB`, `23.5 GiB`, `140 GiB`."""
-    size, unit = kib, "KiB"
-    for larger in ("MiB", "GiB"):
-        if size >= 1024:
-            size, unit = size / 1024, larger
-    return f"{round(size, 1):g} {unit}" if size < 100 else f"{size:.0f} {unit}"
