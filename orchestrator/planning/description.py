@@ -1,11 +1,11 @@
 """A plan as text: what runs where, what cannot and why, at what price, and what may wait."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.core.names import different_models
-from orchestrator.core.text import rendered
+from orchestrator.core.text import counted
+from orchestrator.planning import objectives
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import LEARNING, arms_that_speak, open_limit
 from orchestrator.planning.plan import Plan
@@ -14,6 +14,9 @@ from orchestrator.spec import SweepSpec
 
 _NOTICEABLE = 0.05
 """A share of idle time that a plan reports."""
+
+_MOST_NAMED = 3
+"""Up to this many arms that cannot run for one reason are named; more are counted."""
 
 
 def describe_plan(
@@ -27,25 +30,106 @@ def describe_plan(
     `waits` are expected idle shares by hardware class, each up to its last trial; empty if they are
     not known. Without them, open blocks have a line if some lane may wait.
     """
+    lines = [
+        _size(spec, plan),
+        *(f"  {line}" for line in _arms(plan)),
+        *(f"  {line}" for line in _measuring(plan)),
+        *stopped,
+        *describe_prices(spec.prices, (arm.hardware for arm in plan.arms)),
+        *(f"  {line}" for line in _search(spec, plan)),
+        *(f"  {line}" for line in _open_blocks(spec, plan, waits)),
+    ]
+    return "\n".join(lines).rstrip()
+
+
+def _size(spec: SweepSpec, plan: Plan) -> str:
+    """Write `sweep mine: 8 to 20 blocks × 2 arms × 3 repeats = at most 120 trials`."""
+    blocks, trials = counted(plan.blocks, "block"), counted(plan.trials, "trial")
+    if plan.auto:
+        blocks = f"{min(plan.auto.least, plan.blocks)} to {blocks}"
+        trials = f"at most {trials}"
+    factors = [blocks, counted(len(plan.possible), "arm")]
+    if plan.repeats > 1:
+        factors.append(counted(plan.repeats, "repeat"))
+    return f"sweep {spec.name}: {' × '.join(factors)} = {trials}"
+
+
+def _arms(plan: Plan) -> Iterator[str]:
+    """Write how many blocks are added, and what runs, what waits, and what cannot run and why."""
+    if plan.auto:
+        interval = f"{100 * plan.auto.interval:.3g} %"
+        yield f"blocks are added until the interval of every speed-up is within ± {interval}"
+    for planned in plan.possible:
+        nodes = len(planned.hardware.nodes)
+        yield f"runs   {planned.arm}" + (f" ({nodes} nodes)" if nodes != 1 else "")
+    if models := different_models(plan.arms):
+        yield f"different models ({', '.join(models)}): accuracy decides as well as speed"
+    awaited = Counter((arm.arm.hardware, arm.entry.wait_s) for arm in plan.awaited)
+    for (hardware, wait_s), arms in awaited.items():
+        yield f"waits  up to {wait_s:g} s for {hardware}: {counted(arms, 'arm')}, not counted above"
     refused: dict[tuple[str, str], list[str]] = {}
     for arm in plan.impossible:
         refused.setdefault((arm.arm.hardware, arm.reason), []).append(arm.arm.short_name)
+    for (hardware, reason), names in refused.items():
+        shown = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} arms"
+        yield f"cannot run {shown} on {hardware}: {reason}"
+
+
+def _measuring(plan: Plan) -> Iterator[str]:
+    """Write how arms are timed in slices, and why trainers are fresh."""
+    if any(arm.measure == "timing" for arm in plan.arms):
+        timing = plan.timing
+        yield (
+            "[timing]: arms take turns and are not trained to the end: "
+            f"{timing.least} to {timing.most} slices of {timing.slice_s:g} s each, until each "
+            f"ratio of a round is known to ± {100 * timing.interval:.3g} %"
+        )
+    if plan.fresh_trainer_reason:
+        yield f"each trial in a fresh trainer process: {plan.fresh_trainer_reason}"
+
+
+def _search(spec: SweepSpec, plan: Plan) -> Iterator[str]:
+    """Write what the sampler learns from, and when the pruner ends a block."""
+    sampler, pruner = spec.search.sampler, spec.search.pruner
+    if sampler in objectives.SEE_LATEST and plan.blocks > objectives.LATEST_SEEN:
+        yield (
+            f"learns from the {objectives.LATEST_SEEN} latest blocks that are finished "
+            f"(with each more, {sampler} takes longer to suggest one)"
+        )
+    if pruner:
+        start = f"may prune blocks by {pruner.name}, from epoch {pruner.first_epoch} on"
+        if pruner.name == "median":
+            start += f", once {pruner.n_startup_trials} blocks are complete"
+        yield f"{start}: the first arm of a block that runs decides for all"
+
+
+def _open_blocks(spec: SweepSpec, plan: Plan, waits: Mapping[str, float] | None) -> Iterator[str]:
+    """Write how many blocks are open at once, which hardware waits for that, and what helps."""
     groups = make_lanes(plan)
     limit = open_limit(spec, plan, groups) if spec.search.sampler in LEARNING else None
-    has_line = plan.possible and (waits is not None or len(groups) > 1)
-    return rendered(
-        Path(__file__).with_name("plan.j2"),
-        spec=spec,
-        plan=plan,
-        refused=refused,
-        awaited=Counter((arm.arm.hardware, arm.entry.wait_s) for arm in plan.awaited),
-        models=different_models(plan.arms),
-        lines=[*stopped, *describe_prices(spec.prices, (arm.hardware for arm in plan.arms))],
-        limit=limit if has_line else None,
-        groups=len(groups),
-        all_read=set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == {*plan.arms},
-        waits=waits or {},
-        late=[
-            f"{name} {share:.0%}" for name, share in (waits or {}).items() if share > _NOTICEABLE
-        ],
+    may_wait = len(groups) > 1
+    if not plan.possible or not (waits is not None or may_wait):
+        return
+    if limit is None or limit >= plan.blocks:
+        return
+    line = (
+        f"open   {limit} of {plan.blocks} blocks at once (search.open_blocks), "
+        f"so that {spec.search.sampler} learns from their results"
     )
+    yield f"{line}. {_waiting(spec, plan, waits or {})}" if may_wait else line
+
+
+def _waiting(spec: SweepSpec, plan: Plan, waits: Mapping[str, float]) -> str:
+    """Write which hardware waits for results of open blocks, and how to avoid it."""
+    late = [f"{name} {share:.0%}" for name, share in waits.items() if share > _NOTICEABLE]
+    if late:
+        expected = f"Expected share of idle time: {', '.join(late)}"
+    elif waits:
+        return "No hardware waits long for that"
+    else:
+        expected = "Fast hardware may wait for the hardware that the objectives read"
+    cure = "more open blocks (the sampler learns less)"
+    if set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == {*plan.arms}:
+        fewer = "objectives over the fast arms only (over: gpu)"
+        cure = f"{fewer}, less work on the slow ones (settings in arms.hardware) or {cure}"
+    return f"{expected}. To avoid that: {cure}"

@@ -19,6 +19,12 @@ from orchestrator.spec import Objective, SweepSpec
 LEARNING = ("tpe", "nsga2", "gp")
 """Samplers that learn from the results of blocks."""
 
+LATEST_SEEN = 300
+"""The latest finished blocks that samplers of `SEE_LATEST` learn from."""
+
+SEE_LATEST = ("tpe", "gp")
+"""Samplers that need longer for a suggestion with each finished block that they see."""
+
 _OVER: Mapping[str, Callable[[Sequence[float]], float]] = {
     "mean": statistics.fmean,
     "min": min,

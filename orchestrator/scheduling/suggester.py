@@ -17,14 +17,15 @@ from optuna import samplers
 from optuna.trial import TrialState
 
 from orchestrator.core.trial import Config, ConfigValue, canonical, derive_seed
+from orchestrator.planning import objectives
 from orchestrator.planning.objectives import LEARNING
 from orchestrator.spec import Choices, Dimension, Search
 
 _TRIES = 64  # suggestions that may repeat a config before the space is searched for a new one
 _ENUMERABLE = 100_000  # the largest finite space that is searched for a config not suggested yet
 
-SEEN, OPEN_SEEN = 300, 100
-"""The latest finished and open blocks that TPE and GP see: each one makes a suggestion dearer."""
+OPEN_SEEN = 100
+"""The latest open blocks that samplers see: each one makes a suggestion dearer."""
 
 
 class _Memory(optuna.storages.InMemoryStorage):
@@ -129,8 +130,8 @@ class Suggester:
             self._study.tell(trial, list(values))
         if values is not None or is_pruned:
             self._finished.append(trial.number)
-        if self._search.sampler in ("tpe", "gp"):
-            del self._finished[:-SEEN]
+        if self._search.sampler in objectives.SEE_LATEST:
+            del self._finished[: -objectives.LATEST_SEEN]
 
     def _ask(self, index: int, attempt: int = 0) -> tuple[optuna.Trial, Config]:
         self._study.sampler = self._sampler(index, attempt)

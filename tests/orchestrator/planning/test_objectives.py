@@ -57,3 +57,10 @@ def test_the_plan_shows_the_price_and_the_way_out(
     text = describe_plan(swept, plan, None if wait is None else {FAST: wait})
     assert ("  open   " in text) is (words is not None)
     assert (words or "") in text
+
+
+def test_the_plan_shows_how_many_blocks_a_sampler_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.planning.objectives.LATEST_SEEN", 20)
+    assert "learns from the 20 latest blocks" in describe_plan(*laid(configs=21))
+    assert "latest blocks" not in describe_plan(*laid(configs=20))
+    assert "latest blocks" not in describe_plan(*laid(configs=21, sampler="nsga2"))

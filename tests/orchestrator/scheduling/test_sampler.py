@@ -50,7 +50,7 @@ def test_configs_are_in_the_space_and_unlike_and_a_stopped_search_resumes(
     sampler: Sampler, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond what TPE sees, two generations of NSGA-II, and repetitions of QMC."""
-    monkeypatch.setattr("orchestrator.scheduling.suggester.SEEN", 20)
+    monkeypatch.setattr("orchestrator.planning.objectives.LATEST_SEEN", 20)
     wanted = search(sampler)
     configs = run(Suggester(wanted, seed=3), count)
     assert len({canonical(config) for config in configs}) == count
