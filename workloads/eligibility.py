@@ -2,7 +2,7 @@
 
 They import no framework. Those for `cudnn` are Keras' (3.15: `keras/src/layers/rnn/`,
 `keras/src/backend/{tensorflow,jax,torch}/rnn.py`), which silently runs another kernel in some
-cases; tests compare them. Those for `fused` are of `workloads.models.fused` and its calls:
+cases; tests compare them. Those for `fused` are of `fused.py` in `workloads/backends/NAME/`:
 TensorFlow's `CudnnRNNV3`, `jax.experimental.rnn`, PyTorch's `torch._VF`.
 """
 

@@ -63,12 +63,11 @@ def numbers(trial: Context) -> dict[str, float]:
     # Outputs are compared without `padding`, the largest output there. Gradients are compared by
     # their products with random directions (see `_gradient_error`).
     case = Case(**trial.settings)
-    with prepare_framework(trial):
+    with prepare_framework(trial) as framework:
         import keras
 
         from workloads.models.initial_weights import draw_layer
         from workloads.models.layers import read_canonical, write_canonical
-        from workloads.models.passes import make_passes
 
         model, short = (
             build(case, trial.implementation, return_sequences=every) for every in (True, False)
@@ -95,7 +94,7 @@ def numbers(trial: Context) -> dict[str, float]:
             lambda outputs: keras.ops.multiply(outputs, towards * towards.size), dtype="float32"
         )
         summed = keras.Sequential([keras.Input(batch_shape=inputs.shape), model, weight])
-        passes = make_passes(summed, trial.implementation)
+        passes = framework.make_passes(summed, trial.implementation)
         *by_weights, by_inputs = map(as_array, passes.forward_backward(passes.place(inputs)))
         for variable, gradient in zip(model.trainable_variables, by_weights, strict=True):
             variable.assign(gradient)  # so that `read_canonical` can read them
@@ -159,18 +158,18 @@ def fallen_back(trial: Context) -> dict[str, float]:
     size = SyntheticSettings(**sizes, recurrent_dropout=rate)
     built = parse_implementation(f"{asked.backend}/portable") if rate else asked
     error = mock.patch("keras.src.backend.torch.rnn._cudnn_lstm", side_effect=RuntimeError)
-    with prepare_framework(trial), error if cause == "an error in cuDNN" else nullcontext():
-        from workloads.evidence.kernel_evidence import Stack, prove_passes
+    no_cudnn = error if cause == "an error in cuDNN" else nullcontext()
+    with prepare_framework(trial) as framework, no_cudnn:
+        from workloads.backends.kernel_evidence import Stack
         from workloads.models.built_in import passes_model
-        from workloads.models.passes import make_passes
 
         model = passes_model(size, replace(trial, implementation=built))
         if rate:
             model.layers[0].use_cudnn = "auto"
-        passes = make_passes(model, asked)
+        passes = framework.make_passes(model, asked)
         batch = passes.place(random_inputs(size, trial.seed))
         passes.forward_backward(batch)
-        proof = prove_passes(passes, batch, Stack(1, 1, size.sequence_length), asked)
+        proof = framework.prove_passes(passes, batch, Stack(1, 1, size.sequence_length), asked)
         trial.kernel(asked.kernel_text, proof.ran, proof.evidence)
     return {}
 

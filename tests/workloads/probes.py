@@ -14,9 +14,9 @@ from unittest import mock
 
 import numpy as np
 
+from workloads.backends import feeding, load_framework
+from workloads.backends.feeding import reorder
 from workloads.context import Context
-from workloads.frameworks import feeding, load_framework
-from workloads.frameworks.feeding import reorder
 from workloads.implementations import Implementation, parse_implementation
 from workloads.measuring.measurement import make_run, prepare_framework
 from workloads.registry import find_workload
@@ -189,7 +189,7 @@ def _mapped(folder: Path, array: Any) -> Any:
 def _as_on_a_gpu(plan: Any) -> Any:
     module = load_framework(_backend())
     if _backend() == "tensorflow":
-        from workloads.frameworks.tensorflow import prefetch_batches
+        from workloads.backends.tensorflow.framework import prefetch_batches
 
         return feeding.Feed(prefetch_batches(plan.train, plan.batch_size, "/CPU:0"))
     feed = module.make_feed(plan.train, plan.batch_size, "gpu")

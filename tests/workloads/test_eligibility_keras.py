@@ -125,7 +125,7 @@ def model_of(implementation: Implementation, traits: LayerTraits) -> Any:
 def _policy_of(implementation: Implementation) -> Iterator[None]:
     import keras
 
-    from workloads.frameworks.framework import set_dtype_policy
+    from workloads.backends.framework import set_dtype_policy
 
     before = keras.config.dtype_policy()
     set_dtype_policy(implementation)

@@ -18,7 +18,7 @@ from workloads.protocol import Device
 from workloads.resources import peak_rss_mib
 
 if TYPE_CHECKING:
-    from workloads.frameworks.framework import Framework
+    from workloads.backends.framework import Framework
 
 _ROUNDS = 5
 """The median of the rounds counts, so that one interruption is not a disturbance."""

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from workloads.backends import load_framework
+from workloads.backends.feeding import reorder
 from workloads.context import Context
 from workloads.data.samples import DataSet, Samples
 from workloads.failures import DataError, NotPossible, OutOfMemory
-from workloads.frameworks import load_framework
-from workloads.frameworks.feeding import reorder
 from workloads.settings import RecurrentSettings
 
 if TYPE_CHECKING:
-    from workloads.frameworks.framework import Framework
+    from workloads.backends.framework import Framework
     from workloads.models.model import WitnessedModel
     from workloads.models.run import TrainingRun
 
@@ -143,7 +143,8 @@ def make_run(
 
 def prove_kernel(trial: Context, run: TrainingRun) -> None:
     """Report the kernel of a run's train steps, some of which have run."""
-    from workloads.evidence.kernel_evidence import Stack, prove  # noqa: PLC0415 - framework
+    from workloads.backends.kernel_evidence import Stack  # noqa: PLC0415 - framework
+    from workloads.evidence import prove  # noqa: PLC0415
 
     layers, directions = run.settings.layers, run.settings.directions
     proof = prove(run, Stack(layers, directions, run.train.inputs.shape[1]))

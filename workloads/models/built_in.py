@@ -5,9 +5,9 @@ from typing import Any
 
 import keras
 
+from workloads.backends import load_framework
 from workloads.context import Context
 from workloads.data.samples import DataSet
-from workloads.frameworks import load_framework
 from workloads.models.initial_weights import set_initial_weights
 from workloads.models.layers import dropout, recurrent_stack
 from workloads.models.model import WitnessedModel
@@ -30,10 +30,8 @@ def compile_model(
 ) -> WitnessedModel:
     """Return the model of layers (the first is a `keras.Input`), compiled for the trial's arm."""
     # With mixed float16, Keras wraps the optimizer to scale the loss.
-    implementation, kind = trial.implementation, WitnessedModel
-    if implementation.backend == "torch":
-        from workloads.models.direct_torch_step import DirectModel as kind  # noqa: PLC0415, N813
-    model = kind(layers, name=name, framework=load_framework(implementation.backend))
+    implementation = trial.implementation
+    model = WitnessedModel(layers, name=name, framework=load_framework(implementation.backend))
     set_initial_weights(model, trial.seed)
     model.compile(
         optimizer=optimizer,

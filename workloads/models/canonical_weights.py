@@ -5,19 +5,14 @@ forward, layer 0 backward, layer 1 forward, … NumPy only; nothing is cast or r
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.eligibility import Cell
+from workloads.backends.stack_call import GATES, StackShape
 
 Weights: TypeAlias = NDArray[Any]
-
-GATES: dict[Cell, int] = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
-"""Number of gates: matrix products with the input (and with the state) in one step of a cell."""
 
 
 class CanonicalLayer(NamedTuple):
@@ -41,54 +36,6 @@ class TorchLayer(NamedTuple):
     weight_hh: Weights
     bias_ih: Weights
     bias_hh: Weights
-
-
-@dataclass(frozen=True)
-class StackShape:
-    """Sizes of a stack, and of the parts of its buffer."""
-
-    cell: Cell
-    inputs: int
-    units: int
-    layers: int = 1
-    bidirectional: bool = False
-
-    @property
-    def directions(self) -> int:
-        """1 or 2."""
-        return 2 if self.bidirectional else 1
-
-    @property
-    def pseudo_layers(self) -> int:
-        """Layers × directions."""
-        return self.layers * self.directions
-
-    @cached_property
-    def matrices(self) -> tuple[tuple[int, int], ...]:
-        """Shapes of weight_ih and weight_hh of all pseudo-layers, in the order of the buffer."""
-        rows = GATES[self.cell] * self.units
-        widths = [self.inputs] * self.directions
-        widths += [self.directions * self.units] * (self.pseudo_layers - self.directions)
-        return tuple(shape for width in widths for shape in ((rows, width), (rows, self.units)))
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """Lengths of the buffer's parts: all matrices, then bias_ih and bias_hh of every layer."""
-        biases = (GATES[self.cell] * self.units,) * (2 * self.pseudo_layers)
-        return (*(rows * columns for rows, columns in self.matrices), *biases)
-
-    @cached_property
-    def matrices_size(self) -> int:
-        """Number of elements in the buffer before the first bias."""
-        return sum(self.sizes[: len(self.matrices)])
-
-    @cached_property
-    def trained_biases(self) -> NDArray[np.bool_] | None:
-        """Mask of the trained biases in the buffer; None if all are trained (gru)."""
-        if self.cell == "gru":
-            return None
-        one = np.repeat([True, False], GATES[self.cell] * self.units)
-        return np.tile(one, self.pseudo_layers)
 
 
 def to_torch(layer: CanonicalLayer) -> TorchLayer:

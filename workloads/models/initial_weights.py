@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.models.canonical_weights import GATES, CanonicalLayer
+from workloads.backends.stack_call import GATES
+from workloads.models.canonical_weights import CanonicalLayer
 
 Weights = NDArray[np.float32]
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import keras
 
+from workloads.backends import load_framework
 from workloads.implementations import Implementation
 from workloads.models.canonical_weights import CanonicalLayer
-from workloads.models.fused.fused_stack import FusedStack
+from workloads.models.fused_stack import FusedStack
 from workloads.settings import StackSettings
 
 _GATED = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
@@ -25,7 +26,12 @@ def recurrent_stack(
     one layer named recurrent. `seed` is the first of 3 · layers seeds of the dropout masks.
     """
     if implementation.kernel == "fused":
-        return [FusedStack(settings, return_sequences, layer_seed(seed))]
+        framework = load_framework(implementation.backend)
+        return [
+            FusedStack(
+                settings, framework, return_sequences=return_sequences, seed=layer_seed(seed)
+            )
+        ]
     layers: list[Any] = []
     for index in range(settings.layers):
         is_last, first_seed = index == settings.layers - 1, seed + 3 * index

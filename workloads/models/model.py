@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from workloads.frameworks.framework import Framework
+from workloads.backends.framework import Framework
 
 _SIDES = ("forward", "backward")  # of Bidirectional
 
@@ -29,7 +29,9 @@ class Witness:
     layer_states: tuple[Any, ...] = ()
 
     direct_step: Callable[[Any], Any] | None = None
-    """The replacement of Keras' train step (see `workloads.models.direct_torch_step`)."""
+    """The framework's replacement of Keras' train step, after the first step; it has no logs."""
+
+    has_chosen_step: bool = False
 
     on_steps_done: Callable[[], None] | None = None
     """Called after the last train step of an epoch, before its validation."""
@@ -80,12 +82,23 @@ class WitnessedModel(keras.Sequential):
 
     def callbacks(self) -> list[Any]:
         """Return the callbacks that `fit` needs for this model."""
-        return []
+        # With Keras' own step the callback would read the logs in every step.
+        return [] if self.witness.direct_step is None else [_NoThreadCallback()]
 
     def train_step(self, *arguments: Any) -> Any:
-        """Record a call, and run Keras' own step on the data (and JAX's state before it)."""
-        self.witness.record_call("train", arguments)
-        return super().train_step(*arguments)
+        """Record a call, and run a step on the data (on some backends, with the state before it).
+
+        The first step is Keras' own, which makes the variables of the metrics.
+        """
+        witness = self.witness
+        witness.record_call("train", arguments)
+        if witness.direct_step is not None:
+            return witness.direct_step(*arguments)
+        logs = super().train_step(*arguments)
+        if not witness.has_chosen_step:
+            witness.direct_step = witness.framework.direct_train_step(self)
+            witness.has_chosen_step = True
+        return logs
 
     def test_step(self, *arguments: Any) -> Any:
         """Record a call, and run Keras' own step."""
@@ -101,10 +114,19 @@ class WitnessedModel(keras.Sequential):
         """Call `on_steps_done`, in a method that `fit` calls right after an epoch's last step."""
         # That moment is the end of the training window. `on_test_begin` is too late: in the first
         # epoch `fit` builds the validation pipeline before it.
+        if self.witness.direct_step is not None:
+            logs = logs or self.get_metrics_result()
         result = super()._get_metrics_result_or_logs(logs)
         if self.witness.on_steps_done is not None:
             self.witness.on_steps_done()
         return result
+
+
+class _NoThreadCallback(keras.callbacks.Callback):
+    """A callback with an empty step hook, so that `fit` starts no thread for such hooks."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Do nothing."""
 
 
 def _untracked_states(model: keras.Sequential) -> tuple[Any, ...]:

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from workloads.backends.feeding import Feed
 from workloads.data.samples import Samples
-from workloads.frameworks.feeding import Feed
 from workloads.models.model import WitnessedModel
 from workloads.protocol import Device
 from workloads.settings import RecurrentSettings
@@ -102,8 +102,12 @@ class TrainingRun:
     def train_one_step(self) -> None:
         """Run one step of `fit` on the first batch, for its evidence; then restore the state."""
         start = StartState(self.model)
-        self.fit(self.feed(self.train.first(self.batch_size)))
+        self.fit_first_batch()
         start.restore()
+
+    def fit_first_batch(self) -> None:
+        """Run one step of `fit` on the first batch; it changes the model's state."""
+        self.fit(self.feed(self.train.first(self.batch_size)))
 
     def callbacks(self) -> list[Any]:
         """Return the callbacks that every `fit` of this model needs."""

@@ -19,8 +19,8 @@ from workloads.measuring.measurement import measure_utilization, prepare_framewo
 from workloads.settings import SyntheticSettings
 
 if TYPE_CHECKING:
-    from workloads.frameworks.framework import Framework
-    from workloads.models.passes import Passes
+    from workloads.backends.framework import Framework
+    from workloads.backends.passes import Passes
 
 _SINGLE_STEPS = 100
 """Maximum number of passes that are timed one by one, for the median and the 95th percentile."""
@@ -41,15 +41,14 @@ def random_inputs(settings: SyntheticSettings, seed: int) -> np.ndarray[Any, np.
 def _run_trial(
     trial: Context, settings: SyntheticSettings, framework: Framework
 ) -> dict[str, float]:
-    from workloads.evidence.kernel_evidence import Stack, prove_passes  # noqa: PLC0415 - framework
+    from workloads.backends.kernel_evidence import Stack  # noqa: PLC0415 - framework
     from workloads.measuring.keras_clocks import time_warm_up  # noqa: PLC0415
     from workloads.models.built_in import passes_model  # noqa: PLC0415
     from workloads.models.layers import training_flops  # noqa: PLC0415
-    from workloads.models.passes import make_passes  # noqa: PLC0415
 
     with trial.phase("load"):
         model = passes_model(settings, trial)
-        passes = make_passes(model, trial.implementation)
+        passes = framework.make_passes(model, trial.implementation)
         batch = passes.place(random_inputs(settings, trial.seed))
         framework.synchronise()
     with trial.phase("compile"):
@@ -62,7 +61,7 @@ def _run_trial(
     metrics = run_with_canary(trial.device, framework, timing.full if is_full else timing.slices)
     metrics |= {**peak_memory(), "compile_s": compile_s}
     stack = Stack(settings.layers, settings.directions, settings.sequence_length)
-    proof = prove_passes(passes, batch, stack, trial.implementation)
+    proof = framework.prove_passes(passes, batch, stack, trial.implementation)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return metrics | (measure_utilization(trial, framework, metrics) if is_full else {})
 

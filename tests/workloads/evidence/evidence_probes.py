@@ -15,7 +15,7 @@ _STEPS = 8  # rows of a digit
 
 
 def proven(trial: Context) -> dict[str, float]:
-    from workloads.evidence.kernel_evidence import prove
+    from workloads.evidence import prove
 
     built = trial.settings.get("built", str(trial.implementation))
     plan = plan_training(trial, parse_implementation(built))
@@ -32,7 +32,7 @@ def traced_for_a_gpu(trial: Context) -> dict[str, float]:
     import tensorflow as tf
 
     from tests.workloads.stand_in_gpus.tensorflow import gpu
-    from workloads.evidence.kernel_evidence import prove
+    from workloads.evidence import prove
 
     with gpu():
         plan = _plan(trial)
@@ -40,7 +40,7 @@ def traced_for_a_gpu(trial: Context) -> dict[str, float]:
         step = tf.function(plan.model.train_step)
         step.get_concrete_function((tf.constant(images), tf.constant(labels)))
     capability = trial.settings.get("capability", 0)
-    with mock.patch("workloads.evidence.tensorflow._capability", return_value=capability):
+    with mock.patch("workloads.backends.tensorflow.evidence._capability", return_value=capability):
         proof = prove(plan, _stack(trial))
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return {}
@@ -51,16 +51,15 @@ def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
     import jax
 
     from tests.workloads.stand_in_gpus.jax import gpu
-    from workloads.evidence.jax import prove_lowered
-    from workloads.models import passes
+    from workloads.backends.jax.evidence import prove_lowered
 
     with gpu():
         plan = _plan(trial)
-        model_passes = passes.make_passes(plan.model, trial.implementation)
+        model_passes = plan.model.witness.framework.make_passes(plan.model, trial.implementation)
         traced = jax.jit(model_passes.forward_backward).trace(plan.train.first(4).inputs)
         lowered = traced.lower(lowering_platforms=("cuda",))
         capability = trial.settings.get("capability", 0)
-        with mock.patch("workloads.evidence.jax._capability", return_value=capability):
+        with mock.patch("workloads.backends.jax.evidence._capability", return_value=capability):
             proof = prove_lowered(lowered, _stack(trial))
     calls = ", ".join(sorted(set(re.findall(r"cuDNN with\w* TF32", lowered.as_text()))))
     trial.kernel(trial.implementation.kernel_text, proof.ran, f"{proof.evidence}; {calls}")
@@ -77,8 +76,8 @@ def _plan(trial: Context) -> Any:
 
 
 def profiled_on_a_gpu(trial: Context) -> dict[str, float]:
-    from workloads.evidence.kernel_evidence import make_proof
-    from workloads.evidence.torch import count_operations
+    from workloads.backends.kernel_evidence import make_proof
+    from workloads.backends.torch.evidence import count_operations
 
     counts = count_operations([Event(*event) for event in trial.settings["events"]], on_gpu=True)
     proof = make_proof("", counts, _stack(trial), eager=True)
@@ -93,7 +92,7 @@ class Event:
 
 
 def _stack(trial: Context) -> Any:
-    from workloads.evidence.kernel_evidence import Stack
+    from workloads.backends.kernel_evidence import Stack
 
     directions = 2 if trial.settings.get("bidirectional") else 1
     return Stack(trial.settings["layers"], directions, _STEPS)

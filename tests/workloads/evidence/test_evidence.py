@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.workloads.shared_trainer import Trainer, result, single_event
-from workloads.evidence.kernel_evidence import OperationCounts, Stack, identify_kernel
+from workloads.backends.kernel_evidence import OperationCounts, Stack, identify_kernel
 from workloads.protocol import KernelProof
 
 SMALL: dict[str, Any] = {"units": 4, "layers": 1, "dense_units": 4, "samples": 32, "dropout": 0.0}

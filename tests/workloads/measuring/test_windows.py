@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workloads.backends.feeding import Feed
 from workloads.context import Context, Slicing
 from workloads.data.samples import Samples
 from workloads.failures import NonFinite
-from workloads.frameworks.feeding import Feed
 from workloads.implementations import parse_implementation
 from workloads.measuring.canary import run_device_canary, warm_clocks
 from workloads.protocol import Epoch, Event, Finish, PhaseBegan, PhaseEnded, Slice, SliceDone

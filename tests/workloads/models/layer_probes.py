@@ -11,9 +11,9 @@ import numpy as np
 
 from tests.gpu import probes
 from tests.gpu.probes import as_array, difference, normal, run_stack
+from workloads.backends.stack_call import GATES
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
-from workloads.models.canonical_weights import GATES
 from workloads.settings import StackSettings
 
 
@@ -144,7 +144,7 @@ def graph(trial: Context) -> dict[str, float]:
 
 
 def _model(case: Case, implementation: Implementation, *, return_sequences: bool = True) -> Any:
-    from workloads.frameworks import load_framework
+    from workloads.backends import load_framework
     from workloads.models.initial_weights import set_initial_weights
 
     load_framework(implementation.backend).configure(implementation, "cpu")

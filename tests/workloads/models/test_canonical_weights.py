@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workloads.backends.stack_call import GATES, StackShape
 from workloads.models.canonical_weights import (
-    GATES,
     CanonicalLayer,
-    StackShape,
     TorchLayer,
     from_buffer,
     from_torch,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workloads.shared_trainer import Trainer, result, single_event
-from workloads.models.canonical_weights import GATES
+from workloads.backends.stack_call import GATES
 from workloads.protocol import Artifact, Event
 
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("layers.yaml").read_text())

@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from tests.gpu.probes import run_stack
 from tests.workloads.stand_in_gpus import CUDNN, OTHER_KERNEL
+from workloads.backends.stack_call import StackShape
 from workloads.implementations import Implementation
-from workloads.models.canonical_weights import StackShape, from_buffer
+from workloads.models.canonical_weights import from_buffer
 
 
 def gpu() -> AbstractContextManager[Any]:

@@ -12,7 +12,7 @@ import pytest
 from tests.orchestrator.cli.typed_commands import typed
 from tests.workloads.models.test_checkpoint import Arrays, rewrite
 from tests.workloads.shared_trainer import Trainer, expect_package, failure, result, single_event
-from workloads.models.canonical_weights import GATES
+from workloads.backends.stack_call import GATES
 from workloads.models.checkpoint import load_checkpoint
 from workloads.protocol import Artifact, Dataset, Event, KernelProof
 from workloads.settings import OUTPUT_COMPARISONS, OutputComparison

@@ -1,43 +1,38 @@
 """Evidence on JAX: the StableHLO of the train step, lowered again from its arguments' shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
-from workloads.evidence.kernel_evidence import (
+from workloads.backends.kernel_evidence import (
     TF32_CAPABILITY,
+    EagerStep,
     OperationCounts,
     Proof,
     Stack,
     make_proof,
 )
-from workloads.frameworks.feeding import Batches
-
-if TYPE_CHECKING:
-    from workloads.models.passes import Passes
-    from workloads.models.run import TrainingRun
+from workloads.backends.passes import Passes
 
 _BACKWARD = "transpose("
 _TYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "f64": "float64"}
 
 
-def prove_traced(record: Any, run: TrainingRun, stack: Stack) -> Proof:
+def prove_traced(record: Any, model: Any, stack: Stack) -> Proof:
     """Identify the kernel of a train step from the shapes of its arguments."""
-    return prove_lowered(_lower(run, record), stack)
+    return prove_lowered(_lower(model, record), stack)
 
 
-def prove_eager(run: TrainingRun, stack: Stack) -> Proof:
+def prove_eager(step: EagerStep, stack: Stack) -> Proof:
     """Identify the kernel of an untraced train step on the model's state and a batch."""
-    model = run.model
+    model = step.model
     kinds = (
         *(model.trainable_variables, model.non_trainable_variables),
         *(model.optimizer.variables, model.metrics_variables),
     )
     state = tuple([variable.value for variable in variables] for variables in kinds)
-    lowered = _lower(run, (state, Batches(run.train, run.batch_size)[0]))
+    lowered = _lower(model, (state, step.batch))
     return prove_lowered(lowered, stack, eager=True)
 
 
@@ -128,8 +123,8 @@ class _LoweredProgram:
                 self.counts.add_library_call(_type_of(operation), path)
 
 
-def _lower(run: TrainingRun, arguments: Any) -> Any:
-    return jax.jit(run.model.train_step, donate_argnums=0).lower(*arguments)
+def _lower(model: Any, arguments: Any) -> Any:
+    return jax.jit(model.train_step, donate_argnums=0).lower(*arguments)
 
 
 def _type_of(operation: Any) -> str:

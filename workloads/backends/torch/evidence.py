@@ -4,24 +4,18 @@ The pass runs the model's layers on its first batch, over the first steps of the
 profile takes some kilobytes per operation, and the kinds of operations do not depend on the number.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from workloads.evidence import kernel_evidence
-from workloads.models.fused import SCOPE
-from workloads.models.run import StartState
-
-if TYPE_CHECKING:
-    from workloads.models.passes import Passes
-    from workloads.models.run import TrainingRun
+from workloads.backends import kernel_evidence
+from workloads.backends.passes import Passes
+from workloads.backends.stack_call import SCOPE
 
 _STEPS = 100
 _CALLS = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
@@ -31,18 +25,15 @@ _SHOWN = (*_CALLS, _CUDNN, "aten::mkldnn_rnn_layer", *_PRODUCTS)
 _TYPES = {"float": "float32", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
 
 
-def prove_eager(run: TrainingRun, stack: kernel_evidence.Stack) -> kernel_evidence.Proof:
-    """Identify the kernel of the model's layers; leave its state as it was."""
-    start = StartState(run.model)
-    try:
-        return _prove_layers(run.model, run.train.first(run.batch_size).inputs, stack)
-    finally:
-        start.restore()
-
-
-def prove_passes(
-    passes: Passes, batch: Any, stack: kernel_evidence.Stack, *, eager: bool
+def prove_eager(
+    step: kernel_evidence.EagerStep, stack: kernel_evidence.Stack
 ) -> kernel_evidence.Proof:
+    """Identify the kernel of the model's layers."""
+    inputs, _ = step.batch
+    return _prove_layers(step.model, inputs, stack)
+
+
+def prove_passes(passes: Passes, batch: Any, stack: kernel_evidence.Stack) -> kernel_evidence.Proof:
     """Identify the kernel of a model's layers on a batch."""
     return _prove_layers(passes.model, batch, stack)
 

@@ -1,50 +1,37 @@
 """PyTorch's fused RNN `torch._VF`, which `nn.LSTM` calls, on a CPU too.
 
-See `workloads.models.fused`. The weights are views of one buffer in cuDNN's layout, so that cuDNN
+See `StackCall`. The weights are views of one buffer in cuDNN's layout, so that cuDNN
 copies nothing (`nn.LSTM.flatten_parameters` has the same purpose).
 """
 
-from __future__ import annotations
-
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from workloads.models.canonical_weights import StackShape
-from workloads.models.fused import LEFT_PADDED, SCOPE
-
-if TYPE_CHECKING:
-    from workloads.models.fused.fused_stack import FusedStack
+from workloads.backends.stack_call import LEFT_PADDED, SCOPE, StackCall, StackShape
 
 
-def run_stack(
-    layer: FusedStack,
-    sequences: Any,
-    states: tuple[Any, ...],
-    lengths: Any,
-    is_right_padded: Any,
-    *,
-    training: bool,
-) -> tuple[Any, tuple[Any, ...]]:
+def run_stack(call: StackCall) -> tuple[Any, tuple[Any, ...]]:
     """Return outputs and final states; `ValueError` if the mask pads left, or covers a sequence."""
-    if lengths is not None and not is_right_padded:
+    sequences, lengths = call.sequences, call.lengths
+    if lengths is not None and not call.is_right_padded:
         raise ValueError(LEFT_PADDED)
-    shape = layer.stack_shape
+    shape = call.shape
     function = getattr(torch._VF, shape.cell)
-    initial = states if shape.cell == "lstm" else states[0]
+    initial = call.states if shape.cell == "lstm" else call.states[0]
     options = (
         True,  # biases
         shape.layers,
-        layer.dropout if training else 0.0,
-        training or torch.is_grad_enabled(),  # cuDNN keeps what its backward pass needs
+        call.dropout if call.training else 0.0,
+        call.training or torch.is_grad_enabled(),  # cuDNN keeps what its backward pass needs
         shape.bidirectional,
     )
     # The scope names the call in a profile; without a profile it would cost 1 %.
     is_profiled = torch.autograd._profiler_enabled()
     with torch.profiler.record_function(SCOPE) if is_profiled else nullcontext():
-        views = _views(shape, layer.weights_buffer.value)
+        views = _views(shape, call.weights)
         if lengths is None:
             outputs, *final = function(sequences, initial, views, *options, True)
             return outputs, tuple(final)

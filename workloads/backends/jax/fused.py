@@ -1,42 +1,30 @@
-"""`jax.experimental.rnn`: the lstm cell in float32, on a GPU only. See `workloads.models.fused`."""
+"""`jax.experimental.rnn`: the lstm cell in float32, on a GPU only. See `StackCall`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.experimental import rnn
 
-from workloads.models.fused import SCOPE
-
-if TYPE_CHECKING:
-    from workloads.models.fused.fused_stack import FusedStack
+from workloads.backends.stack_call import SCOPE, StackCall
 
 
-def run_stack(
-    layer: FusedStack,
-    sequences: Any,
-    states: tuple[Any, ...],
-    lengths: Any,
-    is_right_padded: Any,
-    *,
-    training: bool,
-) -> tuple[Any, tuple[Any, ...]]:
+def run_stack(call: StackCall) -> tuple[Any, tuple[Any, ...]]:
     """Return outputs and final states; `ValueError` for other cells, or dropout in training."""
-    shape = layer.stack_shape
-    if shape.cell != "lstm" or (training and layer.dropout):
+    shape = call.shape
+    if shape.cell != "lstm" or (call.training and call.dropout):
         raise ValueError(
             "jax.experimental.rnn: expected the lstm cell without dropout between layers; received"
-            f" {shape.cell} with dropout {layer.dropout}: use the portable kernel"
+            f" {shape.cell} with dropout {call.dropout}: use the portable kernel"
         )
-    hidden, carry = states
+    sequences, lengths = call.sequences, call.lengths
+    hidden, carry = call.states
     if lengths is None:
         lengths = jnp.full(sequences.shape[:1], sequences.shape[1], jnp.int32)
     else:  # a compiled program cannot raise: NaN fails the trial
-        hidden = jnp.where(is_right_padded, hidden, jnp.nan)
+        hidden = jnp.where(call.is_right_padded, hidden, jnp.nan)
     # The untrained recurrent biases get a gradient of zero.
-    matrices, biases = jnp.split(layer.weights_buffer.value, [shape.matrices_size])
+    matrices, biases = jnp.split(call.weights, [shape.matrices_size])
     weights = jnp.concatenate([matrices, jnp.where(shape.trained_biases, biases, 0)])
     with jax.named_scope(SCOPE):
         outputs, hidden, carry = rnn.lstm(

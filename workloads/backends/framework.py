@@ -1,19 +1,22 @@
-"""The interface to what differs between frameworks; each of their modules has a `FRAMEWORK`."""
+"""The interface to what differs between frameworks; `backends.NAME.framework` has a `FRAMEWORK`."""
 
 import gc
 import platform
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 
+from workloads.backends.feeding import Feed
+from workloads.backends.kernel_evidence import EagerStep, Proof, Stack
+from workloads.backends.passes import Passes
+from workloads.backends.stack_call import StackCall
 from workloads.context import Fact
 from workloads.data.samples import Samples
 from workloads.failures import NotPossible
-from workloads.frameworks.feeding import Feed
 from workloads.implementations import Implementation
 from workloads.protocol import Device
 from workloads.resources import usable_cpus
@@ -94,6 +97,40 @@ class Framework(ABC):
 
     def sum_gradients(self, optimizer: Any) -> None:  # noqa: B027
         """Give an optimizer one gradient per variable, where there are several."""
+
+    def direct_train_step(self, model: Any) -> Callable[[Any], Any] | None:
+        """Return a shorter train step with the results of Keras' own; None to keep Keras' own.
+
+        Called once for each compiled model, after the first step, which is always Keras' own.
+        """
+        return None
+
+    @abstractmethod
+    def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
+        """Run a stack of recurrent layers in one call of the library: the kernel `fused`.
+
+        Return the outputs of the last layer at every step (batch, steps, directions·units), and the
+        final states of all layers, each (layers·directions, batch, units). Raise `ValueError` for
+        what the library lacks.
+        """
+
+    @abstractmethod
+    def make_passes(self, model: Any, implementation: Implementation) -> Passes:
+        """Return the passes of a built Keras model."""
+
+    @abstractmethod
+    def prove_traced(self, record: Any, model: Any, stack: Stack) -> Proof:
+        """Identify the kernel of a traced train step from its `tracing_record`."""
+
+    @abstractmethod
+    def prove_eager(self, step: EagerStep, stack: Stack) -> Proof:
+        """Identify the kernel of an untraced train step."""
+
+    @abstractmethod
+    def prove_passes(
+        self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
+    ) -> Proof:
+        """Identify the kernel of a forward and backward pass that has run once."""
 
     @abstractmethod
     def tracing_record(self, arguments: Any) -> Any | None:

@@ -1,7 +1,8 @@
 """A train step on PyTorch that calls layers, loss and optimizer directly.
 
 PyTorch traces nothing: the Python code that Keras wraps around them takes about 2 ms in every step,
-even for a small model. `DirectModel` omits it; the resulting numbers are Keras' own.
+even for a small model. `DirectStep` omits it, and returns no
+logs; the resulting numbers are Keras' own.
 """
 
 from collections.abc import Callable
@@ -12,46 +13,14 @@ import keras
 import torch
 from torch.nn import functional
 
-from workloads.models.model import WitnessedModel
-
 _Measure: TypeAlias = Callable[[Any, Any], Any]
 """A function of targets and outputs."""
-
-
-class DirectModel(WitnessedModel):
-    """A model with a direct step, without logs; with masks or mixed precision, Keras' own."""
-
-    def callbacks(self) -> list[Any]:
-        """Return `NoThreadCallback`; with Keras' own step it would read the logs in every step."""
-        return [NoThreadCallback()] if isinstance(self.witness.direct_step, DirectStep) else []
-
-    def train_step(self, data: Any) -> Any:
-        """Run one step on `(inputs, targets)`; the first is Keras' own, for metrics' variables."""
-        step = self.witness.direct_step
-        if step is None:
-            logs = super().train_step(data)
-            is_direct = _computes_the_same(self)
-            self.witness.direct_step = DirectStep(self) if is_direct else super().train_step
-            return logs
-        if isinstance(step, DirectStep):
-            self.witness.record_call("train", (data,))
-        return step(data)
-
-    def _get_metrics_result_or_logs(self, logs: Any) -> Any:
-        return super()._get_metrics_result_or_logs(logs or self.get_metrics_result())
-
-
-class NoThreadCallback(keras.callbacks.Callback):
-    """A callback with an empty step hook, so that `fit` starts no thread for such hooks."""
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Do nothing."""
 
 
 class DirectStep:
     """The direct train step: its layers, loss, optimizer and metrics."""
 
-    def __init__(self, model: DirectModel) -> None:
+    def __init__(self, model: Any) -> None:
         self._layers = [
             partial(layer.call, training=True) if layer._call_has_training_arg else layer.call
             for layer in model.layers
@@ -86,7 +55,7 @@ def _add(mean: Any, value: Any, count: int) -> None:
     mean.count.value.add_(count)
 
 
-def _computes_the_same(model: DirectModel) -> bool:
+def computes_the_same(model: Any) -> bool:
     """Return True if the direct step of a model has the results of Keras' step."""
     # `call` must be all that a layer computes: it makes no mask and casts nothing.
     loss, (_, *metrics) = model.loss, _flat_metrics(model)

@@ -17,15 +17,14 @@ CASES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("direct_step.yam
 
 def compare_steps(trial: Context) -> dict[str, float]:
     """Train two epochs with both steps from one start; return what differs in logs and weights."""
-    from workloads.models.direct_torch_step import DirectStep
-    from workloads.models.model import WitnessedModel
+    from workloads.backends.torch.direct_step import DirectStep
     from workloads.models.run import StartState
 
     run = plan_training(trial)
     model, first = run.model, run.train.first(run.batch_size)
     model.train_on_batch(first.inputs, first.targets)  # the model chooses its step
     direct_step, start, runs = model.witness.direct_step, StartState(model), []
-    for step in (direct_step, lambda batch: WitnessedModel.train_step(model, batch)):
+    for step in (direct_step, None):
         model.witness.direct_step = step
         start.restore()
         validation = run.validation_feed.for_validation()

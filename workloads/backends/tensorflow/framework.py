@@ -1,4 +1,4 @@
-"""TensorFlow as the framework of this process. See `workloads.frameworks.framework.Framework`."""
+"""TensorFlow as the framework of this process. See `workloads.backends.framework.Framework`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,10 +6,16 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
+from workloads.backends import feeding
+from workloads.backends.framework import BYTES_PER_MIB, Framework
+from workloads.backends.kernel_evidence import EagerStep, Proof, Stack
+from workloads.backends.passes import Passes
+from workloads.backends.stack_call import StackCall
+from workloads.backends.tensorflow import evidence, fused
+from workloads.backends.tensorflow.passes import make_passes
 from workloads.context import Fact
 from workloads.data.samples import Samples
-from workloads.frameworks import feeding
-from workloads.frameworks.framework import BYTES_PER_MIB, Framework
+from workloads.implementations import Implementation
 from workloads.protocol import Device
 
 _BATCHES_AHEAD = 4
@@ -51,6 +57,23 @@ class _TensorFlow(Framework):
             return apply([tf.convert_to_tensor(gradient) for gradient in gradients], variables)
 
         optimizer.apply = apply_sums
+
+    def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
+        return fused.run_stack(call)
+
+    def make_passes(self, model: Any, implementation: Implementation) -> Passes:
+        return make_passes(model, implementation)
+
+    def prove_traced(self, record: Any, model: Any, stack: Stack) -> Proof:
+        return evidence.prove_traced(record, stack)
+
+    def prove_eager(self, step: EagerStep, stack: Stack) -> Proof:
+        return evidence.prove_eager(step, stack)
+
+    def prove_passes(
+        self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
+    ) -> Proof:
+        return evidence.prove_passes(passes, batch, stack, eager=implementation.eager)
 
     def tracing_record(self, arguments: Any) -> Any | None:
         """Return the graph that a step is being traced into; None in eager execution."""

@@ -1,7 +1,7 @@
-"""PyTorch as the framework of this process. See `workloads.frameworks.framework.Framework`."""
+"""PyTorch as the framework of this process. See `workloads.backends.framework.Framework`."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +10,15 @@ import keras
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
+from workloads.backends import feeding, framework
+from workloads.backends.kernel_evidence import EagerStep, Proof, Stack
+from workloads.backends.passes import Passes
+from workloads.backends.stack_call import StackCall
+from workloads.backends.torch import direct_step, evidence, fused
+from workloads.backends.torch.passes import make_passes
 from workloads.context import Fact
 from workloads.data.samples import Samples
-from workloads.frameworks import feeding, framework
+from workloads.implementations import Implementation
 from workloads.protocol import Device
 
 _BATCHES_AHEAD = 4
@@ -62,6 +68,26 @@ class _Torch(framework.Framework):
             batches = [batches[index] for index in range(len(batches))]
         # Nothing is collated, and nothing drawn at random.
         return feeding.Feed(DataLoader(batches, batch_size=None, collate_fn=lambda batch: batch))
+
+    def direct_train_step(self, model: Any) -> Callable[[Any], Any] | None:
+        return direct_step.DirectStep(model) if direct_step.computes_the_same(model) else None
+
+    def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
+        return fused.run_stack(call)
+
+    def make_passes(self, model: Any, implementation: Implementation) -> Passes:
+        return make_passes(model)
+
+    def prove_traced(self, record: Any, model: Any, stack: Stack) -> Proof:
+        raise AssertionError("PyTorch traces no step")
+
+    def prove_eager(self, step: EagerStep, stack: Stack) -> Proof:
+        return evidence.prove_eager(step, stack)
+
+    def prove_passes(
+        self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
+    ) -> Proof:
+        return evidence.prove_passes(passes, batch, stack)
 
     def tracing_record(self, arguments: Any) -> Any | None:
         return None

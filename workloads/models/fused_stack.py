@@ -1,14 +1,13 @@
 """The Keras layer of the kernel `fused`. Imports Keras."""
 
-import importlib
 from typing import Any
 
 import keras
 
-from workloads.models.canonical_weights import CanonicalLayer, StackShape, from_buffer, to_buffer
+from workloads.backends.framework import Framework
+from workloads.backends.stack_call import StackCall, StackShape
+from workloads.models.canonical_weights import CanonicalLayer, from_buffer, to_buffer
 from workloads.settings import StackSettings
-
-library = importlib.import_module(f"workloads.models.fused.{keras.backend.backend()}")
 
 
 class FusedStack(keras.layers.Layer):
@@ -22,12 +21,15 @@ class FusedStack(keras.layers.Layer):
     `settings` are cell, units, layers, bidirectional, dropout (between the layers, in training
     only) and stateful (a batch starts from the final states of the previous one).
     `return_sequences`: return the outputs of all steps. `seed` is that of the dropout, if the
-    library takes one.
+    library takes one. The `framework` has the library.
     """
 
-    def __init__(self, settings: StackSettings, return_sequences: bool, seed: int) -> None:
+    def __init__(
+        self, settings: StackSettings, framework: Framework, *, return_sequences: bool, seed: int
+    ) -> None:
         super().__init__(name="recurrent")
         self.settings, self.return_sequences, self.seed = settings, return_sequences, seed
+        self.framework = framework
         self.dropout = settings.dropout if settings.layers > 1 else 0.0
         self.supports_masking = True
         self.states: list[Any] = []
@@ -70,9 +72,20 @@ class FusedStack(keras.layers.Layer):
                 f"{self.name}: expected no mask, because the stack is stateful; received one: give"
                 " it sequences of one length"
             )
-        initial = self._initial_states(sequences)
-        padding = (None, None) if mask is None else _padding(mask)
-        outputs, states = library.run_stack(self, sequences, initial, *padding, training=training)
+        lengths, is_right_padded = (None, None) if mask is None else _padding(mask)
+        outputs, states = self.framework.run_stack(
+            StackCall(
+                shape=self.stack_shape,
+                weights=self.weights_buffer.value,
+                sequences=sequences,
+                states=self._initial_states(sequences),
+                lengths=lengths,
+                is_right_padded=is_right_padded,
+                dropout=self.dropout,
+                seed=self.seed,
+                training=training,
+            )
+        )
         for state, final in zip(self.states, states, strict=False):
             state.assign(final)
         if self.return_sequences:

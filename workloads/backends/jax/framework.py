@@ -1,4 +1,4 @@
-"""JAX as the framework of this process. See `workloads.frameworks.framework.Framework`."""
+"""JAX as the framework of this process. See `workloads.backends.framework.Framework`."""
 
 import contextlib
 import importlib.metadata
@@ -11,9 +11,15 @@ import jax.numpy as jnp
 import keras
 from jax.experimental import rnn
 
+from workloads.backends import feeding, framework
+from workloads.backends.jax import evidence, fused
+from workloads.backends.jax.passes import make_passes
+from workloads.backends.kernel_evidence import EagerStep, Proof, Stack
+from workloads.backends.passes import Passes
+from workloads.backends.stack_call import StackCall
 from workloads.context import Fact
 from workloads.data.samples import Samples
-from workloads.frameworks import feeding, framework
+from workloads.implementations import Implementation
 from workloads.protocol import Device
 
 _POOL = "PJRT_NPROC"
@@ -57,6 +63,23 @@ class _Jax(framework.Framework):
         if feeding.is_in_memory(samples):
             return feeding.Feed(samples.inputs, samples.targets, batch_size)
         return feeding.Feed(_Batches(feeding.Batches(samples, batch_size)))
+
+    def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
+        return fused.run_stack(call)
+
+    def make_passes(self, model: Any, implementation: Implementation) -> Passes:
+        return make_passes(model, implementation)
+
+    def prove_traced(self, record: Any, model: Any, stack: Stack) -> Proof:
+        return evidence.prove_traced(record, model, stack)
+
+    def prove_eager(self, step: EagerStep, stack: Stack) -> Proof:
+        return evidence.prove_eager(step, stack)
+
+    def prove_passes(
+        self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
+    ) -> Proof:
+        return evidence.prove_passes(passes, batch, stack, eager=implementation.eager)
 
     def tracing_record(self, arguments: Any) -> Any | None:
         """Return the shapes of the arguments of a traced step, from which it can be lowered."""

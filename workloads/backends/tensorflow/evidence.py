@@ -1,25 +1,21 @@
 """Evidence on TensorFlow: the graphs of train steps, or the operations of an eager step."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 
-from workloads.evidence.kernel_evidence import (
+from workloads.backends.kernel_evidence import (
     TF32_CAPABILITY,
+    EagerStep,
     OperationCounts,
     Proof,
     Stack,
     make_proof,
 )
-
-if TYPE_CHECKING:
-    from workloads.models.passes import Passes
-    from workloads.models.run import TrainingRun
+from workloads.backends.passes import Passes
 
 _LOOPS = ("While", "StatelessWhile")
 _PRODUCTS = ("MatMul", "BatchMatMulV2")
@@ -27,15 +23,15 @@ _CUDNN = "CudnnRNN"
 _BACKWARD = "gradient_tape/"
 
 
-def prove_traced(record: Any, run: TrainingRun, stack: Stack) -> Proof:
+def prove_traced(record: Any, stack: Stack) -> Proof:
     """Identify the kernel in a graph that a step was traced into, and in all that it calls."""
     outermost = record.outer_graph if hasattr(record.outer_graph, "outer_graph") else record
     return _prove_graph(outermost, stack)
 
 
-def prove_eager(run: TrainingRun, stack: Stack) -> Proof:
+def prove_eager(step: EagerStep, stack: Stack) -> Proof:
     """Identify the kernel of one untraced step."""
-    return _prove_eager_step(run.train_one_step, stack)
+    return _prove_eager_step(step.run, stack)
 
 
 def prove_passes(passes: Passes, batch: Any, stack: Stack, *, eager: bool) -> Proof:

@@ -1,24 +1,16 @@
-"""Evidence of the kernel that really ran, read from the backend and never from the request.
+"""Rules that identify the kernel that really ran from the operations that a backend shows.
 
-TensorFlow has the graphs that it traced, JAX the program that it lowered, PyTorch the operations
-that its profiler recorded in one step. Each backend has a module here with the functions
-`prove_traced`, `prove_eager` and `prove_passes`; the same rules identify the kernel.
+A backend counts operations where it can see them: in a traced graph, in a lowered program, or in
+the profile of a step. The rules are the same for all of them, and never read the request.
 """
 
-from __future__ import annotations
-
-import importlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from workloads.backends.stack_call import SCOPE
 from workloads.eligibility import MIN_CAPABILITY
-from workloads.implementations import Implementation
-from workloads.models.fused import SCOPE
-
-if TYPE_CHECKING:
-    from workloads.models.passes import Passes
-    from workloads.models.run import TrainingRun
 
 TF32_CAPABILITY = MIN_CAPABILITY["tf32"]
 
@@ -47,6 +39,18 @@ class Stack:
         return self.layers * self.directions
 
 
+@dataclass(frozen=True, slots=True)
+class EagerStep:
+    """An untraced train step that evidence may inspect, or run; its caller restores the state."""
+
+    model: Any
+    batch: tuple[Any, Any]
+    """Inputs and targets of the first batch."""
+
+    run: Callable[[], None]
+    """Runs one step of `fit` on the first batch."""
+
+
 @dataclass(slots=True)
 class OperationCounts:
     """Counts of operations in a forward (and perhaps backward) pass, from a backend's evidence.
@@ -71,35 +75,6 @@ class OperationCounts:
             self.fused_calls += 1
         else:
             self.library_calls += 1
-
-
-def prove(run: TrainingRun, stack: Stack) -> Proof:
-    """Identify the kernel of a run's train steps after its warm-up; leave the state as it was."""
-    # If all records of tracings agree, it is theirs; if none was traced, it is that of one step.
-    import keras  # noqa: PLC0415 - the rules below need no framework
-
-    witness, reader = run.model.witness, _reader(keras.backend.backend())
-    records = witness.tracing_records
-    with witness.paused():
-        if not witness.eager_steps:
-            proofs = {reader.prove_traced(record, run, stack) for record in records}
-        elif records:
-            return Proof("mixed", "some train steps were traced, and some ran eagerly")
-        else:
-            proofs = {reader.prove_eager(run, stack)}
-    if not proofs:
-        return Proof("unknown", "no train step was traced")
-    if len({proof.ran for proof in proofs}) > 1:
-        texts = sorted(f"{proof.ran} ({proof.evidence})" for proof in proofs)
-        return Proof("mixed", f"the traced train steps differ: {'; '.join(texts)}")
-    return min(proofs, key=lambda proof: proof.evidence)
-
-
-def prove_passes(passes: Passes, batch: Any, stack: Stack, implementation: Implementation) -> Proof:
-    """Identify the kernel of a forward and backward pass that has run once."""
-    reader = _reader(implementation.backend)
-    proof: Proof = reader.prove_passes(passes, batch, stack, eager=implementation.eager)
-    return proof
 
 
 def make_proof(
@@ -164,7 +139,3 @@ def _library_kernel(counts: OperationCounts, stack: Stack) -> str:
     # PyTorch's and JAX's layers of two directions make one call for both
     has_loop = max(counts.products.values(), default=0) >= stack.steps
     return "cudnn" if counts.library_calls == stack.layers and not has_loop else "mixed"
-
-
-def _reader(backend: str) -> Any:
-    return importlib.import_module(f"workloads.evidence.{backend}")

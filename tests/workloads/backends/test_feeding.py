@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workloads.backends import feeding
 from workloads.data.samples import Samples
-from workloads.frameworks import feeding
 
 ORDER = np.array([3, 0, 4, 2, 1])
 

@@ -1,1 +1,0 @@
-"""Evidence of which kernel ran, read from what a backend was given to run."""
