@@ -16,7 +16,7 @@ GPU := bin/python -m tests.gpu --backends $(subst $(COMMA), ,$(GPU_BACKENDS))
 CHROMIUM := chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 --virtual-time-budget=30000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-all test-rest test-faults soak test-cluster size docs gallery gallery-pages lint backends lock gpu gpu-full gpu-docs clean \
+.PHONY: help demo test test-quick test-all test-rest test-faults soak test-cluster docs gallery gallery-pages lint backends lock gpu gpu-full gpu-docs clean \
 	benchmark-steps benchmark-scale \
 	benchmark-trust benchmark-cost-model benchmark-report \
 	benchmark-bias benchmark-wide
@@ -53,10 +53,6 @@ soak: $(VENV)/.dev ## run them again and again for an hour, with new seeds and f
 
 test-cluster: $(VENV)/.cluster ## run sweeps on a cluster of namespaces on this machine; needs root, iproute2, PostgreSQL
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/cluster
-
-size: ## count the lines of Python, outside tests and of tests
-	@printf 'source %6d lines\n' "$$(git ls-files '*.py' ':!tests' | xargs cat | wc -l)"
-	@printf 'tests  %6d lines\n' "$$(git ls-files 'tests/*.py' | xargs cat | wc -l)"
 
 docs: $(VENV)/.dev ## write the generated parts of docs/, and build the site into build/site
 	$(BIN)/python -m orchestrator.cli.reference docs

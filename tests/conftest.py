@@ -1,9 +1,11 @@
 """Settings for all tests: sharing the machine, and folders that tests may write."""
 
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -22,7 +24,27 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # A shell starts its background jobs with SIGINT ignored, which programs under test would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-os.environ.setdefault("RNNSWEEP_CACHE", tempfile.mkdtemp(prefix="rnnsweep-cache-"))
+# Tests have a home of their own, which is empty at first: what the user's own has (Ray's token,
+# credentials, caches) must not decide whether they pass. Workers of xdist share it.
+_is_worker = "PYTEST_XDIST_WORKER" in os.environ
+if not _is_worker:
+    os.environ["HOME"] = tempfile.mkdtemp(prefix="rnnsweep-tests-home-")
+    os.environ["RNNSWEEP_CACHE"] = str(Path(os.environ["HOME"], "rnnsweep-cache"))
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        os.environ.pop(name, None)
+
+
+def pytest_unconfigure() -> None:
+    if not _is_worker:
+        shutil.rmtree(os.environ["HOME"], ignore_errors=True)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Write the names of skipped tests to a file: CI runs them once more with every package."""
+    skipped = os.environ.get("RNNSWEEP_SKIPPED_TESTS")
+    if skipped and report.skipped and not _is_worker:
+        with Path(skipped).open("a", encoding="utf-8") as file:
+            file.write(f"{report.nodeid}\n")
 
 
 @pytest.fixture(autouse=True)

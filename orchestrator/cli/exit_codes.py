@@ -98,7 +98,7 @@ def _with_exit_code(command: Callable[_Parameters, int | None]) -> Callable[_Par
         except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
             code = internal_error(error)
         show_end(code)
-        from orchestrator.cluster.connection import has_waiting_threads
+        from orchestrator.cluster.ray_process import has_waiting_threads
 
         if has_waiting_threads():  # for a lost cluster: Python would wait for them, too
             sys.stdout.flush()

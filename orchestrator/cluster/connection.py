@@ -1,14 +1,12 @@
 """The Ray cluster of a sweep: join or start it, probe its nodes, leave it."""
 
 import contextlib
-import importlib
 import json
 import os
 import secrets
 import shutil
 import socket
 import tempfile
-import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,8 +14,14 @@ from typing import Any
 
 from orchestrator import hardware
 from orchestrator.cluster import code_bundle
+from orchestrator.cluster.ray_process import (
+    hidden_cloud_secrets,
+    reread_environment,
+    restored_ray,
+    shut_down,
+)
 from orchestrator.core.errors import Refusal, last_line, one_line
-from orchestrator.core.stop_signal import Stopped, restored_process
+from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.version import ROOT
 from orchestrator.hardware import Node, NodeProfile
 from orchestrator.storage.lock import Owner, parse_owner, write_owner
@@ -25,7 +29,6 @@ from orchestrator.storage.lock import Owner, parse_owner, write_owner
 _RAY_SETTINGS = tomllib.loads(Path(__file__).with_name("ray_settings.toml").read_text())
 _MARK = ".rnnsweep-owner"  # in the temporary folders of a driver
 _ANSWER_S = 5.0
-_SHUTDOWN, _SHUTDOWN_S = "ray-shutdown", 10.0
 _OBJECT_STORE_BYTES = 128 * 2**20  # results are a few kilobytes; memory is the trainers'
 
 
@@ -47,11 +50,12 @@ def connect(
 
     The code bundle is copied to a cluster's nodes, with the code of a user's own `workload`. A
     cluster without a node for trials is refused, unless it `may_be_empty` at first. The process's
-    environment and signal handlers are restored at the end. Raise `ClusterError` if no cluster
-    answers there or it cannot run the code, `Refusal` if the user's own code cannot be bundled, and
-    `Stopped` if SIGTERM came while Ray started.
+    environment, its signal handlers and what Ray keeps of them are restored at the end. Raise
+    `ClusterError` if no cluster answers there, it cannot run the code, or this process is connected
+    to one already; `Refusal` if the user's own code cannot be bundled; and `Stopped` if SIGTERM
+    came while Ray started.
     """
-    with restored_process():
+    with restored_ray():
         for name, value in _RAY_SETTINGS.items():
             os.environ.setdefault(name, value)
         if address is not None:
@@ -62,30 +66,20 @@ def connect(
             os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
         import ray  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
 
-        _secure()
-        try:
-            yield _join(address, workload, may_be_empty=may_be_empty)
-            session = None if address is not None else _session_folder()
-        finally:
-            if address is None:
-                ray.shutdown()
-            else:  # do not wait for a head that does not answer any more
-                leaving = threading.Thread(target=ray.shutdown, daemon=True, name=_SHUTDOWN)
-                leaving.start()
-                leaving.join(_SHUTDOWN_S)
+        if ray.is_initialized():
+            raise ClusterError(
+                "this process is connected to a Ray cluster already, and Ray allows one connection"
+                " in a process: call ray.shutdown() first, or run the sweep in a process of its own"
+            )
+        reread_environment()
+        with hidden_cloud_secrets():
+            try:
+                yield _join(address, workload, may_be_empty=may_be_empty)
+                session = None if address is not None else _session_folder()
+            finally:
+                shut_down(is_own_cluster=address is None)
         if session is not None:
             shutil.rmtree(session, ignore_errors=True)  # megabytes of logs, of no error
-
-
-def _secure() -> None:
-    """Let Ray read its token again, and keep secrets of the environment out of its logs."""
-    _raylet: Any = importlib.import_module("ray._raylet")
-    from ray.tune.execution import class_cache  # noqa: PLC0415
-
-    _raylet.Config.initialize("")  # it keeps the settings of this process's last cluster
-    _raylet.AuthenticationTokenLoader.instance().reset_cache()
-    for name in [name for name in class_cache.ENV_VARS_TO_PROPAGATE if "AWS" in name]:
-        class_cache.ENV_VARS_TO_PROPAGATE.remove(name)
 
 
 def _session_folder() -> Path | None:
@@ -93,11 +87,6 @@ def _session_folder() -> Path | None:
 
     node = ray._private.worker._global_node
     return None if node is None else Path(node.get_session_dir_path())
-
-
-def has_waiting_threads() -> bool:
-    """Return whether threads of this process wait for a lost head, which never ends."""
-    return any(thread.name == _SHUTDOWN for thread in threading.enumerate())
 
 
 def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> tuple[Node, ...]:

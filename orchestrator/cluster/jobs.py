@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from orchestrator.cluster import connection
+from orchestrator.cluster.ray_process import reread_environment, restored_ray
 from orchestrator.core.errors import Refusal, last_line
-from orchestrator.core.stop_signal import restored_process
 from orchestrator.storage.tracking.mlflow.address import is_database, shown, sqlite_path
 
 State = Literal["waiting", "running", "ended", "failed", "stopped"]
@@ -90,10 +90,11 @@ class Cluster:
 
     def __init__(self, address: str) -> None:
         self.address = _checked(address)
-        with restored_process():
+        with restored_ray():
             os.environ.update(connection.token_settings())
             for name in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS"):
                 os.environ.pop(name, None)  # they would silently win over --address
+            reread_environment()
             self._client = self._ask(_client, self.address)
 
     def starts(self, sweep: str | None = None) -> list[Submitted]:

@@ -1,8 +1,10 @@
 """A Ray cluster and its nodes, with a double of Ray at its boundary."""
 
+import contextlib
 import dataclasses
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -33,6 +35,7 @@ class Ray:
     job_config = SimpleNamespace(JobConfig=SimpleNamespace)
     at_init: BaseException | None = None
     at_task: Exception | None = None
+    is_in_use = is_shut_down = False
 
     def __init__(self, *resources: dict[str, float]) -> None:
         self._nodes = [
@@ -50,7 +53,11 @@ class Ray:
         if self.at_init is not None:
             raise self.at_init
 
-    def shutdown(self) -> None: ...
+    def shutdown(self) -> None:
+        self.is_shut_down = True
+
+    def is_initialized(self) -> bool:
+        return self.is_in_use
 
     def nodes(self) -> list[dict[str, Any]]:
         if self.at_task is not None:
@@ -81,7 +88,7 @@ def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Use:
 
     monkeypatch.setattr(hardware, "probe", probe)
     monkeypatch.setattr(connection, "token_settings", lambda: {})
-    monkeypatch.setattr(connection, "_secure", lambda: None)
+    monkeypatch.setattr(connection, "hidden_cloud_secrets", contextlib.nullcontext)
     monkeypatch.setattr(connection, "_session_folder", lambda: tmp_path)
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     return install
@@ -138,10 +145,19 @@ def test_a_token_that_everyone_can_read_is_narrowed(
     assert token.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_process_that_uses_ray_already_keeps_its_connection(use: Use) -> None:
+    ray = use(Ray({"CPU": 8.0}))
+    ray.is_in_use = True
+    assert "ray.shutdown()" in refusal(None)
+    assert not ray.is_shut_down
+
+
 LOCAL_RAY = """
+import os
 import ray
-from ray._raylet import AuthenticationMode, get_authentication_mode
+from ray._raylet import AuthenticationMode, AuthenticationTokenLoader, get_authentication_mode
 from orchestrator.cluster import connection
+before = get_authentication_mode(), dict(os.environ)
 with connection.connect(None):
     folder = connection._session_folder()
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -151,11 +167,16 @@ with connection.connect(None):
 assert not folder.exists()
 with connection.connect(None):  # with another token
     ray.get(ray.remote(lambda: 1).remote())
+assert (get_authentication_mode(), dict(os.environ)) == before
+assert not AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True)
+assert "AWS_SECRET_ACCESS_KEY" in ENV_VARS_TO_PROPAGATE
 """
 
 
-def test_a_local_ray_belongs_to_its_user(tmp_path: Path) -> None:
-    python("-c", LOCAL_RAY, environ={**os.environ, "HOME": str(tmp_path)}).expect()
+def test_a_local_ray_belongs_to_its_user_and_leaves_no_trace(tmp_path: Path) -> None:
+    is_rays = re.compile("(RAY|TUNE)_")
+    environ = {name: value for name, value in os.environ.items() if not is_rays.match(name)}
+    python("-c", LOCAL_RAY, environ={**environ, "HOME": str(tmp_path)}).expect()
     assert not (tmp_path / ".ray").exists()
 
 
