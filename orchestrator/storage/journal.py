@@ -358,11 +358,15 @@ def repair(folder: Path) -> tuple[Path, int] | None:
         if len(whole) == len(lines):
             return None
         kept = path.with_name(f"journal-damaged-{time.time_ns()}.jsonl")
-        path.rename(kept)
         if whole and whole[0] == lines[0]:
+            # Whenever the power fails, the journal is the old one or the whole new one.
             new = path.with_name(f"{FILE_NAME}.new")
-            new.write_bytes(b"".join(line + b"\n" for line in whole))
-            new.rename(path)
+            _write_synced(new, b"".join(line + b"\n" for line in whole))
+            os.link(path, kept)
+            _sync_folder(folder)
+            new.replace(path)
+        else:
+            path.rename(kept)
         _sync_folder(folder)
     return kept, len(lines) - len(whole)
 
@@ -385,6 +389,15 @@ def _expect_version(path: Path, lines: Sequence[bytes]) -> None:
         version = value.get("journal_version")
         if version != VERSION:
             raise JournalError(wrong_version(f"{path}, line 1", "a journal", VERSION, version))
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    """Write a file that only its owner reads, as the journal, and wait until it is on disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:

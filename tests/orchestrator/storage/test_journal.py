@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,66 @@ def write(folder: Path, records: tuple[journal.Record, ...] = RECORDS) -> bytes:
             opened.append(record)
         assert opened.state == journal.replay(records)
     return (folder / journal.FILE_NAME).read_bytes()
+
+
+class Disk:
+    """A model of the disk: the content that files, and the names that folders, had when synced."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._contents: dict[int, bytes] = {}
+        self._names: dict[int, dict[str, int]] = {}
+        self._fsync = os.fsync
+        monkeypatch.setattr(os, "fsync", self.fsync)
+
+    def fsync(self, descriptor: int) -> None:
+        self._fsync(descriptor)
+        inode, path = os.fstat(descriptor).st_ino, Path(f"/proc/self/fd/{descriptor}")
+        if path.is_dir():
+            self._names[inode] = {entry.name: entry.inode() for entry in os.scandir(path)}
+        else:
+            self._contents[inode] = path.read_bytes()
+
+    def after_power_cut(self, folder: Path) -> Path:
+        """Return a folder that is as this one would be if the power failed now."""
+        left = folder.with_name("after_power_cut")
+        shutil.rmtree(left, ignore_errors=True)
+        left.mkdir()
+        for name, inode in self._names.get(folder.stat().st_ino, {}).items():
+            (left / name).write_bytes(self._contents.get(inode, b""))
+        return left
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+def test_an_appended_record_survives_a_power_cut(tmp_path: Path, disk: Disk) -> None:
+    folder = tmp_path / "1"
+    with journal.Journal(folder) as opened:
+        for number, record in enumerate(RECORDS, 1):
+            opened.append(record)
+            left = disk.after_power_cut(folder)
+            assert journal.read(left) == journal.replay(RECORDS[:number])
+
+
+def test_a_repaired_journal_and_the_damaged_one_survive_a_power_cut(
+    tmp_path: Path, disk: Disk
+) -> None:
+    folder = tmp_path / "1"
+    lines = write(folder).splitlines(keepends=True)
+    with (folder / journal.FILE_NAME).open("r+b") as file:
+        damaged = b"".join([*lines[:2], b"{damaged}\n", *lines[3:]])
+        file.write(damaged)
+        file.truncate()
+        os.fsync(file.fileno())
+    repaired = journal.repair(folder)
+    assert repaired is not None
+    kept, removed = repaired
+    left = disk.after_power_cut(folder)
+    assert (removed, (left / kept.name).read_bytes()) == (1, damaged)
+    assert journal.read(left) == journal.replay((*RECORDS[:2], *RECORDS[3:]))
+    assert (folder / journal.FILE_NAME).stat().st_mode & 0o077 == 0
 
 
 def test_one_writer_at_a_time_and_what_it_writes_is_read_back_with_its_types(
