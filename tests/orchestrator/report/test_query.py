@@ -133,6 +133,16 @@ def test_an_endless_query_can_be_interrupted() -> None:
         ask(SWEEPS, sql=endless)
 
 
+def test_a_query_runs_in_a_sandbox_that_it_cannot_open() -> None:
+    names = "('enable_external_access', 'autoload_known_extensions', 'lock_configuration')"
+    read = ask(SWEEPS, sql=f"SELECT name, value FROM duckdb_settings() WHERE name IN {names}")
+    assert dict(zip(read["name"], read["value"], strict=True)) == {
+        "enable_external_access": "false",
+        "autoload_known_extensions": "false",
+        "lock_configuration": "true",
+    }
+
+
 def test_hostile_names_are_escaped() -> None:
     frame = ask({"s": sweep([trial(HOSTILE, 0)], [HOSTILE])}, "", ["implementation", "hardware"])
     table = as_bytes(frame, "table", {}).decode()
