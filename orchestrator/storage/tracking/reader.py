@@ -6,7 +6,6 @@ Every function raises `TrackingError`, and `WrongVersion` for another version's 
 from __future__ import annotations
 
 import difflib
-import gc
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -60,13 +59,8 @@ def read_rows(
 
 
 def _read(store: MlflowStore, parent: StoredRun, manifest: Manifest) -> SweepRecord:
-    was_enabled = gc.isenabled()
-    gc.disable()  # it would search millions of new objects again and again: half of the time
-    try:
-        stored = trial_table.read_trials(store, parent, manifest.identity)
-        return sweep_of(store, parent, manifest, list(stored.finished.values()))
-    finally:
-        (gc.enable if was_enabled else gc.disable)()
+    stored = trial_table.read_trials(store, parent, manifest.identity)
+    return sweep_of(store, parent, manifest, list(stored.finished.values()))
 
 
 def sweep_of(

@@ -1,10 +1,12 @@
 """Sweeps read back from a store: from the table of trials, and from the runs that it lacks."""
 
+import gc
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -187,6 +189,21 @@ def test_a_table_has_the_columns_of_queries_and_gives_back_its_trials(tmp_path: 
     number, back = read_table(path)
     clean = replace(trial, outcome=replace(trial.outcome, node="läss ?"))
     assert (number, back[0], back[0].run_id) == (7, clean, "a")
+
+
+def test_reading_leaves_the_garbage_collector_of_the_caller_on(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(home, finished(0))
+    search, enabled = MlflowStore.search, list[bool]()
+
+    def watched(store: MlflowStore, *args: Any, **options: Any) -> Iterator[StoredRun]:
+        enabled.append(gc.isenabled())
+        return search(store, *args, **options)
+
+    monkeypatch.setattr(MlflowStore, "search", watched)
+    read_sweep(address(home), "quickstart")
+    assert enabled and all(enabled)
 
 
 def test_a_sqlite_file_is_read_without_mlflow_and_as_it_reads(
