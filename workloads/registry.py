@@ -2,16 +2,15 @@
 
 import difflib
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from workloads.data.sources import data_digest
 from workloads.eligibility import LayerTraits
+from workloads.metrics import metrics_of
 from workloads.settings import (
     CharRnnSettings,
     ImageRowsSettings,
@@ -103,25 +102,8 @@ def explain_invalid_settings(error: ValidationError) -> str:
     )
 
 
-_METRICS = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
-
-EPOCH_METRICS: tuple[str, ...] = tuple(_METRICS["epoch"])
-"""Metrics that the workloads which train report after each epoch, too."""
-
-_FULL_METRICS = (*_METRICS["every"], *_METRICS["steps"], *_METRICS["whole"])
-_TRAINING_METRICS = (*EPOCH_METRICS, "time_to_accuracy_s", *_FULL_METRICS, *_METRICS["end"])
-"""Metrics of every workload that `workloads.measuring.full_training` trains. `import_s` is left
-out: a process reports it once, so the other trials of a block would lack it."""
-
-TIMING_METRICS: tuple[str, ...] = (*_METRICS["every"], *_METRICS["slices"])
-"""Metrics of a trial that is timed in slices, for every workload; it has no loss or accuracy."""
-
-PRUNED_METRICS: frozenset[str] = frozenset({*_METRICS["every"], *_METRICS["steps"]})
-"""Metrics that a pruned trial keeps, of any workload: they would be those of a whole training."""
-
-
 def _training(
-    name: str, summary: str, model: type[StackSettings], work: tuple[str, ...] = (), *metrics: str
+    name: str, summary: str, model: type[StackSettings], work: tuple[str, ...] = ()
 ) -> Workload:
     return Workload(
         name,
@@ -130,7 +112,7 @@ def _training(
         model,
         ("dataset", "data_path"),
         ("epochs", "timed_steps", "samples", "validation_samples", *work),
-        (*_TRAINING_METRICS, *metrics),
+        metrics_of(name, trains=True),
     )
 
 
@@ -146,7 +128,6 @@ BUILT_IN: tuple[Workload, ...] = (
         "a character-level language model, which writes a text after training",
         CharRnnSettings,
         ("sample_characters",),
-        *("bits_per_char", "val_bits_per_char", "sample_s"),
     ),
     _training(
         "sentiment",
@@ -159,6 +140,6 @@ BUILT_IN: tuple[Workload, ...] = (
         "the recurrent layers alone, forward and both ways, on random input",
         SyntheticSettings,
         work_settings=("timed_steps",),
-        metrics=(*_FULL_METRICS, "forward_ms", "forward_s"),
+        metrics=metrics_of("synthetic", trains=False),
     ),
 )

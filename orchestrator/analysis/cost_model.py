@@ -21,13 +21,11 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, canonical, is_number
+from workloads.metrics import FRESH_ONLY
 
-TARGETS = ("trial_s", "step_ms", "peak_rss_mib", "peak_gpu_mib", "energy_j")
+TARGETS = ("trial_s", "step_ms", *FRESH_ONLY, "energy_j")
 """The costs that can be predicted. `trial_s` is a trial's whole time, from its set-up to its last
 prediction; energy is that of the timed epochs."""
-
-MEMORY = ("peak_rss_mib", "peak_gpu_mib")
-"""The costs that only a trainer's first trial has: later ones include earlier memory."""
 
 MIN_CONFIGS = 5
 """The smallest number of configs of which some can be held out."""
@@ -91,8 +89,8 @@ def observe(
         is_first, is_whole = one.trainer_trials == 0, one.status == "complete"
         costs = {
             target: one.metrics[target]
-            for target in (TARGETS if is_whole else ("step_ms", *MEMORY))
-            if target in one.metrics and (is_first or target not in MEMORY)
+            for target in (TARGETS if is_whole else ("step_ms", *FRESH_ONLY))
+            if target in one.metrics and (is_first or target not in FRESH_ONLY)
         }
         if is_whole and not (is_first and one.arm in warm):
             costs["trial_s"] = seconds

@@ -1,29 +1,37 @@
-"""The measures of a report: metrics, their units, derived ones, and trials that count."""
+"""The metrics that a report shows of a sweep, derived ones, and the trials that count for them.
 
-import json
+The metrics themselves are in `workloads.metrics`.
+"""
+
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import fmean
-from typing import Literal
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial
-
-Trainer = Literal["any", "warm", "fresh"]
-"""Which trials are comparable: all, all but a trainer's first, or a trainer's first only."""
+from workloads.metrics import (
+    METRICS,
+    WITH_ENERGY_SCOPE,
+    ComparableOver,
+    Metric,
+    ReportTable,
+    find_metric,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One metric of the report; `per` of the metric's own unit are one `unit`."""
+    """A metric as the report has it; `per` of the metric's recorded unit are one `unit`.
+
+    `trainer` tells which trials are comparable by their trainer process.
+    """
 
     metric: str
     label: str
     unit: str
-    trainer: Trainer = "any"
+    trainer: ComparableOver = "any"
     per: float = 1.0
 
     @property
@@ -37,24 +45,27 @@ class Measure:
         return self.trainer == "any" or fresh == (self.trainer == "fresh")
 
 
-_ROWS = json.loads(Path(__file__).with_name("measures.json").read_text(encoding="utf-8"))
+def measure_of(metric: Metric) -> Measure:
+    """Return a metric of the registry as the report has it."""
+    label = metric.label or metric.name
+    return Measure(
+        metric.name, label, metric.unit, metric.comparable_over, metric.recorded_per_unit
+    )
 
-MEASURES = tuple(Measure(*row) for row in _ROWS["measures"])
-"""A trainer's first trial includes its start-up; the memory of later ones includes its own."""
 
-EXPENSES = tuple(Measure(*row) for row in _ROWS["expenses"])
+def _measures_in(table: ReportTable) -> tuple[Measure, ...]:
+    return tuple(measure_of(metric) for metric in METRICS if table in metric.reported_in)
+
+
+MEASURES = _measures_in("measures")
+"""What arms achieve. A first trial of a trainer includes its start-up; the memory of later trials
+includes that of earlier ones."""
+
+EXPENSES = _measures_in("expenses")
 """What a trial costs: the measures that are not of the workload itself."""
 
-CONDITIONS = tuple(Measure(*row) for row in _ROWS["conditions"])
+CONDITIONS = _measures_in("telemetry")
 """The use of devices and the state of the machine during a trial."""
-
-LEAST: Mapping[str, str] = _ROWS["least"]
-"""What the first arm of a ranking has, by metric; of times it is the fastest."""
-
-FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == "fresh")
-
-SCOPED = frozenset({"energy_j", "energy_per_sample_j", "mean_power_w"})
-"""The metrics with an `energy_scope`: values of different scopes are not comparable."""
 
 PER_STEP = ("sample_us", "step_ms")
 """Times that do not depend on the amount of work."""
@@ -70,14 +81,13 @@ def measures_of(record: SweepRecord) -> tuple[Measure, ...]:
     """
     complete = [trial for trial in record.trials if trial.status == "complete"]
     recorded = {metric for trial in complete for metric in trial.metrics}
-    standard = {measure.metric for measure in MEASURES}
-    expenses = {measure.metric: measure for measure in EXPENSES}
-    own = tuple(
-        expenses.get(name, Measure(name, name, ""))
+    standard = tuple(measure for measure in MEASURES if measure.metric in recorded)
+    names = {measure.metric for measure in standard}
+    measures = standard + tuple(
+        measure_of(find_metric(name))
         for name in record.objectives
-        if name in recorded - standard
+        if name in recorded and name not in names
     )
-    measures = tuple(measure for measure in MEASURES if measure.metric in recorded) + own
     if all(trial.trainer_trials == 0 for trial in complete):
         return tuple(replace(measure, trainer="any") for measure in measures)
     return measures
@@ -86,19 +96,35 @@ def measures_of(record: SweepRecord) -> tuple[Measure, ...]:
 def by_arm(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
     """Return the trials of every arm by block: the sweep's arms first, then those of old starts."""
     extra = sorted({trial.arm for trial in record.trials} - set(record.arms))
-    own: dict[Arm, list[FinishedTrial]] = {arm: [] for arm in (*record.arms, *extra)}
+    trials_of: dict[Arm, list[FinishedTrial]] = {arm: [] for arm in (*record.arms, *extra)}
     for trial in sorted(record.trials, key=lambda t: (t.block, t.repeat, t.key)):
-        own[trial.arm].append(trial)
-    return own
+        trials_of[trial.arm].append(trial)
+    return trials_of
+
+
+def _mean_epoch_s(trial: FinishedTrial) -> float | None:
+    """Return the mean seconds of the training of an epoch, without validation."""
+    return fmean(epoch.seconds for epoch in trial.epochs) if trial.epochs else None
+
+
+def _fit_s(trial: FinishedTrial) -> float | None:
+    """Return the seconds of the timed epochs with their validation."""
+    train_s = trial.metrics.get("train_s")
+    return None if train_s is None else train_s + trial.metrics.get("validate_s", 0.0)
+
+
+DERIVED: Mapping[str, Callable[[FinishedTrial], float | None]] = {
+    "epoch_s": _mean_epoch_s,
+    "fit_s": _fit_s,
+}
+"""How the metrics that only the report has are computed: those that are `measured_by` it."""
 
 
 def value_of(trial: FinishedTrial, metric: str) -> float | None:
     """Return a trial's finite value of a metric, recorded or derived; None if it has none."""
     value = trial.metrics.get(metric)
-    if value is None and metric == "epoch_s" and trial.epochs:  # training alone
-        value = fmean(epoch.seconds for epoch in trial.epochs)
-    if value is None and metric == "fit_s" and "train_s" in trial.metrics:  # with validation
-        value = trial.metrics["train_s"] + trial.metrics.get("validate_s", 0.0)
+    if value is None and metric in DERIVED:
+        value = DERIVED[metric](trial)
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -107,12 +133,14 @@ def finite(trials: Iterable[FinishedTrial], metric: str) -> list[float]:
     return [value for trial in trials if (value := value_of(trial, metric)) is not None]
 
 
-def scopes_of(trials: Iterable[FinishedTrial], metrics: Collection[str] = SCOPED) -> frozenset[str]:
+def scopes_of(
+    trials: Iterable[FinishedTrial], metrics: Collection[str] = WITH_ENERGY_SCOPE
+) -> frozenset[str]:
     """Return the scopes of the energies among these metrics, over complete trials.
 
     An energy that the workload itself reported has the scope "".
     """
-    energies = SCOPED.intersection(metrics)
+    energies = WITH_ENERGY_SCOPE.intersection(metrics)
     if not energies:  # the usual case, for every config of every front
         return frozenset()
     return frozenset(

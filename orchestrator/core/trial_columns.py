@@ -97,14 +97,6 @@ COLUMNS: tuple[TrialColumn, ...] = (
 PARAMS = tuple(column for column in COLUMNS if column.stored == "param")
 TAGS = tuple(column for column in COLUMNS if column.stored == "tag")
 
-OUTSIDE_METRICS = (
-    *("energy_j", "energy_gpu_j", "energy_cpu_package_j", "energy_per_sample_j", "mean_power_w"),
-    *("max_temperature_c", "mean_gpu_utilization_pct", "sm_clock_mhz", "peak_gpu_used_mib"),
-    *("throttled_pct", "clock_drop_pct", "trainer_cpu_pct", "others_cpu_pct", "steal_pct"),
-    *("telemetry_cpu_pct", "cost_usd", "train_cost_usd", "queue_s", "setup_s", "import_s"),
-)
-"""Metrics from telemetry, prices and the orchestrator; trials of any workload may have them."""
-
 
 def config_names(trials: Iterable[FinishedTrial]) -> list[str]:
     """Return the names of all settings in the configs and variants of these trials, sorted."""

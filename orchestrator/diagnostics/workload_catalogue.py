@@ -21,8 +21,9 @@ from orchestrator.spec.errors import from_pydantic
 from workloads import registry
 from workloads.eligibility import LayerTraits, ineligibility_reason
 from workloads.implementations import BACKENDS, KERNELS, OPTIONS, Implementation
+from workloads.metrics import SLICED_METRICS
 from workloads.protocol import Device
-from workloads.registry import TIMING_METRICS, Workload
+from workloads.registry import Workload
 
 FORMAT, VERSION = "rnnsweep-workloads", 2
 DEVICES: Mapping[Device, str] = {"gpu": "an NVIDIA GPU", "cpu": "a CPU"}
@@ -137,7 +138,7 @@ def _workload(workload: Workload) -> Section:
         paragraphs=(
             f"A search space may have all settings{but}.",
             f"Metrics: {', '.join(workload.metrics)}.",
-            f"Metrics of arms timed in slices: {', '.join(TIMING_METRICS)}.",
+            f"Metrics of arms timed in slices: {', '.join(SLICED_METRICS)}.",
         ),
     )
 
@@ -237,7 +238,7 @@ def _workload_json(workload: Workload, catalogue: Catalogue) -> dict[str, Any]:
             for name, setting in workload.settings_model.model_fields.items()
         ],
         "metrics": list(workload.metrics),
-        "timing_metrics": list(TIMING_METRICS),
+        "timing_metrics": list(SLICED_METRICS),
         "implementations": [
             {
                 "implementation": str(implementation),

@@ -23,6 +23,7 @@ from orchestrator.execution.trainer_process import TrainerGone, TrainerProcess
 from orchestrator.storage.tracking.run_content import entity_name
 from workloads import protocol, registry
 from workloads.implementations import parse_implementation
+from workloads.metrics import PRUNED_METRICS
 
 _OF_A_NODE = ("not_possible", "data")
 """Failures that may concern one node only: a package or a file that it lacks."""
@@ -193,7 +194,7 @@ class TrialRun:
                 self.artifacts[name] = text
             case protocol.Result(metrics, pruned):
                 _expect_distinct(metrics)
-                kept = registry.PRUNED_METRICS if pruned else metrics.keys()
+                kept = PRUNED_METRICS if pruned else metrics.keys()
                 self.metrics = {name: metrics[name] for name in metrics.keys() & kept}
                 self.pruned = pruned
             case protocol.Failure(kind, message, detail):

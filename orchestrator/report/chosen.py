@@ -4,7 +4,13 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from orchestrator.analysis.arms.best_configs import ACCURACIES, config_points, means, sign_of
+from orchestrator.analysis.arms.best_configs import (
+    ACCURACIES,
+    config_points,
+    direction_of,
+    means,
+    sign_of,
+)
 from orchestrator.analysis.measures import MEASURES
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal
@@ -20,8 +26,6 @@ Limit = tuple[str, str, float]
 """A metric, `≥` or `≤`, and the least or the most that its mean may be."""
 
 _HOLDS: Mapping[str, Callable[[float, float], bool]] = {"≥": operator.ge, "≤": operator.le}
-_MAXIMIZED = ("accuracy", "_per_s", "utilization_pct")
-"""The ends of the names of metrics of which more is better."""
 
 
 def choose(
@@ -51,8 +55,7 @@ def choose(
     if len(scopes) != 1:
         facts = {"sweep": record.name, "limits": limits, "points": points, "scopes": scopes}
         raise Refusal(sentence("no_config.j2", wanted=wanted, **facts))
-    direction = record.objectives.get(wanted) or ACCURACIES.get(wanted)
-    direction = direction or ("maximize" if wanted.endswith(_MAXIMIZED) else "minimize")
+    direction = record.objectives.get(wanted) or direction_of(wanted)
     sign = sign_of(direction)
     best = min(within, key=lambda point: (sign * point.values[wanted], point.block, point.arm))
     own = [trial for trial in trials if (trial.block, trial.arm) == (best.block, best.arm)]

@@ -17,7 +17,6 @@ import pandas as pd
 import pyarrow as pa
 from rich.cells import cell_len
 
-from orchestrator.analysis.measures import MEASURES
 from orchestrator.core import trial_columns
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
@@ -25,6 +24,7 @@ from orchestrator.core.trial_columns import Kind
 from orchestrator.report.document import Column, make_table, plain, visible
 from orchestrator.report.formats.csv_rows import safe
 from orchestrator.storage.tracking.trial_table import CONFIG, METRIC, to_array, to_rows
+from workloads.metrics import METRICS
 
 _SANDBOX: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,  # no files, no network, no data of the calling program
@@ -209,13 +209,8 @@ def _cast(column: Any) -> Any:
 
 def _possible_metrics(sweeps: Mapping[str, SweepRecord]) -> set[str]:
     """Return the metrics that trials of these sweeps can have, whether or not any has them."""
-    from workloads.registry import BUILT_IN, TIMING_METRICS  # noqa: PLC0415  (rarely used)
-
-    used = {record.workload for record in sweeps.values()}
-    own = {metric for w in BUILT_IN if w.name in used for metric in w.metrics}
     objectives = {name for record in sweeps.values() for name in record.objectives}
-    reported = {measure.metric for measure in MEASURES}
-    return {*reported, *trial_columns.OUTSIDE_METRICS, *TIMING_METRICS, *own, *objectives}
+    return objectives | {metric.name for metric in METRICS if metric.is_of_trials}
 
 
 def _unknown_column(name: str, columns: Sequence[str]) -> str:

@@ -8,13 +8,11 @@ from orchestrator.spec import space, workload_checks
 from orchestrator.spec.errors import Finding, Path, nearest, shown
 from orchestrator.spec.sections import HardwareEntry
 from orchestrator.spec.sweep_spec import SweepSpec
-from workloads import implementations, registry
+from workloads import implementations
+from workloads.metrics import EPOCH_METRICS, FRESH_ONLY, SLICED_OBJECTIVES
 
 MAX_GRID = 100_000
 """The largest grid: more configs than any sweep finishes, fewer than fill the memory."""
-
-TIMING_METRICS = (*registry.TIMING_METRICS, "cost_usd", *workload_checks.TELEMETRY_OBJECTIVES)
-"""Metrics that trials have that are timed in slices."""
 
 _SPACE: Path = ("search", "space")
 _CONFIGS: Path = ("search", "configs")
@@ -231,14 +229,14 @@ def _measures(spec: SweepSpec) -> Iterator[Finding]:
             yield Finding(("measure", name), "arms that are timed in slices", "none", hint)
     for name, objective in spec.search.objectives.items():
         entries = _entries_read(spec.hardware, objective.over)
-        if name in TIMING_METRICS or not entries:
+        if name in SLICED_OBJECTIVES or not entries:
             continue
         if all(entry.measure == "timing" for entry in entries):
             path: Path = ("search", "objectives", name)
             hint = "measure: full on some of arms.hardware, or an objective such as step_ms"
             expected = "an arm that is trained whole"
             yield Finding(path, expected, "only arms that are timed in slices", hint)
-    memory = [name for name in spec.search.objectives if name in space.MEMORY_METRICS]
+    memory = [name for name in spec.search.objectives if name in FRESH_ONLY]
     if memory and spec.trainer == "warm":
         expected = f"fresh, or no trainer at all, with the objective {memory[0]}"
         hint = "a warm trainer's peak memory is that of all its trials so far"
@@ -255,8 +253,8 @@ def _pruner(spec: SweepSpec) -> Iterator[Finding]:
     if all(entry.measure == "timing" for entry in spec.hardware):
         hint = "arms that are timed in slices have no epochs: remove the pruner"
         yield Finding(path, "an arm that is trained whole", "measure: timing", hint)
-    if workload_checks.is_built_in(spec) and not {*metrics} <= {*registry.EPOCH_METRICS}:
-        expected = f"a metric of each epoch ({', '.join(registry.EPOCH_METRICS)}) as objective"
+    if workload_checks.is_built_in(spec) and not {*metrics} <= {*EPOCH_METRICS}:
+        expected = f"a metric of each epoch ({', '.join(EPOCH_METRICS)}) as objective"
         yield Finding(path, expected, ", ".join(metrics))
     if spec.arms.variants:
         hint = "a block ends by one variant's accuracy, so that those where it is good would remain"

@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from orchestrator.spec.sweep_spec import SweepSpec
-from orchestrator.spec.workload_checks import COST_METRICS, TELEMETRY_OBJECTIVES
 from workloads.implementations import BACKENDS, KERNELS, OPTIONS
+from workloads.metrics import BY_NAME, COST_METRICS, OUTSIDE_OBJECTIVES
 from workloads.registry import BUILT_IN, Workload
 
 SCHEMA_FILE = Path(__file__).with_name("spec.schema.json")
@@ -82,7 +82,10 @@ def _rule(workload: Workload, definitions: Json) -> Json:
         for name, setting in settings["properties"].items()
         if name not in workload.data_settings
     }
-    metrics: Json = {name: {} for name in (*workload.metrics, *TELEMETRY_OBJECTIVES, *COST_METRICS)}
+    metrics = {
+        name: {"description": BY_NAME[name].description}
+        for name in (*workload.metrics, *OUTSIDE_OBJECTIVES, *COST_METRICS)
+    }
     plain = [f"{backend}/{kernel}" for backend in BACKENDS for kernel in KERNELS]
     names = {"anyOf": [{"enum": plain}, {"type": "string", "pattern": _IMPLEMENTATION}]}
     search = {

@@ -26,9 +26,6 @@ WITHOUT_OBJECTIVE = ("grid", "random", "qmc", "list")
 
 AGGREGATES = ("mean", "min", "max")
 
-MEMORY_METRICS = ("peak_rss_mib", "peak_gpu_mib")
-"""Metrics that need fresh trainers: a warm one keeps the memory of earlier trials."""
-
 Condition: TypeAlias = Mapping[
     str,
     Annotated[

@@ -16,7 +16,8 @@ from orchestrator.core.criteria import (
 )
 from orchestrator.spec import sections
 from orchestrator.spec.fields import ArmText, Count, Strict, Text
-from orchestrator.spec.space import MEMORY_METRICS, MOST_REPEATS, Search
+from orchestrator.spec.space import MOST_REPEATS, Search
+from workloads.metrics import FRESH_ONLY
 
 
 class SweepSpec(Strict):
@@ -85,7 +86,7 @@ class SweepSpec(Strict):
         """Return why each trial has a trainer process of its own; None if trainers stay warm."""
         if self.trainer is not None:
             return "the spec has trainer: fresh" if self.trainer == "fresh" else None
-        memory = [name for name in self.search.objectives if name in MEMORY_METRICS]
+        memory = [name for name in self.search.objectives if name in FRESH_ONLY]
         return f"{memory[0]} is an objective" if memory else None
 
     def comparable_search(self) -> dict[str, Any]:

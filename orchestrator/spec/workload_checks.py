@@ -11,19 +11,14 @@ from orchestrator.spec.errors import Finding, Path, from_pydantic, key_text, nea
 from orchestrator.spec.space import activation, example
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
+from workloads.metrics import (
+    BY_NAME,
+    COST_METRICS,
+    DERIVED_METRICS,
+    METRICS,
+    OUTSIDE_OBJECTIVES,
+)
 from workloads.own_code import PACKAGES
-
-TELEMETRY_OBJECTIVES = ("queue_s", "setup_s", "energy_j", "mean_power_w", "energy_per_sample_j")
-"""Metrics of trials of any workload, measured outside of the trainer."""
-
-COST_METRICS = ("cost_usd", "train_cost_usd")
-"""Metrics of trials of a spec with prices."""
-
-_PUBLISHED_ALSO = ("fit_s", "epoch_s")
-"""Metrics of published rows only: times of a whole training, and of an epoch, with validation."""
-
-_NEEDS = {"time_to_accuracy_s": "target_accuracy"}
-"""Metrics that are reported only where a setting asks for them."""
 
 _NOT_SEARCHED = "a setting that no config has (the arms of a block share their config)"
 
@@ -85,21 +80,21 @@ def _searched(spec: SweepSpec) -> dict[str, Path]:
 
 def _metrics(spec: SweepSpec, workload: registry.Workload, given: set[str]) -> Iterator[Finding]:
     """Report objectives on metrics that no trial has, and published ones that are not ours."""
-    metrics = (*workload.metrics, *TELEMETRY_OBJECTIVES, *COST_METRICS)
+    metrics = (*workload.metrics, *OUTSIDE_OBJECTIVES, *COST_METRICS)
     for name in spec.search.objectives:
         path: Path = ("search", "objectives", name)
         if name not in metrics:
             expected = f"a metric of {workload.name} ({', '.join(metrics)})"
             yield Finding(path, expected, repr(name), nearest(name, metrics))
-        elif name in _NEEDS and _NEEDS[name] not in given:
-            expected = f"settings.{_NEEDS[name]} as well, without which no trial reports it"
+        elif (setting := BY_NAME[name].needs_setting) is not None and setting not in given:
+            expected = f"settings.{setting} as well, without which no trial reports it"
             yield Finding(path, expected, "nothing")
         elif name in COST_METRICS and not spec.prices:
             expected = "prices as well (prices: prices.yaml), without which nothing has a cost"
             yield Finding(path, expected, "nothing")
-    of_workloads = (name for other in registry.BUILT_IN for name in other.metrics)
-    timing = (*registry.TIMING_METRICS, *TELEMETRY_OBJECTIVES, *COST_METRICS)
-    valid = dict.fromkeys((*of_workloads, *timing, *_PUBLISHED_ALSO))
+    valid = [
+        metric.name for metric in METRICS if metric.is_objective or metric.name in DERIVED_METRICS
+    ]
     for index, row in enumerate(spec.published):
         for name in row.metrics:
             if name not in valid:

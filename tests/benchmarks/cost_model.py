@@ -15,7 +15,6 @@ import numpy as np
 from sklearn.model_selection import GroupShuffleSplit
 
 from orchestrator.analysis.cost_model import (
-    MEMORY,
     MIN_CONFIGS,
     TARGETS,
     Observation,
@@ -26,10 +25,11 @@ from orchestrator.analysis.cost_model import (
 from orchestrator.storage.home import SweepFolder, sweep_home
 from orchestrator.storage.journal import read
 from tests.benchmarks import rig
+from workloads.metrics import FRESH_ONLY
 
 Split: TypeAlias = tuple[list[Observation], list[Observation]]
 
-SWEEPS = {"cost-model-time": tuple(set(TARGETS) - set(MEMORY)), "cost-model-memory": MEMORY}
+SWEEPS = {"cost-model-time": tuple(set(TARGETS) - set(FRESH_ONLY)), "cost-model-memory": FRESH_ONLY}
 
 _HIDDEN = 1 / 3
 _ENOUGH = math.ceil(MIN_CONFIGS / (1 - _HIDDEN))

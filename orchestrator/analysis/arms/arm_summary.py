@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from orchestrator.analysis.measures import Measure, Trainer, finite, scopes_of
+from orchestrator.analysis.measures import Measure, finite, scopes_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.names import known_implementation
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, OutcomeStatus, count_spared
+from workloads.metrics import METRICS, ComparableOver
 
-NOISE = (
-    *("others_cpu_pct", "steal_pct", "throttled_pct", "clock_drop_pct", "sm_clock_mhz"),
-    *("canary_ms", "max_temperature_c", "trainer_cpu_pct"),
-)
+NOISE = tuple(metric.name for metric in METRICS if "noise" in metric.reported_in)
 """The metrics of the conditions of a trial: CPU shares, clocks, the canary's time, temperature."""
 
 
@@ -80,7 +78,7 @@ class ArmSummary:
     matched: bool
     used: int
     measures: Mapping[str, Spread]
-    run_ids: Mapping[Trainer, tuple[str, ...]]
+    run_ids: Mapping[ComparableOver, tuple[str, ...]]
     energy_scope: str
     speedup: Estimate | None
     verdict: str
@@ -218,8 +216,16 @@ def validity_of(record: SweepRecord, matched: CompleteRounds) -> Validity:
 
 
 PHASES = (
-    *("queue_s", "setup_s", "import_s", "load_s", "compile_s", "train_s", "timed_s"),
-    *("validate_s", "evaluate_s", "predict_s"),
+    "queue_s",
+    "setup_s",
+    "import_s",
+    "load_s",
+    "compile_s",
+    "train_s",
+    "timed_s",
+    "validate_s",
+    "evaluate_s",
+    "predict_s",
 )
 """The phases in their order; `timed_s` is the time of slices."""
 

@@ -9,22 +9,26 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from orchestrator.analysis.measures import FRESH_ONLY, finite, scopes_of
+from orchestrator.analysis.measures import finite, scopes_of
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.criteria import PublishedRow
 from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, canonical, is_number
+from workloads.metrics import FRESH_ONLY, METRICS, find_metric
+
+
+def direction_of(metric: str) -> Direction:
+    """Return the better direction of a metric by the registry; the spec has that of objectives."""
+    return "maximize" if find_metric(metric).better == "more" else "minimize"
+
 
 ACCURACIES: Mapping[str, Direction] = {
-    "val_accuracy": "maximize",
-    "val_bits_per_char": "minimize",
-    "val_loss": "minimize",
-    "accuracy": "maximize",
-    "loss": "minimize",
+    metric: direction_of(metric)
+    for metric in ("val_accuracy", "val_bits_per_char", "val_loss", "accuracy", "loss")
 }
 """The accuracy of the trade-offs is the first of these metrics that was measured."""
 
-EXPENSES = ("train_s", "energy_j", "train_cost_usd", *FRESH_ONLY)
+TRADED_EXPENSES = tuple(metric.name for metric in METRICS if metric.is_traded_for_accuracy)
 """The expenses of the trade-offs. Peak memory counts only if every trainer was fresh."""
 
 _ROUNDING = 1e-9
@@ -124,7 +128,7 @@ def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
     classes = dict.fromkeys(place for place, _ in configs)
     places = (None, *classes) if len(classes) > 1 else tuple(classes)
     results = []
-    for expense in EXPENSES:
+    for expense in TRADED_EXPENSES:
         objectives: dict[str, Direction] = {accuracy: ACCURACIES[accuracy], expense: "minimize"}
         by_scope: dict[tuple[HardwareRef | None, str], list[ParetoPoint | None]] = {}
         for hardware, repeats in configs if expense in measured else ():

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from orchestrator.analysis.measures import FRESH_ONLY, SCOPED, scopes_of, value_of
+from orchestrator.analysis.measures import scopes_of, value_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.pairing.pairs import Baseline, positive_values
 from orchestrator.analysis.statistics import estimates
@@ -23,11 +23,12 @@ from orchestrator.analysis.statistics.verdicts import Finding, judge
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.names import known_implementation
 from orchestrator.core.text import counted
+from workloads.metrics import FRESH_ONLY, METRICS, WITH_ENERGY_SCOPE
 
 Among = Literal["implementations", "hardware", "arms"]
 Standing = Literal["same", "worse", "inconclusive"]
 
-RANKED = ("energy_per_sample_j", "train_cost_usd", *FRESH_ONLY)
+RANKED = tuple(metric.name for metric in METRICS if metric.superlative)
 """Metrics of rankings in addition to time, if they were measured; small is good.
 
 Memory counts only if every trainer was fresh.
@@ -110,7 +111,7 @@ def _groups(
         "implementations": {}, "hardware": {}, "arms": {},
     }  # fmt: skip
     for arm in measured:
-        scopes = scopes_of(matched.all_trials(arm)) if metric in SCOPED else frozenset()
+        scopes = scopes_of(matched.all_trials(arm)) if metric in WITH_ENERGY_SCOPE else frozenset()
         is_host_of_gpu = metric == "peak_rss_mib" and arm.device == "gpu"
         if len(scopes) > 1 or "" in scopes or is_host_of_gpu:
             continue

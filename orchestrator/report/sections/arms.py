@@ -10,9 +10,7 @@ from orchestrator.analysis.arms.best_configs import ACCURACIES, ParetoPoint, Tra
 from orchestrator.analysis.measures import (
     CONDITIONS,
     EXPENSES,
-    FRESH_ONLY,
     MEASURES,
-    SCOPED,
     Measure,
 )
 from orchestrator.analysis.statistics.estimates import scaled
@@ -20,6 +18,7 @@ from orchestrator.analysis.statistics.formatting import ABSENT, number, quartile
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, Table, make_table
 from orchestrator.report.wording import ArmNames, config_text, energy_kinds, paragraphs
+from workloads.metrics import FRESH_ONLY, WITH_ENERGY_SCOPE
 
 SIDE_BY_SIDE = 4
 """Up to this many arms are the columns of the table of measures; more are its rows."""
@@ -31,7 +30,7 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not any(arm.measures for arm in rows):
         return None
     measures = (*summary.measures, *summary.expenses)
-    scoped = [measure for measure in measures if measure.metric in SCOPED]
+    scoped = [measure for measure in measures if measure.metric in WITH_ENERGY_SCOPE]
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     columns: list[Column[arm_summary.ArmSummary]] = [
         Column("arm", lambda arm: name(arm.arm)),
@@ -61,7 +60,9 @@ def _figure(measure: Measure, arm: arm_summary.ArmSummary) -> str:
     figure = arm.measures.get(measure.metric)
     if figure is None:
         return ABSENT
-    scope = f" {arm.energy_scope}" if measure.metric in SCOPED and arm.energy_scope else ""
+    scope = (
+        f" {arm.energy_scope}" if measure.metric in WITH_ENERGY_SCOPE and arm.energy_scope else ""
+    )
     trials = f" n={figure.n}" if figure.n != arm.used else ""
     return quartiles(scaled(figure, measure.per)) + scope + trials
 
@@ -157,7 +158,7 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
         "sections/front.j2",
         front=best,
         kinds=kinds if len(kinds) > 1 else [],
-        scoped=[metric for metric in best.objectives if metric in SCOPED],
+        scoped=[metric for metric in best.objectives if metric in WITH_ENERGY_SCOPE],
         apart=[name(arm) for arm in best.apart],
         more=len(best.points) - FRONT_ROWS,
         label=summary.sweep.label,

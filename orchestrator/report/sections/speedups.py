@@ -7,7 +7,6 @@ from functools import partial
 from orchestrator.analysis.comparisons.ranking import Ranking
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.comparisons.targets import ExpenseToTarget, Target, TargetArm
-from orchestrator.analysis.measures import LEAST
 from orchestrator.analysis.statistics import formatting
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Spread
 from orchestrator.analysis.summary import ReportSummary
@@ -16,6 +15,7 @@ from orchestrator.core.text import counted
 from orchestrator.report import wording
 from orchestrator.report.document import Column, Section, Table, make_table
 from orchestrator.report.wording import ArmNames, deciding_interval, grouped, paragraphs
+from workloads.metrics import find_metric
 
 NAMED = 8
 """The most comparisons that get a sentence each; the table has all."""
@@ -146,7 +146,7 @@ def ranked(summary: ReportSummary, name: ArmNames) -> Section | None:
     ]
     tables = []
     for metric, own in grouped((r.metric, r) for r in summary.rankings).items():
-        columns[1] = replace(columns[1], title=LEAST.get(metric, "fastest"))
+        columns[1] = replace(columns[1], title=find_metric(metric).superlative or "fastest")
         tables.append(make_table(columns, own))
     left_out = dict.fromkeys(name(arm) for r in summary.rankings for arm in r.left_out)
     notes = paragraphs("sections/rankings.j2", left_out=[*left_out])

@@ -9,7 +9,7 @@ from tests.workloads.shared_trainer import Trainer, result, single_event
 from tests.workloads.tasks.test_workloads import SMALL
 from workloads import protocol
 from workloads.implementations import BACKENDS
-from workloads.registry import TIMING_METRICS
+from workloads.metrics import SLICED_METRICS
 
 full = pytest.mark.full
 MEASURE = "workloads.tasks.peak_rates:measure"
@@ -33,7 +33,7 @@ def expect_sound(events: Sequence[protocol.Event]) -> list[protocol.SliceDone]:
     done = [event for event in events if isinstance(event, protocol.SliceDone)]
     assert proof.ran == proof.asked
     optional = {"ratio_interval", "peak_gpu_mib", "canary_gpu_ms", "import_s"}
-    assert {*metrics, *optional} == {*TIMING_METRICS, *optional}
+    assert {*metrics, *optional} == {*SLICED_METRICS, *optional}
     assert not [event for event in events if isinstance(event, protocol.Epoch)]
     ended = [event for event in events if isinstance(event, protocol.PhaseEnded)]
     trained = [event for event in ended if event.phase == "train"][-len(done) :]  # no trial runs
