@@ -27,7 +27,7 @@ def environment_for(implementation: Implementation, device: Device) -> dict[str,
     """Return the environment variables of a trainer process for this backend and device."""
     # A framework would use any GPU that it sees: a CPU trial hides all, a GPU trial keeps its own.
     variables = {
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # number GPUs as NVML does; CUDA puts the fastest first
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # CUDA alone puts the fastest first; telemetry does not
         "CUDA_CACHE_MAXSIZE": str(2**32),  # TensorFlow compiles for a Hopper in minutes, once
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",

@@ -132,7 +132,8 @@ def _start(profile: NodeProfile) -> None:
     job._client_job = True  # else Ray puts the current folder first in each worker's path
     job._py_driver_sys_path = [str(ROOT)]
     if profile.gpu_faults and profile.gpus:  # else Ray would hand out lost GPUs, too
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in profile.gpus)
+        working = [gpu.uuid for gpu in profile.gpus]
+        os.environ.update(hardware.only_visible_environment(profile, working))
     try:
         ray.init(
             address="local",
@@ -150,10 +151,11 @@ def _start(profile: NodeProfile) -> None:
     except Exception as error:
         if not profile.gpu_faults:
             raise
+        variables = hardware.only_visible_environment(profile, ())
+        hidden = " ".join(f"{name}={value}" for name, value in variables.items())
         raise ClusterError(
             f"Ray does not start here ({error}), where {profile.gpu_faults[0]}: reset that GPU"
-            " (nvidia-smi --gpu-reset, or a reboot), or run on the CPU alone with"
-            " CUDA_VISIBLE_DEVICES=-1"
+            f" ({profile.gpu_terms.how_to_reset}), or run on the CPU alone with {hidden}"
         ) from error
 
 

@@ -22,7 +22,6 @@ from orchestrator.diagnostics.trainer_answers import ask
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.workload_check import expect_importable
 from orchestrator.hardware import HardwareClass, classify
-from orchestrator.hardware.probing import NO_DRIVER
 from orchestrator.planning.feasibility import absence_reason, matching_classes
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SweepSpec
@@ -66,7 +65,7 @@ def check_machine(
     yield from _home(home)
     nodes = connection.this_machine()
     for note in gpu_notes(nodes):
-        yield Check("GPU", "ok" if note.endswith(NO_DRIVER) else "warning", note)
+        yield Check("GPU", "warning" if note.is_problem else "ok", note.text)
     if gpus := nodes[0].profile.gpus:
         yield Check("GPU", "ok", ", ".join(gpu.name for gpu in gpus))
     report("asking MLflow …")

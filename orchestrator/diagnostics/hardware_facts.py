@@ -145,7 +145,9 @@ def _gpu_facts(profile: NodeProfile) -> Iterator[Fact]:
     for gpu in profile.gpus:
         yield Fact(f"GPU {gpu.index}", _gpu(gpu))
     runs = f", runs CUDA up to {profile.cuda}" if profile.cuda else ""
-    yield Fact("driver", f"NVIDIA {profile.driver}{runs}" if profile.driver else "")
+    yield Fact(
+        "driver", f"{profile.gpu_terms.vendor} {profile.driver}{runs}" if profile.driver else ""
+    )
 
 
 def _gpu(gpu: Gpu) -> str:

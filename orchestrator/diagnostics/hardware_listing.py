@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.diagnostics.hardware_facts import LABELS, Fact, node_facts
 from orchestrator.diagnostics.peaks import Peak, Rate
-from orchestrator.hardware import HardwareClass, Node, no_gpu_class_reason
+from orchestrator.hardware import HardwareClass, Node, NodeProfile, no_gpu_class_reason
 from orchestrator.hardware.files import FORMAT, VERSION, node_json
-from orchestrator.hardware.probing import NO_DRIVER
 from orchestrator.report.document import Column, Document, Section, Table, make_table
 
 _DISTURBED = (
@@ -35,7 +35,7 @@ def hardware_document(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = 
     ]
     nodes = tuple(dict.fromkeys(node for item in classes for node in item.nodes))
     bullets = tuple(
-        ("same" if text.endswith(NO_DRIVER) else "slower", text) for text in gpu_notes(nodes)
+        ("slower" if note.is_problem else "same", note.text) for note in gpu_notes(nodes)
     )
     notes = tuple(_missing_peaks(classes, peaks))
     sections = [Section("", bullets, (make_table(overview, classes),), notes)]
@@ -68,15 +68,33 @@ def hardware_json(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = ()) 
     return dict(json.loads(json.dumps(body)))  # lists in the place of tuples, all the way down
 
 
-def gpu_notes(nodes: Sequence[Node]) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class GpuNote:
+    """A sentence about GPUs that cannot be used; having none at all is no problem."""
+
+    text: str
+    is_problem: bool = True
+
+
+def gpu_notes(nodes: Sequence[Node]) -> Iterator[GpuNote]:
     """Yield why GPUs do not answer or form no class; why there is none, if no node has any."""
     for node in nodes:
-        yield from (f"{node.profile.hostname}: {fault}" for fault in node.profile.gpu_faults)
+        for broken in node.profile.broken_gpu_readers:
+            yield GpuNote(f"{node.profile.hostname}: {broken}")
+        for fault in node.profile.gpu_faults:
+            yield GpuNote(f"{node.profile.hostname}: {fault}")
         if reason := no_gpu_class_reason(node):
-            yield f"no GPU class: {reason}"
-    hidden = "NVML shows none to this process (is CUDA_VISIBLE_DEVICES set?)"
+            yield GpuNote(f"no GPU class: {reason}")
     if not any(node.profile.gpus or node.profile.gpu_faults for node in nodes):
-        yield from dict.fromkeys(f"no GPU: {node.profile.no_nvml or hidden}" for node in nodes)
+        yield from dict.fromkeys(_no_gpu_note(node.profile) for node in nodes)
+
+
+def _no_gpu_note(profile: NodeProfile) -> GpuNote:
+    if profile.no_gpus is not None:
+        return GpuNote(f"no GPU: {profile.no_gpus.reason}", profile.no_gpus.is_problem)
+    terms = profile.gpu_terms
+    hint = f"is {terms.visibility_variable} set?"
+    return GpuNote(f"no GPU: {terms.library} shows none to this process ({hint})")
 
 
 def _missing_peaks(classes: Sequence[HardwareClass], peaks: Sequence[Peak]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from orchestrator.core.arms import HardwareRef
 from orchestrator.core.errors import last_line
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
 from orchestrator.execution.trainer_process import TrainerProcess
-from orchestrator.hardware import HardwareClass, Node, NodeProfile
+from orchestrator.hardware import HardwareClass, Node, NodeProfile, only_visible_environment
 from workloads.data.cache import atomic_write
 from workloads.eligibility import MIN_CAPABILITY
 from workloads.implementations import BACKENDS, Implementation
@@ -136,7 +136,7 @@ def measure_peaks(request: PeakRequest) -> PeakResults:
     """Measure a node here: one backend after another, so that none disturbs another."""
     environ, device = dict(os.environ), request.hardware.device
     if request.gpu is not None:
-        environ["CUDA_VISIBLE_DEVICES"] = request.gpu
+        environ.update(only_visible_environment(request.node.profile, [request.gpu]))
     peaks, failures = list[Peak](), list[str]()
     for backend in request.backends:
         with TrainerProcess(

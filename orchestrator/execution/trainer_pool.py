@@ -109,8 +109,8 @@ class TrainerPool:
     ) -> TrainerProcess:
         """Return the trainer of that key: a warm one, or a fresh one in its place.
 
-        Other trainers on its GPU end, except the `rivals` that it takes turns with, unless NVML
-        shows enough free memory. Raise `CpusTaken` if too few CPUs are free, `OSError` if no
+        Other trainers on its GPU end, except the `rivals` that it takes turns with, unless the
+        GPU shows enough free memory. Raise `CpusTaken` if too few CPUs are free, `OSError` if no
         process can be started.
         """
         cpus = self.claims.take(job.cpus) if job.cpus is not None else None

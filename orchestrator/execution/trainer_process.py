@@ -21,6 +21,7 @@ from dataclasses import replace
 import psutil
 
 from orchestrator.core.version import import_path
+from orchestrator.hardware.gpu_readers import hiding_environment
 from workloads import protocol
 from workloads.implementations import Implementation
 from workloads.process import end_control_group, environment_for
@@ -255,6 +256,7 @@ def trainer_environment(
     """Return the environment of a trainer's process; None for one that imports no backend."""
     return {
         **environ,
+        **(hiding_environment() if device == "cpu" else {}),
         **(environment_for(implementation, device) if implementation else {}),
         **import_path(environ),
         "PYTHONUNBUFFERED": "1",

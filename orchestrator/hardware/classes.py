@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import cast
 
 from orchestrator.core.arms import HardwareRef
 from orchestrator.core.names import selects
@@ -25,9 +23,20 @@ class HardwareClass:
     ref: HardwareRef
     nodes: tuple[Node, ...]
 
-    id = cast(str, property(attrgetter("ref.id")))
-    name = cast(str, property(attrgetter("ref.name")))
-    device = cast(Device, property(attrgetter("ref.device")))
+    @property
+    def id(self) -> str:
+        """The id, equal in every sweep."""
+        return self.ref.id
+
+    @property
+    def name(self) -> str:
+        """The name to be read: `NVIDIA H200 (AMD EPYC, 16 CPUs)`."""
+        return self.ref.name
+
+    @property
+    def device(self) -> Device:
+        """The device of its trials: `cpu` or `gpu`."""
+        return self.ref.device
 
     @property
     def slug(self) -> str:
@@ -36,7 +45,7 @@ class HardwareClass:
 
     @property
     def compute_capability(self) -> float | None:
-        """The lowest compute capability of its GPUs; None where NVML reports none."""
+        """The lowest compute capability of its GPUs; None where none is reported."""
         gpus = [gpu for node in self.nodes for gpu in node.profile.gpus if self.device == "gpu"]
         reported = [float(gpu.compute_capability) for gpu in gpus if gpu.compute_capability]
         return min(reported, default=None)
@@ -67,26 +76,23 @@ def classify(nodes: Iterable[Node]) -> tuple[HardwareClass, ...]:
 
 def no_gpu_class_reason(node: Node) -> str | None:
     """Return why GPUs that the node has are not among its hardware classes; None where they are."""
-    host, profile = node.profile.hostname, node.profile
+    host, profile, terms = node.profile.hostname, node.profile, node.profile.gpu_terms
     if profile.gpus and not node.gpus:
-        return f"Ray has no GPU of {host} to give, which NVML shows there"
+        return f"Ray has no GPU of {host} to give, which {terms.library} shows there"
     if len(node.gpu_names) > 1:
         return (
             f"{host} has unlike GPUs ({', '.join(node.gpu_names)}), and a trial"
             " could be given any of them; a run on that machine alone (no --address) takes"
-            " equal ones by CUDA_VISIBLE_DEVICES"
+            f" equal ones by {terms.visibility_variable}"
         )
-    if cut := [str(gpu.index) for gpu in profile.gpus if gpu.mig]:
-        return (
-            f"GPU {', '.join(cut)} of {host} is in MIG mode, and a trial could be given a part of"
-            f" it: end that with nvidia-smi -i {','.join(cut)} -mig 0, or leave it out by"
-            " CUDA_VISIBLE_DEVICES where its Ray node is started"
-        )
+    unfit = [gpu for gpu in profile.gpus if gpu.no_class_reason is not None]
+    if unfit:
+        return "; ".join(f"GPU {gpu.index} of {host} {gpu.no_class_reason}" for gpu in unfit)
     if profile.gpu_faults and profile.gpus and (node.gpu_limit or 0) > len(profile.gpus):
         whole = ",".join(str(gpu.index) for gpu in profile.gpus)
         return (
             f"Ray may hand out a GPU of {host} that does not work ({profile.gpu_faults[0]}):"
-            f" start its Ray node again with CUDA_VISIBLE_DEVICES={whole}"
+            f" start its Ray node again with {terms.visibility_variable}={whole}"
         )
     return None
 

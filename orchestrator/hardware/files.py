@@ -11,7 +11,7 @@ from orchestrator.core.errors import Refusal, one_line
 from orchestrator.hardware.classes import no_gpu_class_reason
 from orchestrator.hardware.profile import Node, NodeProfile
 
-FORMAT, VERSION = "rnnsweep-hardware", 3
+FORMAT, VERSION = "rnnsweep-hardware", 4
 
 _profile = TypeAdapter(NodeProfile).validate_python
 

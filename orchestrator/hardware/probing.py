@@ -4,30 +4,43 @@ import contextlib
 import importlib.metadata
 import os
 import platform
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
 
-from orchestrator.core.text import counted
 from orchestrator.hardware import cpu
-from orchestrator.hardware.nvml import Nvml, NvmlDevice, NvmlError
-from orchestrator.hardware.profile import Gpu, NodeProfile
+from orchestrator.hardware.gpu_readers import (
+    GpuDriver,
+    GpuError,
+    GpuLibraryMissing,
+    GpuReader,
+    OpenGpuReader,
+    reader_with_id,
+    registered,
+)
+from orchestrator.hardware.profile import Gpu, GpuReaderInfo, NodeProfile, NoGpus
 from workloads.resources import read_limits, usable_cpus
 
 PACKAGES = (
-    *("keras", "tensorflow", "jax", "jaxlib", "torch", "numpy"),
-    *("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13"),
+    "keras",
+    "tensorflow",
+    "jax",
+    "jaxlib",
+    "torch",
+    "numpy",
+    "nvidia-cuda-runtime-cu12",
+    "nvidia-cuda-runtime",
+    "nvidia-cudnn-cu12",
+    "nvidia-cudnn-cu13",
 )
 """What a time may depend on and comes as a package; our own code comes with the driver."""
-
-NO_DRIVER = "no NVIDIA driver is installed (NVML's library is not there)"
 
 
 def probe(*, every_gpu: bool = False, root: Path = Path("/")) -> NodeProfile:
     """Return the profile of this process's node; `root` holds its `proc` and `sys`."""
-    # With `every_gpu`, `CUDA_VISIBLE_DEVICES` does not count: Ray shows a task of its own no GPU.
+    # With `every_gpu`, GPUs that the environment hides count: Ray shows a task of its own none.
     fields = cpu.read_fields(root)
     profile = with_gpus(
         NodeProfile(
@@ -47,103 +60,89 @@ def probe(*, every_gpu: bool = False, root: Path = Path("/")) -> NodeProfile:
         ),
         root,
     )
-    if every_gpu:
+    reader = reader_with_id(profile.gpu_terms.id)
+    if every_gpu or reader is None:
         return profile
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return replace(profile, gpus=visible_gpus(profile.gpus, visible))
+    by_index = {gpu.index: gpu for gpu in profile.gpus}
+    uuids = {gpu.index: gpu.uuid for gpu in profile.gpus}
+    visible = reader.visible_indices(uuids, os.environ)
+    return replace(profile, gpus=tuple(by_index[index] for index in visible))
 
 
 def with_gpus(profile: NodeProfile, root: Path) -> NodeProfile:
-    """Return a profile with the GPUs that NVML can name, and a reason for every other one."""
-    try:
-        with contextlib.closing(Nvml()) as nvml:
-            profile = replace(profile, driver=nvml.driver(), cuda=nvml.cuda())
-            answers = [(index, _gpu(nvml, index)) for index in range(nvml.count())]
-    except NvmlError as error:
-        if error.no_library:
-            return replace(profile, no_nvml=_without_driver(root))
-        return replace(profile, gpu_faults=(f"NVML does not answer: {error.reason}",))
+    """Return a profile with the node's GPUs, and a reason for every one that does not answer.
+
+    All GPUs of a node are of one reader, the first that shows any: Ray, too, gives GPUs of one
+    vendor to a node. The readers after it are not asked.
+    """
+    answers: list[_Answer] = []
+    for reader in registered().readers:
+        answers.append(_ask(reader, root))
+        if answers[-1].gpus:
+            break
+    profile = replace(
+        profile,
+        gpu_faults=tuple(fault for answer in answers for fault in answer.faults),
+        broken_gpu_readers=registered().broken,
+    )
+    answered = [answer for answer in answers if answer.absence is None]
+    if not answered:
+        absences = [answer.absence for answer in answers if answer.absence is not None]
+        reason = "; ".join(absence.reason for absence in absences)
+        return replace(profile, no_gpus=NoGpus(reason, any(a.is_problem for a in absences)))
+    answer = answers[-1] if answers[-1].gpus else answered[0]
     return replace(
         profile,
-        gpus=tuple(gpu for _, gpu in answers if isinstance(gpu, Gpu)),
-        gpu_faults=tuple(
-            f"GPU {index} does not answer: {answer}"
-            for index, answer in answers
-            if isinstance(answer, str)
-        ),
+        gpus=answer.gpus,
+        gpu_reader=answer.info,
+        driver=answer.driver.version,
+        cuda=answer.driver.cuda,
     )
 
 
-def visible_gpus(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[Gpu, ...]:
-    """Return the node's GPUs that `CUDA_VISIBLE_DEVICES` leaves visible. NVML ignores it.
-
-    The variable lists indices, or beginnings of UUIDs. As in CUDA, the first other entry ends the
-    list (`-1` hides all). Parts of a GPU (`MIG-…`) are skipped.
-    """
-    if visible is None:
-        return gpus
-    chosen: list[Gpu] = []
-    for entry in filter(None, (part.strip() for part in visible.split(","))):
-        if entry.startswith("MIG-"):
-            continue
-        matching = [
-            gpu
-            for gpu in gpus
-            if entry == str(gpu.index)
-            or (entry.startswith("GPU-") and gpu.uuid.lower().startswith(entry.lower()))
-        ]
-        if len(matching) != 1:
-            break
-        chosen += [gpu for gpu in matching if gpu not in chosen]
-    return tuple(chosen)
+def only_visible_environment(profile: NodeProfile, uuids: Sequence[str]) -> Mapping[str, str]:
+    """Return the environment with which frameworks see these GPUs of a node only (none: no GPU)."""
+    reader = reader_with_id(profile.gpu_terms.id)
+    return {} if reader is None else reader.showing_only(uuids)
 
 
-def _gpu(nvml: Nvml, index: int) -> Gpu | str:
-    """Return one GPU, or the reason why it is unusable: it fell off the bus, or has no name."""
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What one reader reports of a node; `absence` is why it could not be opened at all."""
+
+    info: GpuReaderInfo
+    driver: GpuDriver = field(default_factory=GpuDriver)
+    gpus: tuple[Gpu, ...] = ()
+    faults: tuple[str, ...] = ()
+    absence: NoGpus | None = None
+
+
+def _ask(reader: GpuReader, root: Path) -> _Answer:
+    """Ask a reader for everything, and never raise."""
+    info = reader.info
     try:
-        device = nvml.device(index)
-    except NvmlError as error:
-        return error.reason
-    name, uuid, memory = device.name(), device.uuid(), device.memory()
-    if name is None or uuid is None:
-        return _refusal(device)
-    gpu = Gpu(
-        index,
-        name,
-        uuid,
-        memory_mib=int(memory.total_mib) if memory else None,
-        compute_capability=device.compute_capability(),
-        power_limit_w=device.number("power_limit_w"),
-        max_sm_clock_mhz=device.number("max_sm_clock_mhz"),
-        max_memory_clock_mhz=device.number("max_memory_clock_mhz"),
-        ecc=device.mode("Ecc"),
-        mig=device.mode("Mig"),
-        pcie_generation=device.count("pcie_generation"),
-        pcie_lanes=device.count("pcie_lanes"),
-        pcie_lanes_now=device.count("pcie_lanes_now"),
-    )
-    return _refusal(device) if device.lost else gpu
+        with contextlib.closing(reader.open()) as library:
+            return _read_gpus(info, library)
+    except GpuLibraryMissing:
+        return _Answer(info, absence=reader.absence(root))
+    except GpuError as error:
+        return _Answer(info, faults=(f"{info.library} does not answer: {error.reason}",))
+    except Exception as error:  # noqa: BLE001  (a reader of another package)
+        reason = f"{type(error).__name__}: {error}"
+        return _Answer(info, faults=(f"the reader of {info.library} failed: {reason}",))
 
 
-def _refusal(device: NvmlDevice) -> str:
-    """Return the error that shows that the GPU is lost, or else the first error."""
-    refusals = list(device.errors.values())
-    return next((error.reason for error in refusals if error.lost), refusals[0].reason)
-
-
-def _without_driver(root: Path) -> str:
-    """Return why there is no NVML. GPUs on the bus show that there should be one."""
-    on_bus = 0
-    for device in (root / "sys/bus/pci/devices").glob("*"):
-        is_display = (cpu.text_of(device / "class") or "").startswith("0x03")  # of VGA, 3D, …
-        on_bus += is_display and cpu.text_of(device / "vendor") == "0x10de"  # NVIDIA
-    if not on_bus:
-        return NO_DRIVER
-    verb = "is" if on_bus == 1 else "are"
-    return (
-        f"{counted(on_bus, 'NVIDIA GPU')} {verb} on the PCI bus, but NVML's library is not there:"
-        " install the driver, or start this container with its GPUs (--gpus all)"
-    )
+def _read_gpus(info: GpuReaderInfo, library: OpenGpuReader) -> _Answer:
+    """Return the GPUs that answer, and a fault for each that is lost or has no name."""
+    gpus, faults = list[Gpu](), list[str]()
+    for index, device in enumerate(library.devices()):
+        try:
+            if isinstance(device, GpuError):
+                raise device
+            gpus.append(device.facts())
+        except GpuError as error:
+            faults.append(f"GPU {index} does not answer: {error.reason}")
+    return _Answer(info, library.driver(), tuple(gpus), tuple(faults))
 
 
 def _installed() -> Mapping[str, str]:

@@ -53,11 +53,49 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
-    """One NVIDIA GPU, as NVML names it.
+class GpuReaderInfo:
+    """The names of what read a node's GPUs, for messages and for the environment of processes.
 
-    `pcie_generation` and `pcie_lanes` are the most that its link can; `pcie_lanes_now` are fewer
-    where a slot or a riser gives less. `mig` is True where it is cut into parts.
+    `id` is a lower-case word that begins the methods of energy (`nvml_counter`). `library` is what
+    was asked (`NVML`), `vendor` whose GPUs it finds (`NVIDIA`). `visibility_variable` is the
+    environment variable by which frameworks and Ray select GPUs. `how_to_reset` is what a person
+    does with a GPU that does not answer.
+    """
+
+    id: str
+    library: str
+    vendor: str
+    visibility_variable: str
+    how_to_reset: str
+
+
+UNKNOWN_READER = GpuReaderInfo(
+    id="unknown",
+    library="the library that reads GPUs",
+    vendor="",
+    visibility_variable="the variable that selects GPUs",
+    how_to_reset="a reboot",
+)
+"""In place of the reader of a node that no reader has probed, such as one of a forecast."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoGpus:
+    """Why no library could be asked for GPUs. Having none is no problem; lacking a driver is."""
+
+    reason: str
+    is_problem: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU, as its reader describes it; None for what that does not report.
+
+    `index` is the GPU's place on the node, `uuid` is its own for ever. `compute_capability` is the
+    version of CUDA's features (`9.0`), which the rules of number formats need. `pcie_generation`
+    and `pcie_lanes` are the most that its link can; `pcie_lanes_now` are fewer where a slot or a
+    riser gives less. `mig` is True where it is cut into parts. `no_class_reason` is why a trial
+    cannot have it as it is, and what to do: the part of a sentence after `GPU 0 of host`.
     """
 
     index: int
@@ -73,6 +111,7 @@ class Gpu:
     pcie_generation: int | None = None
     pcie_lanes: int | None = None
     pcie_lanes_now: int | None = None
+    no_class_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +121,10 @@ class NodeProfile:
     `cpu_model` comes from `lscpu` where the kernel gives none; `cpu_part` has implementer and part
     of a CPU that the kernel does not name. `memory_mib` is the machine's; the cgroup's `limits` may
     allow less (`usable_memory_mib`). `gpus` are those that answer; `gpu_faults` has a sentence for
-    each other one, or for the whole driver. `cuda` is the newest CUDA that NVIDIA's `driver` can
-    run. `no_nvml` is why there is no NVML. `packages` are versions of what times depend on.
+    each other one, or for the whole driver. `gpu_reader` is what read them, `driver` its version,
+    and `cuda` the newest CUDA that it can run. `no_gpus` is why no reader could be opened.
+    `broken_gpu_readers` has a sentence for each installed reader that cannot be used. `packages`
+    are versions of what times depend on.
     """
 
     hostname: str
@@ -99,9 +140,16 @@ class NodeProfile:
     limits: CgroupLimits = field(default_factory=CgroupLimits)
     machine: Machine = field(default_factory=Machine)
     gpu_faults: tuple[str, ...] = ()
-    no_nvml: str | None = None
+    gpu_reader: GpuReaderInfo | None = None
+    no_gpus: NoGpus | None = None
+    broken_gpu_readers: tuple[str, ...] = ()
     cpu_part: str | None = None
     packages: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def gpu_terms(self) -> GpuReaderInfo:
+        """The names of its GPUs' reader, for messages; general words where no reader is known."""
+        return self.gpu_reader or UNKNOWN_READER
 
     @property
     def usable_memory_mib(self) -> int:

@@ -9,6 +9,7 @@ from orchestrator.core.names import carries, labels_text, selects
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.hardware import HardwareClass, no_gpu_class_reason
+from orchestrator.hardware.gpu_readers import kinds_of_gpus
 from orchestrator.spec import HardwareEntry, SweepSpec
 from orchestrator.spec.space import Space, activation, example
 from workloads import implementations, registry
@@ -65,7 +66,8 @@ def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> s
     )
     if selector == "gpu":
         where = counted(len({node.profile.hostname for node in labelled}), "node")
-        return f"no NVIDIA GPU found on {where} (asked through NVML){faults}"
+        vendors, libraries = kinds_of_gpus()
+        return f"no {vendors} GPU found on {where} (asked through {libraries}){faults}"
     if entry.labels and any(hardware_class.matches(selector) for hardware_class in hardware):
         return f"no node of this class has the labels {labels_text(entry.labels)}"
     present = ", ".join(repr(hardware_class.name) for hardware_class in hardware)

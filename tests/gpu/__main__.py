@@ -28,7 +28,8 @@ def main() -> int:
     if {"tensorflow", "torch"} <= set(options.backends):
         parser.error("expected torch and jax (CUDA 13), or tensorflow and jax (CUDA 12)")
     gpus = [gpu.name for gpu in node.gpus]
-    seen = node.no_nvml or "; ".join(node.gpu_faults) or "NVML shows no GPU to this process"
+    reason = node.no_gpus.reason if node.no_gpus else "; ".join(node.gpu_faults)
+    seen = reason or f"{node.gpu_terms.library} shows no GPU to this process"
     lacking = "" if gpus else f"needs {_NEEDED}; here {seen}"
     if options.expect_gpu:
         print(lacking or ", ".join(gpus), file=sys.stderr)

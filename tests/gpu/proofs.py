@@ -244,7 +244,7 @@ def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
     answer = lab.ask("synthetic", arm, settings, listen=sampler.take)
     recording = sampler.stop()
     metrics, kept = record(recording, time.time(), {})
-    errors = [str(error) for gpu in recording.gpu_errors for error in gpu.values()]
+    errors = [error for gpu in recording.gpu_errors for error in (*gpu.energy, *gpu.rest)]
     measured: dict[str, Any] = {**metrics, **_energy(recording)}
     measured["not reported"] = recording.gpu_reason or "; ".join(errors)
     measured["processes of others"] = str(kept.other_gpu_processes)

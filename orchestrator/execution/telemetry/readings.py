@@ -2,19 +2,14 @@
 
 import bisect
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
-from orchestrator.hardware.nvml import THROTTLING, NvmlError
+from orchestrator.hardware.gpu_readers import ClockState
 from workloads.protocol import Device
-
-_INTENDED = frozenset(
-    {"gpu_idle", "sw_power_cap", "applications_clocks_setting", "display_clock_setting"}
-)
-"""Reasons for a low clock that are the GPU's own load, or the user's wish: as in every trial."""
 
 _LATE_S = 2.5
 """Power is not integrated between samples further apart than this: nobody knows what was drawn."""
@@ -45,7 +40,7 @@ class GpuReading:
     temperature_c: float | None = None
     sm_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
-    clock_reasons: frozenset[str] | None = None
+    clock_state: ClockState | None = None
     pcie_rx_mib_s: float | None = None
     pcie_tx_mib_s: float | None = None
     other_processes: int | None = None
@@ -55,15 +50,14 @@ class GpuReading:
     @property
     def throttled_pct(self) -> float | None:
         """100 if the GPU was slowed down against the user's wish, else 0."""
-        reasons = self.clock_reasons
-        return None if reasons is None else 100.0 * bool(THROTTLING & reasons)
+        return None if self.clock_state is None else 100.0 * bool(self.clock_state.throttling)
 
     @property
     def clock_drop_pct(self) -> float | None:
         """How far the clock is below the highest one seen; 0 if the GPU's own load is why."""
         if self.sm_clock_mhz is None or not self.highest_sm_clock_mhz:
             return None
-        if self.clock_reasons and _INTENDED & self.clock_reasons:
+        if self.clock_state is not None and self.clock_state.is_intended:
             return 0.0
         return max(0.0, 100 * (1 - self.sm_clock_mhz / self.highest_sm_clock_mhz))
 
@@ -115,11 +109,20 @@ class TimeWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuErrors:
+    """Why readings of a GPU failed at the end: of its power and energy, and of all else."""
+
+    energy: tuple[str, ...] = ()
+    rest: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
     """A trial's samples and the windows of its timed epochs, which do not overlap.
 
-    `gpu_reason` is why none of its GPUs could be read, and `gpu_errors` has the last error of each
-    call of NVML for each of them. `package_reason` is why the energy of the CPU is absent.
+    `gpu_reader` is the id of what read its GPUs. `gpu_reason` is why none of them could be read,
+    and `gpu_errors` has, for each of them, what could not be read last.
+    `package_reason` is why the energy of the CPU is absent.
     `cost_pct` is what the sampling took, in percent of one core.
     """
 
@@ -127,9 +130,10 @@ class Recording:
     samples: Sequence[Sample]
     windows: Sequence[TimeWindow]
     gpu_reason: str | None = None
-    gpu_errors: Sequence[Mapping[str, NvmlError]] = ()
+    gpu_errors: Sequence[GpuErrors] = ()
     package_reason: str | None = None
     cost_pct: float | None = None
+    gpu_reader: str | None = None
 
     def of(self, device: Device, windows: Sequence[TimeWindow]) -> Self:
         """Return the part of one trial among several; a CPU's trial has no GPU in it."""

@@ -6,7 +6,7 @@ After each sample it rests for at least a hundred times the CPU time that the sa
 import contextlib
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import psutil
@@ -15,15 +15,14 @@ from orchestrator.execution.telemetry import readings
 from orchestrator.execution.telemetry.gpu_gauge import GpuGauge
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
 from orchestrator.execution.telemetry.sensors import Rapl
-from orchestrator.hardware.nvml import NvmlError
 from workloads import protocol
 
 _SETTLE_S = 0.05
 """A trial that is over before this is not sampled: it is too short for any figure."""
 
 _COUNTER_S = 0.2
-"""How often energy is counted: NVML's counters move about every 0.1 s, and edges are interpolated
-between two samples."""
+"""How often energy is counted: the GPUs' counters move about every 0.1 s, and edges are
+interpolated between two samples."""
 
 _POWER_S = 0.1
 """How often power is read if it has to be integrated."""
@@ -43,7 +42,7 @@ _LAST_SAMPLE_S = 0.5
 
 @dataclass(slots=True)
 class Instruments:
-    """Instruments of one sampler at a time, kept between trials: opening NVML takes long."""
+    """Instruments of one sampler at a time, kept between trials: opening them takes long."""
 
     gpus: GpuGauge = field(default_factory=GpuGauge)
     neighbours: Neighbours = field(default_factory=Neighbours)
@@ -98,20 +97,23 @@ class TelemetrySampler:
             self._thread.join(timeout=_LAST_SAMPLE_S)
         with self._lock:
             samples = self._samples.all()
-        gpu_reason, gpu_errors = self._failure, list[Mapping[str, NvmlError]]()
+        gpu_reason, gpu_errors = self._failure, list[readings.GpuErrors]()
         if self._thread.is_alive():  # it waits for its GPU, and has its instruments in use
             self._instruments.renew()
-            gpu_reason = f"NVML did not answer within {_LAST_SAMPLE_S:g} s"
+            silent = "the node" if self._gpus is None else self._gpus.library
+            gpu_reason = f"{silent} did not answer within {_LAST_SAMPLE_S:g} s"
         elif self._gpus is not None:
-            gpu_reason, gpu_errors = gpu_reason or self._gpus.reason, self._gpus.errors
+            gpu_reason = gpu_reason or self._gpus.reason
+            gpu_errors = self._gpus.errors
         return readings.Recording(
-            self._device,
-            samples,
-            readings.merged(self._windows),
-            gpu_reason,
-            gpu_errors,
-            self._failure or self._rapl.reason,
-            self._cost_pct,
+            device=self._device,
+            samples=samples,
+            windows=readings.merged(self._windows),
+            gpu_reason=gpu_reason,
+            gpu_errors=gpu_errors,
+            package_reason=self._failure or self._rapl.reason,
+            cost_pct=self._cost_pct,
+            gpu_reader=None if self._gpus is None else self._gpus.reader_id,
         )
 
     # The rest runs in the thread.

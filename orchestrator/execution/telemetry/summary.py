@@ -14,7 +14,6 @@ from statistics import fmean
 
 from orchestrator.core.trial import Telemetry
 from orchestrator.execution.telemetry import readings
-from orchestrator.hardware.nvml import THROTTLING
 
 POINTS = 200
 """The most points of a curve."""
@@ -28,9 +27,6 @@ LEAST_WINDOW_S = 1.0
 _DENSE = 0.95
 """Shorter epochs are measured if they make at least this share of the time from the first to the
 last: next to nothing runs between them."""
-
-_CALLS = ("nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption")
-"""The calls of NVML that energy is measured by."""
 
 _NOT_COVERED = "the samples do not cover all of the timed epochs"
 _SHARED = "another trainer was at work on the node, and the energy of its CPUs includes both"
@@ -185,10 +181,10 @@ def _grown(recording: readings.Recording, value_of: NodeValue) -> float | None:
 def _throttle_reasons(inside: Sequence[readings.Sample]) -> dict[str, float] | None:
     """Return the percentage of samples with each reason; None where no GPU reported any state."""
     gpus = [gpu for sample in inside for gpu in sample.gpus]
-    states = [gpu.clock_reasons for gpu in gpus if gpu.clock_reasons is not None]
+    states = [gpu.clock_state for gpu in gpus if gpu.clock_state is not None]
     if not states:
         return None
-    seen = Counter(reason for reasons in states for reason in THROTTLING & reasons)
+    seen = Counter(reason for state in states for reason in state.throttling)
     return {reason: 100 * count / len(states) for reason, count in seen.most_common()}
 
 
@@ -246,9 +242,9 @@ def _percent(value: float | None, whole: float | None) -> float | None:
 def energy_of(recording: readings.Recording) -> tuple[dict[str, float], Telemetry]:
     """Return joules of the timed epochs by scope, and the telemetry with what qualifies their sum.
 
-    A trial on a GPU counts its GPUs (scope `gpu`, method `nvml_counter` or `nvml_power`), and any
-    trial the CPU packages if they can be read (`cpu_package`, `rapl`). These include whatever else
-    ran on the node, and do not count if another trainer was at work there.
+    A trial on a GPU counts its GPUs (scope `gpu`; the method is the reader's id with `_counter` or
+    `_power`), and any trial the CPU packages if they can be read (`cpu_package`, `rapl`). These
+    include whatever else ran on the node, and do not count if another trainer was at work there.
     """
     samples, on_cpu = recording.samples, recording.device == "cpu"
     if on_cpu and all(sample.package_j is None for sample in samples):
@@ -291,17 +287,16 @@ def _gpus(recording: readings.Recording) -> tuple[float | None, str, str | None]
     count = max((len(sample.gpus) for sample in recording.samples), default=0)
     if not count:
         return None, "", recording.gpu_reason or "no GPU could be read"
-    total_j, method = 0.0, "nvml_counter"
+    total_j, method = 0.0, f"{recording.gpu_reader}_counter"
     for index in range(count):
         pairs = [(s, s.gpus[index]) for s in recording.samples if index < len(s.gpus)]
         joules = readings.growth(((s, gpu.energy_j) for s, gpu in pairs), recording.windows)
         if not joules:  # the counter is missing, was reset, or does not move
             joules = readings.growth(((s, gpu.integrated_j) for s, gpu in pairs), recording.windows)
-            method = "nvml_power"
+            method = f"{recording.gpu_reader}_power"
         if not joules:
-            errors = recording.gpu_errors[index] if recording.gpu_errors else {}
-            reasons = [str(errors[call]) for call in _CALLS if call in errors]
-            reasons = reasons or [recording.gpu_reason or _NOT_COVERED]
+            errors = recording.gpu_errors[index].energy if recording.gpu_errors else ()
+            reasons = list(errors) or [recording.gpu_reason or _NOT_COVERED]
             return None, "", "; ".join(f"GPU {index}: {reason}" for reason in reasons)
         total_j += joules
     return total_j, method, None

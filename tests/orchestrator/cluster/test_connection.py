@@ -18,11 +18,14 @@ import pytest
 from orchestrator import hardware
 from orchestrator.cluster import connection
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify
+from orchestrator.hardware.gpu_readers.nvml import NvmlReader
 from orchestrator.storage.lock import Owner, write_owner
 from tests.commands import python
 
 GPUS = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(4))
-PROFILE = NodeProfile("host", "CPU A", 8, 8_000, GPUS, None, "Linux", "3.11")
+PROFILE = NodeProfile(
+    "host", "CPU A", 8, 8_000, GPUS, None, "Linux", "3.11", gpu_reader=NvmlReader.info
+)
 LOST_GPU = dataclasses.replace(PROFILE, gpu_faults=("GPU 4 does not answer: GPU is lost",))
 
 
@@ -83,7 +86,7 @@ def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Use:
         return ray
 
     def probe(*, every_gpu: bool = False) -> NodeProfile:
-        gpus = GPUS if every_gpu else hardware.visible_gpus(GPUS, "2,3")
+        gpus = GPUS if every_gpu else GPUS[2:]
         return dataclasses.replace(PROFILE, gpus=gpus)
 
     monkeypatch.setattr(hardware, "probe", probe)

@@ -22,6 +22,7 @@ from orchestrator.diagnostics.peaks import (
 )
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
+from orchestrator.hardware.gpu_readers.nvml import NvmlReader
 from workloads.context import Context
 from workloads.protocol import TrialRequest
 
@@ -47,7 +48,8 @@ def node(
     name: str = "a", *, gpus: tuple[Gpu, ...] = (), cluster: bool = False, **packages: str
 ) -> Node:
     profile = NodeProfile(name, "CPU A", 8, 16_000, gpus, "580.1", "Linux", "3.11")
-    profile = dataclasses.replace(profile, packages={**PACKAGES, **packages})
+    read = {"packages": {**PACKAGES, **packages}, "gpu_reader": NvmlReader.info}
+    profile = dataclasses.replace(profile, **read)
     return Node(f"id-{name}" if cluster else "", profile, 8)
 
 

@@ -13,7 +13,8 @@ import yaml
 
 from orchestrator import hardware
 from orchestrator.hardware import Node, NodeProfile, classify, no_gpu_class_reason
-from orchestrator.hardware.nvml import Memory, Nvml, NvmlDevice
+from orchestrator.hardware.gpu_readers import ClockState, GpuMemory, LinkTraffic
+from orchestrator.hardware.gpu_readers.nvml import Nvml, NvmlDevice
 from tests.nvml import simulated
 
 Probe: TypeAlias = Callable[[simulated.SimulatedNvml], NodeProfile]
@@ -81,17 +82,41 @@ def test_ray_may_not_hand_out_a_gpu_that_is_lost(probe: Probe) -> None:
     assert [one.device for one in classify([node])] == ["cpu", "gpu"]
 
 
-FACTS = ROWS["h200"]
-MODES, NUMBERS = FACTS.pop("modes"), FACTS.pop("numbers")
-FACTS |= {"compute_pids": (11, 0, 0), "clock_reasons": set(FACTS["clock_reasons"])}
-FACTS["memory"] = Memory(143_771.0, 100.0)
-EVERY: dict[str, object] = {**FACTS, **NUMBERS, **MODES}
+READINGS: dict[str, object] = {
+    "name": "NVIDIA H200",
+    "uuid": "GPU-aaaa",
+    "compute_capability": "9.0",
+    "power_w": 70.0,
+    "power_limit_w": 700.0,
+    "energy_j": 5.0,
+    "memory": GpuMemory(143_771.0, 100.0),
+    "utilization_pct": 90.0,
+    "temperature_c": 55.0,
+    "sm_clock_mhz": 1500.0,
+    "memory_clock_mhz": 5000.0,
+    "max_sm_clock_mhz": 1980.0,
+    "max_memory_clock_mhz": 3201.0,
+    "clock_reasons": {"sw_power_cap", "hw_thermal_slowdown", "other"},
+    "processes": (11, 0, 0),
+    "pcie_generation": 5,
+    "pcie_lanes": 16,
+    "pcie_lanes_now": 16,
+    "ecc": True,
+    "mig": False,
+}
+"""What each method of a device returns for the simulated H200."""
+
+TRAFFIC = LinkTraffic(received_mib_s=2.0, sent_mib_s=1.0)
 
 
 def readings(device: NvmlDevice) -> dict[str, object]:
-    facts = {name: getattr(device, name)() for name in FACTS}
-    facts |= {name: device.number(name) for name in NUMBERS}
-    return facts | {"Ecc": device.mode("Ecc"), "Mig": device.mode("Mig")}
+    return {name: getattr(device, name)() for name in READINGS}
+
+
+def open_device(nvml: Nvml) -> NvmlDevice:
+    (device,) = nvml.devices()
+    assert isinstance(device, NvmlDevice)
+    return device
 
 
 @pytest.mark.parametrize(
@@ -103,21 +128,42 @@ def test_a_call_that_is_refused_leaves_the_others(
     simulated.SimulatedNvml([H200]).in_this_process(monkeypatch, tmp_path)
     absent = Counter[str]()
     with closing(Nvml()) as nvml:
-        device = nvml.device(0)
+        device = open_device(nvml)
         for call in simulated.GPU_CALLS:
             simulated.SimulatedNvml([failing({call: code})]).write(tmp_path)
-            measured = readings(device)
+            measured, traffic = readings(device), device.link_traffic()
             lacking = [name for name, value in measured.items() if value is None]
-            expected = {**EVERY, **dict.fromkeys(lacking)}
+            expected = {**READINGS, **dict.fromkeys(lacking)}
             if call == "nvmlDeviceGetMemoryInfo_v2":
-                expected["memory"] = Memory(143_771.0, 110.0)  # with the driver's own part
+                expected["memory"] = GpuMemory(143_771.0, 110.0)  # with the driver's own part
             assert measured == expected, call
+            is_link = call == "nvmlDeviceGetPcieThroughput"
+            assert traffic == (LinkTraffic() if is_link else TRAFFIC)
             refused = list(device.errors.values())
-            assert (refused or not lacking) and not device.lost
-            assert all((one.code, one.call) == (code, call.removesuffix("_v3")) for one in refused)
+            assert (refused or not lacking) and not device.is_lost
+            assert all(error.call == call.removesuffix("_v3") for error in refused)
             absent.update(lacking)
         simulated.SimulatedNvml([H200]).write(tmp_path)
-        assert readings(device) == EVERY
+        assert readings(device) == READINGS
         assert device.errors == {}  # a later reading clears its error
-    two_calls = {"memory", "clock_reasons"}
-    assert absent == dict.fromkeys(EVERY.keys() - two_calls, 1)
+    of_two_calls = {"memory", "clock_reasons"}
+    assert absent == dict.fromkeys(READINGS.keys() - of_two_calls, 1)
+
+
+def test_why_a_clock_is_low_is_judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    idle, app_clocks, power_cap, hot, newer = 0x1, 0x2, 0x4, 0x40, 0x1000
+    states = {
+        0: ClockState(),
+        idle: ClockState(is_intended=True),
+        app_clocks: ClockState(is_intended=True),
+        power_cap: ClockState(frozenset({"sw_power_cap"}), is_intended=True),
+        hot: ClockState(frozenset({"hw_thermal_slowdown"})),
+        newer: ClockState(),
+    }
+    simulated.SimulatedNvml([H200]).in_this_process(monkeypatch, tmp_path)
+    with closing(Nvml()) as nvml:
+        device = open_device(nvml)
+        for mask, state in states.items():
+            changed = dataclasses.replace(H200, clock_reasons=float(mask))
+            simulated.SimulatedNvml([changed]).write(tmp_path)
+            assert device.clock_state() == state, mask

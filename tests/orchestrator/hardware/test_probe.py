@@ -13,6 +13,7 @@ import yaml
 
 from orchestrator import hardware
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify, no_gpu_class_reason, probing
+from orchestrator.hardware.gpu_readers.nvml import NvmlReader
 from orchestrator.hardware.profile import Machine
 from tests.orchestrator.hardware.machines import MACHINES, present
 
@@ -80,7 +81,9 @@ def test_no_file_ends_a_probe(
 
 
 def node(host: str, *gpus: Gpu, cpus: int = 8) -> Node:
-    profile = NodeProfile(host, "AMD EPYC", cpus, 16_000, gpus, None, "Linux", "3.11")
+    profile = NodeProfile(
+        host, "AMD EPYC", cpus, 16_000, gpus, None, "Linux", "3.11", gpu_reader=NvmlReader.info
+    )
     return Node(host, profile, cpus)
 
 
@@ -100,8 +103,9 @@ def test_only_visible_gpus_are_probed(
     monkeypatch: pytest.MonkeyPatch, visible: str | None, indices: list[int]
 ) -> None:
     gpus = tuple(Gpu(name="NVIDIA T4", memory_mib=1, **fields) for fields in TWO)  # type: ignore[arg-type]
+    read = {"gpus": gpus, "gpu_reader": NvmlReader.info}
     monkeypatch.setattr(
-        probing, "with_gpus", lambda profile, root: dataclasses.replace(profile, gpus=gpus)
+        probing, "with_gpus", lambda profile, root: dataclasses.replace(profile, **read)
     )
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:

@@ -20,6 +20,7 @@ from orchestrator.execution.telemetry.readings import (
     TimeWindow,
 )
 from orchestrator.execution.telemetry.summary import POINTS, curves, energy_of, record, summarise
+from orchestrator.hardware.gpu_readers import ClockState
 
 GPU = GpuReading(
     utilization_pct=90.0,
@@ -28,7 +29,7 @@ GPU = GpuReading(
     temperature_c=60.0,
     sm_clock_mhz=1500.0,
     memory_clock_mhz=5000.0,
-    clock_reasons=frozenset(),
+    clock_state=ClockState(),
     pcie_rx_mib_s=2.0,
     pcie_tx_mib_s=1.0,
     other_processes=0,
@@ -93,7 +94,7 @@ def recording(
         store.edge(window.ended_s)
     for sample in samples:
         store.add(sample)
-    return replace(Recording("gpu", store.all(), windows), **changes)
+    return replace(Recording("gpu", store.all(), windows, gpu_reader="nvml"), **changes)
 
 
 def energy(of: Recording) -> tuple[float | None, Telemetry]:
@@ -185,7 +186,7 @@ def test_the_packages_count_where_no_other_trainer_shares_them(at_s: float, shar
 
 
 def test_a_summary_is_of_the_timed_epochs() -> None:
-    hot = {**EXPECTED["between"], "clock_reasons": frozenset({"hw_slowdown"})}
+    hot = {**EXPECTED["between"], "clock_state": ClockState(frozenset({"hw_slowdown"}))}
     samples = gpu_samples(lambda at_s: {} if watts(at_s) == 100.0 else hot)
     metrics, telemetry = summarise(recording(samples, cost_pct=0.4))
     energy_j = metrics["energy_j"]
@@ -206,10 +207,12 @@ def test_of_trials_that_took_turns_the_cpus_has_no_gpu() -> None:
 
 
 def test_what_slowed_a_gpu_down_has_its_share_and_its_own_load_drops_no_clock() -> None:
-    reasons = {"sw_power_cap": (0, 15), "hw_slowdown": (15, 21), "gpu_idle": (21, 31)}
+    at_its_power_limit = ClockState(frozenset({"sw_power_cap"}), is_intended=True)
+    too_hot = ClockState(frozenset({"hw_slowdown"}))
+    idle = ClockState(is_intended=True)
     samples = gpu_samples(
         lambda at_s: {
-            "clock_reasons": {name for name, (low, high) in reasons.items() if low <= at_s < high},
+            "clock_state": at_its_power_limit if at_s < 15 else too_hot if at_s < 21 else idle,
             "sm_clock_mhz": 1000.0 if at_s < 21 else 2000.0,
             "highest_sm_clock_mhz": 2000.0,
         }
