@@ -48,8 +48,9 @@ def node(
     name: str = "a", *, gpus: tuple[Gpu, ...] = (), cluster: bool = False, **packages: str
 ) -> Node:
     profile = NodeProfile(name, "CPU A", 8, 16_000, gpus, "580.1", "Linux", "3.11")
-    read = {"packages": {**PACKAGES, **packages}, "gpu_reader": NvmlReader.info}
-    profile = dataclasses.replace(profile, **read)
+    profile = dataclasses.replace(
+        profile, packages={**PACKAGES, **packages}, gpu_reader=NvmlReader.info
+    )
     return Node(f"id-{name}" if cluster else "", profile, 8)
 
 
