@@ -103,10 +103,9 @@ class Metric:
         return is_its_own and is_from_trainer and "full" in self.measured_in
 
 
-_TIMED: tuple[MeasuredIn, ...] = ("full", "slices", "pruned")
-_SINGLE_STEPS: tuple[MeasuredIn, ...] = ("full", "pruned")
-_OUTSIDE: tuple[MeasuredIn, ...] = ("full", "slices")
-_LEARNED: tuple[MeasuredIn, ...] = ("full", "each epoch")
+_EVERY_TRIAL: tuple[MeasuredIn, ...] = ("full", "slices", "pruned")
+_NOT_INTERLEAVED: tuple[MeasuredIn, ...] = ("full", "pruned")
+_FULL_AND_EACH_EPOCH: tuple[MeasuredIn, ...] = ("full", "each epoch")
 
 METRICS: tuple[Metric, ...] = (
     # Times per step, and rates
@@ -116,7 +115,7 @@ METRICS: tuple[Metric, ...] = (
         label="step",
         unit="ms",
         better="less",
-        measured_in=_TIMED,
+        measured_in=_EVERY_TRIAL,
         reported_in=("measures",),
     ),
     Metric(
@@ -125,7 +124,7 @@ METRICS: tuple[Metric, ...] = (
         label="median step",
         unit="ms",
         better="less",
-        measured_in=_SINGLE_STEPS,
+        measured_in=_NOT_INTERLEAVED,
         reported_in=("measures",),
     ),
     Metric(
@@ -134,7 +133,7 @@ METRICS: tuple[Metric, ...] = (
         label="p95 step",
         unit="ms",
         better="less",
-        measured_in=_SINGLE_STEPS,
+        measured_in=_NOT_INTERLEAVED,
         reported_in=("measures",),
     ),
     Metric(
@@ -152,7 +151,7 @@ METRICS: tuple[Metric, ...] = (
         label="sample",
         unit="µs",
         better="less",
-        measured_in=_TIMED,
+        measured_in=_EVERY_TRIAL,
         reported_in=("measures",),
     ),
     Metric(
@@ -161,18 +160,18 @@ METRICS: tuple[Metric, ...] = (
         label="rate",
         unit="samples/s",
         better="more",
-        measured_in=_TIMED,
+        measured_in=_EVERY_TRIAL,
         reported_in=("measures",),
     ),
     Metric(
         name="cpu_over_wall",
         description="CPU time of the trainer over elapsed time: how many CPUs it kept busy.",
-        measured_in=_TIMED,
+        measured_in=_EVERY_TRIAL,
     ),
     Metric(
         name="model_flops_per_step",
         description="Floating-point operations of a step, as the sizes of the model give them.",
-        measured_in=_TIMED,
+        measured_in=_EVERY_TRIAL,
     ),
     Metric(
         name="model_flops_per_s",
@@ -181,7 +180,7 @@ METRICS: tuple[Metric, ...] = (
         unit="GFLOP/s",
         recorded_per_unit=1e9,
         better="more",
-        measured_in=_TIMED,
+        measured_in=_EVERY_TRIAL,
         reported_in=("measures",),
     ),
     Metric(
@@ -191,7 +190,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="model_flops_utilization_pct",
-        description="`model_flops_per_s` as a share of `peak_flops_per_s`.",
+        description="model_flops_per_s as a share of peak_flops_per_s.",
         label="of the device's peak",
         unit="%",
         better="more",
@@ -216,7 +215,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="validate_s",
-        description="Time of the validation after the epochs.",
+        description="Time of the validations after the epochs, in all.",
         label="validate",
         unit="s",
         better="less",
@@ -225,7 +224,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="time_to_accuracy_s",
-        description="Time until the validation accuracy reached `target_accuracy`.",
+        description="Time until the validation accuracy reached target_accuracy.",
         label="time to accuracy",
         unit="s",
         better="less",
@@ -237,7 +236,7 @@ METRICS: tuple[Metric, ...] = (
         name="loss",
         description="Loss on the training data.",
         better="less",
-        measured_in=_LEARNED,
+        measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
         reported_in=("measures",),
     ),
@@ -245,7 +244,7 @@ METRICS: tuple[Metric, ...] = (
         name="accuracy",
         description="Accuracy on the training data.",
         better="more",
-        measured_in=_LEARNED,
+        measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
         reported_in=("measures",),
     ),
@@ -253,7 +252,7 @@ METRICS: tuple[Metric, ...] = (
         name="val_loss",
         description="Loss on the validation data.",
         better="less",
-        measured_in=_LEARNED,
+        measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
         reported_in=("measures",),
     ),
@@ -261,7 +260,7 @@ METRICS: tuple[Metric, ...] = (
         name="val_accuracy",
         description="Accuracy on the validation data.",
         better="more",
-        measured_in=_LEARNED,
+        measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
         reported_in=("measures",),
     ),
@@ -281,7 +280,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="evaluate_s",
-        description="Time of `evaluate` on the validation data, after the training.",
+        description="Time of evaluate on the validation data, after the training.",
         label="evaluate",
         unit="s",
         better="less",
@@ -290,7 +289,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="predict_s",
-        description="Time of `predict` on the validation data.",
+        description="Time of predict on the validation data.",
         label="predict",
         unit="s",
         better="less",
@@ -355,7 +354,7 @@ METRICS: tuple[Metric, ...] = (
         unit="%",
         better="more",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         reported_in=("measures", "telemetry"),
         is_objective=False,
     ),
@@ -365,7 +364,7 @@ METRICS: tuple[Metric, ...] = (
         label="CPU use",
         unit="%",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_NOT_INTERLEAVED,
         reported_in=("telemetry", "noise"),
         is_objective=False,
     ),
@@ -376,7 +375,7 @@ METRICS: tuple[Metric, ...] = (
         unit="% of CPUs",
         better="less",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         reported_in=("telemetry", "noise"),
         is_objective=False,
     ),
@@ -387,7 +386,7 @@ METRICS: tuple[Metric, ...] = (
         unit="%",
         better="less",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         reported_in=("telemetry", "noise"),
         is_objective=False,
     ),
@@ -398,7 +397,7 @@ METRICS: tuple[Metric, ...] = (
         unit="MHz",
         better="more",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         reported_in=("telemetry", "noise"),
         is_objective=False,
     ),
@@ -409,7 +408,7 @@ METRICS: tuple[Metric, ...] = (
         unit="%",
         better="less",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         reported_in=("telemetry", "noise"),
         is_objective=False,
     ),
@@ -420,7 +419,7 @@ METRICS: tuple[Metric, ...] = (
         unit="% of time",
         better="less",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         reported_in=("telemetry", "noise"),
         is_objective=False,
     ),
@@ -431,7 +430,7 @@ METRICS: tuple[Metric, ...] = (
         unit="°C",
         better="less",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         reported_in=("measures", "telemetry", "noise"),
         is_objective=False,
     ),
@@ -440,7 +439,7 @@ METRICS: tuple[Metric, ...] = (
         description="CPU time that the telemetry itself used, in percent of one CPU.",
         better="less",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         is_objective=False,
     ),
     Metric(
@@ -448,14 +447,14 @@ METRICS: tuple[Metric, ...] = (
         description="Time of a fixed calculation, before and after the timed part (the slower): "
         "the speed of the node.",
         better="less",
-        measured_in=_TIMED,
+        measured_in=_EVERY_TRIAL,
         reported_in=("noise",),
     ),
     Metric(
         name="canary_gpu_ms",
         description="Time of a fixed calculation on the GPU, after the timed part.",
         better="less",
-        measured_in=_TIMED,
+        measured_in=_EVERY_TRIAL,
     ),
     # Before the training
     Metric(
@@ -463,21 +462,21 @@ METRICS: tuple[Metric, ...] = (
         description="Time from the assignment of the trial to its start on the node.",
         better="less",
         measured_by="orchestrator",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
     ),
     Metric(
         name="setup_s",
         description="Time until a trainer process was ready.",
         better="less",
         measured_by="orchestrator",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
     ),
     Metric(
         name="import_s",
         description="Time in which the trainer process imported its framework; "
         "only its first trial has it.",
         better="less",
-        measured_in=_OUTSIDE,
+        measured_in=("full", "slices"),
         is_objective=False,
     ),
     Metric(
@@ -486,7 +485,7 @@ METRICS: tuple[Metric, ...] = (
         label="load",
         unit="s",
         better="less",
-        measured_in=_TIMED,
+        measured_in=_EVERY_TRIAL,
         comparable_over="warm",
         reported_in=("measures",),
     ),
@@ -497,7 +496,7 @@ METRICS: tuple[Metric, ...] = (
         label="compile",
         unit="s",
         better="less",
-        measured_in=_TIMED,
+        measured_in=_EVERY_TRIAL,
         comparable_over="warm",
         reported_in=("measures",),
     ),
@@ -509,7 +508,7 @@ METRICS: tuple[Metric, ...] = (
         unit="s",
         better="less",
         measured_by="report",
-        measured_in=_LEARNED,
+        measured_in=_FULL_AND_EACH_EPOCH,
         reported_in=("expenses",),
         is_objective=False,
     ),
@@ -532,12 +531,12 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="energy_j",
-        description="Energy of the timed part, of the devices that `energy_scope` names.",
+        description="Energy of the timed part, of the devices that energy_scope names.",
         label="energy",
         unit="J",
         better="less",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         reported_in=("expenses", "telemetry"),
         has_energy_scope=True,
         is_traded_for_accuracy=True,
@@ -549,7 +548,7 @@ METRICS: tuple[Metric, ...] = (
         unit="J",
         better="less",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         reported_in=("expenses",),
         is_objective=False,
     ),
@@ -558,17 +557,17 @@ METRICS: tuple[Metric, ...] = (
         description="Energy of the CPU packages in the timed part of a trial on a GPU.",
         better="less",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         is_objective=False,
     ),
     Metric(
         name="mean_power_w",
-        description="`energy_j` over the time in which it was measured.",
+        description="energy_j over the time in which it was measured.",
         label="power",
         unit="W",
         better="less",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         reported_in=("expenses", "telemetry"),
         has_energy_scope=True,
     ),
@@ -580,7 +579,6 @@ METRICS: tuple[Metric, ...] = (
         recorded_per_unit=1e-3,
         better="less",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
         reported_in=("expenses",),
         has_energy_scope=True,
         superlative="least energy per sample",
@@ -603,7 +601,7 @@ METRICS: tuple[Metric, ...] = (
         unit="USD",
         better="less",
         measured_by="prices",
-        measured_in=_OUTSIDE,
+        measured_in=_EVERY_TRIAL,
         reported_in=("expenses",),
     ),
     # Memory
@@ -613,7 +611,7 @@ METRICS: tuple[Metric, ...] = (
         label="peak memory",
         unit="MiB",
         better="less",
-        measured_in=_TIMED,
+        measured_in=_EVERY_TRIAL,
         comparable_over="fresh",
         reported_in=("measures",),
         superlative="least memory",
@@ -625,7 +623,7 @@ METRICS: tuple[Metric, ...] = (
         label="peak GPU memory",
         unit="MiB",
         better="less",
-        measured_in=_TIMED,
+        measured_in=_EVERY_TRIAL,
         comparable_over="fresh",
         reported_in=("measures",),
         superlative="least GPU memory",
@@ -636,7 +634,7 @@ METRICS: tuple[Metric, ...] = (
         description="Peak of the GPU memory in use, by all processes on the device.",
         better="less",
         measured_by="telemetry",
-        measured_in=_OUTSIDE,
+        measured_in=_NOT_INTERLEAVED,
         is_objective=False,
     ),
 )
@@ -658,9 +656,12 @@ SLICED_METRICS: tuple[str, ...] = tuple(
 trial has no loss or accuracy."""
 
 PRUNED_METRICS: frozenset[str] = frozenset(
-    metric.name for metric in METRICS if "pruned" in metric.measured_in
+    metric.name
+    for metric in METRICS
+    if metric.measured_by == "trainer" and "pruned" in metric.measured_in
 )
-"""What a pruned trial of any workload keeps: the others would be those of a whole training."""
+"""What a pruned trial of any workload keeps of its trainer's metrics: the others would be those of
+a whole training."""
 
 OUTSIDE_OBJECTIVES: tuple[str, ...] = tuple(
     metric.name

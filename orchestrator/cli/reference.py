@@ -1,4 +1,4 @@
-"""The generated parts of the documents: keys of a spec, help of the commands, workloads.
+"""The generated parts of the documents: keys of a spec, commands, workloads, names in MLflow.
 
 `make docs` writes each part below the mark in its page.
 """
@@ -13,16 +13,24 @@ from typing import Any
 import click
 
 from orchestrator.cli.main import main
+from orchestrator.core.trial_columns import COLUMNS
 from orchestrator.diagnostics.workload_catalogue import Catalogue, to_document
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.formats.text import to_markdown
 from orchestrator.spec import json_schema
+from workloads.metrics import METRICS
 
 MARK = "<!-- Below: written by `make docs`. -->\n"
 
 Json = Mapping[str, Any]
 
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+_IN_MLFLOW = {
+    "param": "param",
+    "tag": "tag",
+    "attribute": "attribute of the run",
+    "record": "only in the record of the trial",
+}
 _KINDS = {"integer": "whole number", "boolean": "true or false", "string": "text", "null": ""}
 
 
@@ -34,6 +42,7 @@ def generated_parts() -> dict[str, str]:
         "spec.md": to_markdown(Document("Every key", (Section(""), *sections))),
         "commands.md": "\n\n".join(["# Help of each command", *_command_help()]) + "\n",
         "workloads.md": to_markdown(to_document(Catalogue(()))),
+        "mlflow.md": to_markdown(_names_of_trials()),
     }
     return {page: re.sub("^#", "##", text, flags=re.MULTILINE) for page, text in parts.items()}
 
@@ -75,6 +84,33 @@ def _values(part: Json) -> str:
     kind = str(part.get("type", "mapping")).replace("object", "mapping")
     bounds = (f" {sign} {part[key]}" for key, sign in _BOUNDS.items() if key in part)
     return _KINDS.get(kind, kind) + ",".join(bounds)
+
+
+def _names_of_trials() -> Document:
+    """Return the tables of the columns and the metrics of a trial."""
+    columns = [(column.name, _IN_MLFLOW[column.stored], column.description) for column in COLUMNS]
+    metrics = [
+        (
+            metric.name,
+            ", ".join(metric.measured_in),
+            metric.workload,
+            metric.measured_by,
+            metric.description,
+        )
+        for metric in METRICS
+    ]
+    table_of_columns = Table(("column", "in MLflow", "meaning"), tuple(columns))
+    table_of_metrics = Table(
+        ("metric", "in trials", "of workload", "measured by", "meaning"), tuple(metrics)
+    )
+    return Document(
+        "The names of a trial",
+        (
+            Section("", paragraphs=("A metric is recorded in the unit that its name ends in.",)),
+            Section("Columns", tables=(table_of_columns,)),
+            Section("Metrics", tables=(table_of_metrics,)),
+        ),
+    )
 
 
 def _command_help() -> Iterator[str]:

@@ -1,7 +1,8 @@
 """The columns of a trial's flat row, defined once for MLflow, Parquet, CSV, queries and the page.
 
-A row also has a column for each setting of the config and for each metric. Their names depend on
-the workload; metrics have their units in their names.
+A new column is one `TrialColumn` in `COLUMNS`: all of these, and the table in `docs/mlflow.md`,
+have it from there. A row also has a column for each setting of the config and for each metric;
+metrics are defined in `workloads.metrics`.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -9,10 +10,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from orchestrator.core.disturbance import disturbance_text, neighbours_text, throttle_text
-from orchestrator.core.trial import ConfigValue, FinishedTrial, Kernel
-from workloads.implementations import ImplementationError, parse_implementation
+from orchestrator.core.trial import ConfigValue, FinishedTrial
+from workloads.implementations import Implementation, ImplementationError, parse_implementation
 
-Kind: TypeAlias = Literal["whole", "number", "text", "truth", "time"]
+CellKind: TypeAlias = Literal["whole", "number", "text", "truth", "time"]
 Getter: TypeAlias = Callable[[FinishedTrial], ConfigValue | None]
 
 
@@ -20,78 +21,302 @@ Getter: TypeAlias = Callable[[FinishedTrial], ConfigValue | None]
 class TrialColumn:
     """A column of every trial's row.
 
-    `get` returns None for a missing value; a time is in seconds since the epoch. `stored` is the
-    place of the value in an MLflow run: a param, a tag, an attribute of the run, or only the
-    trial's record.
+    Attributes:
+        name: Its name in queries, CSV and Parquet, and that of the param or tag in MLflow.
+        kind: The type of its cells; a time is in seconds since the epoch.
+        get: The trial's value, or None where it has none.
+        description: What it is, for the documents.
+        stored: Where an MLflow run has it: as a param (what was asked for), as a tag (what came
+            of it), as an attribute of the run, or only in the record of the whole trial.
     """
 
     name: str
-    kind: Kind
+    kind: CellKind
     get: Getter
+    description: str
     stored: Literal["param", "tag", "attribute", "record"] = "tag"
 
 
-def _implementation(
-    name: Literal["backend", "kernel", "jit", "precision"], *, known_only: bool = False
-) -> Getter:
-    """Return a getter of a part, or of an option that only known implementations have."""
+def _implementation_of(trial: FinishedTrial, *, known_only: bool) -> Implementation | None:
+    """Return the parts of the name of an arm's implementation; None for a name of another form.
 
-    def get(trial: FinishedTrial) -> ConfigValue | None:
-        try:
-            parsed = parse_implementation(trial.arm.implementation, known_only=known_only)
-        except ImplementationError:
-            return None
-        value: ConfigValue | None = getattr(parsed, name)
-        return value
-
-    return get
+    With `known_only` it is None, too, for an implementation of a user's own, of whose name the
+    parts are not known to mean what they mean in ours.
+    """
+    try:
+        return parse_implementation(trial.arm.implementation, known_only=known_only)
+    except ImplementationError:
+        return None
 
 
-def _kernel(read: Callable[[Kernel], str]) -> Getter:
-    return lambda trial: read(trial.kernel) if trial.kernel else None
+def _backend(trial: FinishedTrial) -> str | None:
+    implementation = _implementation_of(trial, known_only=False)
+    return implementation.backend if implementation else None
 
 
-def _fact(name: str) -> Getter:
-    return lambda trial: trial.outcome.environment.get(name)
+def _kernel(trial: FinishedTrial) -> str | None:
+    implementation = _implementation_of(trial, known_only=False)
+    return implementation.kernel if implementation else None
+
+
+def _jit(trial: FinishedTrial) -> bool | None:
+    implementation = _implementation_of(trial, known_only=True)
+    return implementation.jit if implementation else None
+
+
+def _precision(trial: FinishedTrial) -> str | None:
+    implementation = _implementation_of(trial, known_only=True)
+    return implementation.precision if implementation else None
+
+
+def _fact(trial: FinishedTrial, name: str) -> ConfigValue | None:
+    """Return a fact of the environment in which the trial ran."""
+    return trial.outcome.environment.get(name)
 
 
 COLUMNS: tuple[TrialColumn, ...] = (
-    TrialColumn("run_id", "text", lambda trial: trial.run_id, "attribute"),
-    TrialColumn("trial_key", "text", lambda trial: trial.key),
-    TrialColumn("block", "whole", lambda trial: trial.block),
-    TrialColumn("repeat", "whole", lambda trial: trial.repeat, "param"),
-    TrialColumn("arm", "text", lambda trial: str(trial.arm)),
-    TrialColumn("variant", "text", lambda trial: trial.arm.variant_name),
-    TrialColumn("implementation", "text", lambda trial: trial.arm.implementation),
-    TrialColumn("backend", "text", _implementation("backend"), "param"),
-    TrialColumn("kernel", "text", _implementation("kernel"), "param"),
-    TrialColumn("jit", "truth", _implementation("jit", known_only=True), "param"),
-    TrialColumn("precision", "text", _implementation("precision", known_only=True), "param"),
-    TrialColumn("hardware", "text", lambda trial: str(trial.arm.hardware)),
-    TrialColumn("device", "text", lambda trial: trial.arm.device, "record"),
-    TrialColumn("cpus", "whole", lambda trial: trial.arm.usage.cpus, "param"),
-    TrialColumn("threads", "whole", lambda trial: trial.arm.usage.threads, "param"),
-    TrialColumn("measure", "text", lambda trial: trial.arm.measure, "record"),
-    TrialColumn("node", "text", lambda trial: trial.node or None),
-    TrialColumn("seed", "whole", lambda trial: trial.seed, "param"),
-    TrialColumn("outcome", "text", lambda trial: trial.status),
-    TrialColumn("failure", "text", lambda trial: trial.failure.text if trial.failure else None),
-    TrialColumn("attempt", "whole", lambda trial: trial.attempt),
-    TrialColumn("trainer_trials", "whole", lambda trial: trial.trainer_trials),
-    TrialColumn("started", "time", lambda trial: trial.started_s or None, "attribute"),
-    TrialColumn("ended", "time", lambda trial: trial.ended_s or None, "attribute"),
-    TrialColumn("kernel_asked", "text", _kernel(lambda kernel: kernel.asked), "record"),
-    TrialColumn("kernel_ran", "text", _kernel(lambda kernel: kernel.ran)),
-    TrialColumn("kernel_evidence", "text", _kernel(lambda kernel: kernel.evidence)),
-    *(TrialColumn(name, "text", _fact(name)) for name in ("code", "code_commit", "packages")),
-    TrialColumn("energy_method", "text", lambda trial: trial.telemetry.energy_method),
-    TrialColumn("energy_scope", "text", lambda trial: trial.telemetry.energy_scope),
-    TrialColumn("energy_absent", "text", lambda trial: trial.telemetry.energy_absent),
-    TrialColumn("throttle_reasons", "text", lambda t: throttle_text(t.telemetry.throttle_reasons)),
-    TrialColumn("neighbours", "text", lambda trial: neighbours_text(trial.telemetry)),
-    TrialColumn("cost_basis", "text", lambda trial: trial.cost_basis),
-    TrialColumn("disturbed", "text", lambda trial: disturbance_text(trial.disturbance)),
-    TrialColumn("round", "text", lambda trial: trial.round_id),
+    TrialColumn(
+        "run_id",
+        "text",
+        lambda trial: trial.run_id,
+        "Id of the run in MLflow.",
+        stored="attribute",
+    ),
+    TrialColumn(
+        "trial_key",
+        "text",
+        lambda trial: trial.key,
+        "The same for the trial in every start of its sweep.",
+    ),
+    TrialColumn(
+        "block",
+        "whole",
+        lambda trial: trial.block,
+        "Number of the block, and so of its config, from 0.",
+    ),
+    TrialColumn(
+        "repeat",
+        "whole",
+        lambda trial: trial.repeat,
+        "Number of the round in the block, from 0.",
+        stored="param",
+    ),
+    TrialColumn(
+        "arm",
+        "text",
+        lambda trial: str(trial.arm),
+        "Variant, implementation, hardware and options.",
+    ),
+    TrialColumn(
+        "variant",
+        "text",
+        lambda trial: trial.arm.variant_name,
+        "Name of the variant, in sweeps that have some.",
+    ),
+    TrialColumn(
+        "implementation",
+        "text",
+        lambda trial: trial.arm.implementation,
+        "Backend, kernel and options: tensorflow/portable+xla.",
+    ),
+    TrialColumn(
+        "backend",
+        "text",
+        _backend,
+        "Backend of the implementation.",
+        stored="param",
+    ),
+    TrialColumn(
+        "kernel",
+        "text",
+        _kernel,
+        "Kernel of the implementation, as it was asked for.",
+        stored="param",
+    ),
+    TrialColumn(
+        "jit",
+        "truth",
+        _jit,
+        "Whether XLA compiles the program.",
+        stored="param",
+    ),
+    TrialColumn(
+        "precision",
+        "text",
+        _precision,
+        "Precision of the matrix products.",
+        stored="param",
+    ),
+    TrialColumn(
+        "hardware",
+        "text",
+        lambda trial: str(trial.arm.hardware),
+        "Hardware class, with the CPUs of the trial where they were chosen.",
+    ),
+    TrialColumn(
+        "device",
+        "text",
+        lambda trial: trial.arm.device,
+        "cpu or gpu.",
+        stored="record",
+    ),
+    TrialColumn(
+        "cpus",
+        "whole",
+        lambda trial: trial.arm.usage.cpus,
+        "CPUs of the trial, where the spec chooses them.",
+        stored="param",
+    ),
+    TrialColumn(
+        "threads",
+        "whole",
+        lambda trial: trial.arm.usage.threads,
+        "Threads of the trainer, where the spec chooses them.",
+        stored="param",
+    ),
+    TrialColumn(
+        "measure",
+        "text",
+        lambda trial: trial.arm.measure,
+        "full, or timing in slices.",
+        stored="record",
+    ),
+    TrialColumn(
+        "node",
+        "text",
+        lambda trial: trial.node or None,
+        "Name of the node.",
+    ),
+    TrialColumn(
+        "seed",
+        "whole",
+        lambda trial: trial.seed,
+        "Seed of the weights and of the order of the batches; all arms of a round share it.",
+        stored="param",
+    ),
+    TrialColumn(
+        "outcome",
+        "text",
+        lambda trial: trial.status,
+        "complete, failed, wrong_kernel or pruned.",
+    ),
+    TrialColumn(
+        "failure",
+        "text",
+        lambda trial: trial.failure.text if trial.failure else None,
+        "Why the trial failed: a reason, and the first line of its message.",
+    ),
+    TrialColumn(
+        "attempt",
+        "whole",
+        lambda trial: trial.attempt,
+        "Attempts that the trial took.",
+    ),
+    TrialColumn(
+        "trainer_trials",
+        "whole",
+        lambda trial: trial.trainer_trials,
+        "Earlier trials of the same trainer process; 0 is a fresh one.",
+    ),
+    TrialColumn(
+        "started",
+        "time",
+        lambda trial: trial.started_s or None,
+        "Start of the trial.",
+        stored="attribute",
+    ),
+    TrialColumn(
+        "ended",
+        "time",
+        lambda trial: trial.ended_s or None,
+        "End of the trial.",
+        stored="attribute",
+    ),
+    TrialColumn(
+        "kernel_asked",
+        "text",
+        lambda trial: trial.kernel.asked if trial.kernel else None,
+        "Kernel that the evidence is about.",
+        stored="record",
+    ),
+    TrialColumn(
+        "kernel_ran",
+        "text",
+        lambda trial: trial.kernel.ran if trial.kernel else None,
+        "Kernel that ran.",
+    ),
+    TrialColumn(
+        "kernel_evidence",
+        "text",
+        lambda trial: trial.kernel.evidence if trial.kernel else None,
+        "Proof of the kernel that ran.",
+    ),
+    TrialColumn(
+        "code",
+        "text",
+        lambda trial: _fact(trial, "code"),
+        "Digest of the code of a workload of your own.",
+    ),
+    TrialColumn(
+        "code_commit",
+        "text",
+        lambda trial: _fact(trial, "code_commit"),
+        "Commit of that code, with -dirty if files differ from it.",
+    ),
+    TrialColumn(
+        "packages",
+        "text",
+        lambda trial: _fact(trial, "packages"),
+        "Versions of the packages that a workload of your own imports.",
+    ),
+    TrialColumn(
+        "energy_method",
+        "text",
+        lambda trial: trial.telemetry.energy_method,
+        "How energy was measured.",
+    ),
+    TrialColumn(
+        "energy_scope",
+        "text",
+        lambda trial: trial.telemetry.energy_scope,
+        "Devices whose energy was measured: gpu, gpu+cpu_package or cpu_package.",
+    ),
+    TrialColumn(
+        "energy_absent",
+        "text",
+        lambda trial: trial.telemetry.energy_absent,
+        "Why there is no energy.",
+    ),
+    TrialColumn(
+        "throttle_reasons",
+        "text",
+        lambda trial: throttle_text(trial.telemetry.throttle_reasons),
+        "Causes of reduced GPU clocks, each with its share of the time.",
+    ),
+    TrialColumn(
+        "neighbours",
+        "text",
+        lambda trial: neighbours_text(trial.telemetry),
+        "Other trainers on the node, and other processes on the GPU.",
+    ),
+    TrialColumn(
+        "cost_basis",
+        "text",
+        lambda trial: trial.cost_basis,
+        "The price behind the costs.",
+    ),
+    TrialColumn(
+        "disturbed",
+        "text",
+        lambda trial: disturbance_text(trial.disturbance),
+        "Causes by which the trial is disturbed, with figures; absent for a quiet trial.",
+    ),
+    TrialColumn(
+        "round",
+        "text",
+        lambda trial: trial.round_id,
+        "Id of the round of a trial that is timed in slices: these trials took turns.",
+    ),
 )
 
 PARAMS = tuple(column for column in COLUMNS if column.stored == "param")

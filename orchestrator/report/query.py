@@ -20,7 +20,7 @@ from rich.cells import cell_len
 from orchestrator.core import trial_columns
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial_columns import Kind
+from orchestrator.core.trial_columns import CellKind
 from orchestrator.report.document import Column, make_table, plain, visible
 from orchestrator.report.formats.csv_rows import safe
 from orchestrator.storage.tracking.trial_table import CONFIG, METRIC, to_array, to_rows
@@ -237,7 +237,7 @@ SheetFormat: TypeAlias = Literal["table", "csv", "json", "parquet"]
 FORMAT = "rnnsweep-query"
 VERSION = 2
 
-_KINDS: dict[str, Kind] = {"i": "whole", "f": "number", "O": "text", "b": "truth", "M": "time"}
+_KINDS: dict[str, CellKind] = {"i": "whole", "f": "number", "O": "text", "b": "truth", "M": "time"}
 
 
 def as_bytes(frame: pd.DataFrame, form: SheetFormat, about: dict[str, Any]) -> bytes:
@@ -284,7 +284,7 @@ def to_table(frame: pd.DataFrame) -> str:
     return "".join(f"{'  '.join(row).rstrip()}\n" for row in zip(*padded, strict=True))
 
 
-def _kind_of(frame: pd.DataFrame, name: str) -> Kind:
+def _kind_of(frame: pd.DataFrame, name: str) -> CellKind:
     return _KINDS[frame[name].dtype.kind]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity, canonical, make_trial
-from orchestrator.core.trial_columns import COLUMNS, Kind, config_names, metric_names
+from orchestrator.core.trial_columns import COLUMNS, CellKind, config_names, metric_names
 from orchestrator.storage.tracking import records
 from orchestrator.storage.tracking.errors import Damaged, TrackingError, WrongVersion
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
@@ -49,7 +49,7 @@ def to_rows(trials: Sequence[FinishedTrial]) -> pa.Table:
     return pa.table(arrays)
 
 
-def to_array(cells: Sequence[Any], kind: Kind | None = None) -> pa.Array:
+def to_array(cells: Sequence[Any], kind: CellKind | None = None) -> pa.Array:
     """Return cells as a column of this kind, or of the one that fits all of them."""
     import pyarrow as pa  # noqa: PLC0415
 
@@ -65,7 +65,7 @@ def to_array(cells: Sequence[Any], kind: Kind | None = None) -> pa.Array:
     return pa.array(values, types[kind], from_pandas=True)  # NaN becomes null
 
 
-def _kind(cells: Iterable[Any]) -> Kind:
+def _kind(cells: Iterable[Any]) -> CellKind:
     types = {type(cell) for cell in cells if cell is not None}
     if types == {bool}:
         return "truth"
@@ -74,7 +74,7 @@ def _kind(cells: Iterable[Any]) -> Kind:
     return "number" if types and types <= {int, float} else "text"
 
 
-def _as(kind: Kind, cell: Any) -> Any:
+def _as(kind: CellKind, cell: Any) -> Any:
     if kind == "text":
         text = str(cell).lower() if isinstance(cell, bool) else str(cell)
         return text.encode(errors="backslashreplace").decode()  # it may have a lone surrogate

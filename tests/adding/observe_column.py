@@ -1,0 +1,28 @@
+"""Prints where the column epochs_run appears, which `test_metric` adds."""
+
+import json
+
+from orchestrator.cli import reference
+from orchestrator.report.formats.csv_rows import HEADER
+from orchestrator.report.query import ask
+from orchestrator.storage.tracking.run_content import run_content
+from tests.orchestrator.sample_records import PORTABLE, sweep, trial
+from tests.orchestrator.sample_sweeps import IDENTITY
+
+
+def main() -> None:
+    finished = trial(PORTABLE, 0)
+    record = sweep([finished], (PORTABLE,))
+    observed = {
+        "pages": [
+            page for page, text in reference.generated_parts().items() if "epochs_run" in text
+        ],
+        "csv": "epochs_run" in HEADER,
+        "tag": run_content(IDENTITY, finished).tags["epochs_run"],
+        "rows": ask({"sweep": record}, "epochs_run = 0", ["epochs_run"])["epochs_run"].tolist(),
+    }
+    print(json.dumps(observed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Prints where the metrics grad_norm and steps_per_s appear, which `test_metric` adds."""
+
+import json
+
+import workloads
+from orchestrator.analysis.summary import summarise
+from orchestrator.cli import reference
+from orchestrator.report.chosen import choose
+from orchestrator.report.query import ask
+from orchestrator.report.render import render
+from orchestrator.spec import json_schema, parse
+from tests.orchestrator.sample_records import PORTABLE, sweep, trial
+
+SPEC = """
+name: a-metric
+workload: image_rows
+settings: {dataset: digits}
+search: {configs: 2, space: {units: [8, 16]}, objectives: {grad_norm: minimize}}
+arms: {implementations: [tensorflow/portable], hardware: [cpu]}
+"""
+
+
+def main() -> None:
+    trials = [trial(PORTABLE, block, step_ms=4.0, grad_norm=0.25 + block) for block in (0, 1)]
+    record = sweep(trials, (PORTABLE,))
+    summary = summarise(record)
+    rule = json_schema.schema()["allOf"][0]["then"]["properties"]["search"]["properties"]
+    observed = {
+        "place": workloads.__file__,
+        "objectives": list(parse(SPEC, source="a test").search.objectives),
+        "schema": rule["objectives"]["properties"]["grad_norm"]["description"],
+        "pages": [
+            page for page, text in reference.generated_parts().items() if "grad_norm" in text
+        ],
+        "direction": choose(record, "grad_norm")["direction"],
+        "titles": [measure.title for measure in (*summary.measures, *summary.expenses)],
+        "report": render(summary, "text", full=True),
+        "steps_per_s": summary.arms[0].measures["steps_per_s"].median,
+        "rows": ask({"sweep": record}, "grad_norm < 1", ["grad_norm"])["grad_norm"].tolist(),
+        "possible": len(ask({"sweep": sweep([trial(PORTABLE, 0)])}, "grad_norm IS NULL")),
+    }
+    print(json.dumps(observed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The registry of metrics is consistent, and the places that name metrics name metrics of it."""
+
+import pytest
+
+from orchestrator.analysis.arms.arm_summary import PHASES
+from orchestrator.analysis.arms.best_configs import ACCURACIES
+from orchestrator.analysis.measures import DERIVED, PER_STEP, TIMES
+from workloads.metrics import (
+    ANY_WORKLOAD,
+    BY_NAME,
+    DERIVED_METRICS,
+    METRICS,
+    PRUNED_METRICS,
+    SLICED_OBJECTIVES,
+    TRAINING,
+    Metric,
+    find_metric,
+)
+from workloads.registry import BUILT_IN
+
+UNITS = {
+    "_s": "s",
+    "_ms": "ms",
+    "_us": "µs",
+    "_mib": "MiB",
+    "_j": "J",
+    "_w": "W",
+    "_mhz": "MHz",
+    "_c": "°C",
+    "_usd": "USD",
+}
+
+
+def test_each_metric_has_one_entry() -> None:
+    assert len(BY_NAME) == len(METRICS)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_an_entry_is_complete(metric: Metric) -> None:
+    workloads = {ANY_WORKLOAD, TRAINING, *(workload.name for workload in BUILT_IN)}
+    assert metric.workload in workloads
+    assert metric.measured_in
+    assert metric.description.endswith(".")
+    suffix = metric.name[metric.name.rfind("_") :]
+    is_shown_as_recorded = metric.unit and metric.recorded_per_unit == 1
+    if suffix in UNITS and is_shown_as_recorded and "_per_" not in metric.name:
+        assert metric.unit == UNITS[suffix]
+
+
+def test_the_report_computes_the_metrics_that_only_it_has() -> None:
+    assert set(DERIVED) == set(DERIVED_METRICS)
+
+
+def test_what_the_analysis_names_is_in_the_registry() -> None:
+    assert {*PHASES, *ACCURACIES, *PER_STEP, *TIMES} <= BY_NAME.keys()
+
+
+def test_trials_in_slices_and_pruned_ones_have_no_result_of_a_training() -> None:
+    of_trainings = {"train_s", "val_accuracy", "energy_per_sample_j", "train_cost_usd"}
+    assert not of_trainings & SLICED_OBJECTIVES
+    assert not of_trainings & PRUNED_METRICS
+    assert "step_ms" in SLICED_OBJECTIVES & PRUNED_METRICS
+
+
+@pytest.mark.parametrize(
+    ("name", "better"),
+    [
+        pytest.param("step_ms", "less", id="built in, a time"),
+        pytest.param("samples_per_s", "more", id="built in, a rate"),
+        pytest.param("top5_accuracy", "more", id="a user's accuracy"),
+        pytest.param("tokens_per_s", "more", id="a user's rate"),
+        pytest.param("perplexity", "less", id="any other of a user"),
+    ],
+)
+def test_the_better_direction(name: str, better: str) -> None:
+    assert find_metric(name).better == better
