@@ -1,12 +1,14 @@
-"""The decision that a sweep needs no more blocks, by the widths of the speed-ups' intervals alone.
+"""The rule of `blocks: auto`: a sweep stops once every speed-up is known precisely enough.
 
-It is never made by a verdict, which leaves the estimate without bias (`docs/statistics.md`).
+It looks at the widths of the intervals alone. It never looks at a verdict, which leaves the
+estimates without bias (`docs/statistics.md`).
 """
 
 import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.pairing.pairs import pair_arms, pick_baseline, time_metric
@@ -15,6 +17,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.stopping import EarlierDecision, StopDecision, StoppingRule
 from orchestrator.core.trial import FinishedTrial
 
 _GROWTH = 1.25
@@ -29,88 +32,104 @@ def looks(auto: AutoBlocks) -> tuple[int, ...]:
     return tuple(counts)
 
 
-@dataclass(frozen=True, slots=True)
-class StopDecision:
-    """The number of complete blocks after which a sweep needs no more, and the reason.
-
-    `half_width` is that of the widest interval, as a share; None if there was no interval.
-    """
-
-    blocks: int
-    half_width: float | None
-    reason: str
-
-
 @dataclass(slots=True)
-class StoppingRule:
-    """The complete blocks of a sweep, and the decision that follows from them.
+class PrecisionReached(StoppingRule):
+    """The rule that every speed-up is to be known to within ± `auto.interval`.
 
-    The looks depend on the outcomes and on their order alone, so that a resumed start decides as
-    the one before it did. `auto` is the required precision, and `repeats` the rounds of each block.
-    With `accept_provisional` speed-ups count although too few of their rounds were quiet.
+    It looks at a few numbers of complete blocks only (`looks`). `repeats` are the rounds of each
+    block. With `accept_provisional` speed-ups count although too few of their rounds were quiet.
+    While the sweep `awaits_arms`, it decides nothing: a part of the arms is not the sweep.
+
+    The `figure` of a decision is the half-width of the widest interval, as a share: infinite if
+    that of some pair is not known, and None if there is nothing to compare.
     """
+
+    name: ClassVar[str] = "blocks"
 
     auto: AutoBlocks
     arms: tuple[Arm, ...]
     repeats: int
     baseline: str | None = None
     accept_provisional: bool = False
-    stop_decision: StopDecision | None = None
+    awaits_arms: bool = False
     _ended: dict[int, dict[str, FinishedTrial]] = field(default_factory=dict)
+    _stopped: set[Arm] = field(default_factory=set)
 
-    def take(self, finished: FinishedTrial) -> None:
+    @property
+    def running_arms(self) -> tuple[Arm, ...]:
+        """The arms that are compared: those that were not stopped."""
+        return tuple(arm for arm in self.arms if arm not in self._stopped)
+
+    def take(self, finished: FinishedTrial) -> StopDecision | None:
         """Take an outcome; if it completes a block, decide whether it was the last one needed.
 
         Trials of other arms or repeats than the blocks have now are ignored.
         """
-        trial, size = finished.trial, len(self.arms) * self.repeats
-        if trial.arm not in self.arms or trial.repeat >= self.repeats:
-            return
+        trial, arms = finished.trial, self.running_arms
+        size = len(arms) * self.repeats
+        if trial.arm not in arms or trial.repeat >= self.repeats:
+            return None
         block = self._ended.setdefault(trial.block, {})
         is_new = trial.key not in block
         block[trial.key] = finished
-        if is_new and len(block) == size and self.stop_decision is None:
-            whole = [own for own in self._ended.values() if len(own) == size]
-            if len(whole) in looks(self.auto):
-                trials = [one for own in whole for one in own.values()]
-                self.stop_decision = self._look(len(whole), trials)
+        if not is_new or len(block) < size or self.awaits_arms:
+            return None
+        complete = [trials for trials in self._ended.values() if len(trials) == size]
+        if len(complete) not in looks(self.auto):
+            return None
+        return self._look(len(complete), [one for trials in complete for one in trials.values()])
 
     def stop_arm(self, arm: Arm) -> None:
         """Compare the other arms only; blocks are complete without this one."""
-        self.arms = tuple(other for other in self.arms if other != arm)
-        if not any(names_arm(self.baseline or "*", other) for other in self.arms):
-            self.baseline = None
+        self._stopped.add(arm)
         for block in self._ended.values():
             for key in [key for key, trial in block.items() if trial.arm == arm]:
                 del block[key]
 
+    def still_holds(self, earlier: EarlierDecision) -> bool:
+        """Return whether what that start reached is what this spec asks for.
+
+        It may have had nodes that are not there now: a complete sweep stays complete.
+        """
+        reached = earlier.decision
+        has_other_arms = not set(self.arms) <= set(earlier.arms)
+        if has_other_arms or earlier.baseline != self.baseline or reached.blocks < self.auto.least:
+            return False
+        if reached.blocks >= self.auto.most:
+            return True
+        if reached.figure is None:  # nothing to compare, unless the awaited arms bring something
+            return not self.awaits_arms
+        return reached.figure <= self.auto.interval
+
     def _look(self, blocks: int, trials: Sequence[FinishedTrial]) -> StopDecision | None:
         widths = self.half_widths(trials)
-        numbers = [width for width in widths.values() if width is not None]
-        widest = max(numbers) if len(numbers) == len(widths) and numbers else None
         if not widths:
-            return StopDecision(blocks, None, "there is nothing to compare")
-        if widest is not None and widest <= self.auto.interval:
+            return StopDecision("there is nothing to compare", None, blocks)
+        widest = max(math.inf if width is None else width for width in widths.values())
+        if widest <= self.auto.interval:
             reason = f"every speed-up is known to ± {100 * self.auto.interval:.3g} %"
-            return StopDecision(blocks, widest, reason)
+            return StopDecision(reason, widest, blocks)
         if blocks < self.auto.most:
             return None
         able = {trial.arm for trial in trials if trial.status == "complete"}
         compared = {arm for pair in widths for arm in pair}
-        silent = [str(arm) for arm in self.arms if arm in compared - able]
+        silent = [str(arm) for arm in self.running_arms if arm in compared - able]
         reason = f"{self.auto.most} are the most (blocks.at_most)"
         reason += f"; no trial of {' or '.join(silent)} completes" if silent else ""
-        return StopDecision(blocks, widest, reason)
+        return StopDecision(reason, widest, blocks)
 
     def half_widths(
         self, trials: Sequence[FinishedTrial]
     ) -> Mapping[tuple[Arm, Arm], float | None]:
         """Return each pair's half-width, as a share; None for too few blocks, or quiet ones."""
-        record = SweepRecord("", arms=self.arms, trials=tuple(trials))
-        matched, baseline = match(record), pick_baseline(record, self.baseline)
+        arms, chosen = self.running_arms, self.baseline
+        if not any(names_arm(chosen or "*", arm) for arm in arms):
+            chosen = None  # the spec's baseline is stopped
+        record = SweepRecord("", arms=arms, trials=tuple(trials))
+        matched, baseline = match(record), pick_baseline(record, chosen)
         metric = time_metric(matched)
         widths: dict[tuple[Arm, Arm], float | None] = {}
-        for arm, base in baseline.pairs(self.arms) if baseline else ():
+        for arm, base in baseline.pairs(arms) if baseline else ():
             times = pair_arms(matched, arm, base, metric).times
             counts = len(times.pairs) >= MIN_BLOCKS and (self.accept_provisional or not times.bias)
             interval = t_interval(times.log_ratios, LEVEL) if counts else None

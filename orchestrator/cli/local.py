@@ -151,7 +151,8 @@ def _describe(folder: SweepFolder) -> str:
     finished, blocks, total, trials = _extent(state)
     outcomes = Counter(done.outcome.status for done in finished)
     counted = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
-    at_most = "at most " if session.least and not state.stop_decision else ""
+    is_open = session.may_stop_early and not state.stop_decision
+    at_most = "at most " if is_open else ""
     lines = [
         f"{state.identity.label}: {_activity(folder, state)}",
         f"  {len(finished)} of {at_most}{trials} trials ended ({counted or 'none yet'}), "
@@ -164,11 +165,10 @@ def _describe(folder: SweepFolder) -> str:
         ended = sum(done.ended_s >= session.at_s for done in finished)
         if ended > 1:  # one trial is no pace
             remaining = duration((now_s - session.at_s) / ended * (trials - len(finished)))
-            lines.append(f"  {'at most' if session.least else 'about'} {remaining} left")
+            lines.append(f"  {'at most' if is_open else 'about'} {remaining} left")
     if state.stop_decision:
-        lines.append(
-            f"  enough after {state.stop_decision.blocks} blocks: {state.stop_decision.why}"
-        )
+        decision = state.stop_decision
+        lines.append(f"  enough after {decision.blocks} blocks: {decision.reason}")
     failures = _failures(state)
     details = [*describe_failures(finished), *map(failures.describe, failures.stopped)]
     lines += ["  " + text.replace("\n", "\n  ") for text in details]

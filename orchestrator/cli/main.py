@@ -98,7 +98,7 @@ def plan(
     if form != "json" and work.plan.possible and not made.possible:
         output.show("every arm is stopped: nothing is left to run\n")
     elif form != "json":
-        at_most = made.auto is not None or checked.search.pruner is not None
+        at_most = made.ending == "open" or checked.search.pruner is not None
         output.show(f"{describe_forecast(expected, others, at_most=at_most)}\n")
 
 

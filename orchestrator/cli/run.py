@@ -114,7 +114,7 @@ def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, 
 
     lines = [describe_plan(spec, plan)]
     if missing < plan.trials:
-        at_most = "at most " if plan.auto else ""
+        at_most = "at most " if plan.ending == "open" else ""
         lines.append(f"{plan.trials - missing} of {at_most}{plan.trials} trials are done")
     lines.append(f"trials are recorded in {shown(tracking_uri)}; other output goes to {log}")
     return "\n".join(lines)

@@ -47,6 +47,8 @@ class Plan:
     whose configs the spec no longer has (see `resumed_from`). `fresh_trainer_reason` is
     why each trial has a trainer process of its own; None if trainers stay warm. `awaited` arms
     become possible or impossible at the end of the wait. With `auto`, `blocks` is the maximum.
+    `ending` is whether the number of blocks is fixed, `open` (a rule may stop the sweep before its
+    last block) or `decided` (a rule has).
     `timing` is how arms are timed in slices, if some are.
     """
 
@@ -60,6 +62,7 @@ class Plan:
     awaited: tuple[AwaitedArm, ...] = ()
     auto: AutoBlocks | None = None
     timing: Timing = field(default_factory=Timing)
+    ending: Literal["fixed", "open", "decided"] = "fixed"
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -105,8 +108,9 @@ class Plan:
         return replace(self, possible=tuple(possible))
 
     def with_index_count(self, count: int) -> Self:
-        """Return this plan with a fixed number of blocks, up to this index."""
-        return replace(self, blocks=count - len(self.skipped_blocks), auto=None)
+        """Return this plan with the blocks up to this index, and none to come after them."""
+        blocks = count - len(self.skipped_blocks)
+        return replace(self, blocks=blocks, auto=None, ending="decided")
 
     def resumed_from(self, history: Iterable[Block | FinishedTrial]) -> Self:
         """Return this plan with the blocks of earlier starts.

@@ -1,9 +1,11 @@
 """The cost of a trial, from the prices of its spec and from what was measured.
 
 The hourly price covers the time in which a trial had its slot (a node, or a GPU), from set-up to
-the last prediction, however it ended; trials of an interleaved round share that time. The price of
-a kilowatt-hour covers the measured energy, that of the timed epochs. `train_cost_usd` is the cost
-of the timed epochs: the part to compare, if trials share a start.
+the last prediction, however it ended; trials of an interleaved round share that time. Attempts that
+were lost with their worker or node are part of it: from when the worker got the trial to when its
+loss was noticed. The price of a kilowatt-hour covers the measured energy, that of the timed epochs;
+nobody measured that of a lost attempt. `train_cost_usd` is the cost of the timed epochs: the part
+to compare, if trials share a start.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,19 +21,25 @@ _KWH_J = 3.6e6
 
 
 def priced(
-    outcome: Outcome, arm: Arm, prices: Sequence[Price], together: Sequence[Outcome]
+    outcome: Outcome,
+    arm: Arm,
+    prices: Sequence[Price],
+    together: Sequence[Outcome],
+    *,
+    lost_s: float = 0.0,
 ) -> Outcome:
     """Return the outcome with `cost_usd`, `train_cost_usd` and its `cost_basis`.
 
     There is no cost if no price means the arm's hardware, or if energy has a price and was not
     measured. A metric of that name that the workload reports itself stays. `together` are the
-    outcomes of all trials that had the slot together, this one's among them.
+    outcomes of all trials that had the slot together, this one's among them. `lost_s` is the
+    trial's share of the time that its lost attempts had their slots.
     """
     price = price_of(arm.hardware, prices)
-    slot_s = max(outcome.ended_s for outcome in together) - min(
-        outcome.started_s for outcome in together
-    )
-    if price is None or slot_s <= 0:
+    first_s = min(outcome.started_s for outcome in together)
+    last_s = max(outcome.ended_s for outcome in together)
+    billed_s = (last_s - first_s) / len(together) + lost_s
+    if price is None or billed_s <= 0:
         return outcome
     energy: float | None = 0.0
     if price.usd_per_kwh is not None:
@@ -41,7 +49,7 @@ def priced(
     costs: dict[str, float] = {}
     if energy is not None:
         hourly = (price.usd_per_hour or 0.0) / price.gpus / _HOUR_S
-        costs["cost_usd"] = hourly * slot_s / len(together) + energy
+        costs["cost_usd"] = hourly * billed_s + energy
         if "train_s" in outcome.metrics:
             costs["train_cost_usd"] = hourly * outcome.metrics["train_s"] + energy
     return replace(

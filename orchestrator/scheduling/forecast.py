@@ -26,11 +26,12 @@ from orchestrator.planning.lanes import count_lanes, make_lanes
 from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import make_plan
 from orchestrator.planning.pricing import price_of
-from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.config_source import ConfigSource
+from orchestrator.scheduling.dispatcher import Dispatcher
 from orchestrator.scheduling.lane_queue import Assignment
+from orchestrator.scheduling.ledger import Ledger
 from orchestrator.scheduling.remaining import RemainingWork, begun_index_count, remaining_work
 from orchestrator.scheduling.runnable import expect_runnable
-from orchestrator.scheduling.sampler import Suggestions
 from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import SweepState
@@ -169,12 +170,18 @@ class Forecaster:
         share = min(1.0, max(_FIRST, _FIRST_EACH * count_lanes(groups)) / work.missing)
         to_come = math.ceil(share * (work.plan.index_count - begun))
         plan = work.plan if share == 1.0 else work.plan.with_index_count(begun + to_come)
-        earlier = _EarlierConfigs(self._state.blocks.values(), number)
-        source = Suggester(spec.search, spec.seed) if plan.listed else earlier
-        failures, limit = work.failures.replay(), open_limit(spec, plan, groups)
-        suggestions = Suggestions(plan, source, spec.search.objectives, failures=failures)
-        blocks = Blocks(self._state.identity, plan, groups, suggestions, limit, spec.baseline)
-        blocks.restore(work.history)
+        source: ConfigSource = EarlierConfigs(self._state.blocks.values(), number)
+        if plan.listed:
+            source = Suggester(spec.search, spec.seed)
+        dispatcher = Dispatcher.begin(
+            Ledger(self._state.identity, plan, work.failures.replay()),
+            source,
+            spec.search.objectives,
+            groups,
+            open_limit=open_limit(spec, plan, groups),
+            baseline=spec.baseline,
+        )
+        dispatcher.restore(work.history)
         seconds, joules = (costs.draw(number) for costs in (self._seconds, self._energy))
         between_s, energy_j = defaultdict[str, float](float), defaultdict[Arm, float](float)
         trainers = Counter[object]()
@@ -192,7 +199,7 @@ class Forecaster:
             taken_s = start_s + math.fsum(map(seconds, assignment.trials))
             return taken_s, [Outcome("complete", 0.0, taken_s) for _ in assignment.trials]
 
-        spans = simulate(blocks, run, trial_costs.PAUSE_S)
+        spans = simulate(dispatcher, run, trial_costs.PAUSE_S)
         scale = work.missing / sum(len(span.assignment.trials) for span in spans)
         around_s = trial_costs.START_S + trial_costs.REPORT_S
         return _Future(
@@ -237,11 +244,13 @@ class _Future:
     lasts_s: float
 
 
-class _EarlierConfigs(Suggester):
-    """Configs of earlier blocks, drawn for those to come, which nobody knows yet."""
+class EarlierConfigs:
+    """A source of configs for blocks to come, which nobody knows yet: those of earlier blocks."""
 
     def __init__(self, blocks: Iterable[Block], number: int) -> None:
-        self._configs, self._number = [block.config for block in blocks] or [{}], number
+        """Draw from these blocks; possible futures of another `number` draw other configs."""
+        self._configs: list[Config] = [block.config for block in blocks] or [{}]
+        self._number = number
 
     def suggest(self, index: int) -> Config:
         """Return an earlier config: the same for a block on any fleet."""
@@ -250,11 +259,13 @@ class _EarlierConfigs(Suggester):
     def replay(self, index: int, config: Config) -> None:
         """Take nothing: no sampler learns here."""
 
-    def should_prune(self, *_: object, **__: object) -> bool:
+    def should_prune(self, index: int, step: int, value: float) -> bool:
         """Return False: blocks to come run to their ends."""
         return False
 
-    def report(self, *_: object, **__: object) -> None:
+    def report(
+        self, index: int, values: Sequence[float] | None, *, is_pruned: bool = False
+    ) -> None:
         """Take nothing."""
 
 
@@ -268,11 +279,11 @@ class Span:
 
 
 def simulate(
-    blocks: Blocks,
+    dispatcher: Dispatcher,
     run: Callable[[Assignment], tuple[float, Sequence[Outcome]]],
     pause_s: float = 0.0,
 ) -> list[Span]:
-    """Run all of the blocks on their lanes; return what ran, in the order of the starts.
+    """Run all trials of a dispatcher on their lanes; return what ran, in the order of the starts.
 
     A trial begins `pause_s` after its lane has room. `run` gives the seconds that an assignment
     takes, and the outcomes of its trials.
@@ -282,8 +293,8 @@ def simulate(
     ends: list[tuple[float, int, Assignment, Sequence[Outcome]]] = []
     spans, order, now_s = list[Span](), itertools.count(), 0.0
     changed = set[str]()
-    while not blocks.done:
-        while (handed_out := blocks.next()) is not None:
+    while not dispatcher.done:
+        while (handed_out := dispatcher.next()) is not None:
             assignment = handed_out[0]
             waiting[assignment.lane.node.id].append(assignment)
             changed.add(assignment.lane.node.id)
@@ -299,7 +310,7 @@ def simulate(
         now_s, _, assignment, outcomes = heapq.heappop(ends)
         changed = {assignment.lane.node.id}
         at_work[assignment.lane.node.id] -= 1
-        blocks.finish(assignment, *outcomes)
+        dispatcher.finish(assignment, *outcomes)
     return spans
 
 

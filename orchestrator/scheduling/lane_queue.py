@@ -1,10 +1,8 @@
-"""Lanes at work: the trials that wait for a lane, and those that are handed out to it."""
+"""One lane at work: the trials that wait for it, and how many are handed out to it."""
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from operator import attrgetter
 
 from orchestrator.core.trial import Trial, config_text
 from orchestrator.planning.lanes import Lane, LaneGroup
@@ -36,20 +34,22 @@ class Assignment:
 
 
 def at_work(assignments: Iterable[Assignment]) -> list[Assignment]:
-    """Return those that can be running: on each lane the oldest, up to its slots."""
-    running, taken = list[Assignment](), Counter[str]()
+    """Return the assignments that can be running: on each lane the oldest, up to its slots."""
+    running, count_on_node = list[Assignment](), Counter[str]()
     for assignment in assignments:
-        taken[assignment.lane.node.id] += 1
-        if taken[assignment.lane.node.id] <= assignment.lane.room(assignment.device):
+        node_id = assignment.lane.node.id
+        count_on_node[node_id] += 1
+        if count_on_node[node_id] <= assignment.lane.room(assignment.device):
             running.append(assignment)
     return running
 
 
 @dataclass(slots=True)
 class LaneQueue:
-    """The trials of a lane: those that wait, and how many are out.
+    """The trials that wait for a lane in their order, and the number of those handed out to it.
 
-    `groups` are those of the lane. `turn` is the device at work, if its node's take turns.
+    `groups` are the lane groups that the lane is part of. Where the CPU arms and the GPU arms of a
+    node take turns, `device_at_work` is the device whose turn it is.
     """
 
     lane: Lane
@@ -57,68 +57,59 @@ class LaneQueue:
     groups: tuple[LaneGroup, ...] = ()
     waiting: deque[Trial] = field(default_factory=deque)
     out: int = 0
-    turn: Device = "gpu"
+    device_at_work: Device = "gpu"
 
     @property
-    def spare(self) -> int:
-        """Return how many more trials can run at once; one beyond that may wait."""
-        return self.lane.room(self.turn if self.lane.takes_turns else "gpu") - self.out
+    def free_slots(self) -> int:
+        """Return how many more trials can run at once; negative if one waits beyond the slots."""
+        device = self.device_at_work if self.lane.takes_turns else "gpu"
+        return self.lane.room(device) - self.out
 
     @property
-    def is_short(self) -> bool:
-        """Return whether the lane needs more trials: a next one; for turns, one for each slot."""
+    def needs_block(self) -> bool:
+        """Return whether the lane should get another block.
+
+        Usually it should when nothing waits. Where devices take turns, a turn of the GPUs gathers
+        one block for each slot, so that all GPUs are at work and the turns are few.
+        """
         if not self.lane.takes_turns:
             return not self.waiting
         if not self.waiting and not self.out:
-            self.turn = "gpu"
+            self.device_at_work = "gpu"
         gathered = len({trial.block for trial in self.waiting})
-        return self.turn == "gpu" and self._in_turn() is None and gathered < self.lane.slots
+        is_gpu_turn = self.device_at_work == "gpu"
+        return is_gpu_turn and self._first_in_turn() is None and gathered < self.lane.slots
 
     def pick(self) -> Trial | None:
-        """Take the next trial: the first that waits for the device whose turn it is."""
-        trial = self._in_turn()
+        """Take the next trial: the first one for the device whose turn it is.
+
+        The turn passes to the other device only when nothing is handed out: a CPU trial has the
+        whole node, and must not run beside GPU trials.
+        """
+        trial = self._first_in_turn()
         if trial is None and self.waiting and not self.out:
-            self.turn = "cpu" if self.turn == "gpu" else "gpu"
-            trial = self._in_turn()
+            self.device_at_work = "cpu" if self.device_at_work == "gpu" else "gpu"
+            trial = self._first_in_turn()
         if trial is not None:
             self.waiting.remove(trial)
         return trial
 
-    def take_round(self, trial: Trial) -> list[Trial]:
+    def take_rest_of_round(self, trial: Trial) -> list[Trial]:
         """Take the trials that are timed in turns with a picked one: the rest of its round here."""
-        round_of = attrgetter("block", "repeat", "arm.measure")
-        others = [
-            other
-            for other in self.waiting
-            if trial.arm.measure == "timing" and round_of(other) == round_of(trial)
-            if not self.lane.takes_turns or trial.arm.device == other.arm.device
-        ]
+        others = [other for other in self.waiting if self._are_timed_together(trial, other)]
         for other in others:
             self.waiting.remove(other)
         return others
 
-    def _in_turn(self) -> Trial | None:
-        any_device = not self.lane.takes_turns
-        return next((t for t in self.waiting if any_device or t.arm.device == self.turn), None)
+    def _are_timed_together(self, trial: Trial, other: Trial) -> bool:
+        if trial.arm.measure != "timing" or other.arm.measure != "timing":
+            return False
+        if self.lane.takes_turns and trial.arm.device != other.arm.device:
+            return False
+        return (trial.block, trial.repeat) == (other.block, other.repeat)
 
-
-class BegunBlocks(dict[int, Sequence[Trial]]):
-    """By index: the trials of begun blocks that no lane of a group has yet."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._indices: list[int] = []  # a heap; those of blocks that are gone leave it at its top
-
-    def put(self, index: int, trials: Sequence[Trial]) -> None:
-        """Replace a block's trials; a block without any is gone."""
-        if self.pop(index, None) is None and trials:
-            heappush(self._indices, index)
-        if trials:
-            self[index] = trials
-
-    @property
-    def oldest(self) -> int | None:
-        """The first block; None if there is none."""
-        while self._indices and self._indices[0] not in self:
-            heappop(self._indices)
-        return self._indices[0] if self._indices else None
+    def _first_in_turn(self) -> Trial | None:
+        for trial in self.waiting:
+            if not self.lane.takes_turns or trial.arm.device == self.device_at_work:
+                return trial
+        return None

@@ -24,7 +24,7 @@ from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.scheduling import remaining
 from orchestrator.scheduling.best_models import BestModels, log_models
-from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.dispatcher import Dispatcher
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.runnable import expect_runnable
@@ -200,7 +200,7 @@ class _Start:
         with contextlib.suppress(OSError) if stopped else contextlib.nullcontext():
             self.journal.append(SessionEnded(time.time(), "stopped" if stopped else "complete"))
         if stopped is None:
-            if plan.auto is not None:
+            if plan.ending == "open":
                 begun = remaining.begun_index_count(self.state.blocks.values())
                 plan = plan.with_index_count(begun)
             self._declare(plan, begun=True)
@@ -236,29 +236,27 @@ class _Start:
 
     def _run_missing(self, watcher: Watcher) -> Stopped | None:
         self.options.phase("Loading Ray Tune")
-        from orchestrator.scheduling.sampler import Suggestions  # noqa: PLC0415
         from orchestrator.scheduling.suggester import Suggester  # noqa: PLC0415
         from orchestrator.scheduling.tune_loop import run_trials  # noqa: PLC0415  (Ray Tune: seconds)
 
         spec, plan = self.spec, self.work.plan
-        self.failures = self.work.failures.replay()
-        groups = make_lanes(plan)
-        suggestions = Suggestions(
-            plan,
+        ledger, groups = self.work.new_ledger(), make_lanes(plan)
+        self.failures = ledger.failures
+        dispatcher = Dispatcher.begin(
+            ledger,
             Suggester(spec.search, spec.seed),
             spec.search.objectives,
-            remaining.stopping_rule(spec, plan),
-            self.failures,
+            groups,
+            open_limit=open_limit(spec, plan, groups),
+            baseline=spec.baseline,
         )
-        limit = open_limit(spec, plan, groups)
-        blocks = Blocks(self.identity, plan, groups, suggestions, limit, spec.baseline)
-        blocks.restore(self.work.history)
+        dispatcher.restore(self.work.history)
         for event in self.work.history:
             if isinstance(event, FinishedTrial):
                 watcher.count(event.trial, event.outcome)
         aims = {name: objective.direction for name, objective in spec.search.objectives.items()}
         models = BestModels(self.models, aims, self.state.finished.values())
-        session = Session(spec, blocks, self.journal, self.recorder.put, watcher, models)
+        session = Session(spec, dispatcher, self.journal, self.recorder.put, watcher, models)
         membership = Membership(self.nodes)
         wait_s = spec.limits.node_wait_s if self.on_cluster else 0.0
         recovery = Recovery(session, membership, wait_s)

@@ -49,7 +49,7 @@ def run_trials(
         check()
 
     try:
-        while not recovery.session.blocks.done:
+        while not recovery.session.dispatcher.done:
             search = BlockSearch(recovery, python_path, check_unless_abandoned)
             try:
                 _aside(_tuner(search, folder).fit, recovery.expect_head)
@@ -69,8 +69,8 @@ class BlockSearch(Searcher):
 
     A Tune trial is a slot of a lane at work: its actor gets the lane's next trial when one ends, as
     Tune keeps each of its trials for ever, and what the actor answers until the Tune trial ends.
-    `out` is what runs, by the Tune trial's id. Tune's own limit on pending trials must lie above
-    the number of slots. `check` is called at each step.
+    `out` is what runs, by the Tune trial's id, and `_began_s` since when. Tune's own limit on
+    pending trials must lie above the number of slots. `check` is called at each step.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class BlockSearch(Searcher):
         super().__init__()
         self.recovery, self.check = recovery, check
         self.out: dict[str, Assignment] = {}
+        self._began_s: dict[str, float] = {}
         self._waiting: dict[str, tuple[Assignment, dict[str, Any]]] = {}
         self._taken = Counter[str]()
         self._ended = Counter[str]()
@@ -109,15 +110,15 @@ class BlockSearch(Searcher):
                 room = assignment.lane.room(assignment.device)
                 if self._taken[assignment.lane.node.id] < room:
                     return self._begin(trial_id, key)
-            return self.FINISHED if self._session.blocks.done else None
+            return self.FINISHED if self._session.dispatcher.done else None
 
     def _hand_out(self) -> None:
         """Take what lanes want to run, and have next; first give back what must not begin."""
-        blocks = self._session.blocks
+        dispatcher = self._session.dispatcher
         for key, (assignment, _) in reversed(list(self._waiting.items())):
-            if assignment.trial.block in blocks.ending or not self.has_lane(assignment):
+            if assignment.trial.block in dispatcher.ending or not self.has_lane(assignment):
                 del self._waiting[key]
-                blocks.give_back(assignment, charged=False)
+                dispatcher.give_back(assignment, charged=False)
         for assignment in iter(self._session.assign, None):
             self._waiting[assignment.trial.key] = (
                 assignment,
@@ -130,18 +131,28 @@ class BlockSearch(Searcher):
 
     def has_lane(self, assignment: Assignment) -> bool:
         """Return whether the assignment's lane is still there."""
-        return self._session.blocks.has_lane(assignment.lane.node.id)
+        return self._session.dispatcher.has_lane(assignment.lane.node.id)
 
     def _begin(self, trial_id: str, key: str) -> dict[str, Any]:
         assignment, config = self._waiting.pop(key)
         self.out[trial_id] = assignment
+        self.note_not_begun(trial_id)
         self._taken[assignment.lane.node.id] += 1
         return config
 
+    def note_not_begun(self, trial_id: str) -> None:
+        """Note that a trial begins now at the earliest: Tune has no worker for it yet."""
+        self._began_s[trial_id] = time.time()
+
     def _end(self, trial_id: str) -> Assignment:
         assignment = self.out.pop(trial_id)
+        del self._began_s[trial_id]
         self._taken[assignment.lane.node.id] -= 1
         return assignment
+
+    def _lose(self, trial_id: str) -> None:
+        began_s = self._began_s[trial_id]
+        self.recovery.lose_worker(self._end(trial_id), began_s, time.time())
 
     def _job(self, assignment: Assignment) -> Job:
         spec, lane = self._session.spec, assignment.lane
@@ -176,7 +187,7 @@ class BlockSearch(Searcher):
             models.clear()  # Tune keeps the last result of each trial
             # of a round, the outcome without failure shows most of its node
             best = next((outcome for outcome in outcomes if not outcome.failure), outcomes[0])
-            self.recovery.ended(assignment.lane.node, best)
+            self.recovery.count_end(assignment.lane.node, best)
             self._hand_out()
             self._ended[trial_id] += 1
             lane, bundle = assignment.lane, assignment.lane.bundle(assignment.device)
@@ -191,9 +202,9 @@ class BlockSearch(Searcher):
         with _through_tune():
             if trial_id in self.out:
                 assignment = self._end(trial_id)
-                self._session.blocks.give_back(assignment, charged=False)
-                self.recovery.exclude_gpu(assignment.lane.node, lost_gpu)
-            return not self._session.blocks.done
+                self._session.dispatcher.give_back(assignment, charged=False)
+                self.recovery.lose_gpu(assignment.lane.node, lost_gpu)
+            return not self._session.dispatcher.done
 
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
@@ -203,16 +214,16 @@ class BlockSearch(Searcher):
             return
         with _through_tune():
             if error or result is not None:
-                self.recovery.doubt(self._end(trial_id))
+                self._lose(trial_id)
             else:
-                self._session.blocks.give_back(self._end(trial_id), charged=False)
+                self._session.dispatcher.give_back(self._end(trial_id), charged=False)
 
     def lose_all(self) -> None:
         """Take back all that is out: Tune was lost. Only what can have been running is charged."""
         for assignment, _ in reversed(self._waiting.values()):
-            self._session.blocks.give_back(assignment, charged=False)
+            self._session.dispatcher.give_back(assignment, charged=False)
         for trial_id in reversed(list(self.out)):
-            self.recovery.doubt(self._end(trial_id))
+            self._lose(trial_id)
 
 
 class Broken(BaseException):
@@ -255,6 +266,8 @@ class _Scheduler(FIFOScheduler):
         return None
 
     def _expect_start(self, trial_id: str, assignment: Assignment) -> None:
+        """Show, once, that a trial waits long for its node: another sweep may have its CPUs."""
+        self._search.note_not_begun(trial_id)
         if time.monotonic() - self._pending_s.setdefault(trial_id, time.monotonic()) > _START_S:
             self._pending_s[trial_id] = math.inf
             self._search.recovery.session.watcher.warn(

@@ -44,7 +44,7 @@ class Watcher:
         """By key: a running job, the kind of its work, since when (monotonic), and its progress."""
         self._ended_now, self._next_look = 0, 2.0
         self._began_s = self._ended_s = time.monotonic()
-        self._is_open = plan.auto is not None
+        self._is_open = plan.ending == "open"
 
     def __enter__(self) -> Self:
         return self

@@ -19,11 +19,12 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal, first_problem, wrong_version
+from orchestrator.core.stopping import StopDecision
 from orchestrator.core.trial import Block, Config, FinishedTrial, SweepIdentity, Trial, to_json
 from orchestrator.storage import lock
 
 FILE_NAME = "journal.jsonl"
-VERSION = 11  # only journals of this version are read
+VERSION = 12  # only journals of this version are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,9 @@ class SessionStarted:
     """The start of a driver; `version` is rnnsweep's, the sizes are the plan's.
 
     `blocks` is the highest number of blocks, including the earlier blocks that the plan skips
-    (`skipped_blocks`). `least` is the lowest number with `blocks: auto`, else None. `failures` is
-    the limit of equal failures in a row. `code` is the workload's own code from here on.
+    (`skipped_blocks`). With `may_stop_early` a rule may stop the sweep before its last block.
+    `failures` is the limit of equal failures in a row. `code` is the workload's own code from here
+    on.
     """
 
     record: Literal["session_started"] = field(default="session_started", kw_only=True)
@@ -57,7 +59,7 @@ class SessionStarted:
     blocks: int
     repeats: int
     arms: list[Arm]
-    least: int | None = None
+    may_stop_early: bool = False
     skipped_blocks: list[int] = field(default_factory=list)
     failures: int | None = None
     code: dict[str, str] = field(default_factory=dict)
@@ -99,17 +101,28 @@ class RoundFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class BlocksEnough:
-    """The decision to suggest no more blocks. A hint for people: it follows from the outcomes.
+class StopDecided:
+    """The decision to suggest no more blocks.
 
-    `blocks` were complete then; `half_width` is that of the widest speed-up's interval, as a share.
+    A start with the same nodes and spec comes to it again from the outcomes.
     """
 
-    record: Literal["blocks_enough"] = field(default="blocks_enough", kw_only=True)
+    record: Literal["stop_decided"] = field(default="stop_decided", kw_only=True)
     at_s: float
-    blocks: int
-    half_width: float | None
-    why: str
+    decision: StopDecision
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptLost:
+    """An attempt at the trials of an assignment that was lost with its worker or its node.
+
+    `slot_s` is how long they had their slot together. A retry is charged for it when it ends.
+    """
+
+    record: Literal["attempt_lost"] = field(default="attempt_lost", kw_only=True)
+    at_s: float
+    keys: list[str]
+    slot_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +135,8 @@ class SessionEnded:
 
 
 Opening: TypeAlias = SweepOpened | SessionStarted | BlockSuggested
-Record: TypeAlias = Opening | TrialFinished | RoundFinished | BlocksEnough | SessionEnded
+Ending: TypeAlias = TrialFinished | RoundFinished | AttemptLost | StopDecided | SessionEnded
+Record: TypeAlias = Opening | Ending
 
 _LINE: TypeAdapter[Record] = TypeAdapter(
     Annotated[Record, Field(discriminator="record")],
@@ -141,7 +155,8 @@ class SweepState:
 
     `order` has `blocks` and `finished` in one sequence, by index and by key. A trial that ended
     twice, or a block that was suggested twice, counts once, as it was last; `all_outcomes` has the
-    replaced ones too. `ended` is None while a session runs, or where it was killed.
+    replaced ones too. `lost_s` has, by key, a trial's share of the time that its lost attempts had
+    their slots. `ended` is None while a session runs, or where it was killed.
     """
 
     identity: SweepIdentity
@@ -153,7 +168,8 @@ class SweepState:
     order: dict[int | str, Block | FinishedTrial] = field(default_factory=dict)
     all_outcomes: list[FinishedTrial] = field(default_factory=list)
     ended: SessionEnded | None = None
-    stop_decision: BlocksEnough | None = None
+    stop_decision: StopDecision | None = None
+    lost_s: dict[str, float] = field(default_factory=dict)
 
     def add(self, record: Record) -> None:
         """Apply the next record."""
@@ -171,8 +187,11 @@ class SweepState:
             case RoundFinished(finished=members):
                 for member in members:
                     self._finish(member)
-            case BlocksEnough():
-                self.stop_decision = record
+            case AttemptLost(keys=keys, slot_s=slot_s):
+                for key in keys:
+                    self.lost_s[key] = self.lost_s.get(key, 0.0) + slot_s / len(keys)
+            case StopDecided(decision=decision):
+                self.stop_decision = decision
             case SessionEnded():
                 self.ended = record
 
@@ -187,6 +206,7 @@ class SweepState:
                 yield finished
 
     def _finish(self, finished: FinishedTrial) -> None:
+        self.lost_s.pop(finished.key, None)
         self.finished.pop(finished.key, None)
         self.order.pop(finished.key, None)
         self.finished[finished.key] = self.order[finished.key] = finished

@@ -22,8 +22,8 @@ def test_a_timing_sweep_has_whole_rounds_and_stops_when_precise(home: Home) -> N
     )
     home.run("run", spec, timeout_s=LONG_S).expect(0)
     finished = home.finished(NAME)
-    (enough,) = [record for record in home.journal(NAME) if record["record"] == "blocks_enough"]
-    assert 6 <= enough["blocks"] <= 12
+    (enough,) = [record for record in home.journal(NAME) if record["record"] == "stop_decided"]
+    assert 6 <= enough["decision"]["blocks"] <= 12
     home.expect_exactly_once(NAME, len(finished))
     rounds = [record for record in home.journal(NAME) if record["record"] == "round_finished"]
     assert {len(record["finished"]) for record in rounds} == {2}, "no round is incomplete"

@@ -1,18 +1,20 @@
 """Sample plans on invented nodes, and their blocks, for tests of the order of assignments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.failures import FailureLimit
+from orchestrator.core.stopping import StoppingRule
 from orchestrator.core.trial import Config, FailureRecord, Outcome, SweepIdentity
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm
-from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.config_source import ConfigSource
+from orchestrator.scheduling.dispatcher import Dispatcher
+from orchestrator.scheduling.lane_index import LaneIndex
 from orchestrator.scheduling.lane_queue import Assignment
-from orchestrator.scheduling.sampler import Suggestions
-from orchestrator.scheduling.suggester import Suggester
+from orchestrator.scheduling.ledger import Ledger
+from orchestrator.scheduling.suggestions import Suggestions
 from orchestrator.spec import Objective
 
 ACCURACY = {"val_accuracy": Objective(direction="maximize")}
@@ -42,7 +44,9 @@ def plan(
     return Plan(tuple(arms), (), blocks, repeats)
 
 
-class ConfigLog(Suggester):
+class ConfigLog:
+    """A source of configs that keeps every call, for comparison."""
+
     def __init__(self) -> None:
         self.log: list[tuple[int, object]] = []
         self.reported: dict[int, Sequence[float] | None] = {}
@@ -66,20 +70,27 @@ class ConfigLog(Suggester):
         self.log.append((index, "pruned" if is_pruned else values))
 
 
-def blocks_of(
+def ledger_of(
+    plan: Plan, failures: FailureLimit | None = None, rules: Sequence[StoppingRule] = ()
+) -> Ledger:
+    return Ledger(identity(), plan, failures or FailureLimit(), rules)
+
+
+def dispatcher_of(
     plan: Plan,
-    source: Suggester | None = None,
+    source: ConfigSource | None = None,
     objectives: Mapping[str, Objective] = ACCURACY,
     open_limit: int | None = None,
-    rule: StoppingRule | None = None,
-    baseline: str | None = None,
     failures: FailureLimit | None = None,
+    rules: Sequence[StoppingRule] = (),
     *,
-    kind: type[Blocks] = Blocks,
-) -> Blocks:
-    stops = failures or FailureLimit()
-    suggestions = Suggestions(plan, source or ConfigLog(), objectives, rule, stops)
-    return kind(identity(), plan, make_lanes(plan), suggestions, open_limit, baseline)
+    lanes: Callable[[Ledger], LaneIndex] = LaneIndex,
+) -> Dispatcher:
+    ledger = ledger_of(plan, failures, rules)
+    suggestions = Suggestions(ledger, source or ConfigLog(), objectives)
+    dispatcher = Dispatcher(ledger, suggestions, lanes(ledger))
+    dispatcher.set_lanes(make_lanes(plan), open_limit)
+    return dispatcher
 
 
 def complete(accuracy: float = 0.5) -> Outcome:
@@ -90,14 +101,14 @@ def failed() -> Outcome:
     return Outcome("failed", 0.0, 1.0, failure=FailureRecord("error", "odd"))
 
 
-def drain(blocks: Blocks, outcome: Outcome | None = None) -> list[Assignment]:
+def drain(dispatcher: Dispatcher, outcome: Outcome | None = None) -> list[Assignment]:
     out: list[Assignment] = []
     finished: list[Assignment] = []
-    while not blocks.done:
-        while (assigned := blocks.next()) is not None:
+    while not dispatcher.done:
+        while (assigned := dispatcher.next()) is not None:
             out.append(assigned[0])
         assert out, "nothing is out and nothing can be issued, yet the sweep is not done"
         issue = out.pop(0)
-        blocks.finish(issue, outcome or complete())
+        dispatcher.finish(issue, outcome or complete())
         finished.append(issue)
     return finished

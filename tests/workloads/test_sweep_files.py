@@ -15,7 +15,7 @@ from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import load
 from tests.orchestrator.cli.typed_commands import typed
 from tests.orchestrator.sample_plans import identity
-from tests.orchestrator.scheduling.sample_sessions import Held
+from tests.orchestrator.scheduling.sample_sessions import SampleSession
 from tests.workloads.shared_trainer import Trainer, result, single_event
 from workloads.protocol import Finish, KernelProof, Slice, encode
 from workloads.registry import find_workload
@@ -60,13 +60,13 @@ def test_an_arm_of_each_backend_of_a_file_runs_small(
     small = words[2::2]
     spec = load(SWEEPS[name], [*small, *tiny_overrides(name, small)])
     text = yaml.safe_dump(spec.model_dump(mode="json", exclude_unset=True))
-    held = Held(tmp_path / "held", text, this_machine())
-    config = Suggester(held.spec.search, 0).suggest(0)
-    assert config is not None and held.plan.arms
-    by_backend = {arm.implementation.partition("/")[0]: arm for arm in held.plan.arms}
+    sample = SampleSession(tmp_path / "sample", text, this_machine())
+    config = Suggester(sample.spec.search, 0).suggest(0)
+    assert config is not None and sample.plan.arms
+    by_backend = {arm.implementation.partition("/")[0]: arm for arm in sample.plan.arms}
     for arm in by_backend.values():  # the tests of implementations run all kernels
         trial = make_trial(identity(), Block(0, config), arm, 0)
-        request = replace(held.session.request(trial), data_digest=None)
+        request = replace(sample.session.request(trial), data_digest=None)
         trainer = trainer_for(arm.implementation)
         for line in (request, *((Slice(), Finish()) if request.measure == "timing" else ())):
             trainer.send(encode(line))

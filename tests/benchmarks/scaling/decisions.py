@@ -1,7 +1,7 @@
 """Decisions of the scheduling core, without Ray: does the last one cost more than the first?
 
 Two classes of nodes, one 20 × as fast, on a simulated clock; any number of blocks is open. The time
-is this process's CPU time in `Blocks.next` and `Blocks.finish`.
+is this process's CPU time in `Dispatcher.next` and `Dispatcher.finish`.
 """
 
 import random
@@ -12,10 +12,10 @@ from typing import Any
 from orchestrator.core.trial import Block, Outcome
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
-from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.dispatcher import Dispatcher
 from orchestrator.scheduling.forecast import simulate
 from orchestrator.scheduling.lane_queue import Assignment
-from orchestrator.scheduling.sampler import Suggestions
+from orchestrator.scheduling.ledger import Ledger
 from orchestrator.scheduling.suggester import Suggester
 from tests.benchmarks import rig
 from tests.orchestrator.sample_plans import complete, identity, node, plan
@@ -25,7 +25,7 @@ _SIZES = [(2, 10_000), (20, 10_000), (200, 20_000), (1_000, 100_000)]
 """Nodes and trials."""
 
 
-class _Timed(Blocks):
+class _Timed(Dispatcher):
     def next(self) -> tuple[Assignment, list[Block]] | None:
         began_s = time.process_time()
         handed_out = super().next()
@@ -61,8 +61,9 @@ def _run(nodes: int, trials: int) -> None:
     fleet = [node(f"n{n}", cpu_model=["fast", "slow"][n % 2]) for n in range(nodes)]
     laid = plan(classify(fleet), implementations=1, blocks=trials // 2)
     search = spec(OWN, configs=laid.blocks, space={"units": {"low": 1, "high": 10**9}}).search
-    suggestions = Suggestions(laid, Suggester(search, 0), search.objectives)
     seconds = {one.id: 1.0 if one.profile.cpu_model == "fast" else 20.0 for one in fleet}
     rng, done, took_s[:] = random.Random(0), [complete()], [0.0]
-    blocks = _Timed(identity(), laid, make_lanes(laid), suggestions)
-    simulate(blocks, lambda one: (rng.uniform(0.5, 1.5) * seconds[one.lane.node.id], done))
+    dispatcher = _Timed.begin(
+        Ledger(identity(), laid), Suggester(search, 0), search.objectives, make_lanes(laid)
+    )
+    simulate(dispatcher, lambda one: (rng.uniform(0.5, 1.5) * seconds[one.lane.node.id], done))

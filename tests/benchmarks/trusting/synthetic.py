@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.batch_means import half_width, planned_looks
-from orchestrator.analysis.stopping import StoppingRule
+from orchestrator.analysis.stopping import PrecisionReached
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria, Timing
 from orchestrator.core.records import SweepRecord
@@ -190,13 +190,9 @@ def sliced_until_narrow(
 
 def drawn_until_enough(truth: float, logs: Logs, random: np.random.Generator) -> Comparison:
     record = made(_AUTO.most, 2, random, logs, speeds=(1.0, truth))
-    stopping_rule = StoppingRule(_AUTO, record.arms, 1)
-    for finished in record.trials:
-        stopping_rule.take(finished)
-        if stopping_rule.stop_decision is not None:
-            break
-    assert stopping_rule.stop_decision is not None
-    blocks = stopping_rule.stop_decision.blocks
+    rule = PrecisionReached(_AUTO, record.arms, 1)
+    decisions = (rule.take(finished) for finished in record.trials)
+    blocks = next(decision.blocks for decision in decisions if decision is not None)
     trials = tuple(finished for finished in record.trials if finished.block < blocks)
     stopped = replace(record, trials=trials, blocks=blocks, expected_trials=len(trials))
     (comparison,) = summarise(replace(stopped, criteria=_CRITERIA)).comparisons

@@ -13,7 +13,7 @@ from orchestrator.analysis.cost_model import observe
 from orchestrator.analysis.pairing.complete_rounds import BlockGap, match
 from orchestrator.analysis.pairing.pairs import BaselineError, pick_baseline
 from orchestrator.analysis.statistics.verdicts import LARGEST
-from orchestrator.analysis.stopping import StoppingRule
+from orchestrator.analysis.stopping import PrecisionReached
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.records import SweepRecord
@@ -240,7 +240,9 @@ def test_all_comparisons_are_over_the_same_rounds(noisy: Sequence[int]) -> None:
         assert not is_open or crossover.reason == pair.reason
     assert (summary.learning, summary.phases[0].seconds) == ((), {"compile_s": 1.0})
     for accepts in (False, True):
-        rule = StoppingRule(AutoBlocks(0.01, 6, 12), (BASE, SLICED), 1, accept_provisional=accepts)
+        rule = PrecisionReached(
+            AutoBlocks(0.01, 6, 12), (BASE, SLICED), 1, accept_provisional=accepts
+        )
         is_waiting = rule.half_widths(record.trials)[SLICED, BASE] is None
         assert is_waiting == (is_open and not accepts)
 

@@ -1,16 +1,18 @@
 """Test the stopping rule: it depends on widths alone."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from orchestrator.analysis.statistics.estimates import LEVEL
-from orchestrator.analysis.stopping import StoppingRule, looks
+from orchestrator.analysis.stopping import PrecisionReached, looks
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
+from orchestrator.core.stopping import EarlierDecision, StopDecision
 from orchestrator.core.trial import FinishedTrial
 from tests.orchestrator.sample_records import PORTABLE, UNROLL, XLA, trial
 
@@ -20,16 +22,24 @@ def timed(block: int, arm: Arm, step_ms: float | None, repeat: int = 0) -> Finis
     return trial(arm, block, repeat, step_ms=step_ms, status=status)
 
 
-def run(rule: StoppingRule, log_ratios: Sequence[float]) -> int:
-    """Take blocks, whose own times differ far more than the arms, until it stops; count them."""
+def first_decision(rule: PrecisionReached, trials: Iterable[FinishedTrial]) -> StopDecision | None:
+    """Give a rule outcomes until it decides, as the ledger does."""
+    return next((made for trial in trials if (made := rule.take(trial)) is not None), None)
+
+
+def run(rule: PrecisionReached, log_ratios: Sequence[float]) -> StopDecision:
+    """Take blocks, whose own times differ far more than the arms, until it stops."""
     rng = np.random.default_rng(0)
+    trials = list[FinishedTrial]()
     for block, log_ratio in enumerate(log_ratios):
         base_ms = float(math.exp(rng.normal(3, 1)))
-        rule.take(timed(block, PORTABLE, base_ms))
-        rule.take(timed(block, XLA, base_ms / math.exp(log_ratio)))
-        if rule.stop_decision is not None:
-            return block + 1
-    raise AssertionError("it does not stop")
+        trials += [
+            timed(block, PORTABLE, base_ms),
+            timed(block, XLA, base_ms / math.exp(log_ratio)),
+        ]
+    decision = first_decision(rule, trials)
+    assert decision is not None, "it does not stop"
+    return decision
 
 
 def scattered(deviation: float, seed: int = 1, truth: float = 0.1) -> list[float]:
@@ -39,21 +49,22 @@ def scattered(deviation: float, seed: int = 1, truth: float = 0.1) -> list[float
 def test_a_quiet_sweep_needs_the_fewest_blocks_and_a_noisy_one_all() -> None:
     ratios = [0.1, 0.12, 0.09, 0.11, 0.1, 0.13]
     half_width = stats.t.ppf(0.5 + LEVEL / 2, 5) * np.std(ratios, ddof=1) / math.sqrt(6)
-    quiet = StoppingRule(AutoBlocks(0.5, 6, 60), (PORTABLE, XLA), 1)
-    assert run(quiet, ratios) == 6
-    assert quiet.stop_decision is not None
-    assert quiet.stop_decision.half_width == pytest.approx(math.expm1(half_width))
-    assert quiet.stop_decision.reason == "every speed-up is known to ± 50 %"
-    noisy = StoppingRule(AutoBlocks(0.02, 6, 30), (PORTABLE, XLA), 1)
-    assert run(noisy, scattered(0.5)) == 30
-    assert noisy.stop_decision is not None and (noisy.stop_decision.half_width or 0) > 0.02
-    assert noisy.stop_decision.reason == "30 are the most (blocks.at_most)"
+    quiet = run(PrecisionReached(AutoBlocks(0.5, 6, 60), (PORTABLE, XLA), 1), ratios)
+    assert quiet.blocks == 6
+    assert quiet.figure == pytest.approx(math.expm1(half_width))
+    assert quiet.reason == "every speed-up is known to ± 50 %"
+    noisy = run(PrecisionReached(AutoBlocks(0.02, 6, 30), (PORTABLE, XLA), 1), scattered(0.5))
+    assert noisy.blocks == 30
+    assert (noisy.figure or 0) > 0.02
+    assert noisy.reason == "30 are the most (blocks.at_most)"
 
 
 def test_it_never_stops_for_a_verdict() -> None:
     equal, unlike = (
         [
-            run(StoppingRule(AutoBlocks(0.03), (PORTABLE, XLA), 1), scattered(0.06, seed, truth))
+            run(
+                PrecisionReached(AutoBlocks(0.03), (PORTABLE, XLA), 1), scattered(0.06, seed, truth)
+            ).blocks
             for seed in range(20)
         ]
         for truth in (0.0, 0.7)
@@ -62,14 +73,15 @@ def test_it_never_stops_for_a_verdict() -> None:
     assert len(set(equal)) > 3
 
 
-def after(blocks: int, arms: Sequence[Arm], silent: Arm, until: int) -> StoppingRule:
-    """Return the rule after blocks of quiet arms, of which one fails in the first so many."""
-    rule = StoppingRule(AutoBlocks(0.05, 6, blocks), tuple(arms), 1)
+def after(blocks: int, arms: Sequence[Arm], silent: Arm, until: int) -> StopDecision | None:
+    """Return the decision over blocks of quiet arms, of which one fails in the first so many."""
+    rule = PrecisionReached(AutoBlocks(0.05, 6, blocks), tuple(arms), 1)
+    trials = list[FinishedTrial]()
     for block in range(blocks):
         for number, arm in enumerate(arms, 1):
             took_ms = None if arm == silent and block < until else number * (10 + 0.001 * block)
-            rule.take(timed(block, arm, took_ms))
-    return rule
+            trials.append(timed(block, arm, took_ms))
+    return first_decision(rule, trials)
 
 
 ENOUGH, NOTHING = "every speed-up is known to ± 5 %", "there is nothing to compare"
@@ -90,46 +102,87 @@ NEVER = "8 are the most (blocks.at_most); no trial of {} completes"
 def test_the_decision_depends_on_the_pairs_that_can_complete(
     arms: Sequence[Arm], silent: Arm, until: int, planned: int, blocks: int, reason: str
 ) -> None:
-    decision = after(planned, arms, silent, until).stop_decision
+    decision = after(planned, arms, silent, until)
     assert decision is not None
     assert (decision.blocks, decision.reason) == (blocks, reason.format(silent))
-    assert (decision.half_width is None) == (reason != ENOUGH)
+    assert decision.figure is not None or reason == NOTHING
+    assert (decision.figure == math.inf) == (reason == NEVER)
 
 
 def test_a_block_counts_once_all_of_its_rounds_are_complete() -> None:
-    rule = StoppingRule(AutoBlocks(0.9, 6, 60), (PORTABLE, XLA), 2)
+    rule = PrecisionReached(AutoBlocks(0.9, 6, 60), (PORTABLE, XLA), 2)
+    trials = list[FinishedTrial]()
     for block in range(6):
         for repeat in range(2):
-            rule.take(timed(block, PORTABLE, 10.0, repeat))
+            trials.append(timed(block, PORTABLE, 10.0, repeat))
             if (block, repeat) != (5, 1):
-                rule.take(timed(block, XLA, 5.0, repeat))
-    rule.take(timed(5, XLA, 5.0))  # once more
-    rule.take(timed(5, UNROLL, 1.0, 1))  # of a removed arm
-    rule.take(timed(5, XLA, 5.0, 2))
-    assert rule.stop_decision is None
-    rule.take(timed(5, XLA, 5.0, 1))
-    assert rule.stop_decision is not None
+                trials.append(timed(block, XLA, 5.0, repeat))
+    trials.append(timed(5, XLA, 5.0))  # once more
+    trials.append(timed(5, UNROLL, 1.0, 1))  # of a removed arm
+    trials.append(timed(5, XLA, 5.0, 2))
+    assert first_decision(rule, trials) is None
+    assert rule.take(timed(5, XLA, 5.0, 1)) is not None
 
 
 def test_a_retried_trial_is_no_new_look() -> None:
-    rule = StoppingRule(AutoBlocks(0.5, 6, 60), (PORTABLE, XLA), 1)
+    rule = PrecisionReached(AutoBlocks(0.5, 6, 60), (PORTABLE, XLA), 1)
+    trials = list[FinishedTrial]()
     for block in range(6):
-        rule.take(timed(block, PORTABLE, 10.0))
-        rule.take(timed(block, XLA, 5.0 if block else None))
-    rule.take(timed(0, XLA, 5.0))
-    assert rule.stop_decision is None
+        trials.append(timed(block, PORTABLE, 10.0))
+        trials.append(timed(block, XLA, 5.0 if block else None))
+    trials.append(timed(0, XLA, 5.0))
+    assert first_decision(rule, trials) is None
 
 
 @pytest.mark.parametrize("baseline", [None, UNROLL.implementation])
 def test_blocks_are_complete_without_an_arm_that_was_stopped(baseline: str | None) -> None:
-    rule = StoppingRule(AutoBlocks(0.5, 6, 60), (PORTABLE, XLA, UNROLL), 1, baseline)
+    rule = PrecisionReached(AutoBlocks(0.5, 6, 60), (PORTABLE, XLA, UNROLL), 1, baseline)
     rule.take(timed(0, UNROLL, None))
+    decision = None
     for block in range(6):
         rule.take(timed(block, PORTABLE, 10.0))
         if block == 3:
             rule.stop_arm(UNROLL)
-        rule.take(timed(block, XLA, 5.0))
-    assert rule.stop_decision is not None and rule.stop_decision.reason.startswith("every")
+        decision = rule.take(timed(block, XLA, 5.0))
+    assert decision is not None and decision.reason.startswith("every")
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A decision of an earlier start, what differs now, and whether the decision still holds."""
+
+    name: str
+    holds: bool
+    figure: float | None = 0.04
+    blocks: int = 7
+    most: int = 20
+    least: int = 6
+    arms: tuple[Arm, ...] = (PORTABLE, XLA)
+    baseline: str | None = None
+    awaits_arms: bool = False
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Earlier("as precise as asked", True),
+        Earlier("a part of its nodes is there", True, arms=(PORTABLE,), awaits_arms=True),
+        Earlier("less precise than asked now", False, figure=0.06),
+        Earlier("fewer blocks than asked now", False, least=8),
+        Earlier("another arm", False, arms=(PORTABLE, UNROLL)),
+        Earlier("another baseline", False, baseline="tensorflow/xla"),
+        Earlier("some interval was never known", False, figure=math.inf),
+        Earlier("these are the most blocks", True, math.inf, most=7),
+        Earlier("nothing to compare", True, figure=None),
+        Earlier("nothing to compare, and arms may come", False, figure=None, awaits_arms=True),
+    ],
+    ids=lambda case: case.name,
+)
+def test_a_recorded_decision_holds_as_long_as_it_is_what_the_spec_asks_for(case: Earlier) -> None:
+    auto = AutoBlocks(0.05, case.least, case.most)
+    rule = PrecisionReached(auto, case.arms, 1, case.baseline, awaits_arms=case.awaits_arms)
+    decision = StopDecision("as it was", case.figure, case.blocks, rule.name)
+    assert rule.still_holds(EarlierDecision(decision, (PORTABLE, XLA), None)) == case.holds
 
 
 def test_looks_are_few_and_end_with_the_most() -> None:

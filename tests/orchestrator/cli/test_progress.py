@@ -8,16 +8,15 @@ from rich.console import Console
 
 from orchestrator.cli import output, progress
 from orchestrator.cli.progress import LiveView, PlainLines, make_view
-from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.trial import FailureRecord, Outcome, Trial
 from orchestrator.execution.job import JobProgress
 from orchestrator.hardware import classify
 from tests.commands import wait_for
 from tests.orchestrator.cli.typed_commands import events
-from tests.orchestrator.sample_plans import blocks_of, drain, node, plan
+from tests.orchestrator.sample_plans import dispatcher_of, drain, node, plan
 
 PLAN = plan(classify([node("a")]), implementations=2, blocks=3, repeats=2)
-ASSIGNMENTS = drain(blocks_of(PLAN))
+ASSIGNMENTS = drain(dispatcher_of(PLAN))
 DONE = Outcome("complete", 0.0, 2.0, metrics={"step_ms": 12.34, "val_accuracy": 0.91})
 FAILED = Outcome("failed", 0.0, 100.0, failure=FailureRecord("hung", "no [bold]sign[/] [/]"))
 
@@ -66,7 +65,7 @@ def test_a_pipe_is_never_silent_for_long(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_fastest_arm_so_far_is_shown_now_and_then() -> None:
     out, laid = console(), plan(classify([node("a")]), implementations=2, blocks=40)
     view = make_view(out, laid)
-    for assignment in drain(blocks_of(laid)):
+    for assignment in drain(dispatcher_of(laid)):
         view.trial_finished(assignment.trial, timed(assignment.trial))
     leads = [line for line in printed(out).splitlines() if line.startswith("so far")]
     assert leads[0].startswith("so far tensorflow/kernel1 leads: ")
@@ -103,7 +102,7 @@ def test_quiet_leaves_failures_and_warnings() -> None:
 
 def test_the_end_of_blocks_changes_the_total() -> None:
     out = console()
-    view = PlainLines(out, replace(PLAN, auto=AutoBlocks(0.1, 6, 9)))
+    view = PlainLines(out, replace(PLAN, ending="open"))
     assert view.total == "at most 12"
     for assignment in ASSIGNMENTS[:4]:
         view.trial_finished(assignment.trial, DONE)

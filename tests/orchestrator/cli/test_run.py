@@ -9,13 +9,14 @@ from typing import Any, Protocol
 
 import pytest
 
+from orchestrator.analysis.stopping import PrecisionReached
 from orchestrator.cli.progress import PlainLines
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.errors import Refusal
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.remaining import stopping_rule
+from orchestrator.scheduling.stopping_rules import stopping_rules
 from orchestrator.scheduling.sweep import RunResult
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
@@ -63,8 +64,9 @@ def test_provisional_verdicts_count_for_automatic_blocks_if_accepted(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def accept(spec: SweepSpec, *_: Any, **__: Any) -> None:
-        rule = stopping_rule(spec, replace(PLAN, auto=AutoBlocks()))
-        raise Refusal(f"accepted: {rule and rule.accept_provisional}")
+        (rule,) = stopping_rules(spec, replace(PLAN, auto=AutoBlocks()))
+        assert isinstance(rule, PrecisionReached)
+        raise Refusal(f"accepted: {rule.accept_provisional}")
 
     monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", accept)
     assert "accepted: False" in run("run", "mine.yaml")[2]

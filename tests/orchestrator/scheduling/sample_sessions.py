@@ -13,14 +13,16 @@ from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import make_plan
+from orchestrator.scheduling.dispatcher import Dispatcher
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import Recovery
-from orchestrator.scheduling.remaining import remaining_work, stopping_rule
+from orchestrator.scheduling.remaining import RemainingWork, remaining_work
 from orchestrator.scheduling.session import Session
+from orchestrator.scheduling.stopping_rules import MakeRules, stopping_rules
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import parse
 from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read
-from tests.orchestrator.sample_plans import blocks_of, identity, node
+from tests.orchestrator.sample_plans import ConfigLog, identity, node
 
 HERE = node("a")
 
@@ -40,29 +42,39 @@ class Present:
         return self.answers or node_id in self.answered
 
 
-class Held:
-    def __init__(self, folder: Path, text: str, nodes: tuple[Node, ...] = (HERE,)) -> None:
+class SampleSession:
+    """A session on invented nodes, as a start makes one; `killed` returns the next start."""
+
+    def __init__(
+        self,
+        folder: Path,
+        text: str,
+        nodes: tuple[Node, ...] = (HERE,),
+        rules: MakeRules = stopping_rules,
+    ) -> None:
+        self._nodes, self._rules = nodes, rules
         self.journal = Journal(folder)
         if self.journal.state is None:
             self.journal.append(SweepOpened(identity(), {}))
         self.spec = parse(text, source="spec")
         self.plan = make_plan(self.spec, classify(nodes))
-        work = remaining_work(self.spec, self.plan, self.state(), retry_failed=False)
-        self.blocks = blocks_of(
-            self.plan,
-            objectives=self.spec.search.objectives,
-            open_limit=open_limit(self.spec, self.plan, make_lanes(self.plan)),
-            rule=stopping_rule(self.spec, self.plan),
+        work = self.work()
+        lanes = make_lanes(work.plan)
+        self.dispatcher = Dispatcher.begin(
+            work.new_ledger(),
+            ConfigLog(),
+            self.spec.search.objectives,
+            lanes,
+            open_limit=open_limit(self.spec, work.plan, lanes),
             baseline=self.spec.baseline,
-            failures=work.failures.replay(),
         )
-        self.blocks.restore(work.history)
+        self.dispatcher.restore(work.history)
         self.recorded: list[FinishedTrial] = []
         self.view = mock.Mock(spec=Watcher)
         self.warnings: list[str] = []
         self.view.warn.side_effect = self.warnings.append
         self.session = Session(
-            self.spec, self.blocks, self.journal, self.recorded.append, self.view
+            self.spec, self.dispatcher, self.journal, self.recorded.append, self.view
         )
         self.asked: list[Sequence[NodeRequest]] = []
         self.now_s = 0.0
@@ -73,6 +85,11 @@ class Held:
             wait_s=100.0,
             ask_for=self.asked.append,
             clock=lambda: self.now_s,
+        )
+
+    def work(self) -> RemainingWork:
+        return remaining_work(
+            self.spec, self.plan, self.state(), retry_failed=False, rules=self._rules
         )
 
     def state(self) -> SweepState:
@@ -92,10 +109,10 @@ class Held:
     def assignments(self) -> list[Assignment]:
         return list(iter(self.session.assign, None))
 
-    def killed(self, text: str) -> "Held":
+    def killed(self, text: str) -> "SampleSession":
         """Return the next start, after this driver ended without a word."""
         self.journal.close()
-        return Held(self.journal.path.parent, text)
+        return SampleSession(self.journal.path.parent, text, self._nodes, self._rules)
 
 
 def on(assignment: Assignment, index: int = 0, **metrics: float) -> Outcome:

@@ -26,7 +26,7 @@ from orchestrator.scheduling.forecast_text import describe_forecast
 from orchestrator.scheduling.remaining import remaining_work
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import journal
-from tests.orchestrator.sample_plans import blocks_of, complete, node, plan
+from tests.orchestrator.sample_plans import complete, dispatcher_of, node, plan
 from tests.orchestrator.sample_specs import spec
 from tests.orchestrator.sample_sweeps import IDENTITY
 
@@ -146,7 +146,7 @@ def test_nodes_share_the_work_and_classes_that_share_a_node_its_time() -> None:
     three, mixed = [node(f"n{number}") for number in range(3)], [node("a", gpus=1)]
     apart = [node("a"), node("b", cpu_model="CPU B")]
     for nodes, arms, lasts_s in ((three, 2, 20.0), (mixed, 1, 60.0), (apart, 1, 30.0)):
-        blocks = blocks_of(plan(classify(nodes), implementations=arms))
+        blocks = dispatcher_of(plan(classify(nodes), implementations=arms))
         spans = simulate(blocks, lambda assignment: (10.0, [complete()]))
         assert (len(spans), max(span.ended_s for span in spans)) == (6, lasts_s)
 

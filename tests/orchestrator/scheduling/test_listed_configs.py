@@ -10,8 +10,8 @@ from orchestrator.core.trial import Block, FinishedTrial
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.blocks import Blocks
-from orchestrator.scheduling.sampler import Suggestions
+from orchestrator.scheduling.dispatcher import Dispatcher
+from orchestrator.scheduling.ledger import Ledger
 from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
@@ -37,17 +37,17 @@ def plan_of(spec: SweepSpec) -> Plan:
 def work(spec: SweepSpec, history: Events, *, trials: int = 1_000) -> Events:
     """One start of the sweep after those of `history`, killed after so many trials: what it did."""
     laid = plan_of(spec).resumed_from(history)
-    suggestions = Suggestions(laid, Suggester(spec.search, spec.seed), {})
-    blocks = Blocks(resume.identify(spec, 1), laid, make_lanes(laid), suggestions)
-    blocks.restore(history)
+    ledger, source = Ledger(resume.identify(spec, 1), laid), Suggester(spec.search, spec.seed)
+    dispatcher = Dispatcher.begin(ledger, source, {}, make_lanes(laid))
+    dispatcher.restore(history)
     done: Events = []
-    while trials and not blocks.done:
-        handed_out = blocks.next()
+    while trials and not dispatcher.done:
+        handed_out = dispatcher.next()
         assert handed_out is not None
         assignment, new = handed_out
         done += new
         outcome = failed() if trials % 3 == 0 else complete()
-        blocks.finish(assignment, outcome)
+        dispatcher.finish(assignment, outcome)
         done.append(FinishedTrial(assignment.trial, outcome))
         trials -= 1
     return done

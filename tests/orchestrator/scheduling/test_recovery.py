@@ -12,7 +12,7 @@ from orchestrator.hardware import Node
 from orchestrator.scheduling.lane_queue import Assignment
 from tests.orchestrator.sample_plans import complete, node
 from tests.orchestrator.sample_specs import OWN, spec_text
-from tests.orchestrator.scheduling.sample_sessions import Held
+from tests.orchestrator.scheduling.sample_sessions import SampleSession
 
 SIX = {
     **OWN,
@@ -25,20 +25,25 @@ CRASHED = Outcome("failed", 0.0, 1.0, failure=FailureRecord("crash", "gone"))
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Held:
-    return Held(tmp_path, spec_text(SIX), (A, B, OTHER))
+def sample(tmp_path: Path) -> SampleSession:
+    return SampleSession(tmp_path, spec_text(SIX), (A, B, OTHER))
 
 
-def end(held: Held, assignment: Assignment, outcome: Outcome | None = None) -> None:
-    held.session.finish(assignment, outcome or complete())
-    held.recovery.ended(assignment.lane.node, outcome or complete())
+def end(sample: SampleSession, assignment: Assignment, outcome: Outcome | None = None) -> None:
+    sample.session.finish(assignment, outcome or complete())
+    sample.recovery.count_end(assignment.lane.node, outcome or complete())
 
 
-def run_all(held: Held) -> dict[str, int]:
+def lose_worker(sample: SampleSession, assignment: Assignment) -> None:
+    """Lose the worker of an assignment, which had its slot for ten seconds."""
+    sample.recovery.lose_worker(assignment, 100.0, 110.0)
+
+
+def run_all(sample: SampleSession) -> dict[str, int]:
     ran: Counter[str] = Counter()
-    while assignments := held.assignments():
+    while assignments := sample.assignments():
         for assignment in assignments:
-            end(held, assignment)
+            end(sample, assignment)
             ran[assignment.lane.node.id] += 1
     return dict(ran)
 
@@ -47,81 +52,136 @@ def on(node: Node, assignments: list[Assignment]) -> list[Assignment]:
     return [assignment for assignment in assignments if assignment.lane.node.id == node.id]
 
 
-def settle(held: Held, *nodes: Node, pending: list[Assignment] | None = None) -> None:
+def settle(sample: SampleSession, *nodes: Node, pending: list[Assignment] | None = None) -> None:
     """Have these nodes now; recall, as Tune does, what has not begun on a node without a lane."""
-    held.present.nodes = nodes
-    held.recovery.settle()
+    sample.present.nodes = nodes
+    sample.recovery.settle()
     for assignment in pending or []:
-        assert not held.blocks.has_lane(assignment.lane.node.id)
-        held.blocks.give_back(assignment, charged=False)
+        assert not sample.dispatcher.has_lane(assignment.lane.node.id)
+        sample.dispatcher.give_back(assignment, charged=False)
 
 
-def lost_message(held: Held) -> str:
-    (lost,) = held.recorded
+def lost_message(sample: SampleSession) -> str:
+    (lost,) = sample.recorded
     assert lost.outcome.failure is not None
     assert lost.outcome.failure.reason == "lost"
     return lost.outcome.failure.message
 
 
-def test_what_went_with_its_node_goes_on_elsewhere_and_is_no_failure(held: Held) -> None:
-    assignments = held.assignments()
+def test_what_went_with_its_node_goes_on_elsewhere_and_is_no_failure(sample: SampleSession) -> None:
+    assignments = sample.assignments()
     running, waiting = on(A, assignments)
-    held.recovery.doubt(running)
-    settle(held, B, OTHER, pending=[waiting])
+    lose_worker(sample, running)
+    settle(sample, B, OTHER, pending=[waiting])
     for assignment in [*on(B, assignments), *on(OTHER, assignments)]:
-        end(held, assignment)
-    assert set(run_all(held)) == {"b", "c"}
-    assert held.blocks.done
-    assert [finished.outcome.status for finished in held.recorded] == ["complete"] * 12
-    assert len({finished.trial.key for finished in held.recorded}) == 12
-    assert any("node a has left; its trials go to other nodes" in text for text in held.warnings)
+        end(sample, assignment)
+    assert set(run_all(sample)) == {"b", "c"}
+    assert sample.dispatcher.done
+    assert [finished.outcome.status for finished in sample.recorded] == ["complete"] * 12
+    assert len({finished.trial.key for finished in sample.recorded}) == 12
+    assert any("node a has left; its trials go to other nodes" in text for text in sample.warnings)
 
 
-def test_a_worker_that_is_lost_on_a_node_that_is_there_costs_an_attempt(held: Held) -> None:
-    running = on(A, held.assignments())[0]
-    held.recovery.doubt(running)
-    for held.now_s in (0.0, 59.0):
-        held.recovery.settle()
-        assert held.assignments() == []
-    held.now_s = 61.0  # a node that shows nothing is taken as there in the end
-    held.recovery.settle()
-    (second,) = held.assignments()
+def test_a_worker_that_is_lost_on_a_node_that_is_there_costs_an_attempt(
+    sample: SampleSession,
+) -> None:
+    running = on(A, sample.assignments())[0]
+    lose_worker(sample, running)
+    for sample.now_s in (0.0, 59.0):
+        sample.recovery.settle()
+        assert sample.assignments() == []
+    sample.now_s = 61.0  # a node that shows nothing is taken as there in the end
+    sample.recovery.settle()
+    (second,) = sample.assignments()
     assert (running.attempt, second.trial, second.attempt) == (1, running.trial, 2)
-    held.recovery.doubt(second)
-    held.present.answered.add("a")
-    held.recovery.settle()
-    assert "in each of 2 attempts (limits" in lost_message(held)
+    lose_worker(sample, second)
+    sample.present.answered.add("a")
+    sample.recovery.settle()
+    assert "in each of 2 attempts (limits" in lost_message(sample)
 
 
-def test_a_trial_that_takes_nodes_with_it_is_given_up(held: Held) -> None:
-    assignment = on(A, held.assignments())[0]
+def test_a_trial_that_takes_nodes_with_it_is_given_up(sample: SampleSession) -> None:
+    assignment = on(A, sample.assignments())[0]
     for number in range(3):
-        held.recovery.doubt(assignment)
-        settle(held, node(f"a{number}"), OTHER)
-        second = [other for other in held.assignments() if other.trial == assignment.trial]
+        lose_worker(sample, assignment)
+        settle(sample, node(f"a{number}"), OTHER)
+        second = [other for other in sample.assignments() if other.trial == assignment.trial]
         if number < 2:
             (assignment,) = second
             assert assignment.attempt == number + 2
     assert second == []
-    assert "3 of them with its node" in lost_message(held)
+    assert "3 of them with its node" in lost_message(sample)
+
+
+PRICED = {
+    **SIX,
+    "prices": [{"hardware": "cpu", "usd_per_hour": 3.6, "source": "a", "date": "2026-11-21"}],
+}
+
+
+def usd(sample: SampleSession) -> float:
+    (ended,) = sample.recorded
+    return ended.metrics["cost_usd"]
+
+
+def lose_attempt(sample: SampleSession, assignment: Assignment) -> None:
+    """Lose an attempt, of ten seconds, with its worker alone."""
+    lose_worker(sample, assignment)
+    sample.present.answered.add(assignment.lane.node.id)
+    sample.recovery.settle()
+
+
+def test_a_trial_that_is_given_up_costs_all_of_its_attempts(tmp_path: Path) -> None:
+    sample = SampleSession(tmp_path, spec_text(PRICED), (A,))
+    first = sample.assign()
+    lose_attempt(sample, first)
+    second = next(one for one in sample.assignments() if one.trial == first.trial)
+    lose_attempt(sample, second)
+    assert "in each of 2 attempts" in lost_message(sample)
+    assert usd(sample) == pytest.approx(0.02)
+    assert sample.recorded[0].node == "a"
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_trial_that_ends_well_costs_its_lost_attempts_too(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    sample = SampleSession(tmp_path, spec_text(PRICED), (A,))
+    running = sample.assign()
+    lose_attempt(sample, running)
+    if is_killed:
+        sample = sample.killed(spec_text(PRICED))
+    second = next(one for one in sample.assignments() if one.trial == running.trial)
+    sample.session.finish(second, Outcome("complete", 200.0, 205.0))
+    assert usd(sample) == pytest.approx(0.015)
+    assert sample.state().lost_s == {}, "paid once"
+
+
+def test_a_lost_round_is_paid_for_once(tmp_path: Path) -> None:
+    timed = {"implementations": ["python/a", "python/b"], "measure": "timing"}
+    sample = SampleSession(tmp_path, spec_text(PRICED, **timed), (A,))
+    lose_attempt(sample, sample.assign())
+    second = sample.assign()
+    sample.session.finish(second, *(Outcome("complete", 200.0, 205.0) for _ in second.trials))
+    assert [one.metrics["cost_usd"] for one in sample.recorded] == [pytest.approx(0.0075)] * 2
 
 
 def test_nodes_that_join_are_used_or_reported(tmp_path: Path) -> None:
     wide = spec_text(SIX, hardware=[{"class": "cpu", "threads": 2}])
-    held = Held(tmp_path, wide, (A, B))
-    held.assignments()
-    held.present.unusable["bare"] = "bare-host: No module named 'psutil'"
+    sample = SampleSession(tmp_path, wide, (A, B))
+    sample.assignments()
+    sample.present.unusable["bare"] = "bare-host: No module named 'psutil'"
     small = replace(node("small"), cpus=1)
-    settle(held, A, B, node("d"), node("e", cpu_model="CPU E"), small)
-    held.recovery.settle()
-    assert {assignment.lane.node.id for assignment in held.assignments()} == {"d"}
+    settle(sample, A, B, node("d"), node("e", cpu_model="CPU E"), small)
+    sample.recovery.settle()
+    assert {assignment.lane.node.id for assignment in sample.assignments()} == {"d"}
     expected = [
         "node d has joined",
         "node e has joined and is not used: no arm of this start runs on CPU E, 2 CPUs",
         "node small has joined and is not used: it has fewer CPUs",
         "a node has joined and is not used, as it cannot run rnnsweep: bare-host: No module",
     ]
-    shown = zip(held.warnings, expected, strict=True)
+    shown = zip(sample.warnings, expected, strict=True)
     assert all(text.startswith(start) for text, start in shown)
 
 
@@ -130,64 +190,68 @@ def test_an_autoscaler_is_asked_for_hardware_that_has_gone(tmp_path: Path) -> No
     hardware = [{"class": "cpu", "labels": {"market": market}} for market in ("spot", "own")]
     spot = replace(OTHER, labels={"market": "spot"})
     own = replace(A, labels={"market": "own"})
-    held = Held(tmp_path, spec_text(SIX, hardware=hardware), (own, spot))
-    lost = on(spot, held.assignments())
-    held.recovery.settle()
-    assert held.asked == []
-    settle(held, own, pending=lost)
-    held.recovery.settle()
-    held.recovery.settle()
-    assert held.asked == [[({"CPU": 1.0}, {"market": "spot"})]]
-    assert held.recovery.requested
-    settle(held, own, replace(spot, id="again"))
-    assert held.asked[1:] == [[]]
-    assert not held.recovery.requested
+    sample = SampleSession(tmp_path, spec_text(SIX, hardware=hardware), (own, spot))
+    lost = on(spot, sample.assignments())
+    sample.recovery.settle()
+    assert sample.asked == []
+    settle(sample, own, pending=lost)
+    sample.recovery.settle()
+    sample.recovery.settle()
+    assert sample.asked == [[({"CPU": 1.0}, {"market": "spot"})]]
+    assert sample.recovery.requested
+    settle(sample, own, replace(spot, id="again"))
+    assert sample.asked[1:] == [[]]
+    assert not sample.recovery.requested
 
 
-def test_a_node_that_keeps_failing_is_left_out_if_another_has_its_hardware(held: Held) -> None:
+def test_a_node_that_keeps_failing_is_left_out_if_another_has_its_hardware(
+    sample: SampleSession,
+) -> None:
     failed: Counter[str] = Counter()
-    while held.blocks.has_lane("a"):
-        for assignment in held.assignments():
+    while sample.dispatcher.has_lane("a"):
+        for assignment in sample.assignments():
             id_ = assignment.lane.node.id
-            end(held, assignment, complete() if id_ == "b" else CRASHED)
+            end(sample, assignment, complete() if id_ == "b" else CRASHED)
             failed[id_] += 1
-            held.recovery.settle()
-            if not held.blocks.has_lane("a"):
+            sample.recovery.settle()
+            if not sample.dispatcher.has_lane("a"):
                 break
     assert failed["a"] == 3
-    assert any("node a is excluded: 3 trials in a row" in text for text in held.warnings)
-    assert "a" not in run_all(held)
+    assert any("node a is excluded: 3 trials in a row" in text for text in sample.warnings)
+    assert "a" not in run_all(sample)
     for _ in range(3):
-        held.recovery.ended(OTHER, None)
-    held.recovery.settle()
-    assert held.blocks.has_lane("c")
+        sample.recovery.nodes.count_end(OTHER, None)
+    sample.recovery.settle()
+    assert sample.dispatcher.has_lane("c")
 
 
-def test_hardware_that_is_gone_is_waited_for_and_then_reported(held: Held) -> None:
-    waiting = on(OTHER, held.assignments())
-    settle(held, A, B, pending=waiting)
-    for assignment in list(held.blocks._out.values()):
-        end(held, assignment)
-    run_all(held)
-    held.recovery.settle()
-    held.now_s = 99.0
-    held.recovery.settle()
-    held.now_s = 101.0
+def test_hardware_that_is_gone_is_waited_for_and_then_reported(sample: SampleSession) -> None:
+    waiting = on(OTHER, sample.assignments())
+    settle(sample, A, B, pending=waiting)
+    for assignment in sample.dispatcher.handed_out:
+        end(sample, assignment)
+    run_all(sample)
+    sample.recovery.settle()
+    sample.now_s = 99.0
+    sample.recovery.settle()
+    sample.now_s = 101.0
     with pytest.raises(Stopped, match=r"trials that wait: 6 on CPU B, 2 CPUs"):
-        held.recovery.settle()
+        sample.recovery.settle()
     with pytest.raises(Stopped, match="lost every node"):
-        settle(held)
-    settle(held, A, B, node("c2", cpu_model="CPU B"))
-    assert run_all(held) == {"c2": 6}
-    assert held.blocks.done
+        settle(sample)
+    settle(sample, A, B, node("c2", cpu_model="CPU B"))
+    assert run_all(sample) == {"c2": 6}
+    assert sample.dispatcher.done
 
 
-def test_a_silent_head_stops_the_sweep_unless_this_process_stood_still(held: Held) -> None:
-    held.recovery.expect_head()
-    held.now_s = held.present.silent_s = 600.0
+def test_a_silent_head_stops_the_sweep_unless_this_process_stood_still(
+    sample: SampleSession,
+) -> None:
+    sample.recovery.expect_head()
+    sample.now_s = sample.present.silent_s = 600.0
     for step in range(26):
-        held.now_s = held.present.silent_s = 600.0 + step
-        held.recovery.expect_head()
-    held.now_s = held.present.silent_s = 626.0
+        sample.now_s = sample.present.silent_s = 600.0 + step
+        sample.recovery.expect_head()
+    sample.now_s = sample.present.silent_s = 626.0
     with pytest.raises(Stopped, match="head of the Ray cluster has not answered"):
-        held.recovery.expect_head()
+        sample.recovery.expect_head()

@@ -1,15 +1,16 @@
 """The work that earlier starts leave, and the records of it in journal and store."""
 
+import math
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from orchestrator.cli.local import describe_sweeps
 from orchestrator.core.arms import Arm, RequestedArm
+from orchestrator.core.stopping import StopDecision
 from orchestrator.core.trial import Block, FailureRecord, FinishedTrial, Outcome, make_trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
@@ -27,10 +28,8 @@ from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.tracking.records import Manifest
 from tests.orchestrator.sample_plans import identity, node
 from tests.orchestrator.sample_specs import OWN, spec, spec_text
-from tests.orchestrator.scheduling.sample_sessions import Held, on
+from tests.orchestrator.scheduling.sample_sessions import SampleSession, on
 from tests.orchestrator.scheduling.test_session import THREE
-
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("precision.yaml").read_text())
 
 MANY: dict[str, Any] = {"configs": None, "space": {"layers": {"low": 1, "high": 99}}}
 
@@ -42,35 +41,34 @@ def paced(assignment: Assignment) -> Outcome:
     return on(assignment, step_ms=slow * wobble ** (slow - 1))
 
 
-def test_why_there_are_blocks_enough_is_reported_by_each_session(tmp_path: Path) -> None:
+def test_a_decision_that_was_not_written_is_made_again_by_the_next_start(tmp_path: Path) -> None:
     """Killed with a trial out, just before the stop decision was written."""
     auto = {"interval": 0.05, "at_most": 40}
     text = spec_text(THREE, name="sweep", measure=None, blocks=auto, **MANY)
     folder = SweepFolder(tmp_path, "sweep").generation(1)
-    held = Held(folder, text)
-    state = held.state()
+    sample = SampleSession(folder, text)
+    state = sample.state()
     for record in first_records(
-        remaining_work(held.spec, held.plan, state, retry_failed=False), state
+        remaining_work(sample.spec, sample.plan, state, retry_failed=False), state
     ):
-        held.journal.append(record)
-    out = deque(held.assignments())
-    while (decision := held.blocks.suggestions.stop_decision) is None:
+        sample.journal.append(record)
+    out = deque(sample.assignments())
+    while (decision := sample.dispatcher.ledger.stop_decision) is None:
         assignment = out.popleft()
-        held.session.finish(assignment, paced(assignment))
-        out += held.assignments()
+        sample.session.finish(assignment, paced(assignment))
+        out += sample.assignments()
     assert out
     assert 6 <= decision.blocks < 40
-    (line,) = held.lines("blocks_enough")
-    assert (line["blocks"], line["why"]) == (decision.blocks, decision.reason)
-    lines = held.journal.path.read_text().splitlines(keepends=True)
-    held.journal.path.write_text("".join(line for line in lines if "blocks_enough" not in line))
-    second = held.killed(text)
-    assert len(second.lines("blocks_enough")) == 1, "a start that comes to it writes it"
+    (line,) = sample.lines("stop_decided")
+    assert (line["decision"]["blocks"], line["decision"]["rule"]) == (decision.blocks, "blocks")
+    lines = sample.journal.path.read_text().splitlines(keepends=True)
+    sample.journal.path.write_text("".join(line for line in lines if "stop_decided" not in line))
+    second = sample.killed(text)
     state = second.state()
     work = remaining_work(second.spec, second.plan, state, retry_failed=False)
     added = first_records(work, state)
-    assert [record.record for record in added] == ["session_started", "blocks_enough"]
-    assert (work.stop_decision, work.plan.auto) == (decision, None)
+    assert [record.record for record in added] == ["session_started", "stop_decided"]
+    assert (work.stop_decision, work.plan.ending) == (decision, "decided")
     begun = len(state.blocks)
     assert (work.plan.blocks, work.missing) == (begun, 3 * begun - len(state.finished))
     for record in added:
@@ -88,59 +86,65 @@ def test_a_stopped_arm_leaves_nothing_to_run_until_it_is_retried(tmp_path: Path)
     limits, read = {"failures": 2}, {"val_accuracy": {"direction": "maximize", "over": arms[1]}}
     searched = {**OWN, "sampler": "tpe", "objectives": read}
     text = spec_text(searched, implementations=arms, configs=5, space=space, limits=limits)
-    held = Held(SweepFolder(tmp_path, "mine").generation(1), text)
-    work = remaining_work(held.spec, held.plan, held.state(), retry_failed=False)
-    for record in first_records(work, held.state()):
-        held.journal.append(record)
-    while not held.blocks.done:
-        assignment = held.assign()
+    sample = SampleSession(SweepFolder(tmp_path, "mine").generation(1), text)
+    work = remaining_work(sample.spec, sample.plan, sample.state(), retry_failed=False)
+    for record in first_records(work, sample.state()):
+        sample.journal.append(record)
+    while not sample.dispatcher.done:
+        assignment = sample.assign()
         is_broken = assignment.trial.arm.implementation == "python/b"
-        held.session.finish(assignment, BROKEN if is_broken else on(assignment))
-    (stopped,) = held.view.arm_stopped.call_args_list
-    assert ["val_accuracy" in text for text in held.warnings] == [True], "no other arm is read"
+        sample.session.finish(assignment, BROKEN if is_broken else on(assignment))
+    (stopped,) = sample.view.arm_stopped.call_args_list
+    assert ["val_accuracy" in text for text in sample.warnings] == [True], "no other arm is read"
     assert str(stopped.args[0]) in describe_sweeps(tmp_path, "mine")
     assert stopped.args[1] in describe_sweeps(tmp_path, "mine")
-    assert (len(held.state().finished), held.lines("session_started")[0]["failures"]) == (7, 2)
+    assert (len(sample.state().finished), sample.lines("session_started")[0]["failures"]) == (7, 2)
     for overrides, retry_failed, missing in (
         ([], False, 0),
         ([], True, 5),
         (["limits.failures=null"], False, 3),
     ):
         asked = parse(text, source="spec", overrides=overrides)
-        work = remaining_work(asked, held.plan, held.state(), retry_failed=retry_failed)
+        work = remaining_work(asked, sample.plan, sample.state(), retry_failed=retry_failed)
         assert (work.missing, len(work.running.arms)) == (missing, 2 if missing else 1)
-    assert held.killed(text).view.arm_stopped.call_args_list == [stopped], "each start reports it"
+    assert sample.killed(text).view.arm_stopped.call_args_list == [stopped], "each start reports it"
 
 
 def test_failures_are_not_in_a_row_because_what_was_between_is_timed_again(tmp_path: Path) -> None:
     """Another arm is added: the complete trials of each round are timed once more."""
     changes: dict[str, Any] = {"configs": 5, "space": {"layers": [1, 2, 3, 4, 5]}}
     two = spec_text(THREE, implementations=["python/a", "python/b"], **changes)
-    held = Held(SweepFolder(tmp_path, "mine").generation(1), two)
+    sample = SampleSession(SweepFolder(tmp_path, "mine").generation(1), two)
     for missing in (10, 12, 0):
-        work = remaining_work(held.spec, held.plan, held.state(), retry_failed=False)
+        work = remaining_work(sample.spec, sample.plan, sample.state(), retry_failed=False)
         assert work.missing == missing
-        for record in first_records(work, held.state()):
-            held.journal.append(record)
-        while not held.blocks.done:
-            assignment = held.assign()
+        for record in first_records(work, sample.state()):
+            sample.journal.append(record)
+        while not sample.dispatcher.done:
+            assignment = sample.assign()
             outcomes = (
                 BROKEN
                 if trial.block % 2 == 0 and trial.arm.implementation == "python/b"
                 else on(assignment, index, step_ms=5.0)
                 for index, trial in enumerate(assignment.trials)
             )
-            held.session.finish(assignment, *outcomes)
-        assert not held.view.arm_stopped.called
+            sample.session.finish(assignment, *outcomes)
+        assert not sample.view.arm_stopped.called
         assert "is stopped" not in describe_sweeps(tmp_path, "mine")
-        held = held.killed(spec_text(THREE, **changes))
+        sample = sample.killed(spec_text(THREE, **changes))
 
 
-TWO: str = ROWS["before"]
+TWO = """
+name: sweep
+workload: own.module:run
+search: {sampler: random, space: {layers: {low: 1, high: 99}}}
+arms: {implementations: [python/a], hardware: [cpu, {class: gpu, wait_s: 60}]}
+blocks: {interval: 0.05, at_most: 20}
+"""
 CPU, GPU = node("a"), node("b", gpus=1)
 
 
-def earlier(half_width: float | None, text: str = TWO) -> journal.SweepState:
+def earlier(figure: float | None, text: str = TWO) -> journal.SweepState:
     """Return the state after a start on both nodes that needed seven blocks, by its own rule."""
     # By the rule of now they are not: the second arm of the pair swings from block to block.
     spec = parse(text, source="spec")
@@ -148,7 +152,7 @@ def earlier(half_width: float | None, text: str = TWO) -> journal.SweepState:
     records: list[journal.Record] = [
         journal.SweepOpened(identity(), spec.model_dump(mode="json")),
         journal.SessionStarted(
-            0.0, 1, "host", "0.1", laid.index_count, 1, list(laid.arms), least=6
+            0.0, 1, "host", "0.1", laid.index_count, 1, list(laid.arms), may_stop_early=True
         ),
     ]
     for index in range(7):
@@ -161,7 +165,7 @@ def earlier(half_width: float | None, text: str = TWO) -> journal.SweepState:
                 journal.TrialFinished(FinishedTrial(make_trial(identity(), block, arm, 0), outcome))
             )
     records += [
-        journal.BlocksEnough(1.0, 7, half_width, "as it was"),
+        journal.StopDecided(1.0, StopDecision("as it was", figure, 7, "blocks")),
         journal.SessionEnded(2.0, "complete"),
     ]
     state = journal.replay(records)
@@ -187,30 +191,56 @@ def test_over_a_part_of_the_arms_nothing_is_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("half_width", "nodes"), [(0.04, [CPU, GPU]), (None, [CPU, GPU]), (0.04, [CPU])]
+    ("figure", "nodes"), [(0.04, [CPU, GPU]), (None, [CPU, GPU]), (0.04, [CPU])]
 )
 def test_a_sweep_that_an_earlier_rule_ended_stays_ended(
-    half_width: float | None, nodes: list[Node]
+    figure: float | None, nodes: list[Node]
 ) -> None:
-    state = earlier(half_width)
+    state = earlier(figure)
     work = left_on(nodes, state)
     decision = work.stop_decision
     assert decision is not None
-    assert (decision.blocks, decision.half_width, decision.reason) == (7, half_width, "as it was")
-    assert (work.plan.auto, work.plan.blocks, work.missing) == (None, 7, 0)
+    assert (decision.blocks, decision.figure, decision.reason) == (7, figure, "as it was")
+    assert (work.plan.ending, work.plan.blocks, work.missing) == ("decided", 7, 0)
     assert first_records(work, state) == []
     assert arms_worth_waiting_for(work.plan, work.history) == ()
 
 
-@pytest.mark.parametrize(("half_width", "most", "before", "now", "goes_on"), ROWS["specs"])
-def test_a_spec_that_asks_for_more_than_was_reported_goes_on(
-    half_width: float | None, most: int, before: str, now: str, goes_on: bool
-) -> None:
-    state = earlier(half_width, TWO.replace("at_most: 20", f"at_most: {most}"))
-    changed = TWO.replace(before, now)
+@dataclass(frozen=True)
+class Changed:
+    """A spec after a sweep of seven blocks: how precise that was, and what is changed now."""
+
+    name: str
+    before: str
+    now: str
+    continues: bool = True
+    figure: float = 0.04
+    most: int = 20
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Changed("a narrower interval", "interval: 0.05", "interval: 0.03"),
+        Changed("more blocks", "interval: 0.05", "interval: 0.05, at_least: 8"),
+        Changed("another arm", "[python/a]", "[python/a, python/b]"),
+        Changed("another baseline", "blocks:", "baseline: python/a on CPU A, 2 CPUs\nblocks:"),
+        Changed("fewer blocks, and not precise", "at_most: 20", "at_most: 19", figure=0.06),
+        Changed("as many as it had", "at_most: 20", "at_most: 7", False, figure=math.inf),
+        Changed(
+            "more after a pair that is not known", "at_most: 7", "at_most: 20", True, math.inf, 7
+        ),
+    ],
+    ids=lambda case: case.name,
+)
+def test_a_spec_that_asks_for_more_than_was_reached_continues(case: Changed) -> None:
+    state = earlier(case.figure, TWO.replace("at_most: 20", f"at_most: {case.most}"))
+    changed = TWO.replace(case.before, case.now)
+    assert changed != TWO or case.most != 20
     work = left_on([CPU, GPU], state, changed)
-    assert (work.stop_decision is None, work.missing > 0) == (goes_on, goes_on)
-    assert work.plan.blocks == (parse(changed, source="spec").most_blocks if goes_on else 7)
+    assert (work.stop_decision is None, work.missing > 0) == (case.continues, case.continues)
+    most = parse(changed, source="spec").most_blocks
+    assert work.plan.blocks == (most if case.continues else 7)
 
 
 BASE = {**OWN, "implementations": ["python/a", "python/b"], "hardware": ["cpu", "gpu"]}

@@ -9,10 +9,10 @@ from orchestrator.core.arms import Variant
 from orchestrator.core.failures import FailureLimit
 from orchestrator.core.trial import Config, FinishedTrial, canonical, make_trial
 from orchestrator.hardware import classify
-from orchestrator.scheduling.sampler import Suggestions
 from orchestrator.scheduling.suggester import Suggester
+from orchestrator.scheduling.suggestions import Suggestions
 from orchestrator.spec import Objective, Sampler, Search
-from tests.orchestrator.sample_plans import ConfigLog, failed, identity, node, plan
+from tests.orchestrator.sample_plans import ConfigLog, failed, identity, ledger_of, node, plan
 
 SPACE = {
     "units": {"low": 16, "high": 128, "log": True},
@@ -127,12 +127,13 @@ def test_without_a_stopped_arm_the_pruner_follows_another_one_that_is_read(
         for planned, name in zip(laid.possible, "ab", strict=True)
     )
     objectives = {"val_accuracy": Objective(direction="maximize", over=over)}
-    suggestions = Suggestions(
-        replace(laid, possible=(first, second)), ConfigLog(), objectives, failures=FailureLimit(1)
-    )
+    ledger = ledger_of(replace(laid, possible=(first, second)), FailureLimit(1))
+    suggestions = Suggestions(ledger, ConfigLog(), objectives)
     block = suggestions.suggest()
     assert block is not None
-    assert suggestions.observe(FinishedTrial(make_trial(identity(), block, first.arm, 0), failed()))
+    ended = FinishedTrial(make_trial(identity(), block, first.arm, 0), failed())
+    assert ledger.add_outcome(ended)
+    suggestions.observe(ended, stops_its_arm=True)
     assert suggestions.take_epoch(0, second.arm, 0, {"val_accuracy": 0.1}, "key") == follows
     assert suggestions.unread == ([] if follows else ["val_accuracy"])
 

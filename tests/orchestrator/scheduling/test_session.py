@@ -16,7 +16,7 @@ from orchestrator.scheduling.best_models import BestModels
 from orchestrator.storage.journal import Record, read_running
 from tests.orchestrator.sample_specs import OWN, spec_text
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, failed, finished
-from tests.orchestrator.scheduling.sample_sessions import Held, on
+from tests.orchestrator.scheduling.sample_sessions import SampleSession, on
 
 TRIED = {**OWN, "settings": {"epochs": 2, "units": 1}, "limits": {"attempts": 2}}
 SPEC = spec_text(TRIED)
@@ -34,37 +34,37 @@ TIMED = spec_text(THREE)
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Held:
-    return Held(tmp_path, SPEC)
+def sample(tmp_path: Path) -> SampleSession:
+    return SampleSession(tmp_path, SPEC)
 
 
 def test_the_journal_has_a_trial_before_anybody_else(
-    held: Held, monkeypatch: pytest.MonkeyPatch
+    sample: SampleSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = held.assign(), held.assign()
-    held.session.models = models = mock.Mock()
-    held.session.finish(first, COMPLETE)
-    assert [finished.trial for finished in held.recorded] == [first.trial]
-    assert held.state().finished[first.trial.key].outcome == COMPLETE
+    first, second = sample.assign(), sample.assign()
+    sample.session.models = models = mock.Mock()
+    sample.session.finish(first, COMPLETE)
+    assert [finished.trial for finished in sample.recorded] == [first.trial]
+    assert sample.state().finished[first.trial.key].outcome == COMPLETE
 
     def full(record: Record) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(held.journal, "append", full)
+    monkeypatch.setattr(sample.journal, "append", full)
     with pytest.raises(Stopped, match="No space left"):
-        held.session.finish(second, COMPLETE)
-    assert len(held.recorded) == 1, "the store never has what the journal has not"
+        sample.session.finish(second, COMPLETE)
+    assert len(sample.recorded) == 1, "the store never has what the journal has not"
     assert (models.write.call_count, models.add.call_count) == (2, 1)
 
 
-def test_a_file_has_what_runs_and_since_when(held: Held) -> None:
-    first, second = held.assign(), held.assign()
-    folder = held.journal.path.parent
-    held.session.show_running()
+def test_a_file_has_what_runs_and_since_when(sample: SampleSession) -> None:
+    first, second = sample.assign(), sample.assign()
+    folder = sample.journal.path.parent
+    sample.session.show_running()
     ((since_s, text),) = read_running(folder, 0.0)
     assert str(first) in text, "the second one waits for the lane"
-    held.session.finish(first, COMPLETE)
-    held.session.show_running()
+    sample.session.finish(first, COMPLETE)
+    sample.session.show_running()
     ((later_s, text),) = read_running(folder, since_s)
     assert str(second) in text and later_s > since_s
 
@@ -105,18 +105,18 @@ def test_the_models_of_the_best_trials_stay(
     assert kept() == {best, other}
 
 
-def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(held: Held) -> None:
-    trial, blocks = held.assign().trial, held.session.blocks
-    blocks.identity = replace(blocks.identity, code={"mine.py": "0123"})
-    request = held.session.request(trial)
+def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(sample: SampleSession) -> None:
+    trial, ledger = sample.assign().trial, sample.dispatcher.ledger
+    ledger.identity = replace(ledger.identity, code={"mine.py": "0123"})
+    request = sample.session.request(trial)
     assert request.code == {"mine.py": "0123"}
     assert request.settings == {"epochs": 2, "units": 1, **trial.config}
     assert (request.seed, request.data_digest) == (trial.seed, "d")
     short = replace(trial.arm.hardware, usage=Usage(settings={"epochs": 1}))
-    less = held.session.request(replace(trial, arm=Arm("python/a", short)))
+    less = sample.session.request(replace(trial, arm=Arm("python/a", short)))
     assert less.settings == {**request.settings, "epochs": 1}
     deep = replace(trial.arm, variant=Variant("deep", {"units": 9}))
-    assert held.session.request(replace(trial, arm=deep)).settings["units"] == 9
+    assert sample.session.request(replace(trial, arm=deep)).settings["units"] == 9
 
 
 @pytest.mark.parametrize(
@@ -126,27 +126,29 @@ def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(held: Held) -
 def test_an_objective_that_the_arms_it_reads_lack_is_warned_of_once(
     tmp_path: Path, metric: str, hardware: list[Any], warned: int
 ) -> None:
-    held = Held(tmp_path, spec_text(TRIED, objectives={metric: "minimize"}, hardware=hardware))
-    for _ in range(2 * len(held.plan.arms)):
-        assignment = held.assign()
+    sample = SampleSession(
+        tmp_path, spec_text(TRIED, objectives={metric: "minimize"}, hardware=hardware)
+    )
+    for _ in range(2 * len(sample.plan.arms)):
+        assignment = sample.assign()
         timed = assignment.trial.arm.measure == "timing"
         metrics = {"step_ms": 1.0} if timed else COMPLETE.metrics
-        held.session.finish(assignment, replace(COMPLETE, metrics=metrics))
-    assert len(held.warnings) == warned
-    assert all("expected los" in text and "received val_acc" in text for text in held.warnings)
+        sample.session.finish(assignment, replace(COMPLETE, metrics=metrics))
+    assert len(sample.warnings) == warned
+    assert all("expected los" in text and "received val_acc" in text for text in sample.warnings)
 
 
 def test_a_round_is_one_record_and_is_paid_for_once(tmp_path: Path) -> None:
     prices = [{"hardware": "cpu", "usd_per_hour": 3.6, "source": "a", "date": "2026-11-21"}]
-    held = Held(tmp_path, spec_text(THREE, prices=prices))
-    assignment = held.assign()
-    held.session.finish(assignment, *(on(assignment, index, step_ms=5.0) for index in range(3)))
-    assert len(held.lines("round_finished")) == 1
-    assert held.lines("trial_finished") == []
-    assert list(held.state().finished) == [trial.key for trial in assignment.trials]
-    assert [finished.trial for finished in held.recorded] == list(assignment.trials)
-    assert [finished.round_id for finished in held.recorded] == ["10.000"] * 3
-    costs = [finished.outcome.metrics["cost_usd"] for finished in held.recorded]
+    sample = SampleSession(tmp_path, spec_text(THREE, prices=prices))
+    assignment = sample.assign()
+    sample.session.finish(assignment, *(on(assignment, index, step_ms=5.0) for index in range(3)))
+    assert len(sample.lines("round_finished")) == 1
+    assert sample.lines("trial_finished") == []
+    assert list(sample.state().finished) == [trial.key for trial in assignment.trials]
+    assert [finished.trial for finished in sample.recorded] == list(assignment.trials)
+    assert [finished.round_id for finished in sample.recorded] == ["10.000"] * 3
+    costs = [finished.outcome.metrics["cost_usd"] for finished in sample.recorded]
     assert sum(costs) == pytest.approx(0.010), "ten seconds, from the first start to the last end"
 
 
@@ -155,13 +157,13 @@ FOUR = spec_text(THREE, implementations=[f"python/{name}" for name in "abcd"])
 
 @pytest.mark.parametrize("cut", range(5))
 def test_an_extended_sweep_that_is_killed_ends_with_whole_rounds(tmp_path: Path, cut: int) -> None:
-    held = Held(tmp_path, TIMED)
+    sample = SampleSession(tmp_path, TIMED)
     for _ in range(2):
-        assignment = held.assign()
-        held.session.finish(assignment, *(on(assignment) for _ in assignment.trials))
+        assignment = sample.assign()
+        sample.session.finish(assignment, *(on(assignment) for _ in assignment.trials))
     ran = 0
-    longer = held.killed(FOUR)
-    while not longer.blocks.done:
+    longer = sample.killed(FOUR)
+    while not longer.dispatcher.done:
         assignment = longer.assign()
         if ran == cut:
             longer, ran = longer.killed(FOUR), ran + 1
@@ -178,14 +180,14 @@ def test_disturbed_trials_are_marked_and_the_canary_is_judged_by_earlier_starts(
     tmp_path: Path,
 ) -> None:
     text = spec_text(TRIED, configs=10, space={"layers": [*range(10)]})
-    held = Held(tmp_path, text)
+    sample = SampleSession(tmp_path, text)
     for index in range(5):
-        assignment = held.assign()
-        held.session.finish(assignment, on(assignment, canary_ms=10.0 + 0.01 * index))
-    held = held.killed(text)
+        assignment = sample.assign()
+        sample.session.finish(assignment, on(assignment, canary_ms=10.0 + 0.01 * index))
+    sample = sample.killed(text)
     for name, value in {"canary_ms": 30.0, "others_cpu_pct": 43.0}.items():
-        assignment = held.assign()
-        held.session.finish(assignment, replace(on(assignment), metrics={name: value}))
-    causes = [list(finished.disturbance) for finished in held.recorded]
+        assignment = sample.assign()
+        sample.session.finish(assignment, replace(on(assignment), metrics={name: value}))
+    causes = [list(finished.disturbance) for finished in sample.recorded]
     assert causes == [["slow_canary"], ["other_processes"]]
-    assert {finished.status for finished in held.recorded} == {"complete"}
+    assert {finished.status for finished in sample.recorded} == {"complete"}

@@ -214,7 +214,7 @@ def test_a_lost_lease_stops_a_sweep(run: Run) -> None:
 
 def test_a_stopped_arm_is_no_longer_current(run: Run) -> None:
     def fail(recovery: Recovery, *_rest: Any) -> None:
-        while not recovery.session.blocks.done:
+        while not recovery.session.dispatcher.done:
             assignment = recovery.session.assign()
             assert assignment is not None
             is_broken = assignment.trial.arm.implementation == "python/b"

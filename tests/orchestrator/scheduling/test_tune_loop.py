@@ -15,7 +15,7 @@ from orchestrator.core.trial import FailureRecord, Outcome, outcome_adapter
 from orchestrator.execution.job import Job, JobProgress, job_adapter
 from orchestrator.scheduling import tune_loop
 from orchestrator.scheduling.tune_loop import BlockSearch, Broken, run_trials
-from tests.orchestrator.scheduling.sample_sessions import Held
+from tests.orchestrator.scheduling.sample_sessions import SampleSession
 from tests.orchestrator.scheduling.test_session import SPEC, TIMED
 
 COMPLETE = Outcome("complete", 0.0, 1.0)
@@ -27,8 +27,8 @@ def result(*outcomes: Outcome) -> dict[str, Any]:
     return {"outcomes": texts}
 
 
-def search_of(held: Held) -> BlockSearch:
-    return BlockSearch(held.recovery, ("/path",), lambda: None)
+def search_of(sample: SampleSession) -> BlockSearch:
+    return BlockSearch(sample.recovery, ("/path",), lambda: None)
 
 
 def job_of(search: BlockSearch, trial_id: str = "a") -> Job:
@@ -39,19 +39,19 @@ def job_of(search: BlockSearch, trial_id: str = "a") -> Job:
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Held:
-    held = Held(tmp_path, SPEC)
-    held.present.answers = True
-    return held
+def sample(tmp_path: Path) -> SampleSession:
+    sample = SampleSession(tmp_path, SPEC)
+    sample.present.answers = True
+    return sample
 
 
 @pytest.fixture
-def search(held: Held) -> BlockSearch:
-    return search_of(held)
+def search(sample: SampleSession) -> BlockSearch:
+    return search_of(sample)
 
 
 def test_an_actor_has_one_tune_trial_for_all_that_its_lane_runs(
-    held: Held, search: BlockSearch
+    sample: SampleSession, search: BlockSearch
 ) -> None:
     actor = mock.Mock()
     handed: list[Any] = [search.suggest("a")]
@@ -63,7 +63,7 @@ def test_an_actor_has_one_tune_trial_for_all_that_its_lane_runs(
     ]
     assert steps == ["CONTINUE", "CONTINUE", "STOP"]
     handed += [call.args[0] for call in actor.reset_config.remote.call_args_list]
-    assert len({one["job"] for one in handed}) == len(held.recorded) == 3
+    assert len({one["job"] for one in handed}) == len(sample.recorded) == 3
     search.on_trial_complete("a", result(COMPLETE))
     assert search.suggest("b") == BlockSearch.FINISHED
 
@@ -80,12 +80,12 @@ def test_a_tune_trial_ends_after_many_jobs_and_its_lane_works_on(
 
 def test_a_trial_has_a_fresh_trainer_where_the_spec_wants_it(tmp_path: Path) -> None:
     for name, spec in {"warm": SPEC, "fresh": f"{SPEC}trainer: fresh\n"}.items():
-        assert job_of(search_of(Held(tmp_path / name, spec))).fresh == (name == "fresh")
+        assert job_of(search_of(SampleSession(tmp_path / name, spec))).fresh == (name == "fresh")
 
 
 def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Path) -> None:
-    held = Held(tmp_path, TIMED)
-    search = search_of(held)
+    sample = SampleSession(tmp_path, TIMED)
+    search = search_of(sample)
     job = job_of(search)
     assert job.timing == Timing(0.02, slice_s=0.5)
     asked = [job.request, *(rival.request for rival in job.rivals)]
@@ -96,30 +96,36 @@ def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Pat
     assert all(request.settings == job.request.settings for request in asked)
     failed = Outcome("failed", 1.0, 2.0, failure=FailureRecord("error", "no"))
     search.take_outcomes("a", result(COMPLETE, failed, COMPLETE))
-    ended = [(trial.status, trial.arm.implementation) for trial in held.recorded]
+    ended = [(trial.status, trial.arm.implementation) for trial in sample.recorded]
     assert ended == list(zip(["complete", "failed", "complete"], implementations, strict=True))
 
 
-def test_a_lost_worker_costs_its_trial_an_attempt(held: Held, search: BlockSearch) -> None:
+def test_a_lost_worker_costs_its_trial_an_attempt(
+    sample: SampleSession, search: BlockSearch
+) -> None:
     for last in (None, RUNS, None):  # the second time it is the trial that waited
         search.suggest("a")
         search.on_trial_complete("a", last, error=True)
         search.recovery.settle()
-    (lost,) = held.recorded
+    (lost,) = sample.recorded
     assert lost.outcome.failure is not None
     assert lost.outcome.failure.reason == "lost"
 
 
-def test_a_trial_that_tune_gives_back_costs_nothing(held: Held, search: BlockSearch) -> None:
+def test_a_trial_that_tune_gives_back_costs_nothing(
+    sample: SampleSession, search: BlockSearch
+) -> None:
     for _ in range(4):
         assert job_of(search).attempt == 1
         search.on_trial_complete("a")
-    assert held.recorded == []
+    assert sample.recorded == []
 
 
-def test_an_error_of_ours_is_not_tunes_to_handle(held: Held, search: BlockSearch) -> None:
+def test_an_error_of_ours_is_not_tunes_to_handle(
+    sample: SampleSession, search: BlockSearch
+) -> None:
     error = RuntimeError("the view broke")
-    held.view.job_progressed.side_effect = held.view.trial_finished.side_effect = error
+    sample.view.job_progressed.side_effect = sample.view.trial_finished.side_effect = error
     search.suggest("a")
     reported: Any
     for call, reported in (
@@ -132,15 +138,15 @@ def test_an_error_of_ours_is_not_tunes_to_handle(held: Held, search: BlockSearch
         assert not isinstance(caught.value, Exception)
 
 
-def run(held: Held, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fit: Any) -> None:
+def run(sample: SampleSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fit: Any) -> None:
     monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "1")  # it is set, for the process
     tuner = lambda search, folder: SimpleNamespace(fit=lambda: fit(search))  # noqa: E731
     monkeypatch.setattr(tune_loop, "_tuner", tuner)
-    run_trials(held.recovery, folder=tmp_path, python_path=(), check=lambda: None)
+    run_trials(sample.recovery, folder=tmp_path, python_path=(), check=lambda: None)
 
 
 def test_a_lost_loop_charges_only_what_can_have_been_running(
-    held: Held, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sample: SampleSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     attempts: list[int] = []
 
@@ -152,22 +158,22 @@ def test_a_lost_loop_charges_only_what_can_have_been_running(
         while search.take_outcomes("a", result(COMPLETE)):
             pass
 
-    run(held, monkeypatch, tmp_path, fit)
+    run(sample, monkeypatch, tmp_path, fit)
     assert attempts == [1, 2, 1], "the third one waited before"
-    assert [finished.status for finished in held.recorded] == ["failed", "complete", "complete"]
+    assert [finished.status for finished in sample.recorded] == ["failed", "complete", "complete"]
 
 
 def test_an_error_with_nothing_out_ends_the_sweep(
-    held: Held, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sample: SampleSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     error = tune.TuneError("the loop was lost")
     for raised in (error, Broken(error)):
         with pytest.raises(tune.TuneError, match="the loop was lost"):
-            run(held, monkeypatch, tmp_path, mock.Mock(side_effect=raised))
+            run(sample, monkeypatch, tmp_path, mock.Mock(side_effect=raised))
 
 
 def test_a_loop_that_was_left_behind_goes_on_no_more(
-    held: Held, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sample: SampleSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Its head was given up, and came back while the sweep was recording what is done."""
     is_back, ended = threading.Event(), threading.Event()
@@ -180,18 +186,21 @@ def test_a_loop_that_was_left_behind_goes_on_no_more(
         ended.set()
 
     monkeypatch.setattr(tune_loop, "_LOOK_S", 0.01)
-    held.now_s = 26.0
-    held.recovery._looked, held.recovery._awake_since, held.present.silent_s = 25.0, 0.0, 26.0
+    for sample.now_s in range(26):
+        sample.recovery.expect_head()
+    sample.now_s, sample.present.silent_s = 26.0, 26.0
     with pytest.raises(Stopped, match="head of the Ray cluster has not answered"):
-        run(held, monkeypatch, tmp_path, fit)
+        run(sample, monkeypatch, tmp_path, fit)
     is_back.set()
     assert ended.wait(60)
 
 
-def test_what_waits_for_a_node_without_a_lane_is_recalled(held: Held, search: BlockSearch) -> None:
+def test_what_waits_for_a_node_without_a_lane_is_recalled(
+    sample: SampleSession, search: BlockSearch
+) -> None:
     job_of(search)
-    held.present.nodes = ()
-    assert (held.blocks.out, search.suggest("b"), held.blocks.out) == (2, None, 1)
+    sample.present.nodes = ()
+    assert (sample.dispatcher.out, search.suggest("b"), sample.dispatcher.out) == (2, None, 1)
     trials = [SimpleNamespace(trial_id="a", status=status) for status in ("RUNNING", "PENDING")]
     stopped: list[Any] = []
 
@@ -201,4 +210,4 @@ def test_what_waits_for_a_node_without_a_lane_is_recalled(held: Held, search: Bl
 
     controller = SimpleNamespace(get_live_trials=lambda: trials, stop_trial=stop)
     assert tune_loop._Scheduler(search).choose_trial_to_run(controller) is None
-    assert (stopped, held.blocks.out) == (trials[1:], 0)
+    assert (stopped, sample.dispatcher.out) == (trials[1:], 0)

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.analysis.stopping import StoppingRule
+from orchestrator.analysis.stopping import PrecisionReached
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.failures import FailureLimit
@@ -30,15 +30,17 @@ from orchestrator.core.trial import (
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import LaneGroup, make_lanes
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.dispatcher import Dispatcher
+from orchestrator.scheduling.lane_index import LaneIndex
 from orchestrator.scheduling.lane_queue import Assignment, LaneQueue
+from orchestrator.scheduling.ledger import Ledger
 from orchestrator.spec import Objective
 from orchestrator.storage import journal, resume
 from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_plans import (
     ConfigLog,
-    blocks_of,
     complete,
+    dispatcher_of,
     drain,
     failed,
     identity,
@@ -61,44 +63,38 @@ def timed(laid: Plan) -> Plan:
 ONE_NODE = plan(classify([node("a")]), blocks=1)
 
 
-def one(blocks: Blocks) -> Assignment:
-    handed_out = blocks.next()
+def next_assignment(dispatcher: Dispatcher) -> Assignment:
+    handed_out = dispatcher.next()
     assert handed_out is not None
     return handed_out[0]
 
 
-class Scanning(Blocks):
-    """Blocks that look at each lane and each begun block for each decision: slow, and plain."""
+class ScannedLanes(LaneIndex):
+    """Lanes that look at each lane and each begun block for each decision: slow, and plain."""
 
-    def next(self) -> tuple[Assignment, list[Block]] | None:
-        for queue in sorted(self._queues.values(), key=lambda queue: -queue.spare):
-            if queue.spare < 0 or (queue.spare == 0 and self._are_last_ones(queue)):
-                continue
-            self._supply(queue)
-            if (trial := queue.pick()) is not None:
-                queue.out += 1
-                new, self._new = self._new, []
-                return self._assign(queue, trial), new
-        return None
+    def with_room(self) -> Iterator[LaneQueue]:
+        for queue in sorted(self.queues.values(), key=lambda queue: -queue.free_slots):
+            if queue.free_slots >= 0:
+                yield queue
 
-    def _are_last_ones(self, queue: LaneQueue) -> bool:
-        rivals = {lane.node.id for group in queue.groups for lane in group.lanes}
-        begun = {index for group in queue.groups for index in self._begun[group]}
-        return not queue.waiting and self.suggestions.to_come + len(begun) < len(rivals)
+    def oldest_block_for(self, queue: LaneQueue) -> int | None:
+        return min(
+            (index for group in queue.groups for index in self.unassigned[group]), default=None
+        )
 
-    def _oldest_for(self, queue: LaneQueue) -> int | None:
-        return min((index for group in queue.groups for index in self._begun[group]), default=None)
+    def has_blocks_for(self, queue: LaneQueue, count: int) -> bool:
+        return len({index for group in queue.groups for index in self.unassigned[group]}) >= count
 
 
 def at_work_until_done(
-    blocks: Blocks, duration_s: Callable[[], float]
+    dispatcher: Dispatcher, duration_s: Callable[[], float]
 ) -> Iterator[list[Assignment]]:
     """Run everything as Ray would: what is at work before each end."""
     waiting: list[Assignment] = []
     at_work: list[tuple[float, Assignment]] = []
     now_s = 0.0
-    while not blocks.done:
-        waiting += [handed_out[0] for handed_out in iter(blocks.next, None)]
+    while not dispatcher.done:
+        waiting += [handed_out[0] for handed_out in iter(dispatcher.next, None)]
         for assignment in list(waiting):
             lane = assignment.lane
             neighbours = [other for _, other in at_work if other.lane.node == lane.node]
@@ -112,7 +108,7 @@ def at_work_until_done(
         first = min(at_work, key=lambda end: end[0])
         at_work.remove(first)
         now_s, ended = first
-        blocks.finish(ended, *(complete() for _ in ended.trials))
+        dispatcher.finish(ended, *(complete() for _ in ended.trials))
 
 
 def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
@@ -120,7 +116,7 @@ def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
     (lane,) = {lane for group in make_lanes(laid) for lane in group.lanes}
     assert (lane.bundle("cpu"), lane.room("cpu")) == ({"CPU": 8}, 1)
     assert (lane.bundle("gpu"), lane.room("gpu")) == ({"CPU": 2, "GPU": 1}, 4)
-    seen = list(at_work_until_done(blocks_of(laid), lambda: 1.0))
+    seen = list(at_work_until_done(dispatcher_of(laid), lambda: 1.0))
     on_gpus = [len(at_work) for at_work in seen if at_work[0].device == "gpu"]
     assert on_gpus.count(4) > 0.7 * len(on_gpus), "all GPUs are at work"
     turns = sum(one[0].device != other[0].device for one, other in pairwise(seen))
@@ -128,15 +124,16 @@ def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
     assert max(assignment.trial.block for assignment in seen[0]) <= 3, "there are four slots"
 
 
-def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Assignment]) -> list[str]:
+def idle_with_work(laid: Plan, dispatcher: Dispatcher, at_work: Sequence[Assignment]) -> list[str]:
     """Nodes that run nothing, and that have an arm of which a trial is in nobody's hands."""
-    busy = {assignment.lane.node.id for assignment in at_work}
-    held = blocks._outcomes.keys() | blocks._out.keys()
-    for queue in blocks._queues.values():
+    ledger, busy = dispatcher.ledger, {assignment.lane.node.id for assignment in at_work}
+    has_place = {trial.key for one in dispatcher.handed_out for trial in one.trials}
+    for queue in dispatcher.lanes.queues.values():
         if queue.lane.node.id in busy:
-            held |= {trial.key for trial in queue.waiting}
-    free = {t.arm for ts in blocks._trials.values() for t in ts if t.key not in held}
-    unseen = laid.blocks - len(blocks._trials)
+            has_place |= {trial.key for trial in queue.waiting}
+    missing = (trial for index in ledger.blocks for trial in ledger.missing_trials(index))
+    free = {trial.arm for trial in missing if trial.key not in has_place}
+    unseen = laid.blocks - len(ledger.blocks)
     return [
         idle.id
         for planned in laid.possible
@@ -161,35 +158,50 @@ def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> 
     laid = plan(classify(nodes), *sizes)  # implementations, blocks and repeats
     seed = data.draw(st.integers(0, 1000))
     times = (partial(random.Random(seed).expovariate, 1.0) for _ in range(2))
-    scanned = at_work_until_done(blocks_of(laid, kind=Scanning), next(times))
-    blocks, ended = blocks_of(laid), 0
+    scanned = at_work_until_done(dispatcher_of(laid, lanes=ScannedLanes), next(times))
+    dispatcher, ended = dispatcher_of(laid), 0
     where: dict[tuple[int, HardwareUse], str] = {}
-    for at_work in at_work_until_done(blocks, next(times)):
+    for at_work in at_work_until_done(dispatcher, next(times)):
         assert at_work == next(scanned)
-        assert not idle_with_work(laid, blocks, at_work)
+        assert not idle_with_work(laid, dispatcher, at_work)
         for assignment in at_work:
             trial, id_ = assignment.trial, assignment.lane.node.id
             assert where.setdefault((trial.block, trial.arm.hardware), id_) == id_
         ended += 1
-    assert ended == len(blocks._outcomes) == laid.trials
+    assert ended == len(dispatcher.ledger.finished) == laid.trials
+
+
+def test_a_cpu_trial_is_never_handed_out_beside_gpu_trials_of_its_node() -> None:
+    laid = plan(classify([node("big", cpus=8, gpus=2)]), blocks=6)
+    dispatcher, rng = dispatcher_of(laid), random.Random(0)
+    turns = list[str]()
+    while not dispatcher.done:
+        while dispatcher.next() is not None:
+            pass
+        (device,) = {assignment.device for assignment in dispatcher.handed_out}
+        turns += [device] if turns[-1:] != [device] else []
+        ended = rng.choice(dispatcher.running)
+        dispatcher.finish(ended, complete())
+    assert len(dispatcher.ledger.finished) == laid.trials
+    assert turns[:3] == ["gpu", "cpu", "gpu"]
 
 
 def test_a_repeat_is_a_round_of_all_arms_with_an_order_and_a_seed_of_its_own() -> None:
     laid = plan(classify([node("a")]), implementations=4, blocks=5, repeats=3)
-    finished = [assignment.trial for assignment in drain(blocks_of(laid))]
+    finished = [assignment.trial for assignment in drain(dispatcher_of(laid))]
     rounds = [finished[start : start + 4] for start in range(0, len(finished), 4)]
     for members in rounds:
         assert len({(trial.block, trial.repeat, trial.seed) for trial in members}) == 1
         assert len({trial.arm for trial in members}) == 4
     assert len({members[0].seed for members in rounds}) == len(rounds)
     assert len({tuple(trial.arm for trial in members) for members in rounds}) > 5
-    assert [assignment.trial for assignment in drain(blocks_of(laid))] == finished
+    assert [assignment.trial for assignment in drain(dispatcher_of(laid))] == finished
 
 
 def test_where_devices_take_turns_a_timed_round_stays_on_one_of_them() -> None:
     laid = timed(plan(classify([node("big", cpus=8, gpus=4)])))
     seen = Counter[str]()
-    for at_work in at_work_until_done(blocks_of(laid), lambda: 1.0):
+    for at_work in at_work_until_done(dispatcher_of(laid), lambda: 1.0):
         assert {len(assignment.trials) for assignment in at_work} == {2}
         devices = {trial.arm.device for trial in at_work[0].trials}
         assert devices == {at_work[0].device}
@@ -198,13 +210,13 @@ def test_where_devices_take_turns_a_timed_round_stays_on_one_of_them() -> None:
 
 
 def test_a_round_that_is_lost_or_given_back_goes_out_again_as_it_was() -> None:
-    blocks = blocks_of(timed(ONE_NODE))
-    first = one(blocks)
-    blocks.give_back(first)
-    second = one(blocks)
+    dispatcher = dispatcher_of(timed(ONE_NODE))
+    first = next_assignment(dispatcher)
+    dispatcher.give_back(first)
+    second = next_assignment(dispatcher)
     assert (second.trials, second.attempt) == (first.trials, 2)
-    blocks.give_back(second, charged=False)
-    assert one(blocks) == second
+    dispatcher.give_back(second, charged=False)
+    assert next_assignment(dispatcher) == second
 
 
 def retimed(
@@ -237,16 +249,16 @@ def test_arms_on_other_hardware_are_no_part_of_a_round() -> None:
 
 
 def end_with_block(
-    blocks: Blocks, ended: FinishedTrial, out: list[Assignment], rng: random.Random
+    dispatcher: Dispatcher, ended: FinishedTrial, out: list[Assignment], rng: random.Random
 ) -> FinishedTrial:
     """Report an epoch; if the pruner ends the block, give back what waits, and end the trial."""
     metrics = {"val_accuracy": ended.metrics.get("val_accuracy", 1.0)}
     outcome = replace(ended.outcome, epochs=(EpochRecord(0, 1.0, None, metrics),))
-    if blocks.take_epoch(ended.trial, 0, metrics):
+    if dispatcher.take_epoch(ended.trial, 0, metrics):
         for other in [one for one in out if one.trial.block == ended.block]:
             if rng.random() < 0.6:  # it has not begun
                 out.remove(other)
-                blocks.give_back(other, charged=False)
+                dispatcher.give_back(other, charged=False)
         if outcome.failure is None and rng.random() < 0.8:  # not every workload looks
             outcome = replace(outcome, status="pruned", metrics={"step_ms": 1.0})
     return replace(ended, outcome=outcome)
@@ -265,33 +277,39 @@ def without(laid: Plan, absent: str) -> tuple[LaneGroup, ...]:
 
 
 def run_some(
-    blocks: Blocks, rng: random.Random, count: int, failing: float, pruning: bool, lanes: Lanes
+    dispatcher: Dispatcher,
+    rng: random.Random,
+    count: int,
+    failing: float,
+    pruning: bool,
+    lanes: Lanes,
 ) -> journal.SweepState:
     """Run some trials; with several `lanes`, the full ones first, nodes and trials are lost."""
     history: list[Block | FinishedTrial] = []
     out: list[Assignment] = []
     for _ in range(count):
-        while (handed_out := blocks.next()) is not None:
+        while (handed_out := dispatcher.next()) is not None:
             out.append(handed_out[0])
             history += handed_out[1]
-        if blocks.done:
+        if dispatcher.done:
             break
         if lanes and (not out or rng.random() < 0.1):
-            blocks.move(rng.choice(lanes) if out else lanes[0], blocks.suggestions.open_limit)
+            limit = dispatcher.suggestions.open_limit
+            dispatcher.set_lanes(rng.choice(lanes) if out else lanes[0], limit)
             continue
         assignment = out.pop(rng.randrange(len(out)))
         if lanes and rng.random() < 0.1:
-            blocks.give_back(assignment, charged=rng.random() < 0.5)
+            dispatcher.give_back(assignment, charged=rng.random() < 0.5)
             continue
         metrics = {"val_accuracy": rng.random(), "step_ms": 10 * rng.lognormvariate(0, 0.1)}
         outcome = failed() if rng.random() < failing else replace(complete(), metrics=metrics)
         outcome = replace(outcome, attempt=assignment.attempt, node=assignment.lane.node.id)
         ended = FinishedTrial(assignment.trial, outcome)
         if pruning:
-            ended = end_with_block(blocks, ended, out, rng)
+            ended = end_with_block(dispatcher, ended, out, rng)
         history += [replace(ended, trial=trial) for trial in assignment.trials]
-        blocks.finish(assignment, *(ended.outcome for _ in assignment.trials))
-        assert not {one.trial.block for one in out} & blocks._pruned - blocks.ending
+        dispatcher.finish(assignment, *(ended.outcome for _ in assignment.trials))
+        assert not {one.trial.block for one in out} & (dispatcher.ledger.pruned - dispatcher.ending)
     records = [
         journal.TrialFinished(event)
         if isinstance(event, FinishedTrial)
@@ -301,6 +319,23 @@ def run_some(
     state = journal.replay([journal.SweepOpened(identity(), {}), *records])
     assert state is not None
     return state
+
+
+class Learned:
+    """What a sweep learns from its outcomes: its sampler, and its rules."""
+
+    def __init__(self, laid: Plan) -> None:
+        self.configs, self.failures, self._plan = ConfigLog(), FailureLimit(3), laid
+        self._rule = PrecisionReached(AutoBlocks(0.15, 6, 9), laid.arms, 1)
+
+    def dispatcher(
+        self,
+        objectives: dict[str, Objective],
+        open_limit: int | None,
+        lanes: Callable[[Ledger], LaneIndex] = LaneIndex,
+    ) -> Dispatcher:
+        learning = self.configs, objectives, open_limit, self.failures, [self._rule]
+        return dispatcher_of(self._plan, *learning, lanes=lanes)
 
 
 @settings(deadline=None, max_examples=draws(60, 200))
@@ -322,26 +357,23 @@ def test_a_sweep_cut_anywhere_resumes_as_it_was(
     laid = plan(classify(nodes), blocks=9)
     over = "tensorflow/kernel0 on CPU A, 4 CPUs"
     objectives = {"val_accuracy": Objective(direction="maximize", over=over)}
-    first, scan, later = (
-        (ConfigLog(), StoppingRule(AutoBlocks(0.15, 6, 9), laid.arms, 1)) for _ in range(3)
-    )
-    limit, same = FailureLimit(3), FailureLimit(3)
+    first, scan, later = (Learned(laid) for _ in range(3))
     lanes = [without(laid, absent) for absent in ("", "a", "bc")] if "lose" in events else []
     how = cut, failing, "prune" in events, lanes
-    before = blocks_of(laid, first[0], objectives, open_limit, first[1], failures=limit)
+    before = first.dispatcher(objectives, open_limit)
     state = run_some(before, random.Random(seed), *how)
-    plain = (laid, scan[0], objectives, open_limit, scan[1])
-    scanning = blocks_of(*plain, failures=FailureLimit(3), kind=Scanning)
+    scanning = scan.dispatcher(objectives, open_limit, lanes=ScannedLanes)
     assert run_some(scanning, random.Random(seed), *how) == state
-    after = blocks_of(laid, later[0], objectives, open_limit, later[1], failures=same)
+    after = later.dispatcher(objectives, open_limit)
     after.restore(resume.events(state, retry_failed=False))
-    assert later[0].log == first[0].log
-    assert (later[1].stop_decision, same.stopped) == (first[1].stop_decision, limit.stopped)
+    assert later.configs.log == first.configs.log
+    assert after.ledger.stop_decision == before.ledger.stop_decision
+    assert later.failures.stopped == first.failures.stopped
     rest = [assignment.trial.key for assignment in drain(after)]
     assert not set(rest) & set(state.finished)
-    begun = {index for index, value in later[0].log if value == "suggested"}
-    running = laid.without(same.stopped).arms
+    begun = {index for index, value in later.configs.log if value == "suggested"}
+    running = laid.without(later.failures.stopped).arms
     done = sum(finished.arm in running for finished in state.finished.values())
     done += count_spared([*state.finished.values()], running, 1)
     assert len(rest) == len(set(rest)) == len(begun) * len(running) - done
-    assert set(later[0].reported) == begun
+    assert set(later.configs.reported) == begun
