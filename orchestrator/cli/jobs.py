@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli import exit_codes, output
+from orchestrator.cli import exit_codes, options
+from orchestrator.cli.command import command
+from orchestrator.cli.messages import show, show_progress
 from orchestrator.core.errors import Refusal, last_line
 from orchestrator.core.text import duration
 from orchestrator.storage.home import sweep_home
@@ -31,6 +33,20 @@ if TYPE_CHECKING:
 
 _HOME = "~/rnnsweep-data"
 """The folder of submitted sweeps on the head: Ray's own folders are deleted with the cluster."""
+
+_SUBMIT_NOTES = """
+The sweep runs on the head of the cluster. Ctrl-C, or the end of this machine, leaves it
+running. Its code is uploaded, together with your own workload. MLFLOW_TRACKING_URI and the
+credentials of MLflow are passed on where they are set, and appear in Ray's logs there. To keep
+them out of the logs, put them into ~/.mlflow/credentials on the head. The exit code is that of
+the sweep.
+"""
+
+_REPAIR_NOTES = """
+For a journal that a command refuses as damaged, after a fault of the disk for example. The old
+file is kept next to the new one. The next start of the sweep reads what the lines held back
+from MLflow.
+"""
 
 _CONTENT = "rnnsweep: the report follows"
 """The line of a job's log that is followed by a file."""
@@ -44,12 +60,20 @@ _MEANINGS = {
 }
 
 
-@click.command()
-@output.start_options
-@output.dashboard_option(required=True)
-@click.option("--home", default=_HOME, show_default=True)
-@click.option("--detach", is_flag=True)
-@click.option("--dry-run", is_flag=True)
+@command(
+    examples=["rnnsweep submit quickstart.yaml --address http://HEAD:8265"],
+    notes=_SUBMIT_NOTES,
+)
+@options.start_options
+@options.dashboard_option(required=True)
+@click.option(
+    "--home",
+    default=_HOME,
+    show_default=True,
+    help="Keep the sweep in this folder of the head: an absolute path, or one from ~.",
+)
+@click.option("--detach", is_flag=True, help="Return as soon as the sweep is submitted.")
+@click.option("--dry-run", is_flag=True, help="List the files that would be sent; send nothing.")
 def submit(
     spec: Path,
     overrides: tuple[str, ...],
@@ -70,11 +94,11 @@ def submit(
     checked = load(spec, overrides)
     is_dry_run = flags.pop("dry_run")
     if not (quiet or is_dry_run):  # before imports that take seconds
-        output.show_progress(f"{checked.name}: checking its workload, connecting to {address}")
+        show_progress(f"{checked.name}: checking its workload, connecting to {address}")
     expect_importable(checked, on_cluster=True)
     if is_dry_run:
         for name, path in sorted(code_bundle.manifest(checked.workload).items()):
-            output.show(f"{path.stat().st_size:>10,} {name}\n")
+            show(f"{path.stat().st_size:>10,} {name}\n")
         return exit_codes.COMPLETE
     from orchestrator.cluster.jobs import Cluster, describe_store, store_for
 
@@ -84,10 +108,10 @@ def submit(
     environ = {**store_for(address, os.environ), "RNNSWEEP_HOME": home}
     # The number of hardware classes is known on the cluster only.
     trials = checked.most_blocks * len(checked.arms.per_hardware) * checked.repeats
-    if trials > output.MANY_TRIALS and not yes and sys.stdin.isatty():
-        output.expect_confirmation(f"Run {trials} trials for each class of hardware?", _ask)
+    if trials > options.MANY_TRIALS and not yes and sys.stdin.isatty():
+        options.expect_confirmation(f"Run {trials} trials for each class of hardware?", _ask)
     cluster = Cluster(address)
-    resume = output.resume_command(
+    resume = options.resume_command(
         "submit",
         spec,
         overrides,
@@ -107,54 +131,57 @@ def submit(
                 f"rnnsweep logs {running.sweep} --follow --address {address}, or end it first with "
                 f"rnnsweep stop {running.sweep} --address {address}"
             )
-        output.show(f"{checked.name} is running there already, as {running.id}\n", err=True)
+        show(f"{checked.name} is running there already, as {running.id}\n", err=True)
         submitted = running
     else:
-        words = [*output.set_words(overrides), "--resume-command", resume]
+        words = [*options.set_words(overrides), "--resume-command", resume]
         flags["quiet"] = quiet
         words += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
         with tempfile.TemporaryDirectory(prefix="rnnsweep-submit-") as scratch:
             shutil.copyfile(spec, Path(scratch, "sweep.yaml"))
             code_bundle.pack(Path(scratch), checked.workload)
             variables = {**code_bundle.environ(checked.workload), **environ}
-            command = _run_command(checked, words)
-            submitted = cluster.submit(checked.name, digest, command, Path(scratch), variables)
-        output.show(
+            shell_line = _run_command(checked, words)
+            submitted = cluster.submit(checked.name, digest, shell_line, Path(scratch), variables)
+        show(
             f"{submitted.id} was submitted to {cluster.address}; the head keeps the sweep in "
             f"{home}. {describe_store(environ, home)}\n",
             err=True,
         )
     if detach:
-        output.show(_next_commands(checked.name, address), err=True)
+        show(_next_commands(checked.name, address), err=True)
         return exit_codes.COMPLETE
     return _follow(cluster, submitted, resume)
 
 
 def _ask(prompt: str) -> str:
-    output.show(prompt, err=True)
+    show(prompt, err=True)
     return sys.stdin.readline()
 
 
-def _run_command(spec: SweepSpec, options: Sequence[str]) -> str:
+def _run_command(spec: SweepSpec, more_words: Sequence[str]) -> str:
     """Return the shell command that runs `sweep.yaml` on the head with these options."""
     words = ["python", "-m", "orchestrator", "run", "sweep.yaml", "--address", "auto", "--yes"]
-    words += options
+    words += more_words
     if spec.prices:  # from a file that stays here
         table = [price.model_dump(mode="json", exclude_unset=True) for price in spec.prices]
         words += ["--set", f"prices={json.dumps(table)}"]
     return f"exec {shlex.join(words)}"
 
 
-@click.command()
-@output.sweep_argument("sweep", required=False)
-@output.dashboard_option()
+@command(
+    examples=["rnnsweep status quickstart"],
+    notes="Without --address these are the sweeps that run, or have run, on this machine.",
+)
+@options.sweep_argument("sweep", required=False)
+@options.dashboard_option()
 def status(sweep: str | None, address: str | None) -> None:
     """Show the progress of one SWEEP or of all."""
     from orchestrator.cli import local
     from orchestrator.cluster.jobs import Cluster
 
     if address is None:
-        output.show(local.describe_sweeps(sweep_home(), sweep))
+        show(local.describe_sweeps(sweep_home(), sweep))
         return
     cluster = Cluster(address)
     if sweep is not None:
@@ -162,13 +189,21 @@ def status(sweep: str | None, address: str | None) -> None:
     else:
         latest = list({start.sweep: start for start in cluster.starts()}.values())
     text = "".join(_describe(cluster, start) for start in latest)
-    output.show(text or f"no sweeps at {cluster.address}\n")
+    show(text or f"no sweeps at {cluster.address}\n")
 
 
-@click.command()
-@output.sweep_argument("sweep")
-@output.dashboard_option()
-@click.option("-f", "--follow", is_flag=True)
+@command(
+    examples=["rnnsweep logs quickstart --follow"],
+    notes="The log ends with what stopped the sweep.",
+)
+@options.sweep_argument("sweep")
+@options.dashboard_option()
+@click.option(
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="Follow the log to its end; exit with the sweep's code.",
+)
 def logs(sweep: str, address: str | None, follow: bool) -> int:
     """Print the log of a SWEEP, a line for each trial that ended."""
     from orchestrator.cli import local
@@ -178,19 +213,19 @@ def logs(sweep: str, address: str | None, follow: bool) -> int:
         try:
             return local.show_log(sweep_home(), sweep, follow=follow)
         except KeyboardInterrupt:
-            output.show(f"\n{sweep} continues without this terminal\n", err=True)
+            show(f"\n{sweep} continues without this terminal\n", err=True)
             return exit_codes.STOPPED
     cluster = Cluster(address)
     latest = _expect_start(cluster, sweep)
     if follow and latest.is_active:
         return _follow(cluster, latest, None)
-    output.show(cluster.log(latest.id))
+    show(cluster.log(latest.id))
     return exit_codes.COMPLETE
 
 
-@click.command()
-@output.sweep_argument("sweep")
-@output.dashboard_option()
+@command(examples=["rnnsweep stop quickstart"])
+@options.sweep_argument("sweep")
+@options.dashboard_option()
 def stop(sweep: str, address: str | None) -> None:
     """Stop a SWEEP; it can be resumed later."""
     from orchestrator.cli import local
@@ -203,21 +238,21 @@ def stop(sweep: str, address: str | None) -> None:
     latest = _expect_start(cluster, sweep)
     if not latest.is_active:
         raise Refusal(f"{sweep} is not running at {address}: {_describe_end(latest)}")
-    output.show(f"Stopping {latest.id}: finished trials are being recorded\n", err=True)
+    show(f"Stopping {latest.id}: finished trials are being recorded\n", err=True)
     ended = cluster.stop(latest.id)
-    output.show(f"{sweep}: {_describe_end(ended)}. Submit it once more to resume\n", err=True)
+    show(f"{sweep}: {_describe_end(ended)}. Submit it once more to resume\n", err=True)
 
 
-@click.command()
-@output.sweep_argument("sweep")
+@command(examples=["rnnsweep repair quickstart"], notes=_REPAIR_NOTES)
+@options.sweep_argument("sweep")
 def repair(sweep: str) -> None:
     """Remove the damaged lines of a SWEEP's journal."""
     from orchestrator.cli import local
 
-    output.show(local.repair(sweep_home(), sweep))
+    show(local.repair(sweep_home(), sweep))
 
 
-def fetch_report(address: str, sweep: str | None, options: Sequence[str]) -> bytes:
+def fetch_report(address: str, sweep: str | None, words: Sequence[str]) -> bytes:
     """Return what `rnnsweep report` writes on the head of a cluster, where its store is reached.
 
     Without `sweep`, a name or a label, it is the one that was submitted last.
@@ -229,12 +264,12 @@ def fetch_report(address: str, sweep: str | None, options: Sequence[str]) -> byt
     starts = sorted(cluster.starts(), key=lambda start: start.started_s or 0.0)
     name = sweep or (starts[-1].sweep if starts else "")
     start = _expect_start(cluster, name.partition("#")[0])
-    words = ["python", "-m", "orchestrator", "report", name, *options, "-o", "report.out"]
+    report_words = ["python", "-m", "orchestrator", "report", name, *words, "-o", "report.out"]
     # Ray keeps stdout and stderr of a job in one log.
-    command = f"{shlex.join(words)} && echo {_CONTENT} && cat report.out"
+    shell_line = f"{shlex.join(report_words)} && echo {_CONTENT} && cat report.out"
     with tempfile.TemporaryDirectory(prefix="rnnsweep-report-") as scratch:
         code_bundle.pack(Path(scratch))
-        log = cluster.run_like(start.id, command, Path(scratch))
+        log = cluster.run_like(start.id, shell_line, Path(scratch))
     messages, marker, content = log.partition(f"\n{_CONTENT}\n")
     if not marker:
         raise Refusal(f"{address}: no report of {name}: {last_line(Refusal(messages))}")
@@ -248,19 +283,19 @@ def _follow(cluster: Cluster, submitted: Submitted, resume: str | None) -> int:
     commands = _next_commands(submitted.sweep, cluster.address)
     try:
         with exit_codes.interrupted_by(signal.SIGTERM):
-            end = cluster.follow(submitted.id, output.show, output.show_progress)
+            end = cluster.follow(submitted.id, show, show_progress)
     except KeyboardInterrupt:
-        output.show(f"\n{submitted.sweep} continues without this terminal.\n{commands}", err=True)
+        show(f"\n{submitted.sweep} continues without this terminal.\n{commands}", err=True)
         return exit_codes.STOPPED
     except OutOfReach as error:
-        output.show(f"{error}\n{commands}", err=True)
+        show(f"{error}\n{commands}", err=True)
         return exit_codes.STOPPED
     ended = exit_codes.STOPPED if end.began else exit_codes.REFUSED
     code = end.exit_code if end.exit_code in _MEANINGS else ended
     if code != end.exit_code:  # it ended without a message of its own
-        output.show(f"{submitted.sweep}: {_describe_end(end)}\n", err=True)
+        show(f"{submitted.sweep}: {_describe_end(end)}\n", err=True)
         if resume is not None and code == exit_codes.STOPPED:
-            output.show(f"Resume with: {resume}\n", err=True)
+            show(f"Resume with: {resume}\n", err=True)
     return code
 
 
@@ -305,6 +340,3 @@ def _next_commands(sweep: str, address: str) -> str:
         f"  rnnsweep stop {sweep} --address {address}\n"
         f"  rnnsweep report {sweep} -o report.html --address {address}\n"
     )
-
-
-COMMANDS = (submit, status, logs, stop, repair)

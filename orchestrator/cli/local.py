@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.cli.exit_codes import COMPLETE, STOPPED, code_of
-from orchestrator.cli.output import show
+from orchestrator.cli.messages import show
 from orchestrator.core.errors import Refusal
 from orchestrator.core.failures import FailureLimit, describe_failures
 from orchestrator.core.text import counted as number_of

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from orchestrator.cli.output import Messages, message
+from orchestrator.cli.messages import AS_TEXT, Messages
 from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.planning.plan import Plan
@@ -26,9 +26,12 @@ class PlainLines(Watcher):
 
     hidden: frozenset[str] = frozenset()  # events that are only logged
 
-    def __init__(self, console: Console, plan: Plan, margin: float = 0.0) -> None:
+    def __init__(
+        self, console: Console, plan: Plan, messages: Messages = AS_TEXT, *, margin: float = 0.0
+    ) -> None:
         super().__init__(plan, margin)
-        self._console, self._printed_s, self._closed = console, time.monotonic(), threading.Event()
+        self._console, self._messages = console, messages
+        self._printed_s, self._closed = time.monotonic(), threading.Event()
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._watch, daemon=True, name="progress").start()
@@ -50,11 +53,13 @@ class PlainLines(Watcher):
         self._printed_s = time.monotonic()
         if event in self.hidden:
             return
-        if Messages.are_json:
+        if self._messages.are_json:
             from orchestrator.report.formats.json_format import plain  # noqa: PLC0415  (SciPy)
 
             results = {"trial": plain(trial)} if trial else {}
-            text = message(text, "trial" if trial else event, **self.totals(), **results)
+            text = self._messages.line(
+                text, "trial" if trial else event, **self.totals(), **results
+            )
         style = {"failure": "red", "call": "red", "warning": "yellow"}.get(event)
         self._console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
@@ -64,8 +69,10 @@ class LiveView(PlainLines):
 
     hidden = frozenset({"trial", "lead", "running"})
 
-    def __init__(self, console: Console, plan: Plan, margin: float = 0.0) -> None:
-        super().__init__(console, plan, margin)
+    def __init__(
+        self, console: Console, plan: Plan, messages: Messages = AS_TEXT, *, margin: float = 0.0
+    ) -> None:
+        super().__init__(console, plan, messages, margin=margin)
         self._live = Live(
             get_renderable=self.drawn,
             console=console,
@@ -105,12 +112,19 @@ class LiveView(PlainLines):
         )
 
 
-def make_view(console: Console, plan: Plan, margin: float = 0.0, quiet: bool = False) -> PlainLines:
+def make_view(
+    console: Console,
+    plan: Plan,
+    messages: Messages = AS_TEXT,
+    *,
+    margin: float = 0.0,
+    quiet: bool = False,
+) -> PlainLines:
     """Return the live view on a terminal, lines elsewhere; if quiet, only of failures."""
-    if console.is_interactive and not quiet and not Messages.are_json:
-        return LiveView(console, plan, margin)
-    view = PlainLines(console, plan, margin)
-    if Messages.are_json:
+    if console.is_interactive and not quiet and not messages.are_json:
+        return LiveView(console, plan, messages, margin=margin)
+    view = PlainLines(console, plan, messages, margin=margin)
+    if messages.are_json:
         view.hidden = frozenset({"call"})  # the object of a trial has its whole failure
     elif quiet:
         view.hidden = frozenset({"trial", "lead", "running", "message"})

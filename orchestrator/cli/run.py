@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli import exit_codes, output
+from orchestrator.cli import exit_codes, options
+from orchestrator.cli.command import command
+from orchestrator.cli.messages import messages, show, wants_colour
+from orchestrator.cli.output import quiet as quiet_process
+from orchestrator.cli.output import width
 from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
@@ -24,13 +28,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger("rnnsweep")
 
 _QUICK_TRIALS = 10_000
-"""The most trials of which a person who stops a sweep gets the report at once: some 2 s."""
+"""After Ctrl-C, print the report at once only for sweeps up to this many trials (about 2 s)."""
 
 
-@click.command()
-@output.start_options
-@output.json_progress_option
-@output.address_option
+@command(examples=["rnnsweep run quickstart.yaml --set search.configs=12"])
+@options.start_options
+@options.json_progress_option
+@options.address_option
 @click.option("--resume-command", "resume", hidden=True)
 def run(
     spec: Path,
@@ -48,7 +52,7 @@ def run(
     checked = load(spec, overrides)
     expect_importable(checked, on_cluster=address is not None)
     if not quiet:  # before imports that take seconds
-        output.show(f"{checked.name}: loading Ray and MLflow takes 10 to 60 s\n", err=True)
+        show(f"{checked.name}: loading Ray and MLflow takes 10 to 60 s\n", err=True)
     from orchestrator.cli.progress import make_view
     from orchestrator.cli.ui import view_of
     from orchestrator.core.stop_signal import Stopped, StopSignal, exit_at_once
@@ -61,47 +65,47 @@ def run(
     folder = SweepFolder(home, checked.name)
     folder.make()
     log = folder.log
-    resume = resume or output.resume_command(
+    resume = resume or options.resume_command(
         "run", spec, overrides, address=address, retry_failed=flags["retry_failed"]
     )
-    begun = False
+    begun, form = False, messages()
     try:
-        with output.quiet(log) as console:
+        with quiet_process(log) as console:
             stopping = "Stopping: finished trials are kept; a second Ctrl-C stops at once."
             kept = f"Stopped at once; finished trials are kept. Resume with: {resume}"
 
             def inform(text: str, event: str = "phase", **facts: Any) -> None:
                 _log.info("%s", text)
-                if not quiet or output.Messages.are_json:
-                    console.print(output.message(text, event, **facts), soft_wrap=True)
+                if not quiet or form.are_json:
+                    console.print(form.line(text, event, **facts), soft_wrap=True)
 
             def confirm(plan: Plan, missing: int) -> None:
                 text = _announcement(checked, plan, missing, store, log)
                 inform(text, "plan", sweep=checked.name, missing=missing, **plan.as_json())
                 trials = missing + plan.awaited_trials
-                if trials > output.MANY_TRIALS and not yes and console.is_terminal:
+                if trials > options.MANY_TRIALS and not yes and console.is_terminal:
                     with stop.at_once():
                         ask = functools.partial(console.input, markup=False)
-                        output.expect_confirmation(f"Run {trials} trials?", ask)
+                        options.expect_confirmation(f"Run {trials} trials?", ask)
 
             def view(plan: Plan) -> PlainLines:
                 nonlocal begun
                 begun = True
-                return make_view(console, plan, checked.margins.speed, quiet)
+                return make_view(console, plan, form, margin=checked.margins.speed, quiet=quiet)
 
             with StopSignal(
-                lambda: console.print(output.message(stopping), soft_wrap=True),
-                lambda: exit_at_once(console.file.fileno(), f"{output.message(kept)}\n"),
+                lambda: console.print(form.line(stopping), soft_wrap=True),
+                lambda: exit_at_once(console.file.fileno(), f"{form.line(kept)}\n"),
             ) as stop:
-                options = RunOptions(home, store, address, **flags, phase=inform)
-                ended = run_sweep(checked, options, stop=stop, view=view, confirm=confirm)
+                run_options = RunOptions(home, store, address, **flags, phase=inform)
+                ended = run_sweep(checked, run_options, stop=stop, view=view, confirm=confirm)
                 _log.info("the sweep is %s", ended.record.state)
         code = _report_end(ended, checked, resume, begun=begun or quiet)
         if ended.record.trials and not quiet:
-            output.show(f"{view_of(ended.record, store)}\n", err=True)
+            show(f"{view_of(ended.record, store)}\n", err=True)
         return code
     except Stopped:
-        output.show(f"Stopped before a trial was started. Resume with: {resume}\n", err=True)
+        show(f"Stopped before a trial was started. Resume with: {resume}\n", err=True)
         return exit_codes.STOPPED
     except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
         return _report_error(error, log, resume if begun else None)
@@ -125,10 +129,10 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
     from orchestrator.core.failures import describe_failures
 
     trials = ended.record.trials
-    output.show("".join(f"Warning: {text}\n" for text in ended.warnings), err=True)
+    show("".join(f"Warning: {text}\n" for text in ended.warnings), err=True)
     if ended.refused:
         count = len(ended.refused)
-        output.show(
+        show(
             f"Warning: {count} finished trial{'s are' if count > 1 else ' is'} safe in the journal "
             "and not in the report, because MLflow does not take "
             f"{'them' if count > 1 else 'it'}: {next(iter(ended.refused.values()))}\n",
@@ -136,21 +140,21 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
         )
     complete = sum(trial.status == "complete" for trial in trials)
     if not ended.stopped or 0 < complete <= _QUICK_TRIALS:
-        output.show(_short_report(ended, spec, resume))
+        show(_short_report(ended, spec, resume))
     if ended.stopped:
         done = len(trials)
         because = f", because {ended.stopped.reason}" if ended.stopped.reason else ""
-        output.show(
+        show(
             f"Stopped{because}: {done} of {ended.record.expected_trials} trials are done and "
             f"recorded. Resume with: {resume}\n",
             err=True,
         )
         return exit_codes.STOPPED
     if not begun:
-        output.show("All trials were done already; nothing was run.\n", err=True)
+        show("All trials were done already; nothing was run.\n", err=True)
     if all(trial.status == "failed" for trial in trials):
         lines = describe_failures(trials)
-        output.show("".join(f"{line}\n" for line in lines), err=True)
+        show("".join(f"{line}\n" for line in lines), err=True)
     if ended.refused:
         return exit_codes.WITH_FAILURES
     return exit_codes.code_of(trials)
@@ -164,8 +168,8 @@ def _short_report(ended: RunResult, spec: SweepSpec, resume: str) -> str:
     retry = resume if "--retry-failed" in resume else f"{resume} --retry-failed"
     if not summary.is_without_success and not find_workload(spec.workload).is_built_in:
         retry += " --same-code"  # a fix changes the code, and the others' results are kept
-    width, colour = output.width(), output.wants_colour()
-    return render(summary, "text", width=width, colour=colour, resume=resume, retry=retry)
+    colour = wants_colour()
+    return render(summary, "text", width=width(), colour=colour, resume=resume, retry=retry)
 
 
 def _report_error(error: Exception, log: Path, resume: str | None) -> int:
@@ -173,9 +177,9 @@ def _report_error(error: Exception, log: Path, resume: str | None) -> int:
     if isinstance(error, exit_codes.REFUSALS):
         if resume is None:
             raise error
-        output.show(f"Stopped: {error}\nResume with: {resume}\n", err=True)
+        show(f"Stopped: {error}\nResume with: {resume}\n", err=True)
         return exit_codes.STOPPED
     code = exit_codes.internal_error(error, log)
     if resume is not None:
-        output.show(f"Finished trials are kept. Resume with: {resume}\n", err=True)
+        show(f"Finished trials are kept. Resume with: {resume}\n", err=True)
     return code

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli.command import command
 from orchestrator.cli.exit_codes import interrupted_by
-from orchestrator.cli.output import show
+from orchestrator.cli.messages import show
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
 from orchestrator.storage.tracking.errors import TrackingError, no_store
@@ -37,9 +38,24 @@ def _named(_: click.Context, __: click.Parameter, host: str) -> str:
     return host
 
 
-@click.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=PORT, show_default=True)
-@click.option("--host", default=HOST, show_default=True, callback=_named)
+@command(
+    examples=["rnnsweep ui"],
+    notes="With MLFLOW_TRACKING_URI, the server there has the UI, and the links lead to it.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=PORT,
+    show_default=True,
+    help="Listen on this port.",
+)
+@click.option(
+    "--host",
+    default=HOST,
+    show_default=True,
+    callback=_named,
+    help="Listen on this address of the machine.",
+)
 def ui(port: int, host: str) -> int:
     """Show all sweeps in MLflow's UI: serve it, or print links to it."""
     home = sweep_home()
@@ -57,7 +73,7 @@ def ui(port: int, host: str) -> int:
     address.set_defaults(environ)
     environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # seconds, for nothing here
     environ.setdefault("PYTHONWARNINGS", "ignore")
-    command = [
+    server_words = [
         *(sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1"),
         *("--uvicorn-opts", "--log-level warning"),
         *("--default-artifact-root", str(address.artifact_root(home, tracking_uri))),
@@ -67,7 +83,7 @@ def ui(port: int, host: str) -> int:
     # A session of its own: Ctrl-C in the terminal is this command's to handle.
     with (
         interrupted_by(signal.SIGTERM, signal.SIGHUP),
-        subprocess.Popen(command, env=environ, start_new_session=True) as server,
+        subprocess.Popen(server_words, env=environ, start_new_session=True) as server,
     ):
         try:
             if _wait_for(server, host, port):

@@ -85,5 +85,5 @@ def test_rnnsweep_can_be_built_from_the_copied_files(tmp_path: Path) -> None:
     (wheel_path,) = tmp_path.glob("rnnsweep-*.whl")
     names = {"orchestrator/cli/main.py", "workloads/__main__.py", "rnnsweep/__init__.py"}
     names |= {f"orchestrator/sweeps/{path.name}" for path in (ROOT / "sweeps").glob("*.*")}
-    names |= {"orchestrator/spec/spec.schema.json", "orchestrator/cli/commands.toml"}
+    names |= {"orchestrator/spec/spec.schema.json", "orchestrator/cli/progress.schema.json"}
     assert names <= set(zipfile.ZipFile(wheel_path).namelist())

@@ -11,9 +11,8 @@ import pytest
 import yaml
 from click.shell_completion import BashComplete
 
-from orchestrator.cli.exit_codes import CommandGroup
-from orchestrator.cli.first_steps import TEMPLATES
-from orchestrator.cli.main import main
+from orchestrator.cli.init import TEMPLATES
+from orchestrator.cli.main import GROUPS, main
 from orchestrator.cluster import connection
 from orchestrator.diagnostics import doctor
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
@@ -25,9 +24,8 @@ from workloads.implementations import parse_implementation
 from workloads.protocol import KernelProof
 
 NOBODY = "http://127.0.0.1:9"
-GROUPS = CommandGroup.groups.values()
 LACKING = yaml.safe_load(Path(__file__).with_name("doctor.yaml").read_text())
-EXAMPLES = [line for group in GROUPS for about in group.values() for line in about["examples"]]
+EXAMPLES = [line for group in GROUPS.values() for command in group for line in command.examples]
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from orchestrator.cli import output, progress
+from orchestrator.cli import progress
+from orchestrator.cli.messages import Messages
 from orchestrator.cli.progress import LiveView, PlainLines, make_view
 from orchestrator.core.trial import FailureRecord, Outcome, Trial
 from orchestrator.execution.job import JobProgress
@@ -74,10 +75,9 @@ def test_the_fastest_arm_so_far_is_shown_now_and_then() -> None:
     assert len(leads) == 14, "each ranking reads all trials"
 
 
-def test_scripts_get_an_object_for_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output.Messages, "are_json", True)
+def test_scripts_get_an_object_for_each_event() -> None:
     out = console(terminal=True)
-    view = make_view(out, PLAN, quiet=True)
+    view = make_view(out, PLAN, Messages(are_json=True), quiet=True)
     for assignment in ASSIGNMENTS:
         outcome = FAILED if assignment is ASSIGNMENTS[-1] else timed(assignment.trial)
         view.trial_finished(assignment.trial, outcome)

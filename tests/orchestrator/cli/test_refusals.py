@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 import yaml
 
-from orchestrator.cli.output import set_words
+from orchestrator.cli.options import set_words
 from orchestrator.core.trial import Block, FinishedTrial, make_trial
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal

@@ -161,7 +161,7 @@ from orchestrator.cli.output import quiet
 with quiet(Path(sys.argv[1])) as console:
     for line in range(10_000):
         console.print(line)
-from orchestrator.cli.exit_codes import show
+from orchestrator.cli.messages import show
 show("Resume\\n", err=True)
 show("the report\\n")
 raise SystemExit(1)

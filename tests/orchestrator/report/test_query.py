@@ -219,7 +219,7 @@ def test_wrong_input_is_exit_code_2(run: Run, arguments: list[str], message: str
 def test_binary_rows_are_not_written_to_a_terminal(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.cli.reports.sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("orchestrator.cli.options.sys.stdout.isatty", lambda: True, raising=False)
     code, _, err = run("query", "quickstart", "--format", "parquet")
     assert code == 2
     assert "Add -o quickstart.parquet" in err

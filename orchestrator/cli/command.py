@@ -1,0 +1,121 @@
+"""How a command is made: its help, and its end with an exit code instead of a traceback."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec
+
+import click
+
+from orchestrator.cli.exit_codes import (
+    COMPLETE,
+    REFUSALS,
+    REFUSED,
+    STOPPED,
+    internal_error,
+)
+from orchestrator.cli.messages import discard, show, show_end, unwritable
+from orchestrator.core.errors import Refusal
+
+_Parameters = ParamSpec("_Parameters")
+
+
+class Command(click.Command):
+    """A command whose help ends with `examples`, lines to type."""
+
+    examples: Sequence[str] = ()
+
+
+def command(
+    name: str | None = None,
+    *,
+    examples: Sequence[str],
+    notes: str = "",
+    params: list[click.Parameter] | None = None,
+) -> Callable[[Callable[..., int | None]], Command]:
+    """Return a decorator that makes a command of a function, which returns its exit code.
+
+    The docstring of the function is the first part of the help. `examples` are lines to type, and
+    `notes` a text for the end of the help. The name is that of the function by default, and
+    `params` are those that the function's own decorators do not add.
+    """
+    lines = "".join(f"\n  {line}" for line in examples)
+    epilog = f"\b\nExamples:{lines}\n\n{notes}"
+
+    def decorate(function: Callable[..., int | None]) -> Command:
+        make = click.command(name, cls=Command, epilog=epilog, params=params)
+        made = make(_with_exit_code(function))
+        made.examples = tuple(examples)
+        return made
+
+    return decorate
+
+
+class CommandGroup(click.Group):
+    """All commands, listed by group; what click prints by itself may meet a full disk.
+
+    `groups` has the commands by the title of their group, in the order of the help.
+    """
+
+    def __init__(self, *args: Any, groups: Mapping[str, Sequence[Command]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.groups = groups
+        for commands in groups.values():
+            for member in commands:
+                self.add_command(member)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by group."""
+        for title, commands in self.groups.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(one.name or "", one.get_short_help_str(100)) for one in commands]
+                )
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command; errors of the commands themselves are handled by `_with_exit_code`."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            discard(1)
+            show(f"Error: {unwritable('stdout', error)}\n", err=True)
+            sys.exit(REFUSED)
+        except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
+            sys.exit(internal_error(error))
+
+
+def _with_exit_code(function: Callable[_Parameters, int | None]) -> Callable[_Parameters, None]:
+    """Exit with the code that the function returns, or with that of the error that it raises."""
+
+    @functools.wraps(function)
+    def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
+        try:
+            code = function(*args, **kwargs) or COMPLETE
+        except BrokenPipeError:  # the reader of a pipe has seen enough
+            discard(1)
+            code = COMPLETE
+        except KeyboardInterrupt:
+            show("Stopped.\n", err=True)
+            code = STOPPED
+        except (click.exceptions.Exit, click.ClickException):
+            raise
+        except REFUSALS as error:
+            show(f"Error: {error}\n", err=True)
+            code = STOPPED if isinstance(error, Refusal) and error.is_away else REFUSED
+        except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
+            code = internal_error(error)
+        show_end(code)
+        from orchestrator.cluster.ray_process import has_waiting_threads
+
+        if has_waiting_threads():  # for a lost cluster: Python would wait for them, too
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+        raise SystemExit(code)
+
+    return wrapped

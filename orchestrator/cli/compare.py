@@ -1,0 +1,111 @@
+"""`rnnsweep compare`: what changed beyond noise between two sweeps, for people and for CI."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator import api
+from orchestrator.cli import options
+from orchestrator.cli.command import command
+from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES
+from orchestrator.cli.messages import show
+from orchestrator.cli.output import write
+
+if TYPE_CHECKING:
+    from orchestrator.report.compare.changes import ArmChange, Changes, FailOn
+
+_FORMATS = {"text": ".txt", "markdown": ".md", "json": ".json"}
+
+_NOTES = """
+A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports kept as JSON files
+(`baseline.json`). Arms are compared by their names, over the configs that both sides have. A
+verdict needs at least 6 of these. Arms that are gone, inconclusive or on other hardware are
+named on stderr where --fail-on is given; they fail with `--fail-on inconclusive` only.
+"""
+
+
+@command(
+    examples=["rnnsweep compare baseline.json quickstart --fail-on slower"],
+    notes=_NOTES,
+)
+@options.sweep_argument("before", metavar="A")
+@options.sweep_argument("after", metavar="B")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["slower", "faster", "worse", "larger", "changed", "inconclusive"]),
+    multiple=True,
+    help=(
+        "Exit with code 1 if an arm became slower, faster, worse (less accurate) or larger (needs"
+        " more memory), if it changed in any way, or if it has no verdict (inconclusive); may be"
+        " repeated."
+    ),
+)
+@click.option(
+    "--accept-provisional",
+    is_flag=True,
+    help="Count provisional verdicts, those measured on a busy machine, too.",
+)
+@click.option(
+    "--margin",
+    type=click.FloatRange(min=0, min_open=True, max=1),
+    default=0.05,
+    show_default=True,
+    help="Ignore changes of the time per step, or of the memory, up to this share.",
+)
+@options.output_options(_FORMATS)
+def compare(
+    before: str,
+    after: str,
+    fail_on: tuple[FailOn, ...],
+    margin: float,
+    form: str | None,
+    path: Path | None,
+    *,
+    accept_provisional: bool,
+) -> int:
+    """Report what changed beyond noise from A to B."""
+    from orchestrator.report.compare.changes import failing
+    from orchestrator.report.compare.document import as_json, to_document
+
+    form = form or options.usual_form(path, _FORMATS)
+    changes = api.compare(before, after, margin=margin)
+    changes = replace(changes, accept_provisional=accept_provisional)
+    failed = failing(changes, fail_on)
+    if form == "json":
+        write(as_json(changes, failed), path)
+    else:
+        write(to_document(changes), path, markdown=form == "markdown")
+    fails = _print_failures(changes, failed, fail_on)
+    return WITH_FAILURES if fails else COMPLETE
+
+
+def _print_failures(
+    changes: Changes, failed: Sequence[ArmChange], fail_on: Sequence[FailOn]
+) -> bool:
+    """Print what makes the exit code 1 and every arm without a verdict; return if there is any."""
+    if failed:
+        show(f"--fail-on: {'; '.join(str(arm.after) for arm in failed)}\n", err=True)
+    if not fail_on:
+        return False
+    is_failure = "inconclusive" in fail_on and (changes.all_inconclusive or bool(changes.unjudged))
+    new = ((arm, f"only {changes.after} has it") for arm in changes.only_after)
+    names = [f"{arm} ({reason})" for arm, reason in (*changes.unjudged, *new)]
+    if names:
+        head = "--fail-on inconclusive" if is_failure else "Warning"
+        show(f"{head}: not judged: {'; '.join(names)}\n", err=True)
+    if changes.all_inconclusive and is_failure:
+        show("--fail-on inconclusive: no arm could be judged\n", err=True)
+    elif changes.all_inconclusive and not failed:
+        show(
+            "Warning: no arm could be judged, so that --fail-on had nothing to check; "
+            "`--fail-on inconclusive` makes that exit code 1\n",
+            err=True,
+        )
+    return bool(failed) or is_failure

@@ -1,0 +1,66 @@
+"""`rnnsweep doctor`: what a machine or a cluster lacks, and its cure."""
+
+# ruff: noqa: PLC0415
+
+import dataclasses
+import logging
+import os
+from pathlib import Path
+
+import click
+
+from orchestrator.cli import options
+from orchestrator.cli.command import command
+from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES
+from orchestrator.cli.messages import show, show_progress
+from orchestrator.cli.output import write
+from orchestrator.storage.home import sweep_home
+
+_COLOURS = {"ok": "green", "warning": "yellow", "missing": "red"}
+
+
+@command(
+    examples=["rnnsweep doctor --for quickstart.yaml"],
+    notes=("Exit code 1 if something is missing that every sweep needs, or the sweep of --for."),
+)
+@click.option(
+    "--for", "spec", metavar="SPEC", type=options.FILE, help="Check what this spec needs."
+)
+@click.option(
+    "--address",
+    metavar="ADDR",
+    help="Check the cluster at this address, of Ray or of its dashboard, instead of this machine.",
+)
+@options.json_option
+def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
+    """Check this machine, and name what is missing and its cure."""
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")  # before MLflow is imported
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    logging.getLogger("ray._private.authentication").setLevel("ERROR")  # of a token, at each start
+    from orchestrator.diagnostics.doctor import check_machine
+    from orchestrator.spec import load
+
+    checked = load(spec) if spec else None
+    width = max([12, *map(len, checked.arms.implementations if checked else ())])
+    checks = []
+    for check in check_machine(sweep_home(any_kind=True), checked, address, show_progress):
+        checks.append(check)
+        if form != "json":
+            status = click.style(f"{check.status:8}", fg=_COLOURS[check.status])
+            lines = [*check.text.splitlines(), *([check.cure] if check.cure else [])]
+            text = f"\n{'':{width + 10}}".join(lines)
+            show(f"{status} {check.name:{width}} {text}\n")
+    missing = [one.name for one in checks if one.status == "missing" and one.is_needed]
+    if form == "json":
+        body = {"is_ready": not missing, "checks": [dataclasses.asdict(one) for one in checks]}
+        write({"format": "rnnsweep-doctor", "version": 1, **body})
+    else:
+        show(f"\n{_describe_missing(missing, spec)}\n")
+    return WITH_FAILURES if missing else COMPLETE
+
+
+def _describe_missing(missing: list[str], spec: Path | None) -> str:
+    if not missing:
+        return "Ready"
+    hint = f". Arms that cannot run are left out: rnnsweep plan {spec}" if spec else ""
+    return f"Missing: {', '.join(missing)}{hint}"

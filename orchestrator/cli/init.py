@@ -1,0 +1,86 @@
+"""`rnnsweep init` writes a spec to begin with; `rnnsweep demo` runs the quickstart."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestrator.cli import options
+from orchestrator.cli.command import command
+from orchestrator.cli.messages import show, unwritable
+from orchestrator.cli.output import put
+from orchestrator.cli.run import run
+from orchestrator.core.errors import Refusal
+from orchestrator.core.version import ROOT
+
+TEMPLATES = ("quickstart", "timing", "cluster", "own-workload")
+"""Names of files of `sweeps/`, `-` for `_`: a spec, and a module next to it if there is one."""
+
+_SCHEMA, _SCHEMA_COPY = "../orchestrator/spec/spec.schema.json", "rnnsweep.schema.json"
+
+
+def sweeps_folder() -> Path:
+    """Return the folder of the files of `sweeps/`: that of a wheel, or that of the checkout."""
+    packaged = ROOT / "orchestrator" / "sweeps"
+    return packaged if packaged.is_dir() else ROOT / "sweeps"
+
+
+_NOTES = """
+Templates: quickstart compares TensorFlow's kernels in three minutes; timing times them in short
+slices; cluster compares the hardware of a Ray cluster; own-workload trains a model of your own.
+No file is overwritten, except rnnsweep.schema.json, with which editors complete and check the
+spec.
+"""
+
+
+@command(examples=["rnnsweep init my-sweep --template timing"], notes=_NOTES)
+@click.argument("directory", type=options.FILE, default=".")
+@click.option(
+    "--template",
+    type=click.Choice(TEMPLATES),
+    default="quickstart",
+    show_default=True,
+    help="Begin with this spec.",
+)
+def init(directory: Path, template: str) -> None:
+    """Write a commented spec to begin with, into DIRECTORY."""
+    from orchestrator.spec.json_schema import SCHEMA_FILE
+
+    name = template.replace("-", "_")
+    spec, sources = f"{name}.yaml", sorted(sweeps_folder().glob(f"{name}.*"), reverse=True)
+    try:
+        for path in (directory / source.name for source in sources):
+            if path.exists():
+                raise Refusal(
+                    f"{path}: expected no such file, because nothing is overwritten. Move it, or "
+                    "name another folder: rnnsweep init DIRECTORY"
+                )
+        directory.mkdir(parents=True, exist_ok=True)
+        for source in sources:
+            text = source.read_text(encoding="utf-8").replace(_SCHEMA, _SCHEMA_COPY)
+            put(text.replace("sweeps/", "").encode(), directory / source.name)
+        put(SCHEMA_FILE.read_bytes(), directory / _SCHEMA_COPY)  # no user's own file
+    except OSError as error:
+        raise Refusal(unwritable(directory, error)) from error
+    enter = [] if directory.resolve() == Path.cwd() else [f"cd {shlex.quote(str(directory))}"]
+    start = f"submit {spec} --address http://HEAD:8265" if template == "cluster" else f"run {spec}"
+    commands = (f"rnnsweep {words}" for words in ("doctor", f"plan {spec}", start))
+    show("".join(f"{line}\n" for line in ["Next:", *enter, *commands]))
+
+
+_DEMO_PARAMS = [param for param in run.params if param.name not in ("spec", "address", "resume")]
+
+
+@command(examples=["rnnsweep demo"], params=_DEMO_PARAMS)
+@click.pass_context
+def demo(context: click.Context, /, overrides: tuple[str, ...], **flags: Any) -> None:
+    """Run the quickstart, a sweep of three minutes, and report on it."""
+    flags["spec"] = sweeps_folder() / "quickstart.yaml"
+    retry = flags["retry_failed"]
+    resume = options.resume_command("demo", None, overrides, retry_failed=retry)
+    context.invoke(run, overrides=overrides, address=None, resume=resume, **flags)

@@ -1,0 +1,218 @@
+"""Arguments and options that several commands have, and questions before a command begins."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from orchestrator.cli.messages import choose_messages, show
+from orchestrator.core.errors import Refusal
+from orchestrator.storage.home import sweep_home
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+MANY_TRIALS = 500
+"""Trials beyond which a person at a terminal is asked before a sweep starts."""
+
+FILE = click.Path(path_type=Path)
+"""The type of an argument that is a path."""
+
+spec_argument = click.argument("spec", type=FILE)
+
+
+def _sweep_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    names = (folder.name for folder in sweep_home().glob("sweeps/*/"))
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+sweep_argument = functools.partial(click.argument, shell_complete=_sweep_names)
+"""As `click.argument`, for the name of a sweep, which a shell completes."""
+
+
+def set_option(help: str) -> Callable[[Function], Function]:
+    """Return the option `--set KEY=VALUE`, whose keys differ from command to command."""
+    return click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help=help)
+
+
+spec_set_option = set_option(
+    "Override a key of the spec, such as settings.epochs=2; may be repeated."
+)
+
+address_option = click.option(
+    "--address",
+    metavar="ADDR",
+    help="Use the Ray cluster at this address; by default this machine alone.",
+)
+
+dashboard_option = functools.partial(
+    click.option,
+    "--address",
+    metavar="URL",
+    help="Use the cluster with this dashboard on its head, such as http://10.0.0.5:8265.",
+)
+"""The option of a cluster, by its dashboard."""
+
+same_code_option = click.option(
+    "--same-code",
+    is_flag=True,
+    help="Resume with changed code of your own workload: the change does not matter.",
+)
+
+json_progress_option = click.option(
+    "--json-progress",
+    is_flag=True,
+    expose_value=False,
+    callback=choose_messages,
+    help="Write messages to stderr as JSON, an object a line, for scripts.",
+)
+
+json_option = click.option(
+    "--format", "form", type=click.Choice(("text", "json")), help="Print text or JSON."
+)
+
+generation_option = click.option(
+    "--generation",
+    type=click.IntRange(min=1),
+    help="Read this generation, counted from 1 (or name it, as in NAME#1).",
+)
+
+
+def in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse a path in a folder that does not exist, before any work is done."""
+    if path is not None and not path.parent.is_dir():
+        raise click.BadParameter(
+            f"{path}: expected a place that can be written, received: no folder {path.parent}. "
+            "Make it first (mkdir -p)"
+        )
+    return path
+
+
+def new_file_option(name: str, help: str) -> Callable[[Function], Function]:
+    """Return an option that takes the path of a file to write, in a folder that exists."""
+    kind = click.Path(path_type=Path, dir_okay=False)
+    return click.option(name, type=kind, callback=in_a_folder, help=help)
+
+
+def output_options(formats: Mapping[str, str]) -> Callable[[Function], Function]:
+    """Return the options `--format` and `--output` of a command with these formats.
+
+    `formats` has the suffix of the files of each format; the first one is the default.
+    """
+    default = next(iter(formats))
+    form = click.option(
+        "--format",
+        "form",
+        type=click.Choice([*formats]),
+        help=f"Write this format. The default follows the suffix of --output, or is {default}.",
+    )
+    kind = click.Path(path_type=Path)
+    file = click.option(
+        "-o", "--output", "path", type=kind, callback=in_a_folder, help="Write to this file."
+    )
+    return lambda function: form(file(function))
+
+
+def usual_form(path: Path | None, formats: Mapping[str, str]) -> Any:
+    """Return the format of the file's suffix, the first one if it has none; refuse others."""
+    if path is None or not path.suffix:
+        return next(iter(formats))
+    suffix = {".htm": ".html", ".yml": ".yaml"}.get(path.suffix.lower(), path.suffix.lower())
+    for form, its_suffix in formats.items():
+        if suffix == its_suffix:
+            return form
+    raise Refusal(
+        f"{path}: expected a name that ends in {', '.join(formats.values())}; received "
+        f"{path.suffix}. Rename it, or add --format"
+    )
+
+
+def expect_no_terminal(form: str, path: Path | None, sweep: str) -> None:
+    """Refuse to write a page or a binary table to a terminal."""
+    if form in ("html", "parquet") and path is None and sys.stdout.isatty():
+        name = sweep.replace("#", "-").replace("/", "-")
+        raise Refusal(
+            f"--format {form}: expected a file to write to, received a terminal. "
+            f"Add -o {name}.{form}"
+        )
+
+
+_START_OPTIONS: Sequence[Callable[[Callable[..., int]], Callable[..., int]]] = (
+    click.option(
+        "--accept-provisional",
+        is_flag=True,
+        help="With blocks: auto, count speed-ups that were measured on a busy machine.",
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Print only the report, warnings and errors."),
+    click.option("-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."),
+    click.option("--retry-failed", is_flag=True, help="Re-run failed trials."),
+    click.option(
+        "--take-over",
+        is_flag=True,
+        help="Ignore the lease of another driver, such as one of a machine that was lost.",
+    ),
+    click.option("--fresh", is_flag=True, help="Start a new generation; keep existing trials."),
+    same_code_option,
+    spec_set_option,
+    spec_argument,
+)
+
+
+def start_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the argument and the options that every start of a sweep has."""
+
+    @functools.wraps(function)
+    def start(*, overrides: Sequence[str], accept_provisional: bool, **options: Any) -> int:
+        accepted = ["disturbed.accept_provisional=true"] if accept_provisional else []
+        if options["take_over"]:
+            text = "another driver that still runs this sweep stops at its next heartbeat, and"
+            show(f"Warning: {text} what it has not recorded is run once more\n", err=True)
+        return function(overrides=(*overrides, *accepted), **options)
+
+    decorated: Callable[..., int] = start
+    for option in _START_OPTIONS:
+        decorated = option(decorated)
+    return decorated
+
+
+def set_words(overrides: Sequence[str]) -> list[str]:
+    """Return the overrides as they are typed: `--set KEY=VALUE` for each."""
+    return [word for override in overrides for word in ("--set", override)]
+
+
+def resume_command(
+    command: str,
+    spec: Path | None,
+    overrides: Sequence[str],
+    *,
+    address: str | None = None,
+    home: str | None = None,
+    retry_failed: bool = False,
+) -> str:
+    """Return the command that resumes a sweep, quoted for a shell."""
+    words = ["rnnsweep", command]
+    if spec:
+        words.append(str(spec))
+    if address:
+        words += ["--address", address]
+    words += set_words(overrides)
+    if home:
+        words += ["--home", home]
+    if retry_failed:
+        words.append("--retry-failed")
+    return shlex.join(words)
+
+
+def expect_confirmation(question: str, ask: Callable[[str], str]) -> None:
+    """Ask by `ask`, which prints a prompt and returns the answer; refuse unless it is yes."""
+    try:
+        answer = ask(f"{question} [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise Refusal("nothing was run: it was not confirmed (--yes runs it without asking)")

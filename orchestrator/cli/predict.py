@@ -1,0 +1,62 @@
+"""`rnnsweep predict`: what a config that was not measured is expected to take."""
+
+# ruff: noqa: PLC0415
+
+import dataclasses
+from operator import attrgetter
+
+import click
+
+from orchestrator import api
+from orchestrator.cli import options
+from orchestrator.cli.command import command
+from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES
+from orchestrator.cli.output import write
+
+_NOTES = """
+90 % of such trials are expected in the intervals. Nothing is predicted outside of the measured
+ranges. Exit code 1 if nothing can be predicted.
+"""
+
+
+@command(
+    examples=["rnnsweep predict quickstart --set units=96 --set layers=1 --set batch_size=32"],
+    notes=_NOTES,
+)
+@options.sweep_argument("sweep")
+@options.set_option(
+    "The value of a parameter that the sweep varied, such as units=96; repeat for all."
+)
+@click.option(
+    "--arm",
+    default="*",
+    metavar="ARM",
+    help="Predict for this implementation or arm only.",
+)
+@options.generation_option
+@options.json_option
+def predict(
+    sweep: str, overrides: tuple[str, ...], arm: str, generation: int | None, form: str | None
+) -> int:
+    """Predict time, memory and energy of a config not yet measured."""
+    from orchestrator.report.document import Column, Document, Section, make_table
+    from orchestrator.report.wording import config_text
+    from orchestrator.spec import yaml_locations
+
+    config = yaml_locations.read("{}", source="--set", overrides=overrides, example="units=96").data
+    expected = api.predict(sweep, config, arm, generation=generation)
+    predicted = [one for one in expected if one.value is not None]
+    if form == "json":
+        write([{**dataclasses.asdict(one), "arm": str(one.arm)} for one in expected])
+    else:
+        titles = {"arm": "arm", "target": "cost", "value": "expected", "low": "low", "high": "high"}
+        columns = [
+            Column(title, attrgetter(name), numeric=title not in ("arm", "cost"))
+            for name, title in titles.items()
+        ]
+        table = make_table(columns, predicted)
+        reasons = tuple(dict.fromkeys(one.reason for one in expected if one.reason))
+        section = Section("", tables=(table,) if predicted else (), paragraphs=reasons)
+        title = f"Expected of {config_text(config)} by {sweep}"
+        write(Document(title, (section,)))
+    return COMPLETE if predicted else WITH_FAILURES

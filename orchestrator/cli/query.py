@@ -1,0 +1,125 @@
+"""`rnnsweep query`: trials as a table, by conditions or statements in SQL."""
+
+# ruff: noqa: PLC0415
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestrator.cli import options
+from orchestrator.cli.command import command
+from orchestrator.cli.messages import show
+from orchestrator.cli.output import put
+from orchestrator.core.errors import Refusal
+from orchestrator.storage.home import sweep_home
+from orchestrator.storage.tracking.mlflow.address import tracking_uri
+
+_FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json", "parquet": ".parquet"}
+
+_NOTES = """
+Conditions and statements are DuckDB's SQL. The table `trials` has the trials of SWEEP and of
+the sweeps of --also; a view by the name of each sweep has those of the sweep. Texts are in
+single quotes, names with other characters than letters, digits and _ in double quotes. Times
+are in UTC. A query cannot reach files, the network or other data.
+"""
+
+
+@command(
+    examples=[
+        "rnnsweep query quickstart \"hardware LIKE '%H200%' AND val_accuracy > 0.97\""
+        " --sort step_ms",
+        "rnnsweep query quickstart --columns arm,units,step_ms -o trials.parquet",
+        'rnnsweep query quickstart --sql "SELECT arm, median(step_ms) FROM trials GROUP BY ALL"',
+    ],
+    notes=_NOTES,
+)
+@options.sweep_argument("sweep")
+@click.argument("where", required=False, default="")
+@click.option(
+    "--sql", metavar="SELECT…", default="", help="Print the result of this statement instead."
+)
+@click.option(
+    "--also", metavar="OTHER", multiple=True, help="Add the trials of this sweep; may be repeated."
+)
+@click.option(
+    "--columns",
+    "column_names",
+    metavar="A,B,…",
+    help="Print these columns in this order; `all` for all.",
+)
+@click.option(
+    "--sort",
+    "sort_names",
+    metavar="A,-B,…",
+    help="Sort by these columns; a leading - reverses the order.",
+)
+@click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N rows.")
+@click.option("--list", "lists_columns", is_flag=True, help="List the columns instead of the rows.")
+@options.generation_option
+@options.output_options(_FORMATS)
+def query(  # noqa: PLR0913  (its options)
+    *,
+    sweep: str,
+    where: str,
+    sql: str,
+    also: tuple[str, ...],
+    column_names: str | None,
+    sort_names: str | None,
+    limit: int | None,
+    lists_columns: bool,
+    generation: int | None,
+    form: Any,
+    path: Path | None,
+) -> None:
+    """Print the trials of SWEEP that match WHERE, or the result of SQL."""
+    from orchestrator.report.query import as_bytes, ask, usual_columns
+    from orchestrator.storage.tracking.reader import read_rows
+
+    has_conditions = where or column_names or sort_names or limit is not None
+    if sql and has_conditions:
+        raise Refusal(
+            "--sql: expected no WHERE, --columns, --sort or --limit; write them into the statement"
+        )
+    form = form or options.usual_form(path, _FORMATS)
+    options.expect_no_terminal(form, path, sweep)
+    store = tracking_uri(sweep_home(), os.environ)
+    asked = {sweep: generation, **dict.fromkeys(also)}
+    read = {label: read_rows(store, label, number) for label, number in asked.items()}
+    sweeps = {label: record for label, (record, _) in read.items()}
+    rows = {label: table for label, (_, table) in read.items()}
+    record = sweeps[sweep]
+    wanted = _names(column_names)
+    columns = None if lists_columns or wanted in ([], ["all"]) else wanted
+    result = ask(
+        sweeps,
+        where,
+        columns,
+        sort=_names(sort_names),
+        rows=rows,
+        limit=limit,
+        sql=sql,
+        lists=lists_columns,
+    )
+    if not (wanted or sql or lists_columns) and form == "table":
+        result = result[usual_columns(record, rows[sweep], list(result))]
+    about: dict[str, Any] = {
+        "sweep": record.name,
+        "generation": record.generation,
+        "also": also,
+    }
+    if sql:
+        about["sql"] = sql
+    else:
+        about["where"] = where
+    put(as_bytes(result, form, about), path)
+    trials = sum(map(len, rows.values()))
+    if not trials:
+        show("no trial of this sweep has ended yet\n", err=True)
+    elif not sql and not lists_columns and (form == "table" or not len(result)):
+        show(f"{len(result)} of {trials} trials\n", err=True)
+
+
+def _names(text: str | None) -> list[str]:
+    return list(dict.fromkeys(name for part in (text or "").split(",") if (name := part.strip())))

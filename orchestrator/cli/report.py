@@ -1,0 +1,137 @@
+"""`rnnsweep report`: the answer of a sweep, as text, Markdown, JSON, CSV or a page."""
+
+# ruff: noqa: PLC0415
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestrator import api
+from orchestrator.cli import options
+from orchestrator.cli.command import command
+from orchestrator.cli.jobs import fetch_report
+from orchestrator.cli.messages import show, show_progress, unwritable, wants_colour
+from orchestrator.cli.output import put, width
+from orchestrator.core.errors import Refusal
+from orchestrator.report.document import PARTS
+from orchestrator.storage.home import sweep_home
+from orchestrator.storage.tracking.mlflow.address import tracking_uri
+
+_FORMATS = {
+    "text": ".txt",
+    "markdown": ".md",
+    "json": ".json",
+    "csv": ".csv",
+    "html": ".html",
+}
+
+_NOTES = """
+Text is the answer in at most 40 lines, unless --full or --section asks for more. `html` is one
+self-contained page, which a browser opens without a network. With --address the report is made
+on the head of the cluster and fetched, for stores that only it can reach.
+"""
+
+
+@command(
+    examples=[
+        "rnnsweep report quickstart",
+        "rnnsweep report quickstart --section accuracy",
+        "rnnsweep report quickstart -o report.html",
+    ],
+    notes=_NOTES,
+)
+@options.sweep_argument("sweep", required=False)
+@options.output_options(_FORMATS)
+@click.option("--baseline", metavar="ARM", help="Compare with this implementation, variant or arm.")
+@click.option(
+    "--target",
+    "targets",
+    metavar="ACCURACY",
+    multiple=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help=("Also report the time, energy and cost to reach this val_accuracy; may be repeated."),
+)
+@options.generation_option
+@click.option(
+    "--plots",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    callback=options.in_a_folder,
+    help="Also draw the report's plots into this folder, as PNG and SVG.",
+)
+@click.option("--full", is_flag=True, help="Write everything; without it, text is short.")
+@click.option(
+    "--section",
+    "parts",
+    multiple=True,
+    type=click.Choice([*PARTS]),
+    help="Write this part of the full report; may be repeated (text and markdown).",
+)
+@options.dashboard_option()
+def report(  # noqa: PLR0913  (its options)
+    *,
+    sweep: str | None,
+    form: Any,
+    path: Path | None,
+    baseline: str | None,
+    targets: tuple[float, ...],
+    generation: int | None,
+    plots: Path | None,
+    full: bool,
+    parts: tuple[str, ...],
+    address: str | None,
+) -> None:
+    """Report on a SWEEP; without a name, on the latest one."""
+    form = form or options.usual_form(path, _FORMATS)
+    options.expect_no_terminal(form, path, sweep or "report")
+    if (full or parts) and form not in ("text", "markdown"):
+        raise Refusal(
+            f"--{'full' if full else 'section'}: expected --format text or markdown, "
+            f"received {form}, which is always whole"
+        )
+    if address is not None and plots is not None:
+        raise Refusal("--plots: expected without --address; the page (-o NAME.html) has the plots")
+    if address is not None:
+        words = [f"--format={form}"]
+        if baseline is not None:
+            words.append(f"--baseline={baseline}")
+        if generation is not None:
+            words.append(f"--generation={generation}")
+        words += [f"--target={target}" for target in targets]
+        words += [f"--section={part}" for part in parts]
+        if full:
+            words.append("--full")
+        put(fetch_report(address, sweep, words), path)
+        return
+    if sweep is None:
+        sweep = _latest_sweep()
+    record = api.read_sweep(sweep, generation=generation)
+    from orchestrator.report import render
+
+    summary = render.summarise(record, baseline=baseline, targets=targets)
+    colour = path is None and wants_colour()
+    text = render.render(summary, form, width=width(), colour=colour, full=full, parts=parts)
+    put(text.encode(errors="replace"), path)
+    if plots is not None:
+        from orchestrator.report.formats.images import draw
+
+        try:
+            drawn = draw(summary, plots)
+        except OSError as error:
+            raise Refusal(unwritable(plots, error)) from error
+        show_progress(f"wrote {len(drawn)} files into {plots}")
+
+
+def _latest_sweep() -> str:
+    """Return the name of the sweep that ran last, here or in the store."""
+    from orchestrator.cli.local import list_sweeps
+
+    home = sweep_home()
+    sweeps = list_sweeps(home) or list_sweeps(home, tracking_uri(home, os.environ))
+    if not sweeps:
+        raise Refusal(f"no sweep in {home} or its store. Run one first: rnnsweep run SPEC")
+    latest: str = sweeps[0]["sweep"]
+    show(f"{latest} is the latest sweep; rnnsweep list shows all\n", err=True)
+    return latest
