@@ -1,22 +1,40 @@
-"""Implementations that can be compared: the grammar `backend/kernel[+option…]`."""
+"""Implementations that can be compared: the grammar `backend/kernel[+option…]`.
 
-import difflib
+The names of kernels and options are here; those of backends are in `workloads.backends.registry`,
+which also checks all three.
+"""
+
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 Precision: TypeAlias = Literal["float32", "tf32", "bf16", "fp16"]
 
-_NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-BACKENDS: Mapping[str, str] = _NAMES["backends"]
-"""Backend -> how to install it. The backend is also the package that the node must have."""
+KERNELS: Mapping[str, str] = {
+    "portable": "Keras' own layer without cuDNN (use_cudnn=False)",
+    "cudnn": "Keras' own layer on cuDNN (use_cudnn=True), one call per layer",
+    "fused": "the whole stack of recurrent layers in one library call",
+}
+"""Kernel -> what runs the recurrent layers."""
 
-KERNELS: Mapping[str, str] = _NAMES["kernels"]
-OPTIONS: Mapping[str, str] = _NAMES["options"]
-_PRECISIONS: tuple[Precision, ...] = ("tf32", "bf16", "fp16")
+OPTIONS: Mapping[str, str] = {
+    "xla": "the train, test and predict functions are compiled by XLA (Keras' jit_compile)",
+    "unroll": "the time loop is unrolled into the graph",
+    "bf16": "mixed precision: bfloat16 mathematics, float32 variables",
+    "fp16": "mixed precision: float16 mathematics, float32 variables, scaled loss",
+    "tf32": "a GPU's tensor cores may round the inputs of float32 products to TF32",
+    "eager": "no graph: each operation runs as Python meets it",
+    "again": "changes nothing: a second copy in a separate process, to check the setup (A/A test)",
+}
+"""Option -> what it changes. A backend may refuse one, with the reason, and add its own."""
+
+PRECISIONS: tuple[Precision, ...] = ("tf32", "bf16", "fp16")
+"""The options that choose the number format of matrix products."""
+
+MIN_CAPABILITY: Mapping[Precision, float] = {"tf32": 8.0, "bf16": 8.0}
+"""The first compute capability of NVIDIA's GPUs with the number format: that of Ampere."""
+
 _SHAPE = re.compile(r"(?P<backend>[a-z0-9_]+)/(?P<kernel>[a-z0-9_]+)(?P<options>(\+[a-z0-9_]+)*)")
 
 
@@ -34,7 +52,7 @@ class ImplementationError(ValueError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Implementation:
-    """A backend, a kernel and options: `tensorflow/portable+xla`. Options are kept sorted."""
+    """A backend, a kernel and options, sorted: `tensorflow/portable+xla`."""
 
     backend: str
     kernel: str
@@ -56,24 +74,14 @@ class Implementation:
     @property
     def precision(self) -> Precision:
         """The number format of matrix products: that of its option, `float32` by default."""
-        return next((name for name in _PRECISIONS if name in self.options), "float32")
-
-    @property
-    def eager(self) -> bool:
-        """True without any graph: on PyTorch, and on any other backend with `+eager`."""
-        return self.backend == "torch" or "eager" in self.options
-
-    @property
-    def jit(self) -> bool:
-        """True if XLA compiles the program, always explicit; JAX without it would be eager."""
-        return "xla" in self.options or (self.backend == "jax" and not self.eager)
+        return next((name for name in PRECISIONS if name in self.options), "float32")
 
 
-def parse_implementation(text: str, *, known_only: bool = True) -> Implementation:
-    """Read `backend/kernel[+option…]`; a user's own workload may use any name.
+def parse_implementation(text: str) -> Implementation:
+    """Read `backend/kernel[+option…]` with any names: a user's own workload chooses its own.
 
-    Raise `ImplementationError` if the text is not of that form, repeats an option, or
-    (`known_only`) has an unknown name; the message suggests the nearest one.
+    Raise `ImplementationError` if the text is not of that form, or repeats an option. For a
+    built-in workload use `workloads.backends.registry.parse_known_implementation`.
     """
     match = _SHAPE.fullmatch(text)
     if match is None:
@@ -83,21 +91,4 @@ def parse_implementation(text: str, *, known_only: bool = True) -> Implementatio
     options = tuple(sorted(filter(None, match["options"].split("+"))))
     if len(set(options)) != len(options):
         raise ImplementationError("each option once", repr(text))
-    if known_only:
-        _expect_known("a backend", match["backend"], BACKENDS)
-        _expect_known("a kernel", match["kernel"], KERNELS)
-        for option in options:
-            _expect_known("an option", option, OPTIONS)
-        if len(chosen := [o for o in options if o in _PRECISIONS]) > 1:
-            raise ImplementationError(
-                "one precision at most", f"{' and '.join(chosen)} in {text!r}"
-            )
     return Implementation(match["backend"], match["kernel"], options)
-
-
-def _expect_known(kind: str, name: str, known_names: Mapping[str, str]) -> None:
-    if name in known_names:
-        return
-    near = difflib.get_close_matches(name, known_names, n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise ImplementationError(f"{kind} among {', '.join(known_names)}", f"{name!r}{hint}")

@@ -16,8 +16,9 @@ from typing import NoReturn
 
 import psutil
 
+from workloads.backends.registry import backends
 from workloads.failures import BadRequest
-from workloads.implementations import BACKENDS, Implementation
+from workloads.implementations import Implementation
 from workloads.protocol import Device
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -28,17 +29,14 @@ def environment_for(implementation: Implementation, device: Device) -> dict[str,
     # A framework would use any GPU that it sees: a CPU trial hides all, a GPU trial keeps its own.
     variables = {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # CUDA alone puts the fastest first; telemetry does not
-        "CUDA_CACHE_MAXSIZE": str(2**32),  # TensorFlow compiles for a Hopper in minutes, once
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
-    if implementation.backend in BACKENDS:
-        variables["KERAS_BACKEND"] = implementation.backend
     if device == "cpu":
         variables["CUDA_VISIBLE_DEVICES"] = "-1"
-        variables["JAX_PLATFORMS"] = "cpu"  # JAX would look for other accelerators, and warn
-        variables["KERAS_TORCH_DEVICE"] = "cpu"  # Keras would take any that PyTorch has
+    for backend in backends().values():  # a user's own workload may import any of them
+        variables |= backend.environment(device)
+    own_backend = backends().get(implementation.backend)
+    if own_backend is not None:
+        variables |= {**own_backend.environment(device), "KERAS_BACKEND": own_backend.keras_name}
     return variables
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from workloads.data.sources import data_digest
-from workloads.eligibility import LayerTraits
+from workloads.layer_traits import LayerTraits
 from workloads.metrics import metrics_of
 from workloads.settings import (
     CharRnnSettings,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from workloads.eligibility import SIMPLE_CELLS, Cell, LayerTraits, Mask
+from workloads.layer_traits import SIMPLE_CELLS, Cell, LayerTraits, Mask
 
 ImageSet: TypeAlias = Literal["digits", "mnist"]
 CorpusName: TypeAlias = Literal["python-docs", "shakespeare", "file", "zipf"]

@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from workloads import protocol
+from workloads.backends.registry import parse_known_implementation
 from workloads.context import Context, Slicing, expect_finite
 from workloads.eligibility import ineligibility_reason
 from workloads.failures import BadRequest, DataError, NotPossible, TrialError
@@ -236,9 +237,8 @@ def _checked(request: protocol.TrialRequest) -> tuple[Workload, Implementation, 
     """Return what a request names, if this process can run it."""
     try:
         workload = find_workload(request.workload)
-        implementation = parse_implementation(
-            request.implementation, known_only=workload.is_built_in
-        )
+        parse = parse_known_implementation if workload.is_built_in else parse_implementation
+        implementation = parse(request.implementation)
         settings = workload.resolve(request.settings)
     except UnknownWorkload as error:
         raise BadRequest(str(error)) from None

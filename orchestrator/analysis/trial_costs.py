@@ -23,7 +23,7 @@ MEASURED = 2
 
 def process_of(arm: Arm) -> object:
     """Return what identifies the trainer process of an arm on its node."""
-    name = parse_implementation(arm.implementation, known_only=False).process
+    name = parse_implementation(arm.implementation).process
     name = name if arm.measure == "full" else arm.implementation
     return name, arm.hardware_class, arm.usage.threads
 

@@ -49,7 +49,7 @@ spec.
 )
 def init(directory: Path, template: str) -> None:
     """Write a commented spec to begin with, into DIRECTORY."""
-    from orchestrator.spec.json_schema import SCHEMA_FILE
+    from orchestrator.spec import json_schema
 
     name = template.replace("-", "_")
     spec, sources = f"{name}.yaml", sorted(sweeps_folder().glob(f"{name}.*"), reverse=True)
@@ -64,7 +64,7 @@ def init(directory: Path, template: str) -> None:
         for source in sources:
             text = source.read_text(encoding="utf-8").replace(_SCHEMA, _SCHEMA_COPY)
             put(text.replace("sweeps/", "").encode(), directory / source.name)
-        put(SCHEMA_FILE.read_bytes(), directory / _SCHEMA_COPY)  # no user's own file
+        put(json_schema.text().encode(), directory / _SCHEMA_COPY)  # no user's own file
     except OSError as error:
         raise Refusal(unwritable(directory, error)) from error
     enter = [] if directory.resolve() == Path.cwd() else [f"cd {shlex.quote(str(directory))}"]

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from orchestrator.core.arms import Arm, HardwareRef, HardwareUse
-from workloads.implementations import Implementation, ImplementationError, parse_implementation
+from workloads.backends.registry import parse_known_implementation
+from workloads.implementations import Implementation, ImplementationError
 
 ANY_IMPLEMENTATION = "*"  # `* on gpu`: every arm on such hardware
 
@@ -61,7 +62,7 @@ def names_arm(text: str, arm: Arm) -> bool:
 def known_implementation(arm: Arm) -> Implementation | None:
     """Return the arm's implementation; None for a name that a user's own workload defines."""
     try:
-        return parse_implementation(arm.implementation)
+        return parse_known_implementation(arm.implementation)
     except ImplementationError:
         return None
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from orchestrator.core.disturbance import disturbance_text, neighbours_text, throttle_text
+from orchestrator.core.names import known_implementation
 from orchestrator.core.trial import ConfigValue, FinishedTrial
+from workloads.backends.registry import is_compiled
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
 
 CellKind: TypeAlias = Literal["whole", "number", "text", "truth", "time"]
@@ -37,35 +39,34 @@ class TrialColumn:
     stored: Literal["param", "tag", "attribute", "record"] = "tag"
 
 
-def _implementation_of(trial: FinishedTrial, *, known_only: bool) -> Implementation | None:
+def _implementation_of(trial: FinishedTrial) -> Implementation | None:
     """Return the parts of the name of an arm's implementation; None for a name of another form.
 
-    With `known_only` it is None, too, for an implementation of a user's own, of whose name the
-    parts are not known to mean what they mean in ours.
+    The parts of a name that a user's own workload chose may mean something else than ours.
     """
     try:
-        return parse_implementation(trial.arm.implementation, known_only=known_only)
+        return parse_implementation(trial.arm.implementation)
     except ImplementationError:
         return None
 
 
 def _backend(trial: FinishedTrial) -> str | None:
-    implementation = _implementation_of(trial, known_only=False)
+    implementation = _implementation_of(trial)
     return implementation.backend if implementation else None
 
 
 def _kernel(trial: FinishedTrial) -> str | None:
-    implementation = _implementation_of(trial, known_only=False)
+    implementation = _implementation_of(trial)
     return implementation.kernel if implementation else None
 
 
 def _jit(trial: FinishedTrial) -> bool | None:
-    implementation = _implementation_of(trial, known_only=True)
-    return implementation.jit if implementation else None
+    implementation = known_implementation(trial.arm)
+    return is_compiled(implementation) if implementation else None
 
 
 def _precision(trial: FinishedTrial) -> str | None:
-    implementation = _implementation_of(trial, known_only=True)
+    implementation = known_implementation(trial.arm)
     return implementation.precision if implementation else None
 
 

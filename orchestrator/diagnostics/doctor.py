@@ -27,9 +27,10 @@ from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.tracking.errors import StoreMissing
 from orchestrator.storage.tracking.mlflow.address import shown, tracking_uri
+from workloads.backends.registry import backends, unusable_backends
 from workloads.eligibility import is_installed
 from workloads.failures import DataError
-from workloads.implementations import BACKENDS, Implementation, parse_implementation
+from workloads.implementations import Implementation, parse_implementation
 from workloads.protocol import TrialRequest
 from workloads.registry import find_workload
 
@@ -141,26 +142,33 @@ def _backends(
     spec: SweepSpec | None, classes: Sequence[HardwareClass], report: Report
 ) -> Iterator[Check]:
     """Start each installed backend, of the spec or of all, and report the devices that it sees."""
-    names = set(BACKENDS)
+    names = {*backends(), *(skipped.name for skipped in unusable_backends())}
     if spec is not None:
-        parsed = (parse_implementation(t, known_only=False) for t in spec.arms.implementations)
+        parsed = (parse_implementation(t) for t in spec.arms.implementations)
         names = {implementation.backend for implementation in parsed}
         classes = [one for entry in spec.hardware for one in matching_classes(entry, classes)]
     has_gpu, is_needed = any(item.device == "gpu" for item in classes), spec is not None
-    for backend in filter(names.__contains__, BACKENDS):
-        if not is_installed(backend):
-            yield Check(backend, "missing", "not installed", BACKENDS[backend], is_needed)
+    for skipped in unusable_backends():
+        if skipped.name in names:
+            text = f"registered as a backend, but cannot be used: {skipped.reason}"
+            yield Check(skipped.name, "missing" if is_needed else "warning", text)
+    for name, backend in backends().items():
+        if name not in names:
             continue
-        report(f"starting {backend} …")
-        request = TrialRequest(_DEVICES, f"{backend}/portable", device="gpu" if has_gpu else "cpu")
-        with TrainerProcess(Implementation(backend, "portable"), request.device) as trainer:
+        if not is_installed(backend.package):
+            yield Check(name, "missing", "not installed", backend.install, is_needed)
+            continue
+        report(f"starting {name} …")
+        request = TrialRequest(_DEVICES, f"{name}/portable", device="gpu" if has_gpu else "cpu")
+        with TrainerProcess(Implementation(name, "portable"), request.device) as trainer:
             answer = ask(trainer, request)
         if answer.reason is not None:
             status: Status = "missing" if is_needed else "warning"
-            yield Check(backend, status, answer.reason, is_needed=is_needed)
+            yield Check(name, status, answer.reason, is_needed=is_needed)
         else:
-            text = "{} with Keras {keras} sees {devices}"
-            yield Check(backend, "ok", text.format(answer.facts[backend], **answer.facts))
+            version, facts = answer.facts.get(backend.package), answer.facts
+            text = f"{version} with Keras {facts['keras']} sees {facts['devices']}"
+            yield Check(name, "ok", text)
 
 
 def _sweep(

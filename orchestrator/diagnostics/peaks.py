@@ -19,9 +19,9 @@ from orchestrator.core.errors import last_line
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.hardware import HardwareClass, Node, NodeProfile, only_visible_environment
+from workloads.backends.registry import backends
 from workloads.data.cache import atomic_write
-from workloads.eligibility import MIN_CAPABILITY
-from workloads.implementations import BACKENDS, Implementation
+from workloads.implementations import MIN_CAPABILITY, Implementation
 from workloads.protocol import Device, TrialRequest
 
 WORKLOAD = "workloads.tasks.peak_rates:measure"
@@ -34,7 +34,6 @@ _PRECISIONS = ("float32", "tf32", "bf16")
 _QUIET = 1.5
 """Rounds of an idle device differ by less; on shared virtual cores by a third."""
 
-_COMPANIONS: Mapping[str, Sequence[str]] = {"jax": ("jaxlib",)}
 _OF_GPUS = ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
 _ON_A_GPU = {"cuda_build": "cuda", "cudnn_build": "cudnn", "devices": "devices"}
 """Facts that a trainer on a GPU reports -> their names among a peak's versions."""
@@ -181,21 +180,21 @@ def _request(hardware: HardwareClass, stored: Sequence[Peak]) -> PeakRequest | N
         has_tf32 = (hardware.compute_capability or since) >= since
     precisions = tuple(name for name in _PRECISIONS if name != "tf32" or has_tf32)
     present = {(p.backend, p.precision) for p in stored if p.hardware == hardware.id}
-    backends = tuple(
-        backend
-        for backend in BACKENDS
-        if backend in node.profile.packages
-        and not {(backend, precision) for precision in precisions} <= present
+    missing = tuple(
+        name
+        for name, backend in backends().items()
+        if backend.recorded_distributions[0] in node.profile.packages
+        and not {(name, precision) for precision in precisions} <= present
     )
-    return PeakRequest(hardware.ref, node, backends, precisions, gpu) if backends else None
+    return PeakRequest(hardware.ref, node, missing, precisions, gpu) if missing else None
 
 
 def _run(requests: Sequence[PeakRequest], report: Callable[[str], object]) -> Iterator[PeakResults]:
     """Yield what each node measured, or why it did not."""
     references = []
     for request in requests:
-        node, backends = request.node, ", ".join(request.backends)
-        report(f"measuring {request.hardware} on {node.profile.hostname}: {backends}")
+        node, names = request.node, ", ".join(request.backends)
+        report(f"measuring {request.hardware} on {node.profile.hostname}: {names}")
         if not node.id:
             yield measure_peaks(request)
             continue
@@ -217,7 +216,8 @@ def _run(requests: Sequence[PeakRequest], report: Callable[[str], object]) -> It
 
 def versions(profile: NodeProfile, backend: str, device: Device) -> dict[str, str]:
     """Return the versions of a node that a peak depends on: its key in the store."""
-    names = [backend, "keras", *_COMPANIONS.get(backend, ())]
+    registered = backends().get(backend)
+    names = ["keras", *(registered.recorded_distributions if registered else (backend,))]
     by_name = {"method": METHOD}
     if device == "gpu":
         names += _OF_GPUS

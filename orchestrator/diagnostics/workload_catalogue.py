@@ -19,8 +19,10 @@ from orchestrator.report.document import Column, Document, Section, Table, make_
 from orchestrator.spec import yaml_locations
 from orchestrator.spec.errors import from_pydantic
 from workloads import registry
-from workloads.eligibility import LayerTraits, ineligibility_reason
-from workloads.implementations import BACKENDS, KERNELS, OPTIONS, Implementation
+from workloads.backends.registry import all_options, backends
+from workloads.eligibility import ineligibility_reason
+from workloads.implementations import KERNELS, Implementation
+from workloads.layer_traits import LayerTraits
 from workloads.metrics import SLICED_METRICS
 from workloads.protocol import Device
 from workloads.registry import Workload
@@ -28,7 +30,7 @@ from workloads.registry import Workload
 FORMAT, VERSION = "rnnsweep-workloads", 2
 DEVICES: Mapping[Device, str] = {"gpu": "an NVIDIA GPU", "cpu": "a CPU"}
 
-PLAIN = [Implementation(backend, kernel) for backend in BACKENDS for kernel in KERNELS]
+PLAIN = [Implementation(backend, kernel) for backend in backends() for kernel in KERNELS]
 """Every backend with every kernel, without options."""
 
 
@@ -77,7 +79,7 @@ _CHANGES: Mapping[str, Mapping[str, Any]] = tomllib.loads(
 def changes() -> Iterator[tuple[str, LayerTraits, tuple[str, ...]]]:
     """Yield names of changes with the layers and the options: none, each trait, each option."""
     yield from ((name, LayerTraits(**changed), ()) for name, changed in _CHANGES.items())
-    yield from ((f"+{option}", LayerTraits(), (option,)) for option in OPTIONS)
+    yield from ((f"+{option}", LayerTraits(), (option,)) for option in all_options())
 
 
 def needs() -> Iterator[dict[str, str | None]]:
@@ -104,7 +106,7 @@ def to_document(catalogue: Catalogue) -> Document:
     if is_full:
         hint = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
     tasks = [(one.name, one.summary) for one in catalogue.workloads]
-    options = [(f"+{name}", text) for name, text in OPTIONS.items()]
+    options = [(f"+{name}", text) for name, text in all_options().items()]
     sections = [
         Section("", tables=(Table(("workload", "task"), tuple(tasks)),), paragraphs=(hint,)),
         *map(_workload, catalogue.workloads),
@@ -170,7 +172,7 @@ def _verdict(catalogue: Catalogue, plain: Implementation, hardware: HardwareClas
     for task in catalogue.workloads:
         options = (
             f"+{option}"
-            for option in OPTIONS
+            for option in all_options()
             if catalogue.reason(replace(plain, options=(option,)), task, hardware) is None
         )
         reason = catalogue.reason(plain, task, hardware)
@@ -215,9 +217,9 @@ def as_json(catalogue: Catalogue) -> dict[str, Any]:
         "asked": dict(catalogue.settings),
         "workloads": [_workload_json(workload, catalogue) for workload in catalogue.workloads],
         "needs": list(needs()),
-        "backends": dict(BACKENDS),
+        "backends": {name: backend.install for name, backend in backends().items()},
         "kernels": dict(KERNELS),
-        "options": dict(OPTIONS),
+        "options": dict(all_options()),
     }
 
 
@@ -246,7 +248,7 @@ def _workload_json(workload: Workload, catalogue: Catalogue) -> dict[str, Any]:
                 "reason": catalogue.reason(implementation, workload, hardware),
             }
             for plain in PLAIN
-            for implementation in (plain, *(replace(plain, options=(o,)) for o in OPTIONS))
+            for implementation in (plain, *(replace(plain, options=(o,)) for o in all_options()))
             for hardware in catalogue.hardware
         ],
     }

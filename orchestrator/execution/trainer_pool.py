@@ -93,7 +93,7 @@ class CpuClaims:
 
 def key_of(job: Job) -> TrainerKey:
     """Return the key of the trainer of a job's own trial."""
-    implementation = parse_implementation(job.request.implementation, known_only=False)
+    implementation = parse_implementation(job.request.implementation)
     return implementation.process, job.request.device, job.cpus
 
 
@@ -127,7 +127,7 @@ class TrainerPool:
         for other in list(self.warm):
             if other == key or (job.fresh and other not in rivals):
                 self.end(other)
-        implementation = parse_implementation(job.request.implementation, known_only=False)
+        implementation = parse_implementation(job.request.implementation)
         self.warm[key] = TrainerProcess(
             implementation, job.request.device, cpus=cpus, python_path=job.python_path
         )

@@ -1,13 +1,14 @@
 """Import a user's own workload before anything runs for it, in a process of its own."""
 
 import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 
 from orchestrator.core.errors import Refusal
 from orchestrator.execution.trainer_process import trainer_command, trainer_environment
 from orchestrator.spec import SweepSpec
-from workloads.implementations import BACKENDS, parse_implementation
+from workloads.backends.registry import backends
+from workloads.eligibility import is_installed
+from workloads.implementations import Implementation, parse_implementation
 from workloads.own_code import read_code
 from workloads.registry import find_workload
 
@@ -22,13 +23,19 @@ class WorkloadUnusable(Refusal):
         super().__init__(f"workload: {workload} cannot be used: {reason}")
 
 
+def _is_installed(implementation: Implementation) -> bool:
+    """Return True if the backend is installed, or is a name that the workload defines."""
+    backend = backends().get(implementation.backend)
+    return backend is None or is_installed(backend.package)
+
+
 def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
     """Import a user's own workload in a child process; raise `WorkloadUnusable` if that fails."""
     # On a cluster, its packages may be on the nodes alone: only the code must be here.
     if find_workload(spec.workload).is_built_in or (on_cluster and not read_code(spec.workload)):
         return
-    parsed = (parse_implementation(i, known_only=False) for i in spec.arms.implementations)
-    installed = (i for i in parsed if i.backend not in BACKENDS or find_spec(i.backend))
+    parsed = (parse_implementation(i) for i in spec.arms.implementations)
+    installed = (i for i in parsed if _is_installed(i))
     command = trainer_command([str(Path.cwd())], "--check", spec.workload)
     try:
         done = subprocess.run(

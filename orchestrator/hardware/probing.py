@@ -21,21 +21,18 @@ from orchestrator.hardware.gpu_readers import (
     registered,
 )
 from orchestrator.hardware.profile import Gpu, GpuReaderInfo, NodeProfile, NoGpus
+from workloads.backends.registry import backends
 from workloads.resources import read_limits, usable_cpus
 
-PACKAGES = (
+_PACKAGES = (
     "keras",
-    "tensorflow",
-    "jax",
-    "jaxlib",
-    "torch",
     "numpy",
     "nvidia-cuda-runtime-cu12",
     "nvidia-cuda-runtime",
     "nvidia-cudnn-cu12",
     "nvidia-cudnn-cu13",
 )
-"""What a time may depend on and comes as a package; our own code comes with the driver."""
+"""What a time may depend on, besides a backend's own packages; our code comes with the driver."""
 
 
 def probe(*, every_gpu: bool = False, root: Path = Path("/")) -> NodeProfile:
@@ -148,7 +145,8 @@ def _read_gpus(info: GpuReaderInfo, library: OpenGpuReader) -> _Answer:
 def _installed() -> Mapping[str, str]:
     """Return the versions of the installed packages, without importing them."""
     versions: dict[str, str] = {}
-    for name in PACKAGES:
+    own = (name for one in backends().values() for name in one.recorded_distributions)
+    for name in dict.fromkeys((*_PACKAGES, *own)):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             if version := importlib.metadata.version(name):  # a damaged installation has none
                 versions[name] = version

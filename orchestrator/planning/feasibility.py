@@ -12,7 +12,8 @@ from orchestrator.hardware import HardwareClass, no_gpu_class_reason
 from orchestrator.hardware.gpu_readers import kinds_of_gpus
 from orchestrator.spec import HardwareEntry, SweepSpec
 from orchestrator.spec.space import Space, activation, example
-from workloads import implementations, registry
+from workloads import registry
+from workloads.backends.registry import parse_known_implementation
 from workloads.eligibility import ineligibility_reason
 from workloads.registry import Workload
 
@@ -94,7 +95,7 @@ def arm_ineligibility_reason(
     workload = registry.find_workload(spec.workload)
     if not workload.is_built_in:  # its implementations are names of its own
         return None
-    parsed = implementations.parse_implementation(implementation)
+    parsed = parse_known_implementation(implementation)
 
     def reason_of(settings: Mapping[str, Any]) -> str | None:
         if not workload.accepts(settings):

@@ -8,7 +8,8 @@ from orchestrator.spec import space, workload_checks
 from orchestrator.spec.errors import Finding, Path, nearest, shown
 from orchestrator.spec.sections import HardwareEntry
 from orchestrator.spec.sweep_spec import SweepSpec
-from workloads import implementations
+from workloads.backends.registry import parse_known_implementation
+from workloads.implementations import ImplementationError
 from workloads.metrics import EPOCH_METRICS, FRESH_ONLY, SLICED_OBJECTIVES
 
 MAX_GRID = 100_000
@@ -175,8 +176,8 @@ def _arms(spec: SweepSpec) -> Iterator[Finding]:
         path: Path = ("arms", "implementations", index)
         if workload_checks.is_built_in(spec):
             try:
-                implementations.parse_implementation(text)
-            except implementations.ImplementationError as error:
+                parse_known_implementation(text)
+            except ImplementationError as error:
                 yield Finding(path, error.expected, error.received)
         if text in names[:index]:
             yield Finding(path, "each implementation once", f"{text!r} again")

@@ -46,7 +46,7 @@ def _choice(value: Any) -> Any:
 def _implementation(text: str) -> str:
     """Return the canonical spelling of an implementation, its options sorted."""
     try:
-        return str(implementations.parse_implementation(text, known_only=False))
+        return str(implementations.parse_implementation(text))
     except implementations.ImplementationError as error:
         shape = "backend/kernel[+option…], such as tensorflow/portable+xla, each option once"
         raise refusal(shape) from error

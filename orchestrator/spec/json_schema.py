@@ -1,7 +1,8 @@
 """The JSON Schema of a spec, with which editors complete and check it.
 
-It is made from the models of this package and of the built-in workloads; `schema_overlay.yaml` adds
-descriptions and short forms. Run as a program, this module prints what `spec.schema.json` has.
+It is made from the models of this package, of the built-in workloads and of the backends;
+`schema_overlay.yaml` adds descriptions and short forms. Run as a program, this module prints what
+`spec.schema.json` has; `rnnsweep init` writes the schema with the backends installed there.
 """
 
 import json
@@ -12,7 +13,8 @@ from typing import Any
 import yaml
 
 from orchestrator.spec.sweep_spec import SweepSpec
-from workloads.implementations import BACKENDS, KERNELS, OPTIONS
+from workloads.backends.registry import all_options, backends
+from workloads.implementations import KERNELS
 from workloads.metrics import BY_NAME, COST_METRICS, OUTSIDE_OBJECTIVES
 from workloads.registry import BUILT_IN, Workload
 
@@ -20,7 +22,6 @@ SCHEMA_FILE = Path(__file__).with_name("spec.schema.json")
 
 _OVERLAY = Path(__file__).with_name("schema_overlay.yaml")
 _ABOUT = "A spec of rnnsweep, or a file of prices. Written by rnnsweep; do not edit it."
-_IMPLEMENTATION = rf"^({'|'.join(BACKENDS)})/({'|'.join(KERNELS)})(\+({'|'.join(OPTIONS)}))*$"
 
 Json = dict[str, Any]
 
@@ -86,8 +87,8 @@ def _rule(workload: Workload, definitions: Json) -> Json:
         name: {"description": BY_NAME[name].description}
         for name in (*workload.metrics, *OUTSIDE_OBJECTIVES, *COST_METRICS)
     }
-    plain = [f"{backend}/{kernel}" for backend in BACKENDS for kernel in KERNELS]
-    names = {"anyOf": [{"enum": plain}, {"type": "string", "pattern": _IMPLEMENTATION}]}
+    plain = [f"{backend}/{kernel}" for backend in backends() for kernel in KERNELS]
+    names = {"anyOf": [{"enum": plain}, {"type": "string", "pattern": _implementation_pattern()}]}
     search = {
         name: {"properties": keys, "additionalProperties": False}
         for name, keys in {"space": parameters, "objectives": metrics}.items()
@@ -102,6 +103,11 @@ def _rule(workload: Workload, definitions: Json) -> Json:
             }
         },
     }
+
+
+def _implementation_pattern() -> str:
+    kernels, options = "|".join(KERNELS), "|".join(all_options())
+    return rf"^({'|'.join(backends())})/({kernels})(\+({options}))*$"
 
 
 def text() -> str:

@@ -14,7 +14,7 @@ from orchestrator.hardware import probe
 from tests.gpu.checks import CHECKS, run_checks
 from tests.gpu.lab import SIZES, Lab
 from tests.gpu.outcomes import Record
-from workloads.implementations import BACKENDS
+from workloads.backends.registry import backends
 
 _NEEDED = (
     "an NVIDIA GPU and its driver (580 or newer for CUDA 13: torch, jax; 525 or newer for CUDA 12:"
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     names = ["presence", *CHECKS]
     add("--output", type=Path, metavar="FILE", help="write the outcomes to FILE")
     add("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
-    add("--backends", nargs="+", choices=tuple(BACKENDS), default=["torch", "jax"])
+    add("--backends", nargs="+", choices=tuple(backends()), default=["torch", "jax"])
     add("--sizes", choices=tuple(SIZES), default="usual")
     add("--expect-gpu", action="store_true", help="check only that NVML shows one")
     add("--limit-s", type=float, default=math.inf, help="start no check after so long per backend")

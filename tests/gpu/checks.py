@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.gpu import proofs
 from tests.gpu.lab import Lab, NoTimeLeft
 from tests.gpu.outcomes import Outcome, Record, judged
+from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
-from workloads.implementations import BACKENDS
 
 Check = Callable[[Lab, str], Iterator[Outcome]]
 """A function of a lab and a backend; its name is the name in `--only`."""
@@ -75,7 +75,7 @@ def _is_present(lab: Lab, backend: str, record: Record, gpus: Sequence[str]) -> 
     """Return whether a backend sees the device; record its versions, or why it does not."""
     record.begin("presence", backend)
     if not is_installed(backend):
-        reason = f"not installed: {BACKENDS[backend]}"
+        reason = f"not installed: {backends()[backend].install}"
         record.add(Outcome("presence", "", "skipped", backend, reason=reason))
         return False
     answer = lab.ask(proofs.PRESENCE, f"{backend}/portable")

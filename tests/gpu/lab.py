@@ -13,8 +13,8 @@ from orchestrator.diagnostics import trainer_answers
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
 from orchestrator.execution.job import TrialLimits
 from orchestrator.execution.trainer_process import TrainerProcess
-from workloads.eligibility import Cell
 from workloads.implementations import parse_implementation
+from workloads.layer_traits import Cell
 from workloads.protocol import Device, Event, TrialRequest
 
 

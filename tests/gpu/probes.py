@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from workloads.context import Context
-from workloads.eligibility import Cell
 from workloads.implementations import Implementation, parse_implementation
+from workloads.layer_traits import Cell
 from workloads.measuring.canary import products, run_device_canary, warm_clocks
 from workloads.measuring.measurement import prepare_framework
 from workloads.models.canonical_weights import CanonicalLayer

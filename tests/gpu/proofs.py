@@ -16,8 +16,9 @@ from orchestrator.execution.telemetry import Instruments, Recording, TelemetrySa
 from orchestrator.hardware import probe
 from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Outcome, judged
-from workloads.eligibility import LayerTraits, ineligibility_reason
+from workloads.eligibility import ineligibility_reason
 from workloads.implementations import KERNELS, OPTIONS, Precision, parse_implementation
+from workloads.layer_traits import LayerTraits
 from workloads.protocol import Device, Event
 
 FALL_BACKS = {

@@ -17,8 +17,9 @@ from tests.gpu.lab import SIZES, Lab
 from tests.gpu.outcomes import Outcome, Record
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
 from tests.workloads.shared_trainer import expect_package
+from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
-from workloads.implementations import BACKENDS, parse_implementation
+from workloads.implementations import parse_implementation
 from workloads.protocol import KernelProof
 
 LabOf = Callable[..., Lab]
@@ -175,7 +176,7 @@ def test_the_page_has_the_table_of_the_results() -> None:
 
 
 ON_A_CPU = [
-    *((backend, check) for backend in BACKENDS for check in (proofs.numbers, proofs.speed)),
+    *((backend, check) for backend in backends() for check in (proofs.numbers, proofs.speed)),
     *(("tensorflow", check) for check in (proofs.evidence, proofs.refusals, proofs.memory)),
     *(("torch", check) for check in (proofs.fall_backs, proofs.fit, proofs.predict)),
     *(("torch", check) for check in (proofs.clocks, proofs.roofline)),
@@ -184,8 +185,8 @@ ON_A_CPU = [
 
 @pytest.fixture(scope="module")
 def cpu_lab() -> Iterator[Lab]:
-    backends = sorted(filter(is_installed, BACKENDS), reverse=True)  # `clocks` runs on the first
-    with Lab("cpu", SIZES["quick"], backends) as lab:
+    names = sorted(filter(is_installed, backends()), reverse=True)  # `clocks` runs on the first
+    with Lab("cpu", SIZES["quick"], names) as lab:
         yield lab
 
 

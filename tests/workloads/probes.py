@@ -14,8 +14,9 @@ from unittest import mock
 
 import numpy as np
 
-from workloads.backends import feeding, load_framework
+from workloads.backends import feeding
 from workloads.backends.feeding import reorder
+from workloads.backends.loading import load_framework
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
 from workloads.measuring.measurement import make_run, prepare_framework

@@ -8,8 +8,8 @@ from typing import Any, Self, TypeVar
 
 from tests.lacking import skip_here
 from workloads import protocol
+from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
-from workloads.implementations import BACKENDS
 
 HOSTILE = "tests.workloads.examples.hostile"
 EventType = TypeVar("EventType")
@@ -104,4 +104,4 @@ def request(workload: str, **fields: Any) -> str:
 
 def expect_package(backend: str) -> None:
     if not is_installed(backend):
-        skip_here(f"{backend} is not installed here: {BACKENDS[backend]}")
+        skip_here(f"{backend} is not installed here: {backends()[backend].install}")

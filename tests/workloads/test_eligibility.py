@@ -10,15 +10,21 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.eligibility import SIMPLE_CELLS, Cell, LayerTraits, Mask, ineligibility_reason
+from workloads.backends.registry import (
+    backends,
+    find_backend,
+    is_compiled,
+    parse_known_implementation,
+)
+from workloads.eligibility import ineligibility_reason
 from workloads.implementations import (
-    BACKENDS,
     KERNELS,
     OPTIONS,
     Implementation,
     ImplementationError,
     parse_implementation,
 )
+from workloads.layer_traits import SIMPLE_CELLS, Cell, LayerTraits, Mask
 from workloads.process import BackendClaim, environment_for
 from workloads.protocol import Device
 
@@ -26,7 +32,7 @@ USUAL = LayerTraits()
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("eligibility.yaml").read_text())
 implementations = st.builds(
     lambda backend, kernel, options: Implementation(backend, kernel, tuple(sorted(options))),
-    st.sampled_from(sorted(BACKENDS)),
+    st.sampled_from(sorted(backends())),
     st.sampled_from(sorted(KERNELS)),
     st.sets(st.sampled_from(sorted(OPTIONS))),
 )
@@ -65,7 +71,7 @@ def test_the_rules_are_complete_and_consistent(
             usual = replace(USUAL, cell=traits.cell)
             assert reason_against(implementation, usual, device) is None
     absent = ineligibility_reason(implementation, traits, device, has_package=lambda _: False)
-    how = BACKENDS[implementation.backend]
+    how = backends()[implementation.backend].install
     assert absent == f"{implementation.backend} is not installed here: {how}"
 
 
@@ -73,7 +79,7 @@ ON_A_GPU = [
     *ROWS["on_a_gpu"],
     *(
         (f"{backend}/{kernel}", traits, words)
-        for backend in BACKENDS
+        for backend in backends()
         for kernel in ("cudnn", "fused")
         for traits, words in ROWS["of_cudnn_and_fused"]
     ),
@@ -100,7 +106,7 @@ def test_implementations_that_need_a_gpu() -> None:
 @pytest.mark.parametrize(("traits", "kernel", "able"), ROWS["cells_and_masks"])
 def test_cells_and_masks_on_a_gpu(traits: dict[str, Any], kernel: str, able: list[str]) -> None:
     asked = LayerTraits(**traits, bidirectional=True)
-    reasons = {name: reason_against(Implementation(name, kernel), asked) for name in BACKENDS}
+    reasons = {name: reason_against(Implementation(name, kernel), asked) for name in backends()}
     assert {backend for backend, reason in reasons.items() if reason is None} == set(able)
 
 
@@ -110,19 +116,21 @@ def test_cells_and_masks_on_a_gpu(traits: dict[str, Any], kernel: str, able: lis
 def test_properties_of_an_implementation(
     text: str, kernel: str, jit: bool, eager: bool, precision: str, process: str
 ) -> None:
-    implementation = parse_implementation(text)
+    implementation = parse_known_implementation(text)
     name, *options = text.split("+")
     assert str(implementation) == "+".join([name, *sorted(options)])
     assert parse_implementation(str(implementation)) == implementation
     assert implementation.kernel_text == kernel
-    assert (implementation.jit, implementation.eager) == (jit, eager)
+    backend = find_backend(implementation.backend)
+    assert backend.is_compiled(implementation) == is_compiled(implementation) == jit
+    assert backend.is_eager(implementation) == eager
     assert (implementation.precision, implementation.process) == (precision, process)
 
 
 @pytest.mark.parametrize(("text", "message"), ROWS["wrong"])
 def test_a_wrong_text_is_explained(text: str, message: str) -> None:
     with pytest.raises(ImplementationError, match=message):
-        parse_implementation(text)
+        parse_known_implementation(text)
 
 
 def test_a_process_is_prepared_for_its_backend_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +141,7 @@ def test_a_process_is_prepared_for_its_backend_and_device(monkeypatch: pytest.Mo
     assert gpu["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"  # as the probe counts them
     assert gpu["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
     assert gpu["CUDA_CACHE_MAXSIZE"] == "4294967296"  # for all of TensorFlow's kernels
-    own = parse_implementation("numpy/loop", known_only=False)
+    own = parse_implementation("numpy/loop")
     assert "KERAS_BACKEND" not in environment_for(own, "cpu")
     monkeypatch.setattr(os, "environ", {"NVIDIA_TF32_OVERRIDE": "1"})
     BackendClaim().take(own, "gpu")

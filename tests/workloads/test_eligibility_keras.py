@@ -15,13 +15,15 @@ import pytest
 
 from tests.workloads.shared_trainer import Trainer, result
 from tests.workloads.stand_in_gpus import CUDNN, OTHER_KERNEL
+from workloads.backends.registry import backends
 from workloads.context import Context
-from workloads.eligibility import SIMPLE_CELLS, LayerTraits, ineligibility_reason
-from workloads.implementations import BACKENDS, Implementation, parse_implementation
+from workloads.eligibility import ineligibility_reason
+from workloads.implementations import Implementation, parse_implementation
+from workloads.layer_traits import SIMPLE_CELLS, LayerTraits
 from workloads.protocol import Device
 
 pytestmark = pytest.mark.full
-EACH_BACKEND = pytest.mark.parametrize("backend", BACKENDS)
+EACH_BACKEND = pytest.mark.parametrize("backend", backends())
 REFUSED = "refused"
 _REFUSALS = (
     "use_cudnn=True was specified, but cuDNN is not supported",  # Keras

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from workloads import registry
 from workloads.data.sources import DOWNLOADS
-from workloads.eligibility import LayerTraits
+from workloads.layer_traits import LayerTraits
 
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())
 IMAGE_ROWS = registry.find_workload("image_rows")

@@ -1,16 +1,5 @@
-"""What is particular to each backend: one package for each of TensorFlow, JAX and PyTorch."""
+"""Backends: one folder for each, with all that is particular to it.
 
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from workloads.backends.framework import Framework
-
-
-def load_framework(backend: str) -> Framework:
-    """Import and return the framework of a backend."""
-    module = importlib.import_module(f"workloads.backends.{backend}.framework")
-    framework: Framework = module.FRAMEWORK
-    return framework
+`backend` is what everybody may read about one, `framework` what runs in a trainer process, and
+`registry` finds all of them. `docs/adding/backend.md` says how to add one.
+"""

@@ -1,4 +1,4 @@
-"""The interface to what differs between frameworks; `backends.NAME.framework` has a `FRAMEWORK`."""
+"""The heavy half of a backend: its framework, in a trainer process of its own. Imports Keras."""
 
 import gc
 import platform
@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from workloads.backends.backend import Backend
 from workloads.backends.feeding import Feed
 from workloads.backends.kernel_evidence import EagerStep, Proof, Stack
 from workloads.backends.passes import Passes
@@ -32,17 +33,20 @@ def set_dtype_policy(implementation: Implementation) -> None:
 
 
 class Framework(ABC):
-    """The framework of this process; the defaults are those of a framework without the feature."""
+    """The framework of this process, made by `load_framework` of its module.
 
-    name: str
-    gpu_advice: str
-    """What to check if the framework sees no GPU."""
-
-    memory_note = ""
-    """What makes cuDNN take more of a GPU's memory than with other frameworks."""
+    A trial of a built-in workload calls it in this order: `configure`, `expect_device`, `seed`,
+    `facts`; `make_feed` for its data; `direct_train_step` and `tracing_record` while it trains,
+    between calls of `synchronise` at the edges of every timed window; one of the `prove_…` methods
+    after it; and `release_memory` at the end. The methods that are not abstract have the answer of
+    a framework without the feature.
+    """
 
     blindness = ""
-    """The framework's own reason why it sees none, in parentheses."""
+    """The framework's own reason why it sees no GPU, in parentheses."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
 
     _is_configured = False
 
@@ -59,9 +63,9 @@ class Framework(ABC):
         """Raise `NotPossible` for a GPU trial without a GPU: it would silently run on the CPU."""
         if device == "gpu" and not self.has_gpu():
             raise NotPossible(
-                f"device gpu: expected a GPU that {self.name} can use; it sees none"
+                f"device gpu: expected a GPU that {self.backend.title} can use; it sees none"
                 f"{self.blindness}: check the driver, CUDA_VISIBLE_DEVICES, and that"
-                f" {self.gpu_advice}"
+                f" {self.backend.gpu_advice}"
             )
 
     @abstractmethod
@@ -177,7 +181,6 @@ class Framework(ABC):
         """Return the facts of this framework."""
 
 
-def keep_out_tensorflow() -> None:
-    """Hide TensorFlow from Keras in a process of another backend."""
-    # For a `Bidirectional` layer Keras would import it: ten seconds, and hundreds of MiB.
-    sys.modules.setdefault("tensorflow", None)  # type: ignore[arg-type] # an import then fails
+def hide_package(name: str) -> None:
+    """Let every later import of a package in this process fail, unless it was imported before."""
+    sys.modules.setdefault(name, None)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workloads.backends.stack_call import SCOPE
-from workloads.eligibility import MIN_CAPABILITY
+from workloads.implementations import MIN_CAPABILITY
 
 TF32_CAPABILITY = MIN_CAPABILITY["tf32"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.eligibility import Cell
+from workloads.layer_traits import Cell
 
 SCOPE = "fused_stack"
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from workloads.backends import load_framework
 from workloads.backends.feeding import reorder
+from workloads.backends.loading import load_framework
 from workloads.context import Context
 from workloads.data.samples import DataSet, Samples
 from workloads.failures import DataError, NotPossible, OutOfMemory
@@ -107,7 +107,7 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
         full = [line for line in str(error).splitlines() if _GPU_IS_FULL.search(line)]
         if trial.device == "cpu" or not full:
             raise
-        note = "" if trial.implementation.kernel == "portable" else framework.memory_note
+        note = "" if trial.implementation.kernel == "portable" else framework.backend.memory_note
         advice = "set a smaller batch_size, or fewer units, layers or steps of a sequence"
         raise OutOfMemory(f"the GPU is full: {full[0].strip()[:200]}{note}: {advice}") from error
     finally:

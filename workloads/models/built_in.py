@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from workloads.backends import load_framework
+from workloads.backends.loading import load_framework
 from workloads.context import Context
 from workloads.data.samples import DataSet
 from workloads.models.initial_weights import set_initial_weights
@@ -31,16 +31,17 @@ def compile_model(
     """Return the model of layers (the first is a `keras.Input`), compiled for the trial's arm."""
     # With mixed float16, Keras wraps the optimizer to scale the loss.
     implementation = trial.implementation
-    model = WitnessedModel(layers, name=name, framework=load_framework(implementation.backend))
+    framework = load_framework(implementation.backend)
+    model = WitnessedModel(layers, name=name, framework=framework)
     set_initial_weights(model, trial.seed)
     model.compile(
         optimizer=optimizer,
         loss=loss or keras.losses.SparseCategoricalCrossentropy(),
         metrics=["accuracy"],
-        jit_compile=implementation.jit,
+        jit_compile=framework.backend.is_compiled(implementation),
         run_eagerly="eager" in implementation.options,
     )
-    model.witness.framework.sum_gradients(model.optimizer)
+    framework.sum_gradients(model.optimizer)
     return model
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from workloads.backends import load_framework
+from workloads.backends.loading import load_framework
 from workloads.implementations import Implementation
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.fused_stack import FusedStack

@@ -13,6 +13,7 @@ from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.names import known_implementation
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, OutcomeStatus, count_spared
+from workloads.backends.registry import is_compiled
 from workloads.metrics import METRICS, ComparableOver
 
 NOISE = tuple(metric.name for metric in METRICS if "noise" in metric.reported_in)
@@ -137,7 +138,7 @@ def summarise_arm(
         disturbed=sum(bool(trial.disturbance) for trial in complete),
         retried=sum(trial.attempt > 1 for trial in complete),
         nodes=tuple(sorted({trial.node for trial in complete if trial.node})),
-        jit=implementation.jit if implementation else None,
+        jit=is_compiled(implementation) if implementation else None,
         precision=implementation.precision if implementation else None,
         noise={metric: values for metric, values in noise.items() if values},
     )

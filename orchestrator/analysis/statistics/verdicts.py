@@ -15,6 +15,7 @@ from scipy.special import stdtr, stdtrit
 from orchestrator.analysis.statistics import estimates
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import MeasureMode
+from workloads.backends.registry import backends
 
 Finding = Literal["same", "more", "less", "inconclusive"]
 
@@ -175,18 +176,29 @@ def _blocks_needed(values: Sequence[float], margin: float, level: float) -> Bloc
 
 
 LARGEST: Mapping[MeasureMode, Mapping[str, float]] = {
-    "full": {"within": 2.7, "between": 3.0, "alone": 3.3, "between torch": 39, "alone torch": 40},
-    "timing": {"within": 3.1, "between": 2.5, "alone": 3.8, "between torch": 44, "alone torch": 68},
+    "full": {
+        "within": 2.7,
+        "between": 3.0,
+        "alone": 3.3,
+        "between barriers": 39,
+        "alone barriers": 40,
+    },
+    "timing": {
+        "within": 3.1,
+        "between": 2.5,
+        "alone": 3.8,
+        "between barriers": 44,
+        "alone barriers": 68,
+    },
 }
 """The largest factor by which other work was measured to make a ratio wrong, by measuring mode.
 
 From `make benchmark-bias` (`tests/benchmarks/results/bias.txt`, 2026-11-22). The arms had
-the same other work, `within` one backend or `between` two, or one `alone` had it. With `torch` one
-of them is on another backend than TensorFlow and JAX.
+the same other work, `within` one backend or `between` two, or one `alone` had it. With `barriers`
+(there `torch`) one backend has the trait `Backend.threads_wait_for_each_other`.
 """
 
 _UNMEASURED = {"shared_gpu"}
-_WITHOUT_BARRIERS = {"tensorflow", "jax"}
 
 
 def largest_bias(arms: tuple[Arm, Arm], causes: Collection[str], *, alike: bool) -> float:
@@ -197,11 +209,17 @@ def largest_bias(arms: tuple[Arm, Arm], causes: Collection[str], *, alike: bool)
     if _UNMEASURED.intersection(causes):
         return math.inf
     mode: MeasureMode = "timing" if {arm.measure for arm in arms} == {"timing"} else "full"
-    backends = {arm.implementation.partition("/")[0] for arm in arms}
-    kind = ("within" if len(backends) == 1 else "between") if alike else "alone"
-    if kind != "within" and not backends <= _WITHOUT_BARRIERS:
-        kind += " torch"
+    names = {arm.implementation.partition("/")[0] for arm in arms}
+    kind = ("within" if len(names) == 1 else "between") if alike else "alone"
+    if kind != "within" and any(map(_has_barriers, names)):
+        kind += " barriers"
     return math.log(LARGEST[mode][kind])
+
+
+def _has_barriers(name: str) -> bool:
+    """Return True if a backend's threads wait for each other, and for an unknown backend."""
+    backend = backends().get(name)
+    return backend is None or backend.threads_wait_for_each_other
 
 
 def inconclusive_reason(bias: float) -> str:

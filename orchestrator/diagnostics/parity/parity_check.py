@@ -23,9 +23,11 @@ from orchestrator.diagnostics.workload_catalogue import PLAIN
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.spec import yaml_locations
 from orchestrator.spec.errors import from_pydantic
-from workloads import implementations, settings
-from workloads.eligibility import Cell, ineligibility_reason
-from workloads.implementations import Implementation, Precision
+from workloads import settings
+from workloads.backends.registry import backends, parse_known_implementation
+from workloads.eligibility import ineligibility_reason
+from workloads.implementations import Implementation, ImplementationError, Precision
+from workloads.layer_traits import Cell, LayerTraits
 from workloads.protocol import Device, TrialRequest
 from workloads.settings import ImageRowsSettings
 
@@ -42,7 +44,7 @@ lost bias differ by more than 1e-3 in float32.
 
 
 def _parsed(name: Any) -> Implementation:
-    return implementations.parse_implementation(str(name))
+    return parse_known_implementation(str(name))
 
 
 class Participant(BaseModel):
@@ -305,11 +307,18 @@ def check(
 def _implementations(names: Sequence[str]) -> tuple[Implementation, ...]:
     """Return the named ones; by default each backend with each kernel, also with XLA."""
     if not names:
-        return (*PLAIN, Implementation("tensorflow", "portable", ("xla",)))
+        compiled = (Implementation(name, "portable", ("xla",)) for name in backends())
+        return (*PLAIN, *filter(_takes_options, compiled))
     try:
-        return tuple(dict.fromkeys(map(implementations.parse_implementation, names)))
-    except implementations.ImplementationError as error:
+        return tuple(dict.fromkeys(map(parse_known_implementation, names)))
+    except ImplementationError as error:
         raise Refusal(f"IMPLEMENTATION: {error}") from None
+
+
+def _takes_options(implementation: Implementation) -> bool:
+    """Return True if usual layers run with these options on a GPU, whatever is installed."""
+    usual = LayerTraits()
+    return ineligibility_reason(implementation, usual, "gpu", has_package=lambda _: True) is None
 
 
 def _request(function: str, one: Participant, asked: BaseModel, seed: int = 0) -> TrialRequest:

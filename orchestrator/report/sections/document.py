@@ -14,6 +14,7 @@ from orchestrator.core.names import known_implementation
 from orchestrator.report import wording
 from orchestrator.report.document import PARTS, Column, Document, Section, Table, make_table
 from orchestrator.report.sections import answer, arms, effects, speedups
+from workloads.backends.registry import backends
 
 
 def document(summary: ReportSummary) -> Document:
@@ -95,12 +96,13 @@ def validity(summary: ReportSummary, name: wording.ArmNames) -> Section | None:
     disturbed = [trial for trial in complete if trial.disturbance]
     recorded = [text for trial in complete if (text := neighbours_text(trial.telemetry))]
     on_gpus = [known_implementation(a.arm) for a in summary.arms if a.arm.device == "gpu"]
+    names = {implementation.backend for implementation in on_gpus if implementation}
+    gpu_backends = [backend for name, backend in backends().items() if name in names]
     notes = wording.paragraphs(
         "sections/validity.j2",
         summary=summary,
-        gpu_backends=sorted(
-            {implementation.backend for implementation in on_gpus if implementation}
-        ),
+        gpu_backends=gpu_backends,
+        peculiarities=[one.gpu_peculiarity for one in gpu_backends if one.gpu_peculiarity],
         retried=sum(proof.retried for proof in summary.arms),
         nodes=sorted({node for proof in summary.arms for node in proof.nodes}),
         most_nodes=_NODES,

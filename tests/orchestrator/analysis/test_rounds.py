@@ -159,12 +159,12 @@ def test_disturbed_rounds_are_excluded_if_six_blocks_have_a_quiet_one(
     [
         ((PORTABLE, XLA), "both", "other_processes", LARGEST["full"]["within"]),
         ((PORTABLE, JAX), "both", "low_clocks", LARGEST["full"]["between"]),
-        ((PORTABLE, FUSED), "both", "host_steal", LARGEST["full"]["between torch"]),
-        ((FUSED, TORCH_GPU), "both", "host_steal", LARGEST["full"]["alone torch"]),
+        ((PORTABLE, FUSED), "both", "host_steal", LARGEST["full"]["between barriers"]),
+        ((FUSED, TORCH_GPU), "both", "host_steal", LARGEST["full"]["alone barriers"]),
         ((PORTABLE, XLA), "one", "other_processes", LARGEST["full"]["alone"]),
         ((PORTABLE, TF_GPU), "both", "throttling", LARGEST["full"]["alone"]),
         ((BASE, SLICED), "one", "other_processes", LARGEST["timing"]["within"]),
-        ((BASE, NUMPY), "both", "slow_canary", LARGEST["timing"]["between torch"]),
+        ((BASE, NUMPY), "both", "slow_canary", LARGEST["timing"]["between barriers"]),
         ((PORTABLE, XLA), "both", "shared_gpu", math.inf),
     ],
 )

@@ -51,7 +51,7 @@ def test_the_own_workload_of_the_template_learns(
     monkeypatch.syspath_prepend(tmp_path)
     settings = {"units": 32, "learning_rate": 0.02, "epochs": 5, "samples": 1024}
     settings["sequence_length"] = 12
-    implementation = parse_implementation("numpy/float32", known_only=False)
+    implementation = parse_implementation("numpy/float32")
     events: list[Any] = []
     trial = Context(settings, implementation, "cpu", 1, events.append)
     metrics = importlib.import_module("own_workload").run(trial)

@@ -21,8 +21,8 @@ from orchestrator.diagnostics.parity.parity_check import (
 )
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
 from orchestrator.execution.trainer_process import TrainerProcess
-from workloads.eligibility import Cell
 from workloads.implementations import parse_implementation
+from workloads.layer_traits import Cell
 from workloads.protocol import Dataset, Device, TrialRequest
 from workloads.settings import ANSWER
 

@@ -11,8 +11,8 @@ from orchestrator.diagnostics.workload_catalogue import Catalogue
 from orchestrator.report.document import Document
 from tests.orchestrator.planning.test_plan import machine
 from workloads import registry
-from workloads.eligibility import Cell, LayerTraits
 from workloads.implementations import OPTIONS
+from workloads.layer_traits import Cell, LayerTraits
 
 IMAGE_ROWS = registry.find_workload("image_rows")
 

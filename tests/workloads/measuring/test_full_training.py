@@ -8,12 +8,12 @@ import pytest
 
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from tests.workloads.tasks.test_workloads import SMALL as TEXTS
-from workloads.implementations import BACKENDS
+from workloads.backends.registry import backends
 from workloads.protocol import Environment, Event, KernelProof, PhaseBegan, PhaseEnded
 from workloads.registry import find_workload
 
 full = pytest.mark.full
-EACH_BACKEND = pytest.mark.parametrize("backend", BACKENDS)
+EACH_BACKEND = pytest.mark.parametrize("backend", backends())
 SMALL: dict[str, Any] = {
     **{"units": 8, "layers": 1, "dense_units": 8, "epochs": 2, "dropout": 0.4, "timed_steps": 3},
     **{"samples": 70, "validation_samples": 40},

@@ -8,7 +8,7 @@ import pytest
 from tests.workloads.shared_trainer import Trainer, result, single_event
 from tests.workloads.tasks.test_workloads import SMALL
 from workloads import protocol
-from workloads.implementations import BACKENDS
+from workloads.backends.registry import backends
 from workloads.metrics import SLICED_METRICS
 
 full = pytest.mark.full
@@ -74,7 +74,7 @@ def test_every_workload_takes_slices(
 
 
 @full
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", backends())
 def test_a_trial_reports_its_share_of_the_devices_measured_peak(
     trainer_of: Trainer, backend: str
 ) -> None:

@@ -144,7 +144,7 @@ def graph(trial: Context) -> dict[str, float]:
 
 
 def _model(case: Case, implementation: Implementation, *, return_sequences: bool = True) -> Any:
-    from workloads.backends import load_framework
+    from workloads.backends.loading import load_framework
     from workloads.models.initial_weights import set_initial_weights
 
     load_framework(implementation.backend).configure(implementation, "cpu")

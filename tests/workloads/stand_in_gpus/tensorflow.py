@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tests.gpu.probes import run_stack
 from tests.workloads.stand_in_gpus import CUDNN, OTHER_KERNEL
+from workloads.backends.registry import is_compiled
 from workloads.backends.stack_call import StackShape
 from workloads.implementations import Implementation
 from workloads.models.canonical_weights import from_buffer
@@ -20,7 +21,7 @@ def gpu() -> AbstractContextManager[Any]:
 
 
 def kernel(model: Any, inputs: Any, implementation: Implementation) -> str:
-    if implementation.jit:
+    if is_compiled(implementation):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.compile(loss="mse", jit_compile=True)

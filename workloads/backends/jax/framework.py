@@ -26,17 +26,17 @@ _POOL = "PJRT_NPROC"
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
-class _Jax(framework.Framework):
-    name, gpu_advice = "JAX", "jax[cuda12] or jax[cuda13] is installed"
-    # jaxlib's gpu_rnn.py takes cuDNN's sizes in bytes for numbers of float32.
-    memory_note = " (JAX gives each call of cuDNN four times the memory that it asks for)"
+class JaxFramework(framework.Framework):
+    """JAX, set up for a trial."""
+
     _compilations = 0
 
     def _fix_threads(self, count: int) -> None:
         """Set the size of XLA's pool, and count compilations from now on."""
+        # Keras would import it for a `Bidirectional` layer: ten seconds, and hundreds of MiB.
+        framework.hide_package("tensorflow")
         # XLA sizes its pool when the first device is requested, by the smaller of the CPU affinity
         # and this variable, since it reads no cgroup quota.
-        framework.keep_out_tensorflow()
         os.environ[_POOL] = str(count)
         jax.monitoring.register_event_duration_secs_listener(self._record_compilation)
 
@@ -68,7 +68,7 @@ class _Jax(framework.Framework):
         return fused.run_stack(call)
 
     def make_passes(self, model: Any, implementation: Implementation) -> Passes:
-        return make_passes(model, implementation)
+        return make_passes(model, jit=self.backend.is_compiled(implementation))
 
     def prove_traced(self, record: Any, model: Any, stack: Stack) -> Proof:
         return evidence.prove_traced(record, model, stack)
@@ -79,7 +79,9 @@ class _Jax(framework.Framework):
     def prove_passes(
         self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
     ) -> Proof:
-        return evidence.prove_passes(passes, batch, stack, eager=implementation.eager)
+        return evidence.prove_passes(
+            passes, batch, stack, eager=self.backend.is_eager(implementation)
+        )
 
     def tracing_record(self, arguments: Any) -> Any | None:
         """Return the shapes of the arguments of a traced step, from which it can be lowered."""
@@ -123,9 +125,6 @@ class _Jax(framework.Framework):
             "compilation_cache": jax.config.jax_compilation_cache_dir,
             "tf32": jax.config.jax_default_matmul_precision is None,
         }
-
-
-FRAMEWORK = _Jax()
 
 
 class _Batches(keras.utils.PyDataset):

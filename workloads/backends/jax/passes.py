@@ -5,10 +5,9 @@ from typing import Any
 import jax
 
 from workloads.backends.passes import Passes
-from workloads.implementations import Implementation
 
 
-def make_passes(model: Any, implementation: Implementation) -> Passes:
+def make_passes(model: Any, *, jit: bool) -> Passes:
     """Differentiate and compile the model as a pure function of its variables."""
 
     def outputs(trainable: Any, others: Any, batch: Any, *, training: bool = False) -> Any:
@@ -23,7 +22,7 @@ def make_passes(model: Any, implementation: Implementation) -> Passes:
 
     forward: Any = outputs
     backward: Any = gradients
-    if implementation.jit:
+    if jit:
         forward, backward = jax.jit(outputs), jax.jit(gradients)
 
     def values() -> list[list[Any]]:

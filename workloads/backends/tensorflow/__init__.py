@@ -1,1 +1,40 @@
-"""TensorFlow."""
+"""TensorFlow: what everybody reads. Imports no framework."""
+
+from collections.abc import Iterator, Mapping
+
+from workloads.backends.backend import CUDNN, Backend, Combination, FusedCall
+from workloads.layer_traits import CELLS
+from workloads.protocol import Device
+
+
+class TensorFlow(Backend):
+    """TensorFlow, whose graphs XLA compiles on request."""
+
+    name = "tensorflow"
+    title = "TensorFlow"
+    package = "tensorflow"
+    install = "pip install tensorflow"
+    framework = "workloads.backends.tensorflow.framework:TensorFlowFramework"
+    rank = 1
+    fused = FusedCall("CudnnRNNV3", CUDNN, CELLS)
+    threads_wait_for_each_other = False
+    gpu_advice = "rnnsweep[gpu] is installed"
+
+    def environment(self, device: Device) -> Mapping[str, str]:
+        return {
+            "CUDA_CACHE_MAXSIZE": str(2**32),  # it compiles for a Hopper in minutes, once
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+            "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        }
+
+    def option_reasons(self, asked: Combination) -> Iterator[str]:
+        if not self.library(asked.implementation.kernel):
+            return
+        if asked.has_option("xla"):
+            yield "TensorFlow's CudnnRNN ops have no XLA kernel: leave +xla out"
+        if asked.has_option("bf16"):
+            # "CudnnRnn doesn't support bfloat16 yet, so cast to float" (cudnn_rnn_ops.cc)
+            yield "TensorFlow's CudnnRNN ops would silently compute in float32 instead of bfloat16"
+
+
+BACKEND = TensorFlow()

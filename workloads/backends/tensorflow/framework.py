@@ -21,8 +21,8 @@ from workloads.protocol import Device
 _BATCHES_AHEAD = 4
 
 
-class _TensorFlow(Framework):
-    name, gpu_advice = "TensorFlow", "rnnsweep[gpu] is installed"
+class TensorFlowFramework(Framework):
+    """TensorFlow, set up for a trial."""
 
     def _fix_threads(self, count: int) -> None:
         """Size the pools: by default TensorFlow takes the machine's, and no `OMP_NUM_THREADS`."""
@@ -62,7 +62,10 @@ class _TensorFlow(Framework):
         return fused.run_stack(call)
 
     def make_passes(self, model: Any, implementation: Implementation) -> Passes:
-        return make_passes(model, implementation)
+        backend = self.backend
+        return make_passes(
+            model, eager=backend.is_eager(implementation), jit=backend.is_compiled(implementation)
+        )
 
     def prove_traced(self, record: Any, model: Any, stack: Stack) -> Proof:
         return evidence.prove_traced(record, stack)
@@ -73,7 +76,9 @@ class _TensorFlow(Framework):
     def prove_passes(
         self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
     ) -> Proof:
-        return evidence.prove_passes(passes, batch, stack, eager=implementation.eager)
+        return evidence.prove_passes(
+            passes, batch, stack, eager=self.backend.is_eager(implementation)
+        )
 
     def tracing_record(self, arguments: Any) -> Any | None:
         """Return the graph that a step is being traced into; None in eager execution."""
@@ -115,9 +120,6 @@ class _TensorFlow(Framework):
             "tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
             "auto_clustering": str(tf.config.optimizer.get_jit() or "off"),
         }
-
-
-FRAMEWORK = _TensorFlow()
 
 
 def prefetch_batches(samples: Samples, batch_size: int, target: str) -> tf.data.Dataset:

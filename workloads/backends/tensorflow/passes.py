@@ -5,10 +5,9 @@ from typing import Any
 import tensorflow as tf
 
 from workloads.backends.passes import Passes
-from workloads.implementations import Implementation
 
 
-def make_passes(model: Any, implementation: Implementation) -> Passes:
+def make_passes(model: Any, *, eager: bool, jit: bool) -> Passes:
     """Make a `tf.function` of each pass, compiled by XLA on request."""
 
     def forward(batch: Any) -> Any:
@@ -21,9 +20,9 @@ def make_passes(model: Any, implementation: Implementation) -> Passes:
         weights = [variable.value for variable in model.trainable_variables]
         return tape.gradient(mean, [*weights, batch])
 
-    if not implementation.eager:
+    if not eager:
         forward, forward_backward = (
-            tf.function(function, jit_compile=implementation.jit, reduce_retracing=False)
+            tf.function(function, jit_compile=jit, reduce_retracing=False)
             for function in (forward, forward_backward)
         )
     return Passes(model, forward, forward_backward, lambda batch: tf.identity(tf.constant(batch)))

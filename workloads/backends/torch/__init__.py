@@ -1,1 +1,52 @@
-"""PyTorch."""
+"""PyTorch: what everybody reads. Imports no framework."""
+
+from collections.abc import Iterator, Mapping
+
+from workloads.backends.backend import Backend, Combination, FusedCall
+from workloads.layer_traits import CELLS
+from workloads.protocol import Device
+
+
+class PyTorch(Backend):
+    """PyTorch, which runs each operation as Python meets it."""
+
+    name = "torch"
+    title = "PyTorch"
+    package = "torch"
+    install = "pip install 'rnnsweep[torch]'"
+    framework = "workloads.backends.torch.framework:TorchFramework"
+    rank = 3
+    fused = FusedCall("torch._VF", "PyTorch's fused RNN", CELLS, on_cpu=True)
+    always_eager = True
+    gpu_advice = "PyTorch is a build for CUDA"
+    gpu_peculiarity = "PyTorch takes persistent kernels for small hidden sizes"
+
+    def environment(self, device: Device) -> Mapping[str, str]:
+        # Keras would take any device that PyTorch has.
+        return {"KERAS_TORCH_DEVICE": "cpu"} if device == "cpu" else {}
+
+    def device_reasons(self, asked: Combination) -> Iterator[str]:
+        if asked.device == "cpu" and asked.has_kernel("portable") and asked.has_option("fp16"):
+            # keras/src/backend/torch/numpy.py, matmul
+            yield "Keras on PyTorch silently computes float16 products in float32 on a CPU"
+
+    def option_reasons(self, asked: Combination) -> Iterator[str]:
+        if asked.has_option("eager"):
+            yield "PyTorch always runs eagerly: leave +eager out"
+        if asked.has_option("xla"):
+            yield "PyTorch is not compiled by XLA here: leave +xla out"
+
+    def layer_reasons(self, asked: Combination) -> Iterator[str]:
+        if not asked.has_kernel("cudnn"):
+            return
+        if asked.traits.mask != "none":
+            yield "Keras' cuDNN path takes no mask on torch"
+        if asked.traits.stateful and not asked.has_option("bf16", "fp16"):
+            # mixed precision casts the states, and a cast is a copy
+            yield (
+                "Keras' PyTorch layers overwrite the states that cuDNN's backward pass still needs"
+                " (the stack is stateful)"
+            )
+
+
+BACKEND = PyTorch()

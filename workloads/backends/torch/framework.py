@@ -24,11 +24,12 @@ from workloads.protocol import Device
 _BATCHES_AHEAD = 4
 
 
-class _Torch(framework.Framework):
-    name, gpu_advice = "PyTorch", "PyTorch is a build for CUDA"
+class TorchFramework(framework.Framework):
+    """PyTorch, set up for a trial."""
 
     def _fix_threads(self, count: int) -> None:
-        framework.keep_out_tensorflow()
+        # Keras would import it for a `Bidirectional` layer: ten seconds, and hundreds of MiB.
+        framework.hide_package("tensorflow")
         torch.set_num_threads(count)
         torch.set_num_interop_threads(count)
 
@@ -119,9 +120,6 @@ class _Torch(framework.Framework):
             "tf32": torch.backends.cuda.matmul.allow_tf32,
             "onednn": torch.backends.mkldnn.is_available(),
         }
-
-
-FRAMEWORK = _Torch()
 
 
 @dataclass(frozen=True, slots=True)

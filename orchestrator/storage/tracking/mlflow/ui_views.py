@@ -107,7 +107,7 @@ def _charts(manifest: Manifest, params: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _factors(arms: Sequence[Arm]) -> list[str]:
-    parts = [parse_implementation(arm.implementation, known_only=False) for arm in arms]
+    parts = [parse_implementation(arm.implementation) for arm in arms]
     names = ("backend", "kernel", "jit", "precision")
     differing = [name for name in names if len({getattr(part, name) for part in parts}) > 1]
     return differing + sorted({name for arm in arms for name in arm.settings})

@@ -1,0 +1,179 @@
+"""The light half of a backend: what everybody reads who does not run it. Imports no framework.
+
+Planning asks it which arms can run, doctor how to install it, probing which packages to look for,
+the trainer's parent for environment variables, reports for its name. The heavy half is a
+`workloads.backends.framework.Framework`, which only a trainer process imports
+(`workloads.backends.loading`).
+"""
+
+import re
+from abc import ABC
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from workloads.implementations import Implementation
+from workloads.layer_traits import Cell, LayerTraits
+from workloads.protocol import Device
+
+CUDNN = "cuDNN"
+
+_NAME = re.compile("[a-z0-9_]+")
+_REQUIRED = ("name", "title", "package", "install", "framework")
+
+
+@dataclass(frozen=True, slots=True)
+class FusedCall:
+    """The library call of the kernel `fused`: its name, and what it can run."""
+
+    name: str
+    """The function that is called."""
+
+    library: str
+    """The library that then runs the whole sequence."""
+
+    cells: tuple[Cell, ...]
+    on_cpu: bool = False
+    """False if the call has a kernel for NVIDIA's GPUs only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """An implementation, layers and a device: what rules of eligibility are asked about."""
+
+    implementation: Implementation
+    traits: LayerTraits
+    device: Device
+    capability: float | None = None
+    """The GPU's compute capability, if it is known."""
+
+    def has_kernel(self, *kernels: str) -> bool:
+        """Return True if the kernel is one of these."""
+        return self.implementation.kernel in kernels
+
+    def has_option(self, *options: str) -> bool:
+        """Return True if one of these options is set."""
+        return any(option in self.implementation.options for option in options)
+
+
+class Backend(ABC):
+    """A backend as everybody sees it. Subclass it, and register the one instance.
+
+    Attributes without a value are required. The rules (`device_reasons`, `option_reasons`,
+    `layer_reasons`) say what this backend cannot run, besides the rules that hold for every backend
+    (`workloads.eligibility`). A reason is a sentence for people without its full stop; it says what
+    to do where that is not plain.
+    """
+
+    name: ClassVar[str]
+    """The first part of an implementation in specs: lower-case letters, digits and `_`."""
+
+    title: ClassVar[str]
+    """The name that people know."""
+
+    package: ClassVar[str]
+    """The Python package that a node must have: the name that is imported."""
+
+    install: ClassVar[str]
+    """The command that installs it."""
+
+    framework: ClassVar[str]
+    """The `Framework` class, as `package.module:Class`; imported in a trainer process only."""
+
+    rank: ClassVar[int] = 100
+    """The place in lists and tables, the smallest first; equal ranks are sorted by name."""
+
+    distributions: ClassVar[tuple[str, ...]] = ()
+    """Installed packages whose versions a time may depend on; by default `package` alone.
+
+    The first one shows that a node has the backend.
+    """
+
+    keras_backend: ClassVar[str] = ""
+    """Keras' name of the backend (`KERAS_BACKEND`); by default `name`."""
+
+    options: ClassVar[Mapping[str, str]] = {}
+    """Options besides `workloads.implementations.OPTIONS`, with their meanings."""
+
+    fused: ClassVar[FusedCall | None] = None
+    """The call of the kernel `fused`; None if the backend has none."""
+
+    always_eager: ClassVar[bool] = False
+    """True if it never makes a graph, with `+eager` or without."""
+
+    always_compiled: ClassVar[bool] = False
+    """True if XLA compiles every program, with `+xla` or without, unless it runs eagerly."""
+
+    threads_wait_for_each_other: ClassVar[bool] = True
+    """True if its CPU threads meet at a barrier in every operation.
+
+    Other work on one CPU then slows all of them, by far more than on a backend whose threads take
+    work from a queue (`make benchmark-bias` measures both). True is the cautious assumption.
+    """
+
+    gpu_advice: ClassVar[str] = "its build for CUDA is installed"
+    """What to check if the framework sees no GPU, after "check that"."""
+
+    gpu_peculiarity: ClassVar[str] = ""
+    """How its cuDNN calls on a GPU differ from those of other backends, for the report."""
+
+    memory_note: ClassVar[str] = ""
+    """What makes cuDNN take more of a GPU's memory than on other backends, in parentheses."""
+
+    def environment(self, device: Device) -> Mapping[str, str]:
+        """Return environment variables of a trainer process, besides those of every backend.
+
+        They are set for every trainer, whichever its backend: a user's own workload may import any.
+        """
+        return {}
+
+    def device_reasons(self, asked: Combination) -> Iterator[str]:
+        """Yield why it cannot run on the device, whatever the layers."""
+        yield from ()
+
+    def option_reasons(self, asked: Combination) -> Iterator[str]:
+        """Yield which options it does not have, or not with the kernel."""
+        yield from ()
+
+    def layer_reasons(self, asked: Combination) -> Iterator[str]:
+        """Yield what the library of `cudnn` or `fused` lacks for the layers; not for `portable`."""
+        yield from ()
+
+    def is_eager(self, implementation: Implementation) -> bool:
+        """Return True if the implementation runs without any graph."""
+        return self.always_eager or "eager" in implementation.options
+
+    def is_compiled(self, implementation: Implementation) -> bool:
+        """Return True if XLA compiles the program of the implementation."""
+        if "xla" in implementation.options:
+            return True
+        return self.always_compiled and not self.is_eager(implementation)
+
+    def library(self, kernel: str) -> str:
+        """Return the library that runs a sequence in one call; "" if Keras loops over the steps."""
+        if kernel == "cudnn":
+            return CUDNN
+        return self.fused.library if kernel == "fused" and self.fused else ""
+
+    @property
+    def keras_name(self) -> str:
+        """The value of `KERAS_BACKEND`."""
+        return self.keras_backend or self.name
+
+    @property
+    def recorded_distributions(self) -> tuple[str, ...]:
+        """The installed packages whose versions are recorded."""
+        return self.distributions or (self.package,)
+
+
+def invalid_reason(backend: object) -> str | None:
+    """Return why an object cannot be registered as a backend; None if it can."""
+    if not isinstance(backend, Backend):
+        return f"expected an instance of {Backend.__module__}.Backend; received {backend!r}"
+    for attribute in _REQUIRED:
+        value = getattr(backend, attribute, None)
+        if not (isinstance(value, str) and value):
+            return f"{attribute}: expected a text; received {value!r}"
+    if not _NAME.fullmatch(backend.name):
+        return f"name: expected lower-case letters, digits and _; received {backend.name!r}"
+    return None
