@@ -1,0 +1,46 @@
+"""Prints what the key limits.budget_kwh does, which `test_spec_key` adds."""
+
+import json
+import tempfile
+from pathlib import Path
+
+from orchestrator.cli import reference
+from orchestrator.spec import json_schema
+from orchestrator.storage.home import SweepFolder
+from tests.orchestrator.sample_specs import OWN, spec_text
+from tests.orchestrator.scheduling.sample_sessions import SampleSession, on
+
+SPEC = spec_text(
+    OWN,
+    name="mine",
+    configs=10,
+    space={"layers": {"low": 1, "high": 99}},
+    limits={"budget_kwh": 2.5},
+)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as home:
+        sample = SampleSession(SweepFolder(Path(home), "mine").generation(1), SPEC)
+        ending = sample.work().plan.ending
+        while not sample.dispatcher.done:
+            assignment = sample.assign()
+            sample.session.finish(assignment, on(assignment, energy_j=3.6e6))
+        later = sample.killed(SPEC).work()
+        decision = sample.state().stop_decision
+    limits = json_schema.schema()["$defs"]["Limits"]["properties"]
+    observed = {
+        "ending": ending,
+        "trials": len(sample.recorded),
+        "reason": decision and decision.reason,
+        "later": [later.missing, later.plan.ending],
+        "schema": limits["budget_kwh"]["description"],
+        "pages": [
+            page for page, text in reference.generated_parts().items() if "budget_kwh" in text
+        ],
+    }
+    print(json.dumps(observed))
+
+
+if __name__ == "__main__":
+    main()
