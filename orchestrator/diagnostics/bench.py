@@ -36,7 +36,7 @@ from orchestrator.execution.trainer_pool import TrainerPool
 from orchestrator.execution.workload_check import expect_importable
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, make_plan
-from orchestrator.report.document import Column, Document, Section, make_table
+from orchestrator.report.document import Bullet, Column, Document, Kind, Section, make_table
 from orchestrator.spec import SweepSpec, parse, yaml_locations
 from workloads.protocol import TrialRequest
 
@@ -160,10 +160,12 @@ def as_document(summary: ReportSummary) -> Document:
         Column("kernel", lambda arm: arm.kernels[0].ran if arm.kernels else None),
     )
     failed = {
-        row.arm: ("failed", f"{row.arm.implementation} FAILED: {row.reason}: {row.message}")
+        row.arm: Bullet(
+            Kind.FAILED, f"{row.arm.implementation} FAILED: {row.reason}: {row.message}"
+        )
         for row in summary.left_out
     }
-    compared = {one.arm: _sentence(one) for one in summary.comparisons}
+    compared = {one.arm: _bullet(one) for one in summary.comparisons}
     bullets = tuple(filter(None, (compared | failed).values()))
     where = summary.arms[0].arm.hardware
     return Document(
@@ -189,13 +191,14 @@ def _finished(run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits) -
     )
 
 
-def _sentence(own: Comparison) -> tuple[str, str] | None:
-    """Return the kind and the sentence of one implementation against the baseline."""
+def _bullet(own: Comparison) -> Bullet | None:
+    """Return the verdict of one implementation against the baseline."""
     if own.speedup is None or own.baseline is None:
         return None
     text = f"{own.arm.implementation} {speed(own.speedup, own.baseline.implementation)}"
     if own.verdict == "inconclusive":
         is_busy = own.bias is not None
         cure = "measure again on an idle machine" if is_busy else "add rounds (--rounds)"
-        return "inconclusive", f"{text}, but that is not certain: {cure}"
-    return own.verdict, f"{text}{', provisionally' if own.provisional else ''}"
+        return Bullet(Kind.INCONCLUSIVE, f"{text}, but that is not certain: {cure}")
+    provisionally = ", provisionally" if own.provisional else ""
+    return Bullet(Kind(own.verdict), f"{text}{provisionally}")

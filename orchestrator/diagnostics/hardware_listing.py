@@ -9,7 +9,7 @@ from orchestrator.diagnostics.hardware_facts import LABELS, Fact, node_facts
 from orchestrator.diagnostics.peaks import Peak, Rate
 from orchestrator.hardware import HardwareClass, Node, NodeProfile, no_gpu_class_reason
 from orchestrator.hardware.files import FORMAT, VERSION, node_json
-from orchestrator.report.document import Column, Document, Section, Table, make_table
+from orchestrator.report.document import Bullet, Column, Document, Kind, Section, Table, make_table
 
 _DISTURBED = (
     "rounds differ by more than half, because other work used the machine. Measure on an"
@@ -35,7 +35,8 @@ def hardware_document(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = 
     ]
     nodes = tuple(dict.fromkeys(node for item in classes for node in item.nodes))
     bullets = tuple(
-        ("slower" if note.is_problem else "same", note.text) for note in gpu_notes(nodes)
+        Bullet(Kind.SLOWER if note.is_problem else Kind.SAME, note.text)
+        for note in gpu_notes(nodes)
     )
     notes = tuple(_missing_peaks(classes, peaks))
     sections = [Section("", bullets, (make_table(overview, classes),), notes)]
@@ -114,7 +115,7 @@ def _section(item: HardwareClass, peaks: Sequence[Peak], described: set[Node]) -
     notes = [f"its nodes differ in {difference}" for difference in _unlike(item)]
     if any(peak.is_disturbed for peak in peaks):
         notes.append(_DISTURBED)
-    bullets = tuple(("inconclusive", note) for note in notes)
+    bullets = tuple(Bullet(Kind.INCONCLUSIVE, note) for note in notes)
     return Section(item.name, bullets, (*tables, *([_peaks(peaks)] if peaks else [])))
 
 

@@ -6,19 +6,21 @@ from typing import Any
 
 from orchestrator.analysis.arms.best_configs import (
     ACCURACIES,
+    ParetoPoint,
     config_points,
     direction_of,
     means,
     sign_of,
 )
 from orchestrator.analysis.measures import MEASURES
+from orchestrator.analysis.statistics.formatting import joined, number
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal
 from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
-from orchestrator.report.document import Document, Section, Table
-from orchestrator.report.wording import bullets, config_text, sentence
+from orchestrator.report.document import Document, Row, Section, Table
+from orchestrator.report.wording import config_text, run_text
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.errors import nearest
 
@@ -53,8 +55,8 @@ def choose(
     within = [p for p in points if all(_HOLDS[s](p.values[n], bound) for n, s, bound in limits)]
     scopes = sorted({point.scope for point in within})
     if len(scopes) != 1:
-        facts = {"sweep": record.name, "limits": limits, "points": points, "scopes": scopes}
-        raise Refusal(sentence("no_config.j2", wanted=wanted, **facts))
+        reason = _several_scopes(scopes) if scopes else _none_within(wanted, limits, points)
+        raise Refusal(f"{record.name}: {reason}")
     direction = record.objectives.get(wanted) or direction_of(wanted)
     sign = sign_of(direction)
     best = min(within, key=lambda point: (sign * point.values[wanted], point.block, point.arm))
@@ -78,6 +80,23 @@ def choose(
     }
 
 
+def _several_scopes(scopes: Sequence[str]) -> str:
+    received = joined(scopes)
+    return f"expected energies of one scope, received {received}: add an arm or another metric"
+
+
+def _none_within(wanted: str, limits: Sequence[Limit], points: Sequence[ParetoPoint]) -> str:
+    """Write that no config is within the limits, and which values configs have."""
+    bounds = "".join(f", {metric} {sign} {number(bound)}" for metric, sign, bound in limits)
+    received = f"none among {len(points)} complete configs × arms"
+    ranges = []
+    for metric, _, _ in limits if points else ():
+        values = [point.values[metric] for point in points]
+        ranges.append(f"{metric} {number(min(values))} to {number(max(values))}")
+    measured = f" with {', '.join(ranges)}" if ranges else ""
+    return f"expected a config with {wanted}{bounds}; received {received}{measured}"
+
+
 def _spec_of(record: SweepRecord, arm: Arm, config: Config) -> dict[str, Any]:
     """Return the spec of a sweep of one config on one arm; it has no objectives."""
     hardware, usage = arm.hardware_class, arm.usage
@@ -98,9 +117,21 @@ def _spec_of(record: SweepRecord, arm: Arm, config: Config) -> dict[str, Any]:
 
 def to_document(chosen: Mapping[str, Any]) -> Document:
     """Return the choice as a document, whose table has its facts."""
-    rows = bullets("chosen.j2", config=config_text(chosen["config"]), chosen=chosen)
+    limits = ", ".join(
+        f"{metric} {sign} {number(bound)}" for metric, sign, bound in chosen["limits"]
+    )
+    within = f" with {limits}" if limits else ""
+    out_of = f"out of {chosen['within']} of {chosen['tried']} configs × arms"
+    rows: list[Row] = [
+        ("chosen", f"to {chosen['direction']} {chosen['metric']}{within}, {out_of}"),
+        ("arm", chosen["arm"]),
+        ("config", config_text(chosen["config"])),
+        *((metric, number(value)) for metric, value in chosen["values"].items()),
+        ("runs", ", ".join(map(run_text, chosen["run_ids"]))),
+    ]
+    head = ("sweep", f"{chosen['sweep']}#{chosen['generation']}, block {chosen['block']}")
     note = "--format yaml writes it as a spec that `rnnsweep run` takes."
-    section = Section("", tables=(Table(rows[0], rows[1:]),), paragraphs=(note,))
+    section = Section("", tables=(Table(head, tuple(rows)),), paragraphs=(note,))
     return Document(f"Best config of {chosen['sweep']}", (section,))
 
 

@@ -6,6 +6,7 @@ Every printer makes a `Document`, which `to_text` and `to_markdown` in `formats`
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from orchestrator.analysis.statistics.formatting import ABSENT, number
@@ -92,14 +93,56 @@ def _is_numeric(column: Column[Any], cells: Sequence[Any]) -> bool:
     return bool(values) and not any(isinstance(value, str) for value in values)
 
 
+class Kind(StrEnum):
+    """What a bullet says, which decides its colour and its sign."""
+
+    FASTEST = "fastest"
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    INCONCLUSIVE = "inconclusive"
+    PROVISIONAL = "provisional"
+
+    BEST = "best"
+    ONE_ARM = "one arm"
+    NO_TRIALS = "no trials"
+    DIFFERENT_MODELS = "different models"
+    CROSSES = "crosses"
+    EFFECT = "effect"
+    PAYS = "pays"
+    NEVER = "never"
+    MORE = "more"
+
+    MISSING = "missing"
+    FAILED = "failed"
+    WRONG_KERNEL = "wrong_kernel"
+    NOT_INTERLEAVED = "not interleaved"
+
+    SAVED = "saved"
+
+
+@dataclass(frozen=True, slots=True)
+class Bullet:
+    """A sentence, or a few, and what it says."""
+
+    kind: Kind
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Bullets (a kind, for the colour, and a sentence), tables, paragraphs; a part of `PARTS`."""
+    """Bullets, tables and paragraphs under a title.
+
+    In a report, `key` names the section for its charts, and `part` is a key of `PARTS`. Its
+    `explanations` say how to read it; a full report has them in its last section.
+    """
 
     title: str
-    bullets: tuple[tuple[str, str], ...] = ()
+    bullets: tuple[Bullet, ...] = ()
     tables: tuple[Table, ...] = ()
     paragraphs: tuple[str, ...] = ()
+    explanations: tuple[str, ...] = ()
+    key: str = ""
     part: str = ""
 
 

@@ -1,77 +1,23 @@
-"""Names and phrases that several sections share, and prose from Jinja templates.
-
-The templates lie next to their sections. Each paragraph of a template begins with `- ` on a line of
-its own. White space does not matter, and names are shown on one line.
-"""
+"""Names and phrases that several sections share; `verdicts` has the words of verdicts."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.complete_rounds import ParamRange
-from orchestrator.analysis.statistics import formatting
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, RequestedArm
-from orchestrator.core.disturbance import disturbance_text
-from orchestrator.core.text import counted
 from orchestrator.core.trial import Config
-from orchestrator.report.document import Section, plain, visible
+from orchestrator.report.document import Section, plain
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-_UNWANTED_SPACE = re.compile(r" (?=[,;:)]|\.(?: |$))|(?<=\() ")
-"""Around punctuation, where a template has a line break."""
-
-Bullet = tuple[str, str]
-"""A kind, which decides the colour, and a sentence."""
-
-
-def paragraphs(template: str, **values: Any) -> tuple[str, ...]:
-    """Return the paragraphs of a template, a path in this package; empty ones are left out."""
-    text = _environment().get_template(template).render(values)
-    parts = (" ".join(part.split()) for part in re.split(r"(?m)^\s*- ", text))
-    return tuple(_UNWANTED_SPACE.sub("", part) for part in parts if part)
-
-
-def sentence(template: str, **values: Any) -> str:
-    """Return the only paragraph of a template; empty if there is none."""
-    return " ".join(paragraphs(template, **values))
-
-
-def bullets(template: str, **values: Any) -> tuple[Bullet, ...]:
-    """Return the bullets of a template whose paragraphs begin with their kind and a `|`."""
-    split = (paragraph.partition("|") for paragraph in paragraphs(template, **values))
-    return tuple((kind.strip(), text.strip()) for kind, _, text in split)
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415  (50 ms)
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
-        finalize=lambda value: visible(str(value)),
-    )
-    for name in (
-        *("difference", "difference_interval", "joined", "number"),
-        *("quartiles", "ratio", "ratio_interval", "share", "speed", "speed_ratio"),
-    ):
-        environment.filters[name] = getattr(formatting, name)
-    environment.filters["counted"] = counted
-    environment.filters |= {"about": _about, "causes": disturbance_text, "run": run_text}
-    return environment
+_FEWEST_CUT = 5
+"""A text that is longer than the limit by at most this many characters is not cut."""
 
 
 def run_text(run_id: str) -> str:
@@ -79,8 +25,26 @@ def run_text(run_id: str) -> str:
     return run_id[:8]
 
 
-def _about(value: float) -> str:
+def about(value: float) -> str:
+    """Write a number with two significant figures: `1,200`."""
     return number(float(f"{value:.2g}"))
+
+
+def is_or_are(count: int) -> str:
+    """Return the verb after so many things."""
+    return "is" if count == 1 else "are"
+
+
+def shortened(text: str, longest: int) -> str:
+    """Cut a long text after a word; `...` shows that it goes on."""
+    if len(text) <= longest + _FEWEST_CUT:
+        return text
+    return text[: longest - len("...")].rsplit(" ", 1)[0] + "..."
+
+
+def config_or_repeat(summary: ReportSummary) -> str:
+    """Return what a round is in this sweep: with one repeat, it is a config."""
+    return "config" if summary.sweep.repeats == 1 else "repeat"
 
 
 Key = TypeVar("Key")
@@ -113,8 +77,8 @@ class ArmNames:
         return f" on {self.hardware}" if self.hardware else ""
 
 
-Maker: TypeAlias = Callable[[ReportSummary, ArmNames], Section | None]
-"""A function that makes a section of a report, or None if it has nothing to show."""
+SectionBuilder: TypeAlias = Callable[[ReportSummary, ArmNames], Section | None]
+"""A function that returns a section of a report, or None if it has nothing to show."""
 
 
 def arm_names(summary: ReportSummary) -> ArmNames:
@@ -132,13 +96,6 @@ def arm_names(summary: ReportSummary) -> ArmNames:
             if own.hardware_class.gpu and gpus[own.hardware_class.gpu, str(own.usage)] == 1
         },
     )
-
-
-def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
-    """Write the verdict of one arm against its baseline, with interval and number of blocks."""
-    needed = comparison.blocks_needed
-    width = math.expm1(needed.half_width) if needed else 0.0
-    return sentence("sections/comparison.j2", c=comparison, name=name, width=width)
 
 
 def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:

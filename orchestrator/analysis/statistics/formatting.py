@@ -33,10 +33,14 @@ def ratio(estimate: Estimate | None) -> str:
     """
     if estimate is None:
         return ABSENT
-    if estimate.high == math.inf:
-        return f"{number(estimate.value)} ×"
-    value, low, high = _ratio_parts(estimate)
-    return f"{value} × ({low}–{high})"
+    value = ratio_value(estimate)
+    return value if estimate.high == math.inf else f"{value} ({ratio_interval(estimate)})"
+
+
+def ratio_value(estimate: Estimate) -> str:
+    """Format a ratio as `ratio` does, without its interval: `1.31 ×`."""
+    value = number(estimate.value) if estimate.high == math.inf else _ratio_parts(estimate)[0]
+    return f"{value} ×"
 
 
 def ratio_interval(estimate: Estimate | None) -> str:
@@ -62,7 +66,7 @@ def inverse(estimate: Estimate) -> Estimate:
 def speed_ratio(estimate: Estimate) -> str:
     """Format a ratio of speeds: `3.40 × (3.20–3.60)`, or `46 × (30–70) slower`."""
     shown = natural(estimate)
-    return ratio(shown) + ("" if shown is estimate else " slower")
+    return ratio(shown) if shown is estimate else f"{ratio(shown)} slower"
 
 
 def speed(estimate: Estimate, base: str) -> str:
@@ -81,18 +85,27 @@ def difference(estimate: Estimate | None) -> str:
     """Format a mean difference and its interval with signs: `-0.0012 (-0.0061 to +0.0037)`."""
     if estimate is None:
         return ABSENT
+    value = difference_value(estimate)
+    return value if estimate.high == math.inf else f"{value} ({difference_interval(estimate)})"
+
+
+def difference_value(estimate: Estimate, *, sign: bool = True) -> str:
+    """Format a mean difference as `difference` does, without its interval: `-0.0012`."""
     if estimate.high == math.inf:
-        return f"{estimate.value:+.3g}"
-    digits = _decimals(estimate.value, estimate.high - estimate.low)
-    return f"{_fixed(estimate.value, digits, sign=True)} ({difference_interval(estimate)})"
+        return f"{estimate.value:{'+' if sign else ''}.3g}"
+    return _fixed(estimate.value, _difference_decimals(estimate), sign=sign)
 
 
-def difference_interval(estimate: Estimate | None) -> str:
+def difference_interval(estimate: Estimate | None, *, sign: bool = True) -> str:
     """Format the ends of a difference's interval as `difference` does: `-0.0061 to +0.0037`."""
     if estimate is None:
         return ABSENT
-    digits = _decimals(estimate.value, estimate.high - estimate.low)
-    return " to ".join(_fixed(end, digits, sign=True) for end in (estimate.low, estimate.high))
+    digits = _difference_decimals(estimate)
+    return " to ".join(_fixed(end, digits, sign=sign) for end in (estimate.low, estimate.high))
+
+
+def _difference_decimals(estimate: Estimate) -> int:
+    return _decimals(estimate.value, estimate.high - estimate.low)
 
 
 def share(value: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.core.text import counted
 from orchestrator.diagnostics.parity.parity_check import Excluded, ParityCheck, ParityPair, machine
-from orchestrator.report.document import Column, Document, Section, Table, make_table
+from orchestrator.report.document import Bullet, Column, Document, Kind, Section, Table, make_table
 from workloads.settings import ImageRowsSettings
 
 FORMAT, VERSION = "rnnsweep-parity", 1
@@ -78,38 +78,39 @@ def _place(excluded: Excluded) -> dict[str, Any]:
     return {"implementation": name, "cell": excluded.cell, "reason": excluded.reason}
 
 
-def _saved(check: ParityCheck) -> Iterator[tuple[str, str]]:
+def _saved(check: ParityCheck) -> Iterator[Bullet]:
     for cell in dict.fromkeys(saved.cell for saved in check.saved):
         labels = [saved.label for saved in check.saved if saved.cell == cell]
-        yield "", f"{cell}: {joined(labels)}"
+        yield Bullet(Kind.SAVED, f"{cell}: {joined(labels)}")
 
 
-def _conclusions(check: ParityCheck) -> Iterator[tuple[str, str]]:
+def _conclusions(check: ParityCheck) -> Iterator[Bullet]:
     bad = sum(not pair.is_within for pair in check.pairs)
     if not check.across:
         all_failed = check.failed and not check.pairs
         reason = "all failed" if all_failed else "each cell has only one implementation"
-        yield "slower", f"nothing was compared: {reason}"
+        yield Bullet(Kind.SLOWER, f"nothing was compared: {reason}")
     elif bad:
-        yield "slower", f"{counted(bad, 'pair')} of {len(check.pairs)} ✗"
+        yield Bullet(Kind.SLOWER, f"{counted(bad, 'pair')} of {len(check.pairs)} ✗")
     else:
-        yield "faster", f"all {counted(len(check.pairs), 'pair')} ✓"
+        yield Bullet(Kind.FASTER, f"all {counted(len(check.pairs), 'pair')} ✓")
 
 
-def _excluded(check: ParityCheck) -> Iterator[tuple[str, str]]:
+def _excluded(check: ParityCheck) -> Iterator[Bullet]:
     by_reason: dict[str, list[Excluded]] = {}
     for one in check.excluded:
         if one.failed_on is None:
             by_reason.setdefault(one.reason, []).append(one)
         else:
             label = f"{one.implementation} on {one.failed_on}, {one.cell}"
-            yield "slower", f"failed ✗ {label}: {one.reason}"
+            yield Bullet(Kind.SLOWER, f"failed ✗ {label}: {one.reason}")
     checked = {one.cell for one in check.saved} | {one.cell for one in check.failed}
     for reason, impossible in by_reason.items():
         names = joined(list(dict.fromkeys(str(one.implementation) for one in impossible)))
         cells = list(dict.fromkeys(one.cell for one in impossible))
         where = "" if checked <= set(cells) else f" ({joined(cells)})"
-        yield "inconclusive", f"cannot run here: {names}{where}: {reason}"
+        text = f"cannot run here: {names}{where}: {reason}"
+        yield Bullet(Kind.INCONCLUSIVE, text)
 
 
 def _table(check: ParityCheck) -> Table:

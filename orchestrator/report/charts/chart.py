@@ -45,14 +45,14 @@ Rows: TypeAlias = Iterable[Mapping[str, Any]]
 class Chart:
     """A chart of one part of the report.
 
-    `key` names its file, and `part` begins the title of its section. `description` is the chart in
-    words, `table` has its numbers unless the section has them, and `notes` explain it. `layers` are
-    drawn on rows of `data`. `names` are the entries that a reader can hide: rows of the data have
-    them in the field `name`, and the name of an arm, if it is another, in `arm`.
+    `key` names its file, and `section` is the key of the section that it belongs to. `description`
+    is the chart in words, `table` has its numbers unless the section has them, and `notes` explain
+    it. `layers` are drawn on rows of `data`. `names` are the entries that a reader can hide: rows
+    of the data have them in the field `name`, and the name of an arm, if it is another, in `arm`.
     """
 
     key: str
-    part: str
+    section: str
     title: str
     description: str
     layers: Sequence[Layer]

@@ -13,7 +13,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.trial import is_number
 from orchestrator.report.charts.chart import Chart, axis, layer, looks, metric_title, slug
 from orchestrator.report.document import plain
-from orchestrator.report.sections.effects import crossover_sentence
+from orchestrator.report.sections.crossovers import crossover_sentence
 from orchestrator.report.wording import ArmNames, grouped
 
 _MOST_MARKS = 24  # on one line: a few symbols identify it, more would hide it
@@ -123,7 +123,7 @@ def _by_param(
     titles = param, title
     return Chart(
         key=f"crossover-{slug(param)}" if is_speedup else f"effect-{slug(metric)}-{slug(param)}",
-        part="Crossovers" if is_speedup else "Effects",
+        section="crossovers" if is_speedup else "effects",
         title=f"Speed-up by {param}" if is_speedup else f"{title} by {param}",
         description=crossing or f"{title} by {param}. {ends}",
         **_drawing(lines, points, name, styles, titles, logs=logs, baseline=is_speedup),
@@ -160,7 +160,7 @@ def _learning(
     )
     return Chart(
         key=f"learning-{slug(metric)}-{against}",
-        part="Learning",
+        section="learning",
         title=f"{title} against {against}",
         description=" ".join(texts),
         **_drawing(lines, (), name, styles, (across, f"{title}: median and quartiles")),

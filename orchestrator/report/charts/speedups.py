@@ -6,17 +6,15 @@ from typing import Any
 
 from orchestrator.analysis.arms.arm_summary import PHASES
 from orchestrator.analysis.arms.best_configs import ParetoPoint, TradeOff, config_points
-from orchestrator.analysis.statistics.formatting import number, speed_ratio
+from orchestrator.analysis.statistics.formatting import natural, number, ratio, speed_ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted
 from orchestrator.report.charts import chart
 from orchestrator.report.charts.chart import ROW, Chart, axis, layer, looks, metric_title, short
 from orchestrator.report.document import Column, make_table
-from orchestrator.report.wording import ArmNames, config_text, verdict_sentence
-
-SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
-"""The signs of verdicts, so that colour is not their only mark."""
+from orchestrator.report.verdicts import SIGNS, verdict_sentence
+from orchestrator.report.wording import ArmNames, config_text
 
 
 def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> Chart | None:
@@ -41,7 +39,7 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
             "name": name(c.arm),
             "row": short(name(c.arm)),
             "label": f"{SIGNS[c.verdict]} {c.label}: "
-            + speed_ratio(decisive).removesuffix(" slower" if c.verdict == "slower" else ""),
+            + (ratio(natural(decisive)) if c.verdict == "slower" else speed_ratio(decisive)),
             "value": plain.value,
             "low": plain.low,
             "high": plain.high,
@@ -78,7 +76,7 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     is_bounded = {"transform": [{"filter": "isValid(datum.high)"}]}
     return Chart(
         key="speedups",
-        part="Speed-up over",
+        section="speed",
         title=f"Speed-up over {over}, with its 95 % interval",
         description=". ".join(row["text"] for row in rows) + ".",
         layers=[
@@ -159,7 +157,7 @@ def trade_off_chart(
         key="-".join(
             filter(None, ("pareto", *map(chart.slug, (trade_off.expense, trade_off.scope, where))))
         ),
-        part="Pareto fronts",
+        section="trade_offs",
         title=f"{accuracy} against {expense}: {where}",
         description=(
             f"{len(best)} of {counted(trade_off.front.tried, 'config')} on the Pareto front, with "
@@ -209,7 +207,7 @@ def phases(summary: ReportSummary, name: ArmNames) -> Chart | None:
     arms = [{"arm": row["arm"], "row": row["row"], "label": ""} for row in data[:: len(measured)]]
     return Chart(
         key="phases",
-        part="Time by phase",
+        section="phases",
         title="Seconds per trial by phase",
         description=" ".join(_longest(name(split.arm), split.seconds) for split in splits),
         layers=[bars, *chart.row_names("arms")],

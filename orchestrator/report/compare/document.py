@@ -7,9 +7,10 @@ from typing import Any
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import difference, ratio, speed_ratio
 from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
+from orchestrator.report.compare.wording import change_bullets, change_notes
 from orchestrator.report.document import Column, Document, Section, Table, make_table
 from orchestrator.report.formats.json_format import plain
-from orchestrator.report.wording import ArmNames, bullets, deciding_interval, gain, paragraphs
+from orchestrator.report.wording import ArmNames, deciding_interval, gain
 
 FORMAT = "rnnsweep-compare"
 VERSION = 3
@@ -26,8 +27,8 @@ def to_document(changes: Changes) -> Document:
     sections = [
         Section(
             "What changed",
-            bullets("compare/changes.j2", changes=changes, name=name, needs=NEEDS),
-            paragraphs=paragraphs("compare/notes.j2", changes=changes),
+            tuple(change_bullets(changes, name)),
+            paragraphs=tuple(change_notes(changes)),
         ),
         Section("Other differences", tables=table, paragraphs=() if rows else (same,)),
         *([_figures(changes, name)] if changes.arms else []),

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.sections.answer import counts
+from orchestrator.report.sections.progress import counts
 from orchestrator.report.wording import arm_names, deciding_interval
 
 

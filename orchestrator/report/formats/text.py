@@ -1,10 +1,8 @@
 """A document as plain text for a terminal, by rich, and as GitHub-flavoured Markdown."""
 
 import re
-import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
-from pathlib import Path
 
 from rich import box
 from rich.cells import cell_len
@@ -13,14 +11,24 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from orchestrator.report.document import PARTS, Document, Section, Table, visible
+from orchestrator.report.document import PARTS, Bullet, Document, Kind, Section, Table, visible
 
 MIN_WIDTH = 60
 _KEY_WIDTH = 36  # a longer first column folds
 _GAP = 2
 _PART = re.compile(r"(?:\+|\S)(?:[^\s/+]|/(?!\w{3}))*/?\s*")
 """The places to fold a header: between words, and between parts of `tensorflow/portable+xla`."""
-_STYLES = tomllib.loads(Path(__file__).with_name("styles.toml").read_text(encoding="utf-8"))
+_STYLES: Mapping[Kind, str] = {
+    Kind.FASTEST: "bold green",
+    Kind.FASTER: "bold green",
+    Kind.SAME: "bold cyan",
+    Kind.SLOWER: "bold red",
+    Kind.FAILED: "bold red",
+    Kind.INCONCLUSIVE: "bold yellow",
+    Kind.PROVISIONAL: "bold yellow",
+    Kind.MISSING: "bold yellow",
+}
+"""The colours of bullets in a terminal."""
 
 
 def to_text(document: Document, width: int = 100, *, colour: bool = False) -> str:
@@ -68,12 +76,12 @@ def _section(section: Section, width: int) -> Group:
     return Group(*parts, *notes)
 
 
-def _bullets(bullets: tuple[tuple[str, str], ...]) -> RichTable:
+def _bullets(bullets: Iterable[Bullet]) -> RichTable:
     grid = RichTable.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=1)
     grid.add_column(overflow="fold")
-    for kind, sentence in bullets:
-        grid.add_row(_text("•", _STYLES.get(kind, "bold")), _text(sentence))
+    for bullet in bullets:
+        grid.add_row(_text("•", _STYLES.get(bullet.kind, "bold")), _text(bullet.text))
     return grid
 
 
@@ -205,7 +213,7 @@ def escape(raw: str) -> str:
 
 
 def _markdown_parts(section: Section) -> list[str]:
-    bullets = [f"- {escape(sentence)}" for _, sentence in section.bullets]
+    bullets = [f"- {escape(bullet.text)}" for bullet in section.bullets]
     return [
         *(["\n".join(bullets)] if bullets else []),
         *map(_markdown_table, section.tables),

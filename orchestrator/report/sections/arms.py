@@ -1,23 +1,16 @@
-"""The sections on figures of arms (by epoch and phase; energy, cost) and of configs."""
+"""The section on the measures of each arm: times, memory, energy and cost."""
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from functools import partial
-from operator import itemgetter
-from typing import Any
 
-from orchestrator.analysis.arms import arm_summary
-from orchestrator.analysis.arms.best_configs import ACCURACIES, ParetoPoint, TradeOff
-from orchestrator.analysis.measures import (
-    CONDITIONS,
-    EXPENSES,
-    MEASURES,
-    Measure,
-)
+from orchestrator.analysis.arms.arm_summary import ArmSummary
+from orchestrator.analysis.measures import Measure
 from orchestrator.analysis.statistics.estimates import scaled
-from orchestrator.analysis.statistics.formatting import ABSENT, number, quartiles
+from orchestrator.analysis.statistics.formatting import ABSENT, quartiles
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.text import counted
 from orchestrator.report.document import Column, Section, Table, make_table
-from orchestrator.report.wording import ArmNames, config_text, energy_kinds, paragraphs
+from orchestrator.report.wording import ArmNames
 from workloads.metrics import FRESH_ONLY, WITH_ENERGY_SCOPE
 
 SIDE_BY_SIDE = 4
@@ -26,198 +19,109 @@ SIDE_BY_SIDE = 4
 
 def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the measures of each arm: median and quartiles."""
-    rows = summary.arms
-    if not any(arm.measures for arm in rows):
+    if not any(arm.measures for arm in summary.arms):
         return None
     measures = (*summary.measures, *summary.expenses)
-    scoped = [measure for measure in measures if measure.metric in WITH_ENERGY_SCOPE]
-    complete = [trial for trial in summary.trials if trial.status == "complete"]
-    columns: list[Column[arm_summary.ArmSummary]] = [
+    return Section(
+        "Arms",
+        tables=(_table(summary, measures, name),),
+        paragraphs=tuple(_notes(summary, measures, name)),
+        explanations=tuple(_explanations(summary, measures)),
+    )
+
+
+def _table(summary: ReportSummary, measures: Sequence[Measure], name: ArmNames) -> Table:
+    columns: list[Column[ArmSummary]] = [
         Column("arm", lambda arm: name(arm.arm)),
         Column("trials", lambda arm: arm.used),
         *(Column(m.title, partial(_figure, m), numeric=True) for m in measures),
     ]
-    table = make_table(columns, rows, divisible=True)
-    if len(rows) <= SIDE_BY_SIDE:
-        (_, *arm_names), *cells = zip(table.headers, *table.rows, strict=True)
-        figures = frozenset(range(1, len(rows) + 1))
-        table = Table(("measure", *arm_names), tuple(cells), figures, divisible=True)
-    notes = paragraphs(
-        "sections/arms.j2",
-        unmatched=[name(arm.arm) for arm in rows if arm.measures and not arm.matched],
-        other_work=[name(arm.arm) for arm in rows if arm.arm.work],
-        depends_on_trainer=any(measure.trainer != "any" for measure in measures),
-        has_memory=any(measure.metric in FRESH_ONLY for measure in measures),
-        scopes={arm.energy_scope for arm in rows if arm.energy_scope and scoped},
-        prices=dict.fromkeys(trial.cost_basis for trial in complete if trial.cost_basis),
-        absent=[reason for trial in complete if (reason := trial.telemetry.energy_absent)],
-    )
-    return Section("Arms", tables=(table,), paragraphs=notes)
+    table = make_table(columns, summary.arms, divisible=True)
+    if len(summary.arms) > SIDE_BY_SIDE:
+        return table
+    (_, *arm_names), *cells = zip(table.headers, *table.rows, strict=True)
+    figures = frozenset(range(1, len(summary.arms) + 1))
+    return Table(("measure", *arm_names), tuple(cells), figures, divisible=True)
 
 
-def _figure(measure: Measure, arm: arm_summary.ArmSummary) -> str:
+def _figure(measure: Measure, arm: ArmSummary) -> str:
     """Write median and quartiles, the scope of an energy, and how many trials if that differs."""
     figure = arm.measures.get(measure.metric)
     if figure is None:
         return ABSENT
-    scope = (
-        f" {arm.energy_scope}" if measure.metric in WITH_ENERGY_SCOPE and arm.energy_scope else ""
-    )
+    has_scope = measure.metric in WITH_ENERGY_SCOPE and arm.energy_scope
+    scope = f" {arm.energy_scope}" if has_scope else ""
     trials = f" n={figure.n}" if figure.n != arm.used else ""
     return quartiles(scaled(figure, measure.per)) + scope + trials
 
 
-def learning(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """List the accuracy of each arm after the first, the middle and the last epoch, and when."""
-    metrics = {curve.metric for curve in summary.learning}
-    metric = next((accuracy for accuracy in ACCURACIES if accuracy in metrics), None)
-    curves = [curve for curve in summary.learning if curve.metric == metric]
-    if metric is None or not any(len(curve.points) > 1 for curve in curves):
-        return None
-    epochs = sorted({point.epoch for curve in curves for point in curve.points})
-    last = len(epochs) - 1
-    columns: list[Column[arm_summary.LearningCurve]] = [
-        Column("arm", lambda curve: name(curve.arm)),
-        Column("configs", lambda curve: curve.points[0].value.n),
-    ]
-    for epoch in (epochs[place] for place in sorted({0, last // 2, last})):
-        columns.append(Column(f"after epoch {epoch}", partial(_at, epoch), numeric=True))
-    unmatched = [name(curve.arm) for curve in curves if not curve.matched]
-    notes = paragraphs("sections/learning.j2", metric=metric, unmatched=unmatched)
-    table = make_table(columns, curves, divisible=True)
-    return Section("Learning", tables=(table,), paragraphs=notes)
+def _energy_scopes(summary: ReportSummary, measures: Sequence[Measure]) -> set[str]:
+    """Return the scopes of the energies that are listed."""
+    if not any(measure.metric in WITH_ENERGY_SCOPE for measure in measures):
+        return set()
+    return {arm.energy_scope for arm in summary.arms if arm.energy_scope}
 
 
-def _at(epoch: int, curve: arm_summary.LearningCurve) -> str | None:
-    points = [point for point in curve.points if point.epoch == epoch]
-    return f"{number(points[0].value.median)} at {number(points[0].seconds)} s" if points else None
+def _costs(summary: ReportSummary) -> list[str]:
+    """Return the prices of the complete trials, with their sources."""
+    complete = (trial for trial in summary.trials if trial.status == "complete")
+    return list(dict.fromkeys(trial.cost_basis for trial in complete if trial.cost_basis))
 
 
-def phases(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """List the mean seconds of each phase, by arm."""
-    splits = summary.phases
-    if not splits:
-        return None
-    columns: list[Column[arm_summary.PhaseSplit]] = [
-        Column("seconds of", lambda split: name(split.arm)),
-        Column("trials", lambda split: split.trials),
-        *(
-            Column(p.removesuffix("_s"), partial(_seconds, p), optional=True)
-            for p in arm_summary.PHASES
-        ),
-    ]
-    has_slices = any("timed_s" in split.seconds for split in splits)
-    notes = paragraphs("sections/phases.j2", has_slices=has_slices)
-    table = make_table(columns, splits, divisible=True)
-    return Section("Time by phase", tables=(table,), paragraphs=notes)
+def _notes(summary: ReportSummary, measures: Sequence[Measure], name: ArmNames) -> Iterator[str]:
+    """Write which figures are not comparable, or missing, and the prices."""
+    rows = summary.arms
+    unmatched = [name(row.arm) for row in rows if row.measures and not row.matched]
+    if unmatched:
+        yield unmatched_note(unmatched)
+    other_work = [name(row.arm) for row in rows if row.arm.work]
+    if other_work:
+        yield (
+            "Measured with another amount of work, as in their names: compare only their times per "
+            f"step and per sample with other arms: {', '.join(other_work)}."
+        )
+    if len(_energy_scopes(summary, measures)) > 1:
+        yield "Energies are of different kinds, as labelled: compare only those of one kind."
+    complete = [trial for trial in summary.trials if trial.status == "complete"]
+    absent = [reason for trial in complete if (reason := trial.telemetry.energy_absent)]
+    if absent:
+        trials = counted(len(absent), "trial")
+        yield f"Without energy: {trials}. Reason of the first: {absent[0]}."
+    costs = _costs(summary)
+    if costs:
+        yield f"Prices: {'; '.join(costs)}."
 
 
-def _seconds(phase: str, split: arm_summary.PhaseSplit) -> float | None:
-    return split.seconds.get(phase)
+def unmatched_note(names: Sequence[str]) -> str:
+    """Write which arms have figures over trials that are not matched with those of the others."""
+    return f"Not matched, over all complete trials of the arm: {', '.join(names)}."
 
 
-def telemetry(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """List the use of the devices, clocks, energy and disturbed trials of each arm: medians."""
-    columns: list[Column[arm_summary.ArmSummary]] = [
-        Column("arm", lambda row: name(row.arm)),
-        Column("disturbed", lambda row: f"{row.disturbed} of {row.trials.complete}", numeric=True),
-        *(Column(m.title, partial(_median, m.metric), optional=True) for m in CONDITIONS),
-    ]
-    table = make_table(columns, summary.arms, divisible=True)
-    note = "reading | Medians over the complete trials of an arm, during their timed epochs."
-    return Section("Telemetry", tables=(table,), paragraphs=(note,)) if table.headers[2:] else None
-
-
-def _median(metric: str, row: arm_summary.ArmSummary) -> float | None:
-    figure = row.noise.get(metric) or row.measures.get(metric)
-    return figure.median if figure else None
-
-
-FRONT_ROWS = 20
-"""The most points of the front that are printed."""
-
-_UNITS = {measure.metric: measure.unit for measure in (*MEASURES, *EXPENSES) if measure.per == 1}
-
-
-def front(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """List the Pareto-best configs, or the best one if there is one objective."""
-    best = summary.front
-    if not best.points:
-        return None
-    shown, kinds = best.points[:FRONT_ROWS], energy_kinds(summary)
-    columns: list[Column[ParetoPoint]] = [
-        Column("arm", lambda point: name(point.arm)),
-        Column("config no.", lambda point: point.block),
-        *(Column(metric, _by(metric)) for metric in best.objectives),
-    ]
-    if len(kinds) > 1:
-        columns.append(Column("energy of", lambda point: point.scope, numeric=True))
-    columns.append(Column("trials", lambda point: point.repeats))
-    columns.append(Column("config", lambda point: config_text(point.config)))
-    notes = paragraphs(
-        "sections/front.j2",
-        front=best,
-        kinds=kinds if len(kinds) > 1 else [],
-        scoped=[metric for metric in best.objectives if metric in WITH_ENERGY_SCOPE],
-        apart=[name(arm) for arm in best.apart],
-        more=len(best.points) - FRONT_ROWS,
-        label=summary.sweep.label,
+def _explanations(summary: ReportSummary, measures: Sequence[Measure]) -> Iterator[str]:
+    """Explain over which trials the figures are."""
+    yield (
+        "Median (quartiles) over the complete trials of the rounds that are complete on every arm. "
+        "n is given if it differs from the number of trials. The spread comes from the configs as "
+        "well as from noise."
     )
-    title = "Best config" if len(best.objectives) == 1 else "Pareto-best configs"
-    return Section(title, tables=(make_table(columns, shown),), paragraphs=notes)
-
-
-def fronts(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """List the two ends of each front: the most accurate config, and the least expensive one.
-
-    Of several hardware classes only the fronts over all are listed.
-    """
-    shown = [front for front in summary.fronts if name.hardware or front.hardware is None]
-    if not shown:
-        return None
-
-    def end(point: ParetoPoint, front: TradeOff) -> str:
-        value = f"{number(point.values[front.expense])} {_UNITS.get(front.expense, '')}".strip()
-        where = f"{config_text(point.config)} on {name(point.arm)}"
-        return f"{number(point.values[front.accuracy])}, {value}: {where}"
-
-    accuracy = shown[0].accuracy
-    columns: list[Column[TradeOff]] = [
-        Column("against", lambda f: ", ".join(filter(None, (f.expense, f.scope)))),
-        Column("points", lambda front: len(front.front.points)),
-        Column("the most accurate", lambda f: end(f.front.points[0], f)),
-        Column("the least", lambda f: end(min(f.front.points, key=_by(f.expense)), f)),
-    ]
-    notes = paragraphs("sections/fronts.j2", accuracy=accuracy)
-    table = make_table(columns, shown)
-    return Section(f"Pareto fronts of {accuracy}", tables=(table,), paragraphs=notes)
-
-
-def _by(metric: str) -> Callable[[ParetoPoint], float]:
-    return lambda point: point.values[metric]
-
-
-def published(summary: ReportSummary, _: ArmNames) -> Section | None:
-    """List every published row, and under it the nearest measured config of each arm."""
-    matches = summary.published
-    if not matches:
-        return None
-    metrics = list(dict.fromkeys(metric for match in matches for metric in match.row.metrics))
-    rows: list[tuple[Any, ...]] = []
-    for match in matches:
-        row, config = match.row, config_text(match.row.config)
-        values = map(row.metrics.get, metrics)
-        rows.append(("published", row.implementation, row.hardware, *values, config))
-        for own in match.measured:
-            arm, differs = own.arm, "; ".join(own.differs) or "the same"
-            values = map(own.values.get, metrics)
-            rows.append(("here", arm.short_name, str(arm.hardware), *values, differs))
-        if not match.measured:
-            rows.append(("here", "not measured", ABSENT, *(None for _ in metrics), ABSENT))
-    titles = ("", "implementation", "hardware", *metrics, "config")
-    table = make_table([Column(title, itemgetter(i)) for i, title in enumerate(titles)], rows)
-    sources = dict.fromkeys(
-        f"{match.row.source}{f' ({match.row.note})' if match.row.note else ''}" for match in matches
-    )
-    notes = paragraphs("sections/published.j2", sources=sources)
-    return Section("Published results", tables=(table,), paragraphs=notes)
+    if any(measure.trainer != "any" for measure in measures):
+        yield (
+            "Load and compile times exclude the first trial of each trainer process; peak memory "
+            "counts only that first trial. – means that there is no comparable trial."
+        )
+    elif any(measure.metric in FRESH_ONLY for measure in measures):
+        yield (
+            "Every trial had a fresh trainer process: peak memory is comparable, and load and "
+            "compile times include the start of the process."
+        )
+    if _energy_scopes(summary, measures):
+        yield (
+            "Energy is that of the timed epochs only. gpu is the energy of the GPUs, and "
+            "cpu_package that of all CPUs of the node, including other work on it."
+        )
+    if _costs(summary):
+        yield (
+            "The cost of a trial covers all of its phases, including the start of its trainer if "
+            "it was the trainer's first trial. To compare arms, use the cost of the timed epochs. "
+            "Trials that took turns share the cost of their turns equally."
+        )

@@ -96,4 +96,4 @@ def test_rates(nodes: list[Node], rate: list[float], shown: str, is_disturbed: b
     _, gpu = classify(nodes[:1])
     part = hardware_document([gpu], [peak(gpu.id, "bf16", rate=Rate(*rate))]).sections[1]
     assert part.tables[-1].rows[0][1] == shown
-    assert any("rounds differ" in text for _, text in part.bullets) is is_disturbed
+    assert any("rounds differ" in bullet.text for bullet in part.bullets) is is_disturbed

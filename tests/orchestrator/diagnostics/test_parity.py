@@ -135,7 +135,7 @@ def test_results_and_their_first_sentence(
 ) -> None:
     assert (result.is_good, parity.as_json(result)["passed"]) == (good, good)
     first = parity.to_document(result).sections[0].bullets[0]
-    assert first[0] == kind and first[1].startswith(words)
+    assert first.kind == kind and first.text.startswith(words)
 
 
 def test_the_table_has_what_fails_and_the_worst_of_the_others() -> None:
@@ -156,7 +156,7 @@ def test_implementations_that_cannot_run_are_listed_once_per_reason() -> None:
     cudnn = [Excluded(parse_implementation(name), "lstm", "needs a GPU") for name in names]
     of_gru = Excluded(parse_implementation("jax/fused"), "gru", "knows only the lstm cell")
     result = finished(GOOD, excluded=[*cudnn, of_gru, DIED])
-    assert {text for _, text in parity.to_document(result).sections[0].bullets[1:]} == {
+    assert {bullet.text for bullet in parity.to_document(result).sections[0].bullets[1:]} == {
         "cannot run here: torch/cudnn and jax/cudnn: needs a GPU",
         "cannot run here: jax/fused (gru): knows only the lstm cell",
         "failed ✗ torch/fused on cpu, lstm: it died",

@@ -20,7 +20,7 @@ from rich.cells import cell_len
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, ImpossibleArm
-from orchestrator.report.document import Document, Section, Table, visible
+from orchestrator.report.document import Bullet, Document, Kind, Section, Table, visible
 from orchestrator.report.formats import json_schema
 from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.formats.text import to_markdown
@@ -104,7 +104,7 @@ def plain(token: Token) -> str:
 @example("&amp; &#60;b&#62;")
 @example("<https://a.b>")
 def test_markdown_shows_any_text_as_it_is(raw: str) -> None:
-    section = Section("first", (("faster", raw),))
+    section = Section("first", (Bullet(Kind.FASTER, raw),))
     other = Section(raw, tables=(Table((raw, "b"), ((raw, "c"),)),), paragraphs=(raw,))
     markdown = to_markdown(Document(f"Sweep {raw}", (section, other)))
     tokens = [token for token in PARSER.parse(markdown) if token.type == "inline"]

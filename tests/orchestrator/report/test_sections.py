@@ -38,7 +38,7 @@ def section(title: str, record: SweepRecord | ReportSummary) -> Section:
 )
 def test_the_first_section_has_the_verdicts(record: SweepRecord, kinds: list[str]) -> None:
     first, *others = document(summarise(record)).sections
-    assert [kind for kind, _ in first.bullets] == kinds
+    assert [bullet.kind for bullet in first.bullets] == kinds
     assert len(others) > 4 or not {t.status for t in record.trials} - {"failed"}
     assert [p for p in PARTS if p in {s.part for s in (first, *others)}] == list(
         dict.fromkeys(section.part for section in (first, *others))

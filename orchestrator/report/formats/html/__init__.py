@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -22,12 +22,16 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.trial_columns import config_names
 from orchestrator.report.charts import charts_of
 from orchestrator.report.charts.chart import DARK, LIGHT, Chart, short, slug
-from orchestrator.report.charts.speedups import SIGNS
-from orchestrator.report.document import PARTS, Section, visible
+from orchestrator.report.document import PARTS, Kind, Section, visible
 from orchestrator.report.formats.csv_rows import HEADER, Cell, csv_columns
-from orchestrator.report.sections.answer import best, counts, doubts, headlines, title
+from orchestrator.report.sections.answer import title
+from orchestrator.report.sections.best import best_sentences
 from orchestrator.report.sections.document import document
-from orchestrator.report.wording import arm_names
+from orchestrator.report.sections.doubts import doubts
+from orchestrator.report.sections.headlines import headlines
+from orchestrator.report.sections.progress import counts
+from orchestrator.report.verdicts import SIGNS
+from orchestrator.report.wording import arm_names, grouped
 from workloads.data.cache import atomic_write, cache_folder
 
 if TYPE_CHECKING:
@@ -41,10 +45,16 @@ MOST_SHOWN = 3
 
 _FIRST = ("step_ms", "train_s", "val_accuracy", "val_loss", "val_bits_per_char")
 _HERE = files("orchestrator.report.formats.html")
-_MARKS = SIGNS | {
-    "equal": "=", "better": "▲", "worse": "▼", "best": "★", "pays": "▲", "never": "▼",
-    "fastest": "★", "failed": "✕", "provisional": "?",
-}  # fmt: skip
+_SIGNS: Mapping[str, str] = {
+    **SIGNS,
+    Kind.FASTEST: "★",
+    Kind.BEST: "★",
+    Kind.PAYS: "▲",
+    Kind.NEVER: "▼",
+    Kind.FAILED: "✕",
+    Kind.PROVISIONAL: "?",
+}
+"""The signs of bullets and headlines; others have a dot."""
 
 PagePart: TypeAlias = tuple[Section, list[Chart]]
 """A section with its plots."""
@@ -60,8 +70,8 @@ def to_html(summary: ReportSummary) -> str:
     """
     heads = headlines(summary)
     first, *others = document(summary).sections
-    on_top = {headline.text for headline in heads}
-    answer = replace(first, bullets=tuple(b for b in first.bullets if b[1] not in on_top))
+    on_top = {headline.bullet for headline in heads}
+    answer = replace(first, bullets=tuple(b for b in first.bullets if b not in on_top))
     plots = {plot.key: plot for plot in charts_of(summary)}
     figures = {key: plot.specification("container") for key, plot in plots.items()}
     forest = plots.pop("speedups", None)
@@ -75,14 +85,14 @@ def to_html(summary: ReportSummary) -> str:
         colours=list(zip(LIGHT, DARK, strict=True)),
         head=summary.sweep,
         headlines=heads,
-        best=best(summary, is_short=True),
+        best=" ".join(best_sentences(summary)[:1]),
         counts=counts(summary),
         doubts=doubts(summary),
         forest=forest,
         questions=questions_of(
             [answer, *others], [*plots.values()], has_trials=bool(summary.trials)
         ),
-        marks=_MARKS,
+        signs=_SIGNS,
         most_rows=MOST_ROWS,
         drawn_trials=len(trials["arm_of"]),
         all_trials=trials["of"],
@@ -100,14 +110,14 @@ def questions_of(
     The raw trials are a question of their own, before the last one, how to read the report. A plot
     whose section is missing has one without tables, by which a reader judges the others.
     """
-    titles = [section.title for section in sections]
-    without = (plot.part for plot in plots if not any(t.startswith(plot.part) for t in titles))
-    missing = (Section(part, part="trust") for part in dict.fromkeys(without))
+    keys = {section.key for section in sections}
+    by_section = grouped((plot.section, plot) for plot in plots)
     groups: dict[str, list[PagePart]] = {part: [] for part in PARTS}
-    for section in (*sections, *missing):
-        own = [plot for plot in plots if section.title.startswith(plot.part)]
-        groups[section.part].append((section, own))
-    questions = [(part, PARTS[part], own) for part, own in groups.items() if own]
+    for section in sections:
+        groups[section.part].append((section, by_section.get(section.key, [])))
+    if others := [plot for plot in plots if plot.section not in keys]:
+        groups["trust"].append((Section("Other charts"), others))
+    questions = [(part, PARTS[part], contents) for part, contents in groups.items() if contents]
     if has_trials:
         questions.insert(len(questions) - bool(groups["reading"]), ("trials", "Raw trials", []))
     return questions

@@ -1,0 +1,103 @@
+"""The sentences on what changed between two sweeps, and the notes below them."""
+
+from collections.abc import Iterator, Mapping
+
+from orchestrator.analysis.statistics.formatting import difference, joined, number, ratio, share
+from orchestrator.core.text import counted
+from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
+from orchestrator.report.document import Bullet, Kind
+from orchestrator.report.verdicts import change_sentence
+from orchestrator.report.wording import ArmNames, deciding_interval, gain
+
+_ACCURACY_KINDS: Mapping[str, Kind] = {"better": Kind.FASTER, "worse": Kind.SLOWER}
+"""The colours of changes of the accuracy: those of changes of the speed."""
+
+
+def change_bullets(changes: Changes, name: ArmNames) -> Iterator[Bullet]:
+    """Write the changes of all arms: first of speed, then of accuracy, then of memory."""
+    if not changes.arms:
+        yield Bullet(Kind.INCONCLUSIVE, "no arm is on both sides: nothing can be compared")
+    for arm in changes.arms:
+        comparison, lost = arm.comparison, _lost(arm)
+        text = change_sentence(comparison, _named(arm, name), changes.margin, lost)
+        yield Bullet(Kind(comparison.verdict), text)
+    for arm in changes.arms:
+        yield from _accuracy(arm, name)
+    for arm in changes.arms:
+        yield from _needs(arm, name)
+
+
+def _named(arm: ArmChange, name: ArmNames) -> str:
+    """Return the name of an arm, and its earlier hardware if that was another."""
+    before = f", before on {arm.before.hardware}" if arm.is_on_other_hardware else ""
+    return f"{name(arm.after)}{before}"
+
+
+def _lost(arm: ArmChange) -> str:
+    if not arm.lost:
+        return ""
+    return f"; at {counted(arm.lost, 'other')} it no longer completes a trial"
+
+
+def _accuracy(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:
+    accuracy = arm.comparison.accuracy
+    if accuracy is None:
+        return
+    if accuracy.verdict in _ACCURACY_KINDS:
+        shown = difference(gain(arm.comparison))
+        text = f"{_named(arm, name)} became {accuracy.verdict}: val_accuracy {shown}"
+        yield Bullet(_ACCURACY_KINDS[accuracy.verdict], text)
+    elif arm.diverged_alone:
+        change = f"whether {_named(arm, name)} became less accurate"
+        yield Bullet(Kind.INCONCLUSIVE, f"inconclusive: {change} ({arm.diverged_alone})")
+
+
+def _needs(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:
+    """Write the changes of memory and time to compile. A need that grew is `faster`: above 1."""
+    for metric, need in arm.needs.items():
+        if need.verdict not in ("faster", "slower"):
+            continue
+        has_grown = need.verdict == "faster"
+        factor = f"{ratio(deciding_interval(need))} as much as before"
+        yield Bullet(
+            Kind.SLOWER if has_grown else Kind.FASTER,
+            f"{_named(arm, name)} needs {'more' if has_grown else 'less'} {NEEDS[metric]}: "
+            f"{factor}, over {counted(len(need.pairs), 'config')}",
+        )
+
+
+def change_notes(changes: Changes) -> Iterator[str]:
+    """Write what limits the comparison."""
+    for label, state in changes.incomplete.items():
+        yield f"{label} is {state}: some of its trials may be missing."
+    sides = ((changes.before, changes.only_before), (changes.after, changes.only_after))
+    for label, arms in sides:
+        if arms:
+            yield f"Only {label} has {joined([str(arm) for arm in arms])}."
+    if changes.moved_together:
+        yield _moved_together(changes)
+    yield (
+        "The two sweeps ran at different times. Other changes in between affect the ratios, too. A "
+        "change of the time per step, or of the memory, within "
+        f"{share(changes.margin)} counts as the same."
+    )
+    if any(arm.is_on_other_hardware for arm in changes.arms):
+        yield "Arms whose hardware differs are compared, but never fail a comparison."
+    if any(not arm.comparison.quiet_only for arm in changes.arms):
+        yield (
+            "Some trials were disturbed; they are included, because too few were quiet. "
+            "Provisional verdicts count with --accept-provisional; repeat the sweep on a quiet "
+            "machine (--fresh) for others."
+        )
+    if changes.unlike_inputs:
+        yield f"Accuracies are not compared: the {changes.unlike_inputs} differ."
+
+
+def _moved_together(changes: Changes) -> str:
+    cause = "the cause is more likely the machine than the code"
+    if len(changes.arms) > 1 or changes.canary_speedup is None:
+        return f"All arms changed by the same factor: {cause}."
+    return (
+        "The calibration probe, work that never changes, changed by the same factor as the only "
+        f"arm ({number(changes.canary_speedup)} ×): {cause}."
+    )

@@ -1,0 +1,68 @@
+"""The config to choose: the most accurate one, and faster ones that are as accurate."""
+
+from collections.abc import Iterator
+
+from orchestrator.analysis.arms.best_configs import Choice, Front, ParetoPoint
+from orchestrator.analysis.statistics.formatting import joined, number
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.report.wording import ArmNames, arm_names, config_text, energy_kinds
+
+
+def best_sentences(summary: ReportSummary) -> tuple[str, ...]:
+    """Write the config to choose, else the best one or the size of the Pareto front."""
+    name, front = arm_names(summary), summary.front
+    if summary.choice:
+        return tuple(_chosen(summary.choice, name))
+    if not front.points:
+        return ()
+    if len(front.objectives) > 1:
+        return (_front_size(front, energy_kinds(summary), name),)
+    return tuple(_best_of_objective(front, energy_kinds(summary), name))
+
+
+def _chosen(choice: Choice, name: ArmNames) -> Iterator[str]:
+    best = _trained(choice, choice.best, name)
+    yield f"Best {choice.accuracy}: {best}, the best of {choice.tried} tried."
+    margin, knee = number(choice.margin), choice.knee
+    if choice.fastest == choice.best:
+        yield f"No config within {margin} of that trains faster."
+    else:
+        fastest = _trained(choice, choice.fastest, name)
+        is_knee = ", the knee of the Pareto front" if choice.fastest == knee else ""
+        yield f"Within {margin} of that, the fastest to train is {fastest}{is_knee}."
+    if knee and choice.fastest != knee:
+        yield f"The knee of the Pareto front is {_trained(choice, knee, name)}."
+
+
+def _trained(choice: Choice, point: ParetoPoint, name: ArmNames) -> str:
+    """Write `0.91 with units 64 on torch/fused (1.2 ms per step, 30 s of training)`."""
+    times = []
+    if "step_ms" in point.values:
+        times.append(f"{number(point.values['step_ms'])} ms per step")
+    if "train_s" in point.values:
+        times.append(f"{number(point.values['train_s'])} s of training")
+    value = number(point.values[choice.accuracy])
+    return f"{value} with {config_text(point.config)} on {name(point.arm)} ({', '.join(times)})"
+
+
+def _front_size(front: Front, kinds: list[str], name: ArmNames) -> str:
+    aims = joined([f"{metric} ({aim})" for metric, aim in front.objectives.items()])
+    separately = f", each kind of energy separately ({joined(kinds)})" if len(kinds) > 1 else ""
+    arms = joined(sorted({name(point.arm) for point in front.points}))
+    return (
+        f"Pareto-best in {aims}{separately}: {len(front.points)} of {front.tried} tried, on {arms}."
+    )
+
+
+def _best_of_objective(front: Front, kinds: list[str], name: ArmNames) -> Iterator[str]:
+    """Write the best config by one objective, for each scope of its energy.
+
+    Energies of unlike scopes are not comparable: each scope has a best config of its own.
+    """
+    (metric,) = front.objectives
+    first_of_scope = {point.scope or "": point for point in reversed(front.points)}
+    for scope, point in sorted(first_of_scope.items()):
+        of_scope = f" of {scope}" if scope and len(kinds) > 1 else ""
+        value = number(point.values[metric])
+        chosen = f"{value} with {config_text(point.config)} on {name(point.arm)}"
+        yield f"Best {metric}{of_scope}: {chosen}, the best of {front.tried} tried."

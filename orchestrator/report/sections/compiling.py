@@ -1,0 +1,49 @@
+"""The section on compiling: after how many steps a longer compilation pays off."""
+
+from orchestrator.analysis.comparisons.ranking import BreakEven
+from orchestrator.analysis.statistics.formatting import (
+    difference_interval,
+    difference_value,
+    number,
+)
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.text import counted
+from orchestrator.report.document import Bullet, Kind, Section
+from orchestrator.report.wording import ArmNames
+
+
+def compiling(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """Report after how many steps a longer compilation pays off."""
+    points = summary.break_evens
+    if not points:
+        return None
+    is_fresh = points[0].trainers == "fresh"
+    trainers = "fresh trainer, including its start" if is_fresh else "warm trainer"
+    together = ", all of them together (Bonferroni)" if len(points) > 1 else ""
+    explanation = (
+        f"Seconds of compiling in a {trainers}, against milliseconds saved per step: the ratio of "
+        f"their means over the matched blocks, with Fieller's 95 % interval{together}."
+    )
+    return Section(
+        "Break-even of compiling",
+        bullets=tuple(Bullet(Kind(p.verdict), break_even_sentence(p, name)) for p in points),
+        explanations=(explanation,),
+    )
+
+
+def break_even_sentence(point: BreakEven, name: ArmNames) -> str:
+    """Write `A compiles 4.1 s longer than B, which pays off after 5,300 steps`."""
+    arm, baseline, extra = name(point.arm), name(point.baseline), point.extra_compile_s
+    if point.verdict == "inconclusive" or extra is None:
+        pair = f"the compilation of {arm} pays off against {baseline}"
+        return f"inconclusive: when {pair} ({point.reason})"
+    interval = difference_interval(extra, sign=False)
+    longer = f"{difference_value(extra, sign=False)} ({interval}) s longer than {baseline}"
+    steps = point.steps
+    if steps is None:
+        pays = f"never pays off: {point.reason}"
+    else:
+        after = f"{number(steps.value)} steps ({number(steps.low)}–{number(steps.high)})"
+        pays = f"pays off after {after}, averaged over the configs tried"
+    configs = counted(len(point.blocks), "config")
+    return f"{arm} compiles {longer}, which {pays}, over {configs}"

@@ -1,0 +1,177 @@
+"""What is missing or doubtful, each with the one command that cures it."""
+
+import math
+import re
+import shlex
+from collections.abc import Iterator
+
+from orchestrator.analysis.arms.arm_summary import ExcludedTrials
+from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
+from orchestrator.analysis.statistics.formatting import joined, share
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.disturbance import disturbance_text
+from orchestrator.core.text import counted
+from orchestrator.report.document import Bullet, Kind, Section
+from orchestrator.report.wording import (
+    ArmNames,
+    about,
+    arm_names,
+    config_or_repeat,
+    grouped,
+    is_or_are,
+    run_text,
+    shortened,
+)
+
+RESUME = "rnnsweep run SPEC"
+"""The command that resumes a sweep whose file is not known."""
+
+_MOST_CAUSES = 3
+"""The most causes of failures that have a bullet; more are counted."""
+
+_LONGEST_MESSAGE = 200
+"""The characters of an error message that are shown."""
+
+
+def doubtful(summary: ReportSummary, _: ArmNames) -> Section | None:
+    """List what is missing or doubtful."""
+    return doubts_section(doubts(summary))
+
+
+def doubts_section(bullets: tuple[Bullet, ...]) -> Section | None:
+    """Make the section of what is missing or doubtful; None if nothing is."""
+    return Section("Missing or doubtful", bullets) if bullets else None
+
+
+def doubts(
+    summary: ReportSummary, resume: str = RESUME, retry: str | None = None
+) -> tuple[Bullet, ...]:
+    """Write what is missing or doubtful, each with the command that cures it.
+
+    `resume` is the command that resumes the sweep, `retry` the one that runs failed trials again.
+    """
+    provisional = _provisional(summary, resume)
+    return (
+        *_missing_trials(summary, resume),
+        *_failures(summary, retry or f"{resume} --retry-failed"),
+        *([Bullet(Kind.PROVISIONAL, provisional)] if provisional else []),
+        *_not_interleaved(summary, resume),
+        *_few_blocks(summary, resume, is_busy=bool(provisional)),
+        *_impossible(summary),
+    )
+
+
+def _missing_trials(summary: ReportSummary, resume: str) -> Iterator[Bullet]:
+    trials, state = summary.sweep.trials, summary.sweep.state
+    if not trials.missing:
+        return
+    expected = counted(trials.expected, "trial")
+    text = f"{trials.missing} of {expected} {is_or_are(trials.missing)} missing"
+    if state != "complete":
+        text += f": the sweep is {state}"
+    if state == "running":
+        cure = f"Its progress: rnnsweep status {shlex.quote(summary.sweep.label)}"
+    else:
+        cure = f"Resume: {resume}"
+    yield Bullet(Kind.MISSING, f"{text}. {cure}")
+
+
+def _failures(summary: ReportSummary, retry: str) -> Iterator[Bullet]:
+    """Write the most important causes for which trials have no result, each with its arms."""
+    details = f"rnnsweep report {shlex.quote(summary.sweep.label)} --section trust"
+    by_cause = grouped(
+        ((row.status, row.reason, row.message), row)
+        for row in summary.left_out
+        if row.status != "pruned"
+    )
+    for rows in list(by_cause.values())[:_MOST_CAUSES]:
+        first, trials = rows[0], sum(row.trials for row in rows)
+        arms = joined(list(dict.fromkeys(row.arm.short_name for row in rows)))
+        subject = f"{counted(trials, 'trial')} of {arms}"
+        if first.status == "failed":
+            yield Bullet(Kind.FAILED, f"{subject} {_failed(first, retry)}")
+        else:
+            yield Bullet(
+                Kind.WRONG_KERNEL, f"{subject} {_wrong_kernel(first, trials)}. Details: {details}"
+            )
+    if len(by_cause) > _MOST_CAUSES:
+        others = counted(len(by_cause) - _MOST_CAUSES, "other cause")
+        yield Bullet(Kind.FAILED, f"{others} of failures: {details}")
+
+
+def _failed(first: ExcludedTrials, retry: str) -> str:
+    reason, message = first.reason.replace("_", " "), shortened(first.message, _LONGEST_MESSAGE)
+    return (
+        f"failed ({reason}): {message}. The first one's output is in MLflow run "
+        f"{run_text(first.run_id)}. After a fix: {retry}"
+    )
+
+
+def _wrong_kernel(first: ExcludedTrials, trials: int) -> str:
+    text = f"ran another kernel than requested, and {is_or_are(trials)} not compared"
+    message = shortened(first.message, _LONGEST_MESSAGE)
+    return f"{text} ({message})" if message else text
+
+
+def _provisional(summary: ReportSummary, resume: str) -> str:
+    """Write why verdicts are provisional, and what to do; empty if none is."""
+    busy = [c for c in summary.comparisons if c.bias]
+    if not busy and not any(ranking.provisional for ranking in summary.rankings):
+        return ""
+    validity = summary.validity
+    rounds = counted(validity.rounds, config_or_repeat(summary))
+    text = f"The machine was busy during {validity.disturbed_rounds} of {rounds}"
+    if busy:
+        text += f" ({disturbance_text(busy[0].disturbance)})"
+    return (
+        f"{text}, so verdicts are provisional. Measure again once it is quiet: "
+        f"{resume} --set repeats={summary.sweep.repeats + 1}"
+    )
+
+
+def _not_interleaved(summary: ReportSummary, resume: str) -> Iterator[Bullet]:
+    rounds = max((c.not_interleaved_rounds for c in summary.comparisons), default=0)
+    if rounds:
+        text = f"In {counted(rounds, config_or_repeat(summary))} the arms did not take turns"
+        cure = f"and so they are not used. Measure them again: {resume}"
+        yield Bullet(Kind.NOT_INTERLEAVED, f"{text}, {cure}")
+
+
+def _few_blocks(summary: ReportSummary, resume: str, *, is_busy: bool) -> Iterator[Bullet]:
+    """Write how many more configs a verdict needs, unless trials are missing anyway."""
+    if summary.sweep.trials.missing:
+        return
+    extend = re.sub(r" --set search\.configs=\d+", "", resume)
+    few = [c for c in summary.comparisons if c.baseline and not c.corrected and c.pairs]
+    if few:
+        configs = len(few[0].pairs)
+        yield Bullet(
+            Kind.INCONCLUSIVE,
+            f"{counted(configs, 'config')} {is_or_are(configs)} too few for a verdict: at least "
+            f"{MIN_BLOCKS} are needed. Add some: {extend} --set search.configs={MIN_BLOCKS}",
+        )
+        return
+    needs = [(c.arm, c.blocks_needed) for c in summary.comparisons if c.blocks_needed]
+    least = min((need for _, need in needs), key=lambda need: need.more_blocks, default=None)
+    if least is None or not least.more_blocks or is_busy:
+        return
+    name = arm_names(summary)
+    arms = joined([name(arm) for arm, _ in needs])
+    configs = summary.sweep.blocks + least.more_blocks
+    yield Bullet(
+        Kind.INCONCLUSIVE,
+        f"Faster or slower is not clear for {arms}. About {about(least.more_blocks)} more configs "
+        f"would narrow the interval to ± {share(math.expm1(least.half_width))}: {extend} "
+        f"--set search.configs={configs}",
+    )
+
+
+def _impossible(summary: ReportSummary) -> Iterator[Bullet]:
+    """Write which arms cannot run, by reason."""
+    name = arm_names(summary)
+    for reason, arms in grouped((row.reason, name(row.arm)) for row in summary.impossible).items():
+        if len(arms) > 2:
+            subject = f"{arms[0]} and {counted(len(arms) - 1, 'other arm')}"
+        else:
+            subject = joined(arms)
+        yield Bullet(Kind.MISSING, f"{subject} cannot run: {reason}.")

@@ -1,0 +1,65 @@
+"""The section on the objectives of the sweep: the Pareto-best configs, or the best one."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from orchestrator.analysis.arms.best_configs import ParetoPoint
+from orchestrator.analysis.statistics.formatting import joined
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.report.document import Column, Section, make_table
+from orchestrator.report.wording import ArmNames, config_text, energy_kinds
+from workloads.metrics import WITH_ENERGY_SCOPE
+
+_MOST_ROWS = 20
+"""The most points of the front that are printed."""
+
+
+def front(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """List the Pareto-best configs, or the best one if there is one objective."""
+    best = summary.front
+    if not best.points:
+        return None
+    columns: list[Column[ParetoPoint]] = [
+        Column("arm", lambda point: name(point.arm)),
+        Column("config no.", lambda point: point.block),
+        *(Column(metric, partial(_objective, metric)) for metric in best.objectives),
+    ]
+    if len(energy_kinds(summary)) > 1:
+        columns.append(Column("energy of", lambda point: point.scope, numeric=True))
+    columns.append(Column("trials", lambda point: point.repeats))
+    columns.append(Column("config", lambda point: config_text(point.config)))
+    explanation = (
+        f"Of {best.tried} configs × arms, picked after the fact: not a comparison of arms. The "
+        "best of several noisy values is likely a little optimistic."
+    )
+    return Section(
+        "Best config" if len(best.objectives) == 1 else "Pareto-best configs",
+        tables=(make_table(columns, best.points[:_MOST_ROWS]),),
+        paragraphs=tuple(_notes(summary, name)),
+        explanations=(explanation,),
+    )
+
+
+def _objective(metric: str, point: ParetoPoint) -> float:
+    return point.values[metric]
+
+
+def _notes(summary: ReportSummary, name: ArmNames) -> Iterator[str]:
+    """Write which configs are not comparable, excluded, or not printed."""
+    best, kinds, label = summary.front, energy_kinds(summary), summary.sweep.label
+    if len(kinds) > 1:
+        scoped = joined([metric for metric in best.objectives if metric in WITH_ENERGY_SCOPE])
+        yield (
+            f"{scoped} is measured in different ways here ({joined(kinds)}), which are not "
+            "comparable: each config competes only with those of its own kind."
+        )
+    if best.left_out:
+        yield f"{best.left_out} excluded: a repeat failed, or an objective is missing."
+    if best.apart:
+        apart = ", ".join(name(arm) for arm in best.apart)
+        yield (
+            f"Not ranked, because they did another amount of work or were timed in slices: {apart}."
+        )
+    more = len(best.points) - _MOST_ROWS
+    if more > 0:
+        yield f"{more} more: rnnsweep best {label}, or rnnsweep query {label}."

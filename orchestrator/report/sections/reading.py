@@ -1,0 +1,36 @@
+"""The last section: the words of a report, and how to read its other sections."""
+
+from collections.abc import Iterable, Iterator
+
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.report.document import PARTS, Section
+
+
+def reading(summary: ReportSummary, sections: Iterable[Section]) -> Section:
+    """Explain the words of a report, and then the figures of each of its sections."""
+    explained = (
+        f"{section.title}: {' '.join(section.explanations)}"
+        for section in sections
+        if section.explanations
+    )
+    texts = (*_words(summary), *explained)
+    return Section(PARTS["reading"], paragraphs=texts, key="reading", part="reading")
+
+
+def _words(summary: ReportSummary) -> Iterator[str]:
+    in_variant = ", in one variant" if summary.models else ""
+    yield (
+        f"An arm is one implementation on one hardware class{in_variant}. A block is one config, "
+        "which every arm runs; its number is the config no. in tables. A round is one repeat of a "
+        "block. Arms are compared within blocks, so that their configs do not matter."
+    )
+    yield (
+        "A verdict is faster, slower, same (within the margin) or inconclusive. It is provisional "
+        "if other work disturbed too many trials. The calibration probe is a short piece of work "
+        "that never changes: if it takes longer, the machine is slower."
+    )
+    if any(row.arm.measure != "full" for row in summary.arms):
+        yield (
+            "Arms on hardware [timing] were timed in short slices that took turns. They have times "
+            "per step and per sample, and no accuracy; accuracies come from whole trainings only."
+        )

@@ -1,0 +1,51 @@
+"""The section on trade-offs: the fronts of accuracy against time, energy, cost and memory."""
+
+from orchestrator.analysis.arms.best_configs import ParetoPoint, TradeOff
+from orchestrator.analysis.measures import EXPENSES, MEASURES
+from orchestrator.analysis.statistics.formatting import number
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.report.document import Column, Section, make_table
+from orchestrator.report.wording import ArmNames, config_text
+
+_UNITS = {measure.metric: measure.unit for measure in (*MEASURES, *EXPENSES) if measure.per == 1}
+
+
+def trade_offs(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """List the two ends of each front: the most accurate config, and the least expensive one.
+
+    Of several hardware classes only the fronts over all are listed.
+    """
+    shown = [front for front in summary.fronts if name.hardware or front.hardware is None]
+    if not shown:
+        return None
+
+    def end(point: ParetoPoint, trade_off: TradeOff) -> str:
+        unit = _UNITS.get(trade_off.expense, "")
+        value = f"{number(point.values[trade_off.expense])} {unit}".strip()
+        where = f"{config_text(point.config)} on {name(point.arm)}"
+        return f"{number(point.values[trade_off.accuracy])}, {value}: {where}"
+
+    def most_accurate(trade_off: TradeOff) -> str:
+        return end(trade_off.front.points[0], trade_off)
+
+    def least(trade_off: TradeOff) -> str:
+        points = trade_off.front.points
+        return end(min(points, key=lambda point: point.values[trade_off.expense]), trade_off)
+
+    accuracy = shown[0].accuracy
+    columns: list[Column[TradeOff]] = [
+        Column("against", lambda t: f"{t.expense}, {t.scope}" if t.scope else t.expense),
+        Column("points", lambda trade_off: len(trade_off.front.points)),
+        Column("the most accurate", most_accurate),
+        Column("the least", least),
+    ]
+    explanation = (
+        f"A front holds the configs × arms that no other beats in both {accuracy} and a time, an "
+        "energy or a cost. Listed are the lowest of these and the most accurate one. Both are "
+        "picked after the fact, and so likely a little optimistic. The page draws all points."
+    )
+    return Section(
+        f"Pareto fronts of {accuracy}",
+        tables=(make_table(columns, shown),),
+        explanations=(explanation,),
+    )

@@ -1,0 +1,145 @@
+"""The words of verdicts: faster, slower, same within the margin, inconclusive.
+
+A verdict itself is computed in `orchestrator.analysis`; here is how it reads, wherever it is shown:
+its sign, the sentence on one arm and its baseline, that on an arm before and after, and the cell of
+a ranking. Headlines, which name the fastest arm of several, are in `sections.headlines`.
+"""
+
+import math
+from collections.abc import Mapping
+
+from orchestrator.analysis.comparisons.ranking import Ranking
+from orchestrator.analysis.comparisons.speed import AccuracyComparison, Comparison
+from orchestrator.analysis.statistics.estimates import Estimate
+from orchestrator.analysis.statistics.formatting import (
+    difference_interval,
+    number,
+    ratio,
+    ratio_interval,
+    share,
+    speed,
+)
+from orchestrator.core.disturbance import disturbance_text
+from orchestrator.core.text import counted
+from orchestrator.report.wording import ArmNames, about, deciding_interval
+
+SIGNS: Mapping[str, str] = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
+"""The signs of verdicts, so that colour is not their only mark."""
+
+
+def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
+    """Write the verdict of one arm against its baseline, with interval and number of blocks.
+
+    The interval is the corrected one, which decides the verdict, if there is one.
+    """
+    arm, baseline = name(comparison.arm), comparison.baseline
+    if baseline is None:
+        return f"{arm} is not compared: {comparison.reason}"
+    if comparison.is_of_variants:
+        base = str(baseline.variant_name)
+    else:
+        base = f"{name(baseline)}{name.where}"
+    shown = deciding_interval(comparison)
+    if shown is None:
+        return f"inconclusive: {arm} compared with {base} ({comparison.reason})"
+    learned = _accuracy_clause(comparison)
+    if comparison.verdict == "same":
+        margin = share(comparison.margin)
+        equal = f"{arm} and {base} are equally fast within {margin} ({ratio_interval(shown)})"
+        return f"{equal}{_over(comparison)}{learned}"
+    figures = f"{arm} {speed(shown, base)}"
+    if comparison.verdict != "inconclusive":
+        return f"{figures}{_over(comparison)}{learned}"
+    if comparison.corrected is None:
+        disturbance = disturbance_text(comparison.disturbance)
+        disturbed = f"; disturbed: {disturbance}" if disturbance else ""
+        return f"inconclusive: {figures} ({comparison.reason}{disturbed}){learned}"
+    if comparison.bias:
+        return f"inconclusive: {figures}{_over(comparison)} {comparison.reason}{learned}"
+    return f"inconclusive: {figures}{_over(comparison)}{learned}{_blocks_needed(comparison)}"
+
+
+def _over(comparison: Comparison) -> str:
+    """Write by what and over how many configs two arms are compared, and what disturbed them."""
+    text = ""
+    if comparison.measures[0] != comparison.measures[1]:
+        text += ", by time per step alone (timed in slices against whole trainings)"
+    if comparison.provisional:
+        text += ", measured on a busy machine (provisional)"
+    text += f", over {counted(len(comparison.pairs), 'config')}"
+    disturbed = len(comparison.disturbed_blocks)
+    if disturbed and comparison.quiet_only:
+        text += f" (undisturbed trials only: {counted(disturbed, 'config')} had others)"
+    elif disturbed and not comparison.bias:
+        text += f" ({disturbed} of them disturbed: {disturbance_text(comparison.disturbance)})"
+    return text
+
+
+def _accuracy_clause(comparison: Comparison) -> str:
+    """Write the verdict on the accuracy; empty if it was not judged."""
+    accuracy = comparison.accuracy
+    if accuracy is None or accuracy.corrected is None:
+        return ""
+    shown = _accuracy_difference(accuracy, accuracy.corrected, len(comparison.pairs))
+    if accuracy.verdict == "equal":
+        faster = comparison.verdict == "faster"
+        equal = ", and costs no accuracy" if faster else "; their accuracies are equal"
+        return f"{equal} ({shown}, within {number(accuracy.margin)})"
+    if accuracy.verdict == "inconclusive":
+        has_diverged = accuracy.diverged or accuracy.baseline_diverged
+        reason = f"{accuracy.reason}; " if has_diverged else ""
+        margin = number(accuracy.margin)
+        return f"; its accuracy is inconclusive ({reason}{shown}, margin {margin})"
+    # After `A and B are equally fast`, it must be said which of the two is meant.
+    is_named_last = comparison.verdict in ("same", "inconclusive")
+    subject = "; the former" if is_named_last else ", and"
+    more = "more" if accuracy.verdict == "better" else "less"
+    return f"{subject} is {more} accurate ({shown})"
+
+
+def _accuracy_difference(accuracy: AccuracyComparison, shown: Estimate, blocks: int) -> str:
+    text = f"difference {difference_interval(shown)}"
+    if accuracy.difference.n != blocks:
+        text += f" over {accuracy.difference.n} configs"
+    return text
+
+
+def _blocks_needed(comparison: Comparison) -> str:
+    """Write how many more configs would narrow the interval to which width."""
+    needed = comparison.blocks_needed
+    width = math.expm1(needed.half_width) if needed else 0.0
+    if needed is None or not width:
+        return ""
+    noun = "config" if needed.more_blocks == 1 else "configs"
+    return f"; about {about(needed.more_blocks)} more {noun} would give ± {share(width)}"
+
+
+def change_sentence(comparison: Comparison, arm: str, margin: float, lost: str = "") -> str:
+    """Write whether an arm became faster or slower between two sweeps.
+
+    `arm` is its name, and `lost` what it no longer completes. The comparison has the arm after as
+    its arm, and the arm before as its baseline.
+    """
+    shown, over = deciding_interval(comparison), counted(len(comparison.pairs), "config")
+    if comparison.verdict == "same":
+        figures = f"{ratio(shown)}, over {over}"
+        return f"{arm} is as fast as before, within {share(margin)}: {figures}{lost}"
+    change = f": it {speed(shown, 'before')}" if shown else ""
+    if comparison.verdict == "inconclusive":
+        reason = f"{comparison.reason}{lost if comparison.pairs else ''}"
+        return f"inconclusive: whether {arm} became faster or slower{change} ({reason})"
+    busy = ", measured on a busy machine (provisional)" if comparison.provisional else ""
+    return f"{arm} became {comparison.verdict}{change}{busy}, over {over}{lost}"
+
+
+def standing_text(ranking: Ranking) -> str:
+    """Write where the first arm of a ranking stands: `first`, `equal (provisional)`."""
+    if ranking.reason:
+        return "too few configs"
+    if ranking.sole:
+        text = "first"
+    elif any(behind.standing == "inconclusive" for behind in ranking.behind):
+        text = "inconclusive"
+    else:
+        text = "equal"
+    return f"{text} (provisional)" if ranking.provisional else text
