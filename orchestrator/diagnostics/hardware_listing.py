@@ -124,10 +124,11 @@ def _unlike(item: HardwareClass) -> Iterator[str]:
     on_gpu = item.device == "gpu"
     hosts = [node.profile.hostname for node in item.nodes]
     facts = [dict(node_facts(node, is_first=True, on_gpu=on_gpu)) for node in item.nodes]
-    for name in dict.fromkeys(name for own in facts for name in own if name != LABELS):
+    names = dict.fromkeys(name for of_node in facts for name in of_node if name != LABELS)
+    for name in names:
         values: dict[str, list[str]] = {}
-        for host, own in zip(hosts, facts, strict=True):
-            values.setdefault(own.get(name, "unknown"), []).append(host)
+        for host, of_node in zip(hosts, facts, strict=True):
+            values.setdefault(of_node.get(name, "unknown"), []).append(host)
         if len(values) > 1:
             parts = (f"{value} on {', '.join(names)}" for value, names in sorted(values.items()))
             yield f"{name}: {'; '.join(parts)}"

@@ -93,14 +93,14 @@ def run_trial(
     trainers.make_room({key})
     try:
         trainer = trainers.trainer_for(job, key)
-        trial_run.company = company = trainers.on_gpu(key).values()
+        trial_run.idle_on_gpu = idle = trainers.others_on_gpu(key).values()
         trial_run.begin(trainer)
-        sampler = telemetry.TelemetrySampler(job.request.device, trainer.pid, instruments, company)
+        sampler = telemetry.TelemetrySampler(job.request.device, trainer.pid, instruments, idle)
         sampler.start()
         try:
             for event in Watchdog(trainer, job.limits, sampler).events():
-                sampler.take(event)
-                trial_run.take(event)
+                sampler.note_event(event)
+                trial_run.note_event(event)
                 match event:
                     case protocol.PhaseBegan("import" | "compile" as phase):
                         yield JobProgress(0, doing=_PHASES[phase])

@@ -58,7 +58,7 @@ class InterleavedTrial:
         self.watchdog = Watchdog(trainer, self.trial_run.job.limits)
         self._until(protocol.Ready)
 
-    def take_slice(self, turn: int) -> None:
+    def train_slice(self, turn: int) -> None:
         """Train one slice."""
         self._ask(protocol.Slice())
         done = self._until(protocol.SliceDone)
@@ -87,7 +87,7 @@ class InterleavedTrial:
         """Take events up to the next one of that kind, and return that; raise if the trial ends."""
         assert self.watchdog is not None
         for event in self.watchdog.events():
-            self.trial_run.take(event)
+            self.trial_run.note_event(event)
             match event:
                 case protocol.PhaseEnded("train", at_s, seconds) if kind is protocol.SliceDone:
                     self.windows.append(telemetry.TimeWindow(at_s - seconds, at_s))
@@ -136,7 +136,7 @@ class InterleavedRound:
         self._trainers.make_room(keys, _ROOMY)
         with contextlib.suppress(CpusTaken):  # the largest number first: the others take from it
             if cpus := [trial_run.job.cpus for trial_run in self.trial_runs if trial_run.job.cpus]:
-                self._trainers.claims.take(max(cpus))
+                self._trainers.claims.claim(max(cpus))
         for number, trial in enumerate(self._drawn(self._trials), 1):
             name = f"{trial.trial_run.job.request.implementation} ({number} of {len(keys)})"
             yield JobProgress(0, most=self._looks[-1], doing=f"loading and compiling {name}")
@@ -157,7 +157,7 @@ class InterleavedRound:
             for trial in self._drawn(self._running()):
                 time.sleep(_REST_S)
                 with self._isolated(trial):
-                    trial.take_slice(turn)
+                    trial.train_slice(turn)
             is_look = turn + 1 in self._looks
             if not self._running() or (is_look and self._widest() <= self._timing.interval):
                 return
@@ -167,7 +167,7 @@ class InterleavedRound:
                 signed_s = time.monotonic()
 
     def _widest(self) -> float:
-        intervals = [own for _, own in self._intervals() if own is not None]
+        intervals = [width for _, width in self._intervals() if width is not None]
         return max(intervals or map(self._interval, self._running()))
 
     def _intervals(self) -> list[tuple[InterleavedTrial, float | None]]:
@@ -206,7 +206,7 @@ class InterleavedRound:
             yield
             return
         device: protocol.Device = "gpu" if "gpu" in devices else "cpu"
-        pids += self._trainers.on_gpu(*(trial.key for trial in self._trials)).values()
+        pids += self._trainers.others_on_gpu(*(trial.key for trial in self._trials)).values()
         sampler = telemetry.TelemetrySampler(device, pids[0], self._instruments, pids[1:])
         sampler.start()
         try:

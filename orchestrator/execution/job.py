@@ -131,7 +131,7 @@ class TrialRun:
     cpus: tuple[int, ...] | None = None
     recording: telemetry.Recording | None = None
     pruned: bool = False
-    company: Collection[int] = ()  # the idle trainers on its GPU
+    idle_on_gpu: Collection[int] = ()  # process ids of other, idle trainers
     trainer: TrainerProcess | None = None
     model_path: Path | None = None
 
@@ -166,7 +166,7 @@ class TrialRun:
             with contextlib.suppress(TrainerGone):  # the trial's own events report that
                 trainer.send(protocol.Finish())
 
-    def take(self, event: protocol.Event) -> None:
+    def note_event(self, event: protocol.Event) -> None:
         """Note an event; raise `ProtocolError` for one that this trial cannot have sent."""
         match event:
             case protocol.Epoch(metrics=metrics):
@@ -234,13 +234,13 @@ class TrialRun:
         sampled, record = dict[str, float](), Telemetry()
         if self.recording is not None and self.recording.samples:
             sampled, record = telemetry.record(self.recording, self.started_s, self.metrics)
-        shared = _OF_ALL_RIVALS if self.job.timing else _OF_THE_DEVICE if self.company else ()
+        shared = _OF_ALL_RIVALS if self.job.timing else _OF_THE_DEVICE if self.idle_on_gpu else ()
         sampled = {name: value for name, value in sampled.items() if name not in shared}
-        company: dict[str, str | int] = {}
+        placement: dict[str, str | int] = {}
         if self.job.neighbours:
-            company["neighbours_at_most"] = self.job.neighbours
+            placement["neighbours_at_most"] = self.job.neighbours
         if self.cpus is not None:
-            company["trainer_cpus"] = ",".join(map(str, self.cpus))
+            placement["trainer_cpus"] = ",".join(map(str, self.cpus))
         status: OutcomeStatus = "complete"
         if self.failure is not None:
             status = "failed"
@@ -259,7 +259,7 @@ class TrialRun:
             slices=tuple(self.slices),
             kernel=self.kernel,
             dataset=self.dataset,
-            environment={**recorded_environment(), **company, **self.environment},
+            environment={**recorded_environment(), **placement, **self.environment},
             failure=self.failure,
             trainer_trials=self.trainer_trials,
             artifacts=self.artifacts,
@@ -270,8 +270,9 @@ class TrialRun:
 def _expect_distinct(metrics: Mapping[str, float]) -> None:
     names = dict[str, str]()
     for name in metrics:
-        other = names.setdefault(entity_name(name), name)
-        if other != name:
+        earlier = names.setdefault(entity_name(name), name)
+        if earlier != name:
             raise protocol.ProtocolError(
-                f"metrics: expected names that MLflow keeps apart; received {other!r} and {name!r}"
+                "metrics: expected names that MLflow keeps apart;"
+                f" received {earlier!r} and {name!r}"
             )

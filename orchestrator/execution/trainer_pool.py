@@ -47,7 +47,7 @@ class CpuClaims:
     patience_s: float = 10.0
     _held: dict[int, socket.socket] = field(default_factory=dict)
 
-    def take(self, number: int) -> tuple[int, ...]:
+    def claim(self, number: int) -> tuple[int, ...]:
         """Claim so many CPUs that no other process has, or raise `CpusTaken`; reuse those held."""
         # Neighbouring numbers from a multiple of `number` are preferred: trainers of one size never
         # split each other's neighbourhoods.
@@ -59,7 +59,7 @@ class CpuClaims:
         while len(usable) >= number:
             starts = range(0, len(usable) - number + 1, number)
             for wanted in (*(usable[start : start + number] for start in starts), usable):
-                if self._claim(wanted, number):
+                if self._bind(wanted, number):
                     return tuple(sorted(self._held))
             if time.monotonic() >= until_s:
                 break
@@ -75,7 +75,7 @@ class CpuClaims:
             claim.close()
         self._held.clear()
 
-    def _claim(self, wanted: Sequence[int], number: int) -> bool:
+    def _bind(self, wanted: Sequence[int], number: int) -> bool:
         """Claim `number` of the wanted CPUs; return False, with no claim, if fewer are free."""
         for cpu in wanted:
             claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -113,31 +113,35 @@ class TrainerPool:
         GPU shows enough free memory. Raise `CpusTaken` if too few CPUs are free, `OSError` if no
         process can be started.
         """
-        cpus = self.claims.take(job.cpus) if job.cpus is not None else None
-        others = self.on_gpu(key, *rivals)
-        if others and gpu_memory_share() > _SHARED_GPU:
-            for other in others:
-                self.end(other)
+        cpus = self.claims.claim(job.cpus) if job.cpus is not None else None
+        on_gpu = self.others_on_gpu(key, *rivals)
+        if on_gpu and gpu_memory_share() > _SHARED_GPU:
+            for idle_key in on_gpu:
+                self.end(idle_key)
         held = self.warm.get(key)
         is_idle = held is not None and held.alive and not held.has_events
         if held is not None and is_idle and held.cpus == cpus and not job.fresh:
             limit_mib = job.limits.memory_mib or psutil.virtual_memory().total / 2**20
             if held.memory_mib() < _WARM_SHARE * limit_mib:
                 return held
-        for other in list(self.warm):
-            if other == key or (job.fresh and other not in rivals):
-                self.end(other)
+        for warm_key in list(self.warm):
+            if warm_key == key or (job.fresh and warm_key not in rivals):
+                self.end(warm_key)
         implementation = parse_implementation(job.request.implementation)
         self.warm[key] = TrainerProcess(
             implementation, job.request.device, cpus=cpus, python_path=job.python_path
         )
         return self.warm[key]
 
-    def on_gpu(self, *keys: TrainerKey) -> dict[TrainerKey, int]:
-        """Return the other trainers on the GPU of these, with their process ids; none on a CPU."""
-        others = {key: trainer for key, trainer in self.warm.items() if key not in keys}
-        is_used = any(device == "gpu" for _, device, _ in keys)
-        return {key: one.pid for key, one in others.items() if is_used and key[1] == "gpu"}
+    def others_on_gpu(self, *keys: TrainerKey) -> dict[TrainerKey, int]:
+        """Return the process ids of all other warm GPU trainers; none if no key is of a GPU."""
+        if not any(device == "gpu" for _, device, _ in keys):
+            return {}
+        return {
+            key: trainer.pid
+            for key, trainer in self.warm.items()
+            if key not in keys and key[1] == "gpu"
+        }
 
     def make_room(self, wanted: Collection[TrainerKey], most: float = 0.8) -> None:
         """End unwanted trainers if more than a share `most` of the node's memory is in use."""

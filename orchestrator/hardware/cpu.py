@@ -63,8 +63,8 @@ def read_cpu(root: Path, fields: CpuFields) -> Cpu:
     listed = text_of(root / "proc/cpuinfo") or ""
     processors = re.findall(r"^processor\s*:", listed, re.MULTILINE)
     packages = set(re.findall(r"^physical id\s*:.*", listed, re.MULTILINE))
-    sockets = _count(fields, "Socket(s)") or len(packages) or None
-    cores_each = _count(fields, "Core(s) per socket") or _count(fields, "cpu cores")
+    sockets = _number(fields, "Socket(s)") or len(packages) or None
+    cores_each = _number(fields, "Core(s) per socket") or _number(fields, "cpu cores")
     flags = (fields.get("flags") or fields.get("Features") or fields.get("Flags") or "").split()
     return Cpu(
         signature=_signature(fields),
@@ -79,14 +79,17 @@ def read_cpu(root: Path, fields: CpuFields) -> Cpu:
 
 def _signature(fields: CpuFields) -> str | None:
     """Return vendor, family, model and stepping, as far as reported: `AuthenticAMD 25/17/1`."""
-    names = {"Vendor ID": "vendor_id", "CPU family": "cpu family", "Model": "model"}
-    names |= {"Stepping": "stepping"}
-    vendor, *numbers = (fields.get(lscpu) or fields.get(proc) for lscpu, proc in names.items())
+    vendor = fields.get("Vendor ID") or fields.get("vendor_id")
+    numbers = (
+        fields.get("CPU family") or fields.get("cpu family"),
+        fields.get("Model") or fields.get("model"),
+        fields.get("Stepping") or fields.get("stepping"),
+    )
     text = " ".join(filter(None, [vendor, "/".join(filter(None, numbers))]))
     return text or cpu_part(fields)
 
 
-def _count(fields: CpuFields, name: str) -> int | None:
+def _number(fields: CpuFields, name: str) -> int | None:
     text = fields.get(name, "")
     return int(text) or None if text.isdecimal() else None
 

@@ -242,7 +242,7 @@ def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
     settings = _busy_settings(lab, arm)
     sampler = TelemetrySampler("gpu", lab.pid(backend), Instruments())
     sampler.start()
-    answer = lab.ask("synthetic", arm, settings, listen=sampler.take)
+    answer = lab.ask("synthetic", arm, settings, listen=sampler.note_event)
     recording = sampler.stop()
     metrics, kept = record(recording, time.time(), {})
     errors = [error for gpu in recording.gpu_errors for error in (*gpu.energy, *gpu.rest)]

@@ -29,7 +29,7 @@ _CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal",
 class Neighbours:
     """The other trainers of a node, searched for now and then; kept between trials."""
 
-    _others: dict[int, psutil.Process] = field(default_factory=dict)
+    _trainers: dict[int, psutil.Process] = field(default_factory=dict)
     _seen_pids: set[int] = field(default_factory=set)
     _looked: bool = False
 
@@ -42,21 +42,21 @@ class Neighbours:
                     process = psutil.Process(pid)
                     if process.cmdline()[1:4] == ["-P", "-m", "workloads"]:
                         process.cpu_percent()  # from here on
-                        self._others[pid] = process
+                        self._trainers[pid] = process
             self._seen_pids = pids
             self._looked = True
-        for pid in [pid for pid in self._others if pid not in self._seen_pids or pid in family]:
-            del self._others[pid]
+        for pid in [pid for pid in self._trainers if pid not in self._seen_pids or pid in family]:
+            del self._trainers[pid]
 
     def at_work(self) -> int | None:
         """Return how many of them took CPU time since the last call; None before any look."""
         if not self._looked:
             return None
-        number = 0
-        for other in self._others.values():
+        busy = 0
+        for trainer in self._trainers.values():
             with contextlib.suppress(psutil.Error, OSError):
-                number += other.cpu_percent() > _AT_WORK_PCT
-        return number
+                busy += trainer.cpu_percent() > _AT_WORK_PCT
+        return busy
 
 
 class NodeGauge:
@@ -97,17 +97,19 @@ class NodeGauge:
         busy_s, total_s, steal_s = map(max, now_s, self._cpu_s)
         self._cpu_s = busy_s, total_s, steal_s
         trainer_s, trainer_mib = self._family_use()
+        clock_share, throttled_s = self._clocks.value() or (None, None)
         return NodeReading(
-            busy_s,
-            total_s,
-            steal_s,
-            trainer_s,
-            memory.used / 2**20,
-            memory.total / 2**20,
-            trainer_mib,
-            self._temperature.value(),
-            self._at_work.value(),
-            *(self._clocks.value() or (None, None)),
+            busy_s=busy_s,
+            total_s=total_s,
+            steal_s=steal_s,
+            trainer_s=trainer_s,
+            memory_used_mib=memory.used / 2**20,
+            memory_total_mib=memory.total / 2**20,
+            trainer_mib=trainer_mib,
+            temperature_c=self._temperature.value(),
+            other_trainers=self._at_work.value(),
+            clock_share=clock_share,
+            throttled_s=throttled_s,
         )
 
     def _look(self) -> None:

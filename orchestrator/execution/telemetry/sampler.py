@@ -54,7 +54,7 @@ class Instruments:
 
 
 class TelemetrySampler:
-    """A sampler of one trial, from `start` to `stop`; `take` receives the trainer's events."""
+    """A sampler of one trial, from `start` to `stop`; `note_event` gets the trainer's events."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class TelemetrySampler:
         with contextlib.suppress(RuntimeError):
             self._thread.start()
 
-    def take(self, event: protocol.Event) -> None:
+    def note_event(self, event: protocol.Event) -> None:
         """Note where the training of a timed epoch begins and ends."""
         if isinstance(event, protocol.PhaseBegan | protocol.PhaseEnded) and event.phase == "train":
             with self._lock:

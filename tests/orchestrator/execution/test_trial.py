@@ -156,21 +156,21 @@ def test_each_claimant_has_cpus_of_its_own(
     claims: list[CpuClaims], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 8, 9, 10, 11})
-    assert [claimant.take(2) for claimant in claims[:4]] == [(0, 1), (2, 3), (8, 9), (10, 11)]
+    assert [claimant.claim(2) for claimant in claims[:4]] == [(0, 1), (2, 3), (8, 9), (10, 11)]
     with pytest.raises(CpusTaken, match="needs 2 CPUs of its own; of the 8"):
-        claims[4].take(2)
+        claims[4].claim(2)
     claims[1].release()
-    assert claims[4].take(2) == claims[4].take(2) == (2, 3)
-    assert claims[4].take(1) == (2,)
+    assert claims[4].claim(2) == claims[4].claim(2) == (2, 3)
+    assert claims[4].claim(1) == (2,)
     with pytest.raises(CpusTaken):
-        claims[0].take(8)
-    assert claims[1].take(2) == (0, 1), "nothing is held after a failed claim"
+        claims[0].claim(8)
+    assert claims[1].claim(2) == (0, 1), "nothing is held after a failed claim"
 
 
 def test_a_killed_claimants_cpus_are_free_again(claims: list[CpuClaims]) -> None:
     code = (
         "import os, sys; from orchestrator.execution.trainer_pool import CpuClaims;"
-        f"claims = CpuClaims({claims[0].prefix!r}); claims.take(len(os.sched_getaffinity(0)));"
+        f"claims = CpuClaims({claims[0].prefix!r}); claims.claim(len(os.sched_getaffinity(0)));"
         "print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -179,10 +179,10 @@ def test_a_killed_claimants_cpus_are_free_again(claims: list[CpuClaims]) -> None
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(CpusTaken):
-            claims[0].take(1)
+            claims[0].claim(1)
         holder.kill()
         holder.wait()
-    assert len(claims[0].take(1)) == 1
+    assert len(claims[0].claim(1)) == 1
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
@@ -191,7 +191,7 @@ def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
 ) -> None:
     mine, other, *_ = claims
     trainers.claims = mine
-    taken, before = other.take(1), os.sched_getaffinity(0)
+    taken, before = other.claim(1), os.sched_getaffinity(0)
     outcomes = [run(trainers, "runs", USABLE, cpus=1) for _ in range(2)]
     assert [outcome.metrics["usable_cpus"] for outcome in outcomes] == [1.0, 1.0]
     assert [outcome.trainer_trials for outcome in outcomes] == [0, 1]
@@ -201,7 +201,7 @@ def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
     assert "trainer_cpus" not in whole.environment
     assert len(trainers.warm) == 2, "the confined trainer stays warm as well"
     trainers.close()
-    other.take(len(before))
+    other.claim(len(before))
     assert "needs 1 CPU of its own" in failure_of(trainers, "runs", USABLE, cpus=1).message
     assert os.sched_getaffinity(0) == before
 
@@ -343,8 +343,8 @@ def test_a_trial_never_takes_the_events_of_another(trainers: TrainerPool) -> Non
 def test_a_proof_is_that_of_the_arm() -> None:
     trial_run = TrialRun(Job(TrialRequest("synthetic", "torch/fused"), 1, 0.0, TrialLimits(1, 1)))
     with pytest.raises(ProtocolError, match="torch/fused; received 'portable'"):
-        trial_run.take(KernelProof("portable", "portable", "of another trial"))
-    trial_run.take(KernelProof("fused", "fused", "its own"))
+        trial_run.note_event(KernelProof("portable", "portable", "of another trial"))
+    trial_run.note_event(KernelProof("fused", "fused", "its own"))
     assert trial_run.kernel is not None
 
 

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from orchestrator.execution.telemetry import Instruments, Recording, TelemetrySampler, TimeWindow
+from orchestrator.execution.telemetry import sampler as sampler_module
 from orchestrator.execution.telemetry.gpu_gauge import GpuGauge
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
 from orchestrator.execution.telemetry.sensors import CpuClocks, Rapl
@@ -166,6 +167,8 @@ def test_a_counter_that_may_not_be_read_has_a_reason(
 
 
 SAMPLER = "orchestrator.execution.telemetry.sampler"
+REST = sampler_module._REST
+"""As it is outside of these tests, which hurry."""
 
 
 @pytest.fixture
@@ -206,11 +209,11 @@ def sample(
     sampler.start()
     _await_samples(sampler, 1)
     began_s = time.monotonic()
-    sampler.take(PhaseBegan("train", began_s))
+    sampler.note_event(PhaseBegan("train", began_s))
     time.sleep(seconds)
     _await_samples(sampler, 2)
     now_s = time.monotonic()
-    sampler.take(PhaseEnded("train", now_s, now_s - began_s))
+    sampler.note_event(PhaseEnded("train", now_s, now_s - began_s))
     time.sleep(0.1)
     return sampler.stop()
 
@@ -246,8 +249,8 @@ def test_the_highest_clock_is_kept_between_trials(show: Show) -> None:
 def test_windows_of_training_count_once(pid: int) -> None:
     sampler = TelemetrySampler("cpu", pid, Instruments())
     for ended_s, seconds in ((3.0, 2.0), (4.0, 2.0), (9.0, 0.0), (8.0, 1.0), (4.5, 0.5)):
-        sampler.take(PhaseEnded("train", ended_s, seconds))
-    sampler.take(PhaseEnded("validate", 20.0, 5.0))
+        sampler.note_event(PhaseEnded("train", ended_s, seconds))
+    sampler.note_event(PhaseEnded("validate", 20.0, 5.0))
     assert sampler.stop().windows == [TimeWindow(1.0, 4.5), TimeWindow(7.0, 8.0)]
 
 
@@ -299,3 +302,24 @@ def test_a_fault_of_telemetry_ends_no_trial(monkeypatch: pytest.MonkeyPatch, pid
     recording = sample(pid, "cpu")
     _, telemetry = summarise(recording)
     assert telemetry.energy_absent == "telemetry failed: ZeroDivisionError: division by zero"
+
+
+def test_sampling_takes_less_than_a_hundredth_of_a_core(
+    monkeypatch: pytest.MonkeyPatch, pid: int
+) -> None:
+    class Costly(TelemetrySampler):
+        samples = 0
+
+        def _sample(self, node: NodeGauge, *, whole: bool) -> None:
+            self.samples += 1
+            until_s = time.thread_time() + 0.005
+            while time.thread_time() < until_s:
+                pass
+
+    monkeypatch.setattr(sampler_module, "_REST", REST)
+    monkeypatch.setattr(Rapl, "read_j", lambda _: 1.0)  # so that energy is counted, often
+    sampler = Costly("cpu", pid, Instruments())
+    sampler.start()
+    time.sleep(1.6)
+    sampler.stop()
+    assert 2 <= sampler.samples <= 5, "0.6 s of rest after each"

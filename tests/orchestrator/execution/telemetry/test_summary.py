@@ -149,6 +149,37 @@ def test_short_epochs_suffice_if_next_to_nothing_is_between_them(
     assert energy(recording(gpu_samples(), windows))[0] == (expected_j if is_dense else None)
 
 
+@pytest.mark.parametrize(("ended_s", "is_known"), [(30.4, True), (30.6, False)])
+def test_an_edge_may_be_half_a_second_beyond_the_last_sample(
+    ended_s: float, is_known: bool
+) -> None:
+    windows = [TimeWindow(10.0, ended_s)]
+    assert (energy(recording(gpu_samples(), windows))[0] is not None) == is_known
+
+
+@pytest.mark.parametrize(("every_s", "is_known"), [(2.4, True), (2.6, False)])
+def test_power_is_integrated_over_short_gaps_only(every_s: float, is_known: bool) -> None:
+    samples = [
+        Sample(number * every_s, (GpuReading(power_w=100.0),), node(number * every_s))
+        for number in range(20)
+    ]
+    total_j, _ = energy(recording(samples, [TimeWindow(10.0, 30.0)]))
+    assert total_j == (pytest.approx(2_000.0) if is_known else None)
+
+
+def test_a_week_of_samples_fits_into_memory() -> None:
+    buffer = SampleBuffer()
+    for at_s in range(20_000):
+        buffer.add(Sample(float(at_s), node=node(at_s)))
+    assert 4_000 < len(buffer.all()) < 8_300
+
+
+@pytest.mark.parametrize(("each_s", "is_long_enough"), [(0.95, False), (1.05, True)])
+def test_epochs_far_apart_must_take_a_second_each(each_s: float, is_long_enough: bool) -> None:
+    windows = [TimeWindow(2.0 * number, 2.0 * number + each_s) for number in range(1, 13)]
+    assert (energy(recording(gpu_samples(), windows))[0] is not None) == is_long_enough
+
+
 @pytest.mark.parametrize(
     ("windows", "words"),
     [
