@@ -167,7 +167,7 @@ def test_a_counter_that_may_not_be_read_has_a_reason(
 
 
 SAMPLER = "orchestrator.execution.telemetry.sampler"
-REST = sampler_module._REST
+REST_FOR_COST = sampler_module._REST
 """As it is outside of these tests, which hurry."""
 
 
@@ -316,7 +316,7 @@ def test_sampling_takes_less_than_a_hundredth_of_a_core(
             while time.thread_time() < until_s:
                 pass
 
-    monkeypatch.setattr(sampler_module, "_REST", REST)
+    monkeypatch.setattr(sampler_module, "_REST", REST_FOR_COST)
     monkeypatch.setattr(Rapl, "read_j", lambda _: 1.0)  # so that energy is counted, often
     sampler = Costly("cpu", pid, Instruments())
     sampler.start()
