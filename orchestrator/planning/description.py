@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.core.names import different_models
 from orchestrator.core.text import counted
-from orchestrator.planning import objectives
 from orchestrator.planning.lanes import make_lanes
-from orchestrator.planning.objectives import LEARNING, arms_that_speak, open_limit
+from orchestrator.planning.objectives import arms_that_speak, open_limit
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import describe_prices
 from orchestrator.spec import SweepSpec
@@ -91,22 +90,22 @@ def _measuring(plan: Plan) -> Iterator[str]:
 def _search(spec: SweepSpec, plan: Plan) -> Iterator[str]:
     """Write what the sampler learns from, and when the pruner ends a block."""
     sampler, pruner = spec.search.sampler, spec.search.pruner
-    if sampler in objectives.SEE_LATEST and plan.blocks > objectives.LATEST_SEEN:
+    if sampler.learns and sampler.sees and plan.blocks > sampler.sees:
         yield (
-            f"learns from the {objectives.LATEST_SEEN} latest blocks that are finished "
-            f"(with each more, {sampler} takes longer to suggest one)"
+            f"learns from the {sampler.sees} latest blocks that are finished "
+            f"(with each more, {sampler.name} takes longer to suggest one)"
         )
     if pruner:
         start = f"may prune blocks by {pruner.name}, from epoch {pruner.first_epoch} on"
-        if pruner.name == "median":
-            start += f", once {pruner.n_startup_trials} blocks are complete"
+        if pruner.startup_blocks:
+            start += f", once {pruner.startup_blocks} blocks are complete"
         yield f"{start}: the first arm of a block that runs decides for all"
 
 
 def _open_blocks(spec: SweepSpec, plan: Plan, waits: Mapping[str, float] | None) -> Iterator[str]:
     """Write how many blocks are open at once, which hardware waits for that, and what helps."""
     groups = make_lanes(plan)
-    limit = open_limit(spec, plan, groups) if spec.search.sampler in LEARNING else None
+    limit = open_limit(spec, plan, groups) if spec.search.sampler.learns else None
     may_wait = len(groups) > 1
     if not plan.possible or not (waits is not None or may_wait):
         return
@@ -114,7 +113,7 @@ def _open_blocks(spec: SweepSpec, plan: Plan, waits: Mapping[str, float] | None)
         return
     line = (
         f"open   {limit} of {plan.blocks} blocks at once (search.open_blocks), "
-        f"so that {spec.search.sampler} learns from their results"
+        f"so that {spec.search.sampler.name} learns from their results"
     )
     yield f"{line}. {_waiting(spec, plan, waits or {})}" if may_wait else line
 

@@ -16,15 +16,6 @@ from orchestrator.planning.lanes import LaneGroup
 from orchestrator.planning.plan import Plan
 from orchestrator.spec import Objective, SweepSpec
 
-LEARNING = ("tpe", "nsga2", "gp")
-"""Samplers that learn from the results of blocks."""
-
-LATEST_SEEN = 300
-"""The latest finished blocks that samplers of `SEE_LATEST` learn from."""
-
-SEE_LATEST = ("tpe", "gp")
-"""Samplers that need longer for a suggestion with each finished block that they see."""
-
 _OVER: Mapping[str, Callable[[Sequence[float]], float]] = {
     "mean": statistics.fmean,
     "min": min,
@@ -81,7 +72,7 @@ def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int 
     """
     if spec.search.open_blocks is not None:
         return spec.search.open_blocks
-    if spec.search.sampler not in LEARNING:
+    if not spec.search.sampler.learns:
         return None
     read = arms_that_speak(spec.search.objectives.values(), plan.arms)
     return max(

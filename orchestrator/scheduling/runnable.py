@@ -21,10 +21,11 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
     The arms are not checked while some of them are awaited. `NothingToRun` has every reason,
     `BaselineError` the arms to choose from.
     """
-    if spec.search.sampler == "gp" and importlib.util.find_spec("torch") is None:
+    sampler = spec.search.sampler
+    if sampler.needs is not None and importlib.util.find_spec(sampler.needs.module) is None:
         raise NothingToRun(
-            "search.sampler: gp needs torch, which is not installed here: pip install"
-            " 'rnnsweep[gp]', or choose another sampler"
+            f"search.sampler: {sampler.name} needs {sampler.needs.module}, which is not installed"
+            f" here: pip install 'rnnsweep[{sampler.needs.name}]', or choose another sampler"
         )
     if plan.awaited:
         return

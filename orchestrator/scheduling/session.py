@@ -14,7 +14,6 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FinishedTrial, Outcome, Trial, shared
-from orchestrator.planning.objectives import LEARNING
 from orchestrator.planning.pricing import priced
 from orchestrator.scheduling.best_models import BestModels
 from orchestrator.scheduling.dispatcher import Dispatcher
@@ -117,7 +116,7 @@ class Session:
         for arm in new:
             self._reported_arms.add(arm)
             self.watcher.arm_stopped(arm, failures.describe(arm))
-        is_learning = search.sampler in LEARNING or search.pruner is not None
+        is_learning = search.sampler.learns or search.pruner is not None
         for metric in self.dispatcher.suggestions.unread if new and is_learning else ():
             self.watcher.warn(
                 f"search.objectives: each arm that {metric} reads is stopped (over: "

@@ -3,7 +3,7 @@
 from orchestrator.spec.errors import Problem, SpecError
 from orchestrator.spec.reading import load, parse
 from orchestrator.spec.sections import HardwareEntry, Price
-from orchestrator.spec.space import Choices, Dimension, Objective, Range, Sampler, Search
+from orchestrator.spec.space import Choices, Dimension, Objective, Range, Search
 from orchestrator.spec.sweep_spec import SweepSpec
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "Price",
     "Problem",
     "Range",
-    "Sampler",
     "Search",
     "SpecError",
     "SweepSpec",

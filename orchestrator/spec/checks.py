@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from orchestrator import sampling
 from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import space, workload_checks
@@ -92,25 +93,26 @@ def _described(dimension: space.Choices | space.Range) -> str:
 def _search(spec: SweepSpec) -> Iterator[Finding]:
     """Report a missing objective, and a number of configs or a list that does not fit."""
     search, has_number = spec.search, isinstance(spec.search.configs, int)
-    needs_objective = search.sampler not in space.WITHOUT_OBJECTIVE and not search.listed
+    needs_objective = search.sampler.learns and not search.listed
     if needs_objective and not search.objectives:
         expected = "at least one objective, such as {val_accuracy: maximize}"
-        hint = f"only {', '.join(space.WITHOUT_OBJECTIVE)} do without"
+        without = [kind.word() for kind in sampling.SAMPLERS if not kind.learns]
+        hint = f"only {', '.join(without)} do without"
         yield Finding(("search", "objectives"), expected, "nothing", hint)
     if search.listed:
-        if search.sampler != "list":
+        if not isinstance(search.sampler, sampling.Listed):
             hint = "remove the sampler, or give the number of configs that it is to suggest"
             expected = "list, or no sampler, with a list of configs"
-            yield Finding(("search", "sampler"), expected, shown(search.sampler), hint)
+            yield Finding(("search", "sampler"), expected, shown(search.sampler.name), hint)
         if search.space:
             hint = "values that all configs share belong in settings"
             received = f"{{{', '.join(search.space)}}}"
             yield Finding(_SPACE, "no space with a list of configs", received, hint)
-    elif search.sampler == "list":
+    elif isinstance(search.sampler, sampling.Listed):
         hint = "list each config, such as - {units: 64}, or name a sampler that suggests them"
         expected = "a list of configs, for sampler list"
         yield Finding(_CONFIGS, expected, shown(search.configs), hint)
-    elif spec.blocks is None and not has_number and search.sampler != "grid":
+    elif spec.blocks is None and not has_number and not search.is_grid:
         hint = "or blocks: auto, at the top, for as many as it takes"
         yield Finding(_CONFIGS, "how many configs to try", "nothing", hint)
     if spec.blocks is not None and search.configs is not None:
@@ -150,7 +152,7 @@ def _listed_configs(configs: Sequence[Config]) -> Iterator[Finding]:
 
 def _size(search: space.Search) -> Iterator[Finding]:
     """Report a space with fewer configs than the search asks for, and grids without an end."""
-    is_grid, size = search.sampler == "grid", search.size()
+    is_grid, size = search.is_grid, search.size()
     if size is None:
         for name, dimension in search.space.items():
             if is_grid and dimension.count is None:

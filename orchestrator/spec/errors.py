@@ -110,7 +110,7 @@ def from_pydantic(
     its kind. A key of another section is suggested with its path.
     """
     sections = {
-        name: key_text((*path, name))
+        name: key_text(_path((*path, name)))
         for path, model in models.items()
         if path and "*" not in path
         for name in _keys(model)
@@ -174,10 +174,10 @@ def _hint(error: ErrorDetails, expected: str) -> str:
 
 
 def _path(location: Path) -> Path:
-    """Return pydantic's location without `[key]` and the kinds of dimensions and configs."""
+    """Return pydantic's location without `[key]` and the kinds of what has more than one."""
     parts = [part for part in location if part != "[key]"]
     if parts[:2] == ["search", "space"] and len(parts) > 3:
         del parts[3]
-    if parts[:2] == ["search", "configs"]:
+    if parts[:2] in (["search", "configs"], ["search", "sampler"], ["search", "pruner"]):
         del parts[2:3]
     return tuple(parts)

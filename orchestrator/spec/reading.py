@@ -8,19 +8,20 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from orchestrator.spec import checks, sections, yaml_locations
+from orchestrator.spec import checks, chosen_kinds, sections, yaml_locations
 from orchestrator.spec.errors import Finding, Path, from_pydantic, shown
 from orchestrator.spec.fields import Strict
 from orchestrator.spec.space import Choices, Objective, Range, Search
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
 
-_MODELS: Mapping[Path, type[Strict]] = {
+_MODELS: Mapping[Path, type[BaseModel]] = {
     (): SweepSpec,
     ("search",): Search,
-    ("search", "pruner"): sections.PrunerSpec,
+    **{("search", "sampler", name): kind for name, kind in chosen_kinds.SAMPLER_MODELS.items()},
+    **{("search", "pruner", name): kind for name, kind in chosen_kinds.PRUNER_MODELS.items()},
     ("search", "space", "*", "choices"): Choices,
     ("search", "space", "*", "range"): Range,
     ("search", "objectives", "*"): Objective,

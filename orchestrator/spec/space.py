@@ -8,21 +8,15 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from orchestrator import sampling
 from orchestrator.core.names import ANY_IMPLEMENTATION
 from orchestrator.core.trial import Config, ConfigValue, is_number
-from orchestrator.spec import fields
+from orchestrator.spec import chosen_kinds, fields
 from orchestrator.spec.errors import shown
-from orchestrator.spec.sections import PrunerSpec
-
-Sampler: TypeAlias = Literal["tpe", "nsga2", "random", "grid", "qmc", "gp", "list"]
-"""Samplers of Optuna, and `list`: the configs that the spec lists."""
 
 MOST_CONFIGS, MOST_REPEATS = 1_000_000, 1_000
 _WIDEST = 1e15
 """The widest range: floats still separate the whole numbers in it; no sampler overflows."""
-
-WITHOUT_OBJECTIVE = ("grid", "random", "qmc", "list")
-"""Samplers that never look at an objective."""
 
 AGGREGATES = ("mean", "min", "max")
 
@@ -251,8 +245,12 @@ class Search(fields.Strict):
     If `configs` is a list, the sampler is `list` and there is no space.
     """
 
-    sampler: Sampler = "tpe"
-    pruner: PrunerSpec | None = None
+    sampler: chosen_kinds.Sampler = Field(
+        default=sampling.SAMPLERS[0](), description=chosen_kinds.SAMPLER_TEXT
+    )
+    pruner: chosen_kinds.Pruner | None = Field(
+        default=None, description=chosen_kinds.PRUNER_TEXT
+    )
     configs: Configs | None = None
     space: Mapping[fields.ParameterName, Dimension] = Field(default_factory=dict)
     objectives: Mapping[fields.MetricName, Objective] = Field(default_factory=dict)
@@ -266,6 +264,11 @@ class Search(fields.Strict):
         return data
 
     @property
+    def is_grid(self) -> bool:
+        """Whether the configs are all those of the space."""
+        return isinstance(self.sampler, sampling.Grid)
+
+    @property
     def listed(self) -> tuple[Config, ...]:
         """The configs that the spec lists; empty if a sampler suggests them."""
         return self.configs if isinstance(self.configs, tuple) else ()
@@ -273,7 +276,7 @@ class Search(fields.Strict):
     @property
     def points(self) -> tuple[Config, ...]:
         """The configs of a list or a grid, each of which is a block; empty for other samplers."""
-        return tuple(self.grid()) if self.sampler == "grid" else self.listed
+        return tuple(self.grid()) if self.is_grid else self.listed
 
     def count(self) -> int:
         """Return the number of configs: `configs`, its length, or the size of a grid."""

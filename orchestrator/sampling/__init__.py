@@ -1,0 +1,37 @@
+"""Samplers, which suggest configs, and pruners, which end bad blocks early: one class for each.
+
+`SAMPLERS` and `PRUNERS` list the built-in ones; `UserSampler` and `UserPruner` are any classes of
+Optuna's interface that a user names. A spec, its JSON Schema, the plan and the documents read these
+classes. Nothing here imports Optuna before a sampler or a pruner is made, so that specs are checked
+quickly.
+"""
+
+from orchestrator.sampling.kinds import BlockSeed, Extra, PrunerKind, SamplerKind
+from orchestrator.sampling.memory import OPEN_SEEN, SEEN
+from orchestrator.sampling.pruners import PRUNERS
+from orchestrator.sampling.samplers import SAMPLERS, Grid, Listed
+from orchestrator.sampling.user_classes import (
+    CLASS_PATTERN,
+    UserClassError,
+    UserPruner,
+    UserSampler,
+    is_user_class,
+)
+
+__all__ = [
+    "CLASS_PATTERN",
+    "OPEN_SEEN",
+    "PRUNERS",
+    "SAMPLERS",
+    "SEEN",
+    "BlockSeed",
+    "Extra",
+    "Grid",
+    "Listed",
+    "PrunerKind",
+    "SamplerKind",
+    "UserClassError",
+    "UserPruner",
+    "UserSampler",
+    "is_user_class",
+]

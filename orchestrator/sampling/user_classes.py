@@ -1,0 +1,157 @@
+"""Samplers and pruners of users: any class of Optuna's interface, by `package.module:Class`.
+
+A class is found as a user's own workload is: in the folder of the command, in PYTHONPATH, or
+installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import pydantic
+
+from orchestrator.sampling.kinds import BlockSeed, PrunerKind, SamplerKind
+from orchestrator.sampling.memory import SEEN, Generations, LatestTrials, SeenTrials
+from workloads.own_code import describe_error, read_code
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+
+CLASS_PATTERN = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
+"""The shape of the name of a class: `package.module:Class`."""
+
+T = TypeVar("T")
+
+
+class UserClassError(Exception):
+    """A user's class that cannot be used; `option` is the wrong one of its arguments, if one is."""
+
+    def __init__(self, expected: str, received: str, hint: str = "", *, option: str = "") -> None:
+        super().__init__(f"expected {expected}; received {received}")
+        self.expected, self.received, self.hint, self.option = expected, received, hint, option
+
+
+def is_user_class(name: str) -> bool:
+    """Return whether a sampler or pruner is named as a class of the user's."""
+    return re.match(CLASS_PATTERN, name) is not None
+
+
+def describe_user_error(error: BaseException, name: str) -> str:
+    """Return an error of a user's class `package.module:Class`, with the place in its code."""
+    try:
+        code = read_code(name)
+    except ValueError:  # a module without a file, such as the `__main__` of a notebook
+        code = None
+    return describe_error(error, code)
+
+
+class UserSampler(SamplerKind):
+    """A sampler of the user's: a subclass of `optuna.samplers.BaseSampler`, and its arguments.
+
+    Its constructor gets the arguments of the spec, and the seed of the block if it takes a `seed`.
+    """
+
+    model_config = pydantic.ConfigDict(extra="allow")
+
+    name: str = pydantic.Field(pattern=CLASS_PATTERN)
+    about: ClassVar[str] = "any sampler of Optuna's interface"
+    learns: ClassVar[bool] = True
+
+    def make(self, block: BlockSeed) -> BaseSampler:
+        """Return an instance for one block; raise `UserClassError` if there is none."""
+        from optuna.samplers import BaseSampler  # noqa: PLC0415
+
+        cls = _import_class(self.name, BaseSampler)
+        seed = {"seed": block.value} if "seed" in inspect.signature(cls).parameters else {}
+        return _construct(cls, {**self.options, **seed})
+
+    def memory(self) -> SeenTrials:
+        """Return the trials that breed for a genetic algorithm, the latest ones for others."""
+        from optuna.samplers import BaseGASampler, BaseSampler  # noqa: PLC0415
+
+        is_genetic = issubclass(_import_class(self.name, BaseSampler), BaseGASampler)
+        return Generations() if is_genetic else LatestTrials(SEEN)
+
+    @pydantic.model_validator(mode="after")
+    def _without_seed(self) -> UserSampler:
+        if "seed" in self.options:
+            raise ValueError("no seed: each block gets its own, from the seed of the sweep")
+        return self
+
+
+class UserPruner(PrunerKind):
+    """A pruner of the user's: a subclass of `optuna.pruners.BasePruner`, and its arguments."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+
+    name: str = pydantic.Field(pattern=CLASS_PATTERN)
+    about: ClassVar[str] = "any pruner of Optuna's interface"
+
+    @property
+    def first_epoch(self) -> int:
+        """The first epoch: the class does not say."""
+        return 1
+
+    def make(self) -> BasePruner:
+        """Return an instance; raise `UserClassError` if there is none."""
+        from optuna.pruners import BasePruner  # noqa: PLC0415
+
+        return _construct(_import_class(self.name, BasePruner), self.options)
+
+
+def _import_class(name: str, base: type[T]) -> type[T]:
+    """Import `package.module:Class`, a subclass of `base`."""
+    module_name, _, class_name = name.partition(":")
+    try:
+        with _current_folder_on_path():
+            module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        expected, hint = f"{module_name}, a module that can be imported", ""
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+            hint = "run the command in the folder of the module, or install its package"
+        raise UserClassError(expected, describe_user_error(error, name), hint) from error
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type) or not issubclass(found, base):
+        kind = "a class" if isinstance(found, type) else type(found).__name__
+        received = "no such name" if found is None else f"{kind} that is none"
+        expected = f"a subclass of optuna.{base.__module__.split('.')[1]}.{base.__name__}"
+        raise UserClassError(f"{expected} in {module_name}", f"{class_name}: {received}")
+    return found
+
+
+def _construct(cls: type[T], arguments: Mapping[str, Any]) -> T:
+    signature = inspect.signature(cls)
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        taken = [name for name in signature.parameters if name != "seed"]
+        unknown = next((name for name in arguments if name not in taken), "")
+        expected = f"the arguments of {cls.__name__} ({', '.join(taken) or 'none'})"
+        raise UserClassError(expected, str(error), option=unknown) from error
+    try:
+        return cls(**arguments)
+    except Exception as error:
+        received = describe_user_error(error, f"{cls.__module__}:{cls.__name__}")
+        raise UserClassError(f"arguments that {cls.__name__} accepts", received) from error
+
+
+@contextmanager
+def _current_folder_on_path() -> Iterator[None]:
+    """Let imports find the modules of the current folder, after all others."""
+    folder = os.getcwd()  # noqa: PTH109
+    if folder in sys.path or "" in sys.path:
+        yield
+        return
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
