@@ -40,7 +40,7 @@ def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
     from orchestrator.diagnostics.doctor import check_machine
     from orchestrator.spec import load
 
-    checked = load(spec) if spec else None
+    checked = load(spec, import_classes=True) if spec else None
     width = max([12, *map(len, checked.arms.implementations if checked else ())])
     checks = []
     for check in check_machine(sweep_home(any_kind=True), checked, address, show_progress):

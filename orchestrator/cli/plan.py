@@ -60,7 +60,7 @@ def plan(
     from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking.mlflow.address import tracking_uri
 
-    checked = load(spec, overrides)
+    checked = load(spec, overrides, import_classes=True)
     expect_importable(checked, on_cluster=address is not None)
     with contextlib.ExitStack() as stack:
         nodes = connection.this_machine()

@@ -17,8 +17,10 @@ from orchestrator.core.trial_columns import COLUMNS
 from orchestrator.diagnostics.workload_catalogue import Catalogue, to_document
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.formats.text import to_markdown
+from orchestrator.sampling import CLASS_PATTERN
 from orchestrator.spec import json_schema
 from workloads.metrics import METRICS
+from orchestrator.spec.chosen_kinds import USER_CLASS
 
 MARK = "<!-- Below: written by `make docs`. -->\n"
 
@@ -55,8 +57,14 @@ def _spec_sections(title: str, section: Json, others: Json, above: str = "") -> 
         for name in names:
             forms = others[name].get("anyOf", [others[name]])
             inner = next(form for form in reversed(forms) if "properties" in form)
-            place = above + key + (f": {name.lower()}" if len(names) > 1 else "")
+            place = above + key + (f": {_word(name, inner)}" if len(names) > 1 else "")
             yield from _spec_sections(place, inner, others, f"{above}{key}.")
+
+
+def _word(name: str, section: Json) -> str:
+    """Return the word for one of a key's sections: the name of a kind, if it is one."""
+    kind = section["properties"].get("name", {})
+    return str(kind.get("const", USER_CLASS if "pattern" in kind else name.lower()))
 
 
 def _keys(section: Json) -> Table:
@@ -73,6 +81,10 @@ def _values(part: Json) -> str:
     match part:
         case {"$ref": _}:
             return "a section below"
+        case {"const": value}:
+            return str(value)
+        case {"pattern": pattern} if pattern == CLASS_PATTERN:
+            return USER_CLASS
         case {"enum": values}:
             return ", ".join(map(str, values))
         case {"anyOf": forms} | {"oneOf": forms}:

@@ -49,7 +49,7 @@ def run(
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.spec import load
 
-    checked = load(spec, overrides)
+    checked = load(spec, overrides, import_classes=True)
     expect_importable(checked, on_cluster=address is not None)
     if not quiet:  # before imports that take seconds
         show(f"{checked.name}: loading Ray and MLflow takes 10 to 60 s\n", err=True)

@@ -268,6 +268,12 @@ class SweepIdentity:
         return self.name if self.generation == 1 else f"{self.name}#{self.generation}"
 
     @property
+    def sampler(self) -> str:
+        """The name of the sampler; empty if the search has none."""
+        chosen = self.search.get("sampler", "")  # its name, or a mapping of name and options
+        return str(chosen if isinstance(chosen, str) else chosen["name"])
+
+    @property
     def code_facts(self) -> dict[str, str]:
         """The digest and the commit of the code of a user's own workload, as they are recorded."""
         facts = {"code": digest(self.code) if self.code else None, "code_commit": self.code_commit}
@@ -295,7 +301,7 @@ class SweepIdentity:
     def _comparable(self) -> dict[str, Any]:
         names = ("workload", "settings", "search", "seed", "data_digest")
         compared = json.loads(canonical({name: getattr(self, name) for name in names}))
-        if self.search.get("sampler") == "grid":  # each point is a block, as each listed config is
+        if self.sampler == "grid":  # each point is a block, as each listed config is
             compared["search"]["space"] = sorted(self.search["space"])
         return compared
 

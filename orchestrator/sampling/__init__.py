@@ -9,7 +9,7 @@ quickly.
 from orchestrator.sampling.kinds import BlockSeed, Extra, PrunerKind, SamplerKind
 from orchestrator.sampling.memory import OPEN_SEEN, SEEN
 from orchestrator.sampling.pruners import PRUNERS
-from orchestrator.sampling.samplers import SAMPLERS, Grid, Listed
+from orchestrator.sampling.samplers import SAMPLERS, Grid, Listed, Tpe
 from orchestrator.sampling.user_classes import (
     CLASS_PATTERN,
     UserClassError,
@@ -30,6 +30,7 @@ __all__ = [
     "Listed",
     "PrunerKind",
     "SamplerKind",
+    "Tpe",
     "UserClassError",
     "UserPruner",
     "UserSampler",

@@ -41,14 +41,33 @@ class BlockSeed:
     of_sweep: int
 
 
+def _require_name(schema: dict[str, Any]) -> None:
+    """Say in a kind's JSON Schema that a mapping has a name, and what the name is."""
+    name = schema["properties"]["name"]
+    name.pop("default", None)
+    of_user = "The class; all other keys are arguments of its constructor."
+    name["description"] = "The kind." if "const" in name else of_user
+    schema["required"] = ["name"]
+
+
 class _Kind(pydantic.BaseModel):
     """A kind with its options, as a spec has it."""
 
     model_config = pydantic.ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        json_schema_extra=_require_name,
     )
 
     name: str
+
+    about: ClassVar[str]
+    """What it does, in a few words, for the documents."""
+
+    needs: ClassVar[Extra | None] = None
+    """What has to be installed for it."""
 
     @classmethod
     def word(cls) -> str:
@@ -59,6 +78,9 @@ class _Kind(pydantic.BaseModel):
     def has_options(cls) -> bool:
         """Return whether a spec may give options besides the name."""
         return len(cls.model_fields) > 1 or cls.model_config.get("extra") == "allow"
+
+    def expect_usable(self) -> None:
+        """Raise `UserClassError` if this is a class of the user's that cannot be used."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -83,14 +105,8 @@ class SamplerKind(_Kind, ABC):
     the config is drawn at random.
     """
 
-    about: ClassVar[str]
-    """What it does, in a few words, for the documents."""
-
     learns: ClassVar[bool]
     """Whether it learns from the results of blocks: then the search needs an objective."""
-
-    needs: ClassVar[Extra | None] = None
-    """What has to be installed for it."""
 
     attempts: ClassVar[int] = 64
     """How often it is asked again for a config that the sweep does not have yet."""
@@ -118,9 +134,6 @@ class PrunerKind(_Kind, ABC):
     whether the block ends; a resumed sweep asks it about the earlier epochs first. What a pruner
     decides has to follow from its options and the study alone.
     """
-
-    about: ClassVar[str]
-    """Which blocks it ends, in a few words, for the documents."""
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ They are known by their numbers in the study, one trial for each block.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ class SeenTrials(Protocol):
         self,
         study: optuna.Study,
         trial: optuna.trial.FrozenTrial,
-        sampler: optuna.samplers.BaseSampler,
+        make_sampler: Callable[[], optuna.samplers.BaseSampler],
     ) -> None:
-        """Note that the block's `sampler` has suggested a `trial`, or took over a replayed one."""
+        """Note that a `trial` was suggested, or is replayed; `make_sampler` makes its sampler."""
 
 
 class FirstTrial:
@@ -82,11 +83,12 @@ class Generations:
         self,
         study: optuna.Study,
         trial: optuna.trial.FrozenTrial,
-        sampler: optuna.samplers.BaseSampler,
+        make_sampler: Callable[[], optuna.samplers.BaseSampler],
     ) -> None:
         """Give a trial its generation, if replayed too; forget trials that breed no more."""
         from optuna.samplers import BaseGASampler  # noqa: PLC0415
 
+        sampler = make_sampler()
         assert isinstance(sampler, BaseGASampler)
         generation = sampler.get_trial_generation(study, trial)
         if generation <= self._generation:

@@ -114,4 +114,4 @@ class Listed(Random):
 
 
 SAMPLERS: tuple[type[SamplerKind], ...] = (Tpe, Nsga2, Random, Grid, Qmc, Gp, Listed)
-"""The built-in samplers, in the order of the documents; the first one is the default."""
+"""The built-in samplers, in the order of the documents."""

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pydantic
+from pydantic_core import PydanticCustomError
 
 from orchestrator.sampling.kinds import BlockSeed, PrunerKind, SamplerKind
 from orchestrator.sampling.memory import SEEN, Generations, LatestTrials, SeenTrials
@@ -54,9 +55,9 @@ def describe_user_error(error: BaseException, name: str) -> str:
 
 
 class UserSampler(SamplerKind):
-    """A sampler of the user's: a subclass of `optuna.samplers.BaseSampler`, and its arguments.
+    """A sampler of your own: a subclass of `optuna.samplers.BaseSampler`, and its arguments.
 
-    Its constructor gets the arguments of the spec, and the seed of the block if it takes a `seed`.
+    Its constructor gets these arguments, and the seed of the block if it takes a `seed`.
     """
 
     model_config = pydantic.ConfigDict(extra="allow")
@@ -73,6 +74,10 @@ class UserSampler(SamplerKind):
         seed = {"seed": block.value} if "seed" in inspect.signature(cls).parameters else {}
         return _construct(cls, {**self.options, **seed})
 
+    def expect_usable(self) -> None:
+        """Import the class and make an instance."""
+        self.make(BlockSeed(index=0, value=0, of_sweep=0))
+
     def memory(self) -> SeenTrials:
         """Return the trials that breed for a genetic algorithm, the latest ones for others."""
         from optuna.samplers import BaseGASampler, BaseSampler  # noqa: PLC0415
@@ -83,17 +88,23 @@ class UserSampler(SamplerKind):
     @pydantic.model_validator(mode="after")
     def _without_seed(self) -> UserSampler:
         if "seed" in self.options:
-            raise ValueError("no seed: each block gets its own, from the seed of the sweep")
+            expected = "no seed: each block gets its own, from the seed of the sweep"
+            context = {"expected": expected, "received": str(self.options["seed"]), "key": "seed"}
+            raise PydanticCustomError("refusal", "{expected}", context)
         return self
 
 
 class UserPruner(PrunerKind):
-    """A pruner of the user's: a subclass of `optuna.pruners.BasePruner`, and its arguments."""
+    """A pruner of your own: a subclass of `optuna.pruners.BasePruner`, and its arguments."""
 
     model_config = pydantic.ConfigDict(extra="allow")
 
     name: str = pydantic.Field(pattern=CLASS_PATTERN)
     about: ClassVar[str] = "any pruner of Optuna's interface"
+
+    def expect_usable(self) -> None:
+        """Import the class and make an instance."""
+        self.make()
 
     @property
     def first_epoch(self) -> int:
@@ -115,7 +126,9 @@ def _import_class(name: str, base: type[T]) -> type[T]:
             module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         expected, hint = f"{module_name}, a module that can be imported", ""
-        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(
+            f"{error.name}."
+        ):
             hint = "run the command in the folder of the module, or install its package"
         raise UserClassError(expected, describe_user_error(error, name), hint) from error
     found = getattr(module, class_name, None)

@@ -1,31 +1,33 @@
 """The source of configs: those that the spec lists, or suggestions of Optuna.
 
-A sampler here is a function of the sweep's seed, the block's index and the reported results:
-Optuna's own, created again with the same seed, suggest the same configs again.
+A suggestion is a function of the sweep's seed, the block's index and the reported results. Each
+block has a sampler of its own, which `orchestrator.sampling` makes, so that a resumed sweep
+suggests the same configs again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import optuna
-from optuna import samplers
 from optuna.trial import TrialState
 
+from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Config, ConfigValue, canonical, derive_seed
-from orchestrator.planning import objectives
-from orchestrator.planning.objectives import LEARNING
+from orchestrator.sampling import OPEN_SEEN, BlockSeed, UserClassError, is_user_class
+from orchestrator.sampling.user_classes import describe_user_error
 from orchestrator.spec import Choices, Dimension, Search
 
-_TRIES = 64  # suggestions that may repeat a config before the space is searched for a new one
-_ENUMERABLE = 100_000  # the largest finite space that is searched for a config not suggested yet
+_ATTEMPTS = 128
+"""Suggestions that may repeat a config before the space is searched for a new one."""
 
-OPEN_SEEN = 100
-"""The latest open blocks that samplers see: each one makes a suggestion dearer."""
+_ENUMERABLE = 100_000
+"""The largest finite space that is searched for a config not suggested yet."""
 
 
 class _Memory(optuna.storages.InMemoryStorage):
@@ -40,19 +42,11 @@ class _Memory(optuna.storages.InMemoryStorage):
         return [trial for trial in shown if states is None or trial.state in states]
 
 
-class _Sequence(samplers.QMCSampler):
-    """A quasi-random sequence, of which each block takes the point of its `index`, in any start."""
-
-    index = 0
-
-    def _find_sample_id(self, *_: object) -> int:
-        return max(0, self.index - 1)  # the first block is random: it shows the parameters
-
-
 class Suggester:
     """A source of configs that asks Optuna, and reports the results of blocks to it.
 
-    Listed configs come in the order of the spec, those of a grid in a random one.
+    Listed configs come in the order of the spec, those of a grid in a random one. An error in a
+    sampler or a pruner of the user's stops the sweep: it is raised as `Stopped`.
     """
 
     def __init__(self, search: Search, seed: int) -> None:
@@ -61,23 +55,20 @@ class Suggester:
         self._search = search
         self._seed = seed
         points = list(search.points)
-        if search.sampler == "grid":  # in a random order, so that drift follows no parameter
+        if search.is_grid:  # in a random order, so that drift follows no parameter
             random.Random(derive_seed(seed, "grid")).shuffle(points)
-        self._own = iter(points) if points else None
-        self._sequence = _Sequence(
-            seed=derive_seed(seed, "suggest"), scramble=True, warn_independent_sampling=False
-        )
-        pruner = None
-        if search.pruner is not None:
-            options = search.pruner.model_dump(exclude={"name"}, exclude_unset=True)
-            pruner = getattr(optuna.pruners, f"{search.pruner.name.title()}Pruner")(**options)
+        self._points = iter(points) if points else None
         directions = [objective.direction for objective in search.objectives.values()]
-        self._memory, self._finished = _Memory(), list[int]()
-        self._generation = self._entered = 0  # of NSGA-II: the latest, and its first trial
+        self._memory = _Memory()
+        with self._errors_of_the_user("search.sampler"):
+            self._finished = search.sampler.memory()
+            sampler = self._sampler(0)
+        with self._errors_of_the_user("search.pruner"):
+            pruner = search.pruner.make() if search.pruner else None
         self._study = optuna.create_study(
             storage=self._memory,
             directions=directions or ["minimize"],
-            sampler=self._sampler(0),
+            sampler=sampler,
             pruner=pruner,
             study_name=f"seed {seed}",  # Hyperband draws brackets by it
         )
@@ -90,20 +81,20 @@ class Suggester:
 
         If a sampler only repeats itself, the config is drawn at random.
         """
-        if self._own is not None:  # of a longer list, or a larger grid, new ones come next
-            unseen = (config for config in self._own if canonical(config) not in self._seen)
-            own = next(unseen, None)
-            return None if own is None else self._keep(index, own, self._study.ask())
-        for attempt in range(2 * _TRIES):
+        if self._points is not None:  # of a longer list, or a larger grid, new ones come next
+            unseen = (config for config in self._points if canonical(config) not in self._seen)
+            point = next(unseen, None)
+            return None if point is None else self._keep(index, point, self._study.ask())
+        for attempt in range(_ATTEMPTS):
             trial, config = self._ask(index, attempt)
             if canonical(config) not in self._seen:
                 return self._keep(index, config, trial)
-            self._study.tell(trial, state=TrialState.FAIL)
+            self._tell(trial, state=TrialState.FAIL)
         return self._any_unseen(index)
 
     def replay(self, index: int, config: Config) -> None:
         """Take over a block that an earlier start suggested, so that the sampler knows it."""
-        if self._own is not None:
+        if self._points is not None:
             self._keep(index, config, self._study.ask())
         else:
             self._enforce(index, config)
@@ -115,7 +106,8 @@ class Suggester:
             return False
         self._epochs.add((index, step))
         trial.report(value, step)
-        return trial.should_prune()
+        with self._errors_of_the_user("search.pruner"):
+            return trial.should_prune()
 
     def report(
         self, index: int, values: Sequence[float] | None, *, is_pruned: bool = False
@@ -125,34 +117,37 @@ class Suggester:
         if trial is None or not self._search.objectives:
             return
         if values is None:
-            self._study.tell(trial, state=TrialState.PRUNED if is_pruned else TrialState.FAIL)
+            self._tell(trial, state=TrialState.PRUNED if is_pruned else TrialState.FAIL)
         else:
-            self._study.tell(trial, list(values))
+            self._tell(trial, list(values))
         if values is not None or is_pruned:
-            self._finished.append(trial.number)
-        if self._search.sampler in objectives.SEE_LATEST:
-            del self._finished[: -objectives.LATEST_SEEN]
+            self._finished.add(trial.number)
 
     def _ask(self, index: int, attempt: int = 0) -> tuple[optuna.Trial, Config]:
-        self._study.sampler = self._sampler(index, attempt)
-        # A sampler that does not learn needs one trial at most: QMC suggests its parameters.
-        finished = self._finished if self._search.sampler in LEARNING else self._finished[:1]
+        """Return a trial with the config that the block's sampler suggests, or is to replay."""
         latest = itertools.islice(reversed(self._open.values()), OPEN_SEEN)
-        self._memory.shown = sorted({*finished, *(trial.number for trial in latest)})
-        trial = self._study.ask()
-        config = _walk(trial, self._search)
-        if self._search.sampler == "nsga2":
-            self._enter_generation(trial.number, self._sampler(index))
-        self._memory.shown = None
+        shown = {*self._finished.numbers, *(trial.number for trial in latest)}
+        with self._errors_of_the_user("search.sampler", index):
+            self._study.sampler = self._sampler(index, attempt)
+            self._memory.shown = sorted(shown)
+            trial = self._study.ask()
+            config = _walk(trial, self._search)
+            # The block's first sampler, as in a replay: the last one may be a random one.
+            asked = self._memory.get_trial(trial.number)
+            self._finished.asked(self._study, asked, lambda: self._sampler(index))
+            self._memory.shown = None
+            if is_user_class(self._search.sampler.name):
+                _expect_in_space(config, self._search)
         return trial, config
 
-    def _enter_generation(self, number: int, sampler: samplers.NSGAIISampler) -> None:
-        """Give a trial its generation, if replayed too; forget those that have no more children."""
-        generation = sampler.get_trial_generation(self._study, self._memory.get_trial(number))
-        if generation > self._generation:
-            parents = {one.number for one in sampler.get_parent_population(self._study, generation)}
-            self._finished = [n for n in self._finished if n in parents or n >= self._entered]
-            self._generation, self._entered = generation, number
+    def _tell(
+        self,
+        trial: optuna.Trial,
+        values: Sequence[float] | None = None,
+        state: TrialState | None = None,
+    ) -> None:
+        with self._errors_of_the_user("search.sampler"):  # its `after_trial`
+            self._study.tell(trial, values, state)
 
     def _enforce(self, index: int, config: Config) -> Config:
         self._study.enqueue_trial(dict(config))
@@ -175,23 +170,34 @@ class Suggester:
         config = random.Random(derive_seed(self._seed, "unseen", index)).choice(unseen)
         return self._enforce(index, config)
 
-    def _sampler(self, index: int, attempt: int = 0) -> samplers.BaseSampler:
+    def _sampler(self, index: int, attempt: int = 0) -> optuna.samplers.BaseSampler:
+        """Return the sampler of a block, which is a random one after too many attempts."""
         seed = derive_seed(self._seed, "suggest", index, attempt)
-        if attempt >= (1 if self._search.sampler == "qmc" else _TRIES):
-            return samplers.RandomSampler(seed=seed)
-        match self._search.sampler:
-            case "tpe":  # the liar keeps blocks that are open at once apart
-                return samplers.TPESampler(seed=seed, constant_liar=True)
-            case "nsga2":
-                return samplers.NSGAIISampler(seed=seed)
-            case "qmc":
-                self._sequence.index = index
-                self._sequence._independent_sampler = samplers.RandomSampler(seed=seed)
-                return self._sequence
-            case "gp":
-                return samplers.GPSampler(seed=seed)
-            case _:
-                return samplers.RandomSampler(seed=seed)
+        if attempt >= self._search.sampler.attempts:
+            return optuna.samplers.RandomSampler(seed=seed)
+        of_sweep = derive_seed(self._seed, "suggest")
+        return self._search.sampler.make(BlockSeed(index, seed, of_sweep))
+
+    @contextlib.contextmanager
+    def _errors_of_the_user(self, key: str, index: int | None = None) -> Iterator[None]:
+        """Stop the sweep at an error in a class of the user's; let others through."""
+        kind = self._search.pruner if key == "search.pruner" else self._search.sampler
+        try:
+            yield
+        except UserClassError as error:
+            raise Stopped(f"{key}: {error}") from error
+        except Exception as error:
+            if kind is None or not is_user_class(kind.name):
+                raise
+            doing = "" if index is None else f", asked for block {index},"
+            problem = describe_user_error(error, kind.name)
+            raise Stopped(f"{key}: {kind.name}{doing} failed: {problem}") from error
+
+
+def _expect_in_space(config: Config, search: Search) -> None:
+    for name, value in config.items():
+        if not search.space[name].contains(value):
+            raise ValueError(f"it suggested {name}: {value!r}, which search.space does not have")
 
 
 def _walk(trial: optuna.Trial, search: Search) -> Config:

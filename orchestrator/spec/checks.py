@@ -7,7 +7,7 @@ from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import space, workload_checks
 from orchestrator.spec.errors import Finding, Path, nearest, shown
-from orchestrator.spec.sections import HardwareEntry
+from orchestrator.spec.sections import HardwareEntry, MeasureSpec
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads.backends.registry import parse_known_implementation
 from workloads.implementations import ImplementationError
@@ -227,7 +227,9 @@ def _references(spec: SweepSpec) -> Iterator[Finding]:
 def _measures(spec: SweepSpec) -> Iterator[Finding]:
     """Report options of slices without slices, whole trainings without one, and warm memory."""
     if all(entry.measure == "full" for entry in spec.hardware):
-        for name in sorted(spec.measure.model_fields_set - {"mode"}):
+        usual = MeasureSpec(mode=spec.measure.mode)  # a dump has the options that nobody gave
+        changed = [name for name, value in spec.measure if value != getattr(usual, name)]
+        for name in sorted(changed):
             hint = "add mode: timing, or measure: timing in an entry of arms.hardware"
             yield Finding(("measure", name), "arms that are timed in slices", "none", hint)
     for name, objective in spec.search.objectives.items():

@@ -53,8 +53,9 @@ def _one_of(kinds: Sequence[type[Kind]], user_class: type[Kind]) -> GetPydanticS
     """Return the schema of a field that has one of the kinds, or a class of the user's."""
     words = [kind.word() for kind in kinds]
     tagged = [Annotated[kind, Tag(kind.word())] for kind in kinds]
+    tagged.append(Annotated[user_class, Tag(USER_CLASS)])
     union: Any = Annotated[
-        Union[tuple([*tagged, Annotated[user_class, Tag(USER_CLASS)]])],  # noqa: UP007
+        Union[tuple(tagged)],  # noqa: UP007  (made of a list)
         Discriminator(_tag),
         BeforeValidator(_as_mapping(words)),
     ]
@@ -71,7 +72,7 @@ def _one_of(kinds: Sequence[type[Kind]], user_class: type[Kind]) -> GetPydanticS
             if kind.has_options()
         ]
         names = {"enum": [kind.word() for kind in kinds if not kind.has_options()]}
-        described = {**names, "description": "The kind, which has no options."}
+        described = {**names, "description": "The kind."}
         plain: dict[str, Any] = {
             "type": "object",
             "properties": {"name": described},
@@ -85,7 +86,10 @@ def _one_of(kinds: Sequence[type[Kind]], user_class: type[Kind]) -> GetPydanticS
 
 
 def _described(kinds: Sequence[type[Kind]], user_class: type[Kind]) -> str:
-    texts = [f"{kind.word()} {kind.about}" for kind in kinds]
+    texts = []
+    for kind in kinds:
+        extra = f" (needs rnnsweep[{kind.needs.name}])" if kind.needs else ""
+        texts.append(f"{kind.word()} {kind.about}{extra}")
     return "; ".join([*texts, f"{USER_CLASS} is {user_class.about}"])
 
 

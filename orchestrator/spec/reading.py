@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from orchestrator.sampling import UserClassError
 from orchestrator.spec import checks, chosen_kinds, sections, yaml_locations
 from orchestrator.spec.errors import Finding, Path, from_pydantic, shown
 from orchestrator.spec.fields import Strict
@@ -38,13 +39,22 @@ _MODELS: Mapping[Path, type[BaseModel]] = {
 }
 
 
-def load(path: pathlib.Path, overrides: Sequence[str] = ()) -> SweepSpec:
+def load(
+    path: pathlib.Path, overrides: Sequence[str] = (), *, import_classes: bool = False
+) -> SweepSpec:
     """Read and check a spec file, YAML in UTF-8; raise `SpecError` with all problems.
 
-    `overrides` (`dotted.key=YAML`) are set over the values of the file and checked with them.
+    `overrides` (`dotted.key=YAML`) are set over the values of the file and checked with them. With
+    `import_classes`, a sampler and a pruner of the user's are imported and made, too.
     """
     text = yaml_locations.read_text(path, "a spec file")
-    return parse(text, source=str(path), overrides=overrides, folder=path.parent)
+    return parse(
+        text,
+        source=str(path),
+        overrides=overrides,
+        folder=path.parent,
+        import_classes=import_classes,
+    )
 
 
 def parse(
@@ -53,10 +63,12 @@ def parse(
     source: str,
     overrides: Sequence[str] = (),
     folder: pathlib.Path | None = None,
+    import_classes: bool = False,
 ) -> SweepSpec:
     """Check a spec that is given as text; raise `SpecError` with all problems.
 
-    `source` names it in messages. Files that it names are looked up in `folder`.
+    `source` names it in messages. Files that it names are looked up in `folder`. See `load` for the
+    rest.
     """
     document = yaml_locations.read(
         text, source=source, overrides=overrides, short_forms=sections.SHORT_FORMS
@@ -68,9 +80,31 @@ def parse(
         settings = built_in.get(str(document.data.get("workload")))
         models = {**_MODELS, ("settings",): settings} if settings else _MODELS
         raise document.refusal(from_pydantic(error, models)) from None
-    if findings := checks.inconsistencies(spec):
+    findings = checks.inconsistencies(spec)
+    if import_classes and not findings:
+        findings = unusable_classes(spec)
+    if findings:
         raise document.refusal(findings)
     return spec
+
+
+def expect_usable(spec: SweepSpec, source: str) -> None:
+    """Make the checks of `parse` on a spec that Python code made, its imports included."""
+    if findings := checks.inconsistencies(spec) or unusable_classes(spec):
+        raise yaml_locations.YamlDocument(source, {}, {}).refusal(findings)
+
+
+def unusable_classes(spec: SweepSpec) -> list[Finding]:
+    """Import and make a sampler and a pruner of the user's; return why they cannot be used."""
+    findings = list[Finding]()
+    for key, kind in (("sampler", spec.search.sampler), ("pruner", spec.search.pruner)):
+        try:
+            if kind is not None:
+                kind.expect_usable()
+        except UserClassError as error:
+            path: Path = ("search", key, error.option or "name")
+            findings.append(Finding(path, error.expected, error.received, error.hint))
+    return findings
 
 
 class _PriceFile(Strict):

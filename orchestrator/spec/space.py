@@ -246,11 +246,9 @@ class Search(fields.Strict):
     """
 
     sampler: chosen_kinds.Sampler = Field(
-        default=sampling.SAMPLERS[0](), description=chosen_kinds.SAMPLER_TEXT
+        default=sampling.Tpe(), description=chosen_kinds.SAMPLER_TEXT
     )
-    pruner: chosen_kinds.Pruner | None = Field(
-        default=None, description=chosen_kinds.PRUNER_TEXT
-    )
+    pruner: chosen_kinds.Pruner | None = Field(default=None, description=chosen_kinds.PRUNER_TEXT)
     configs: Configs | None = None
     space: Mapping[fields.ParameterName, Dimension] = Field(default_factory=dict)
     objectives: Mapping[fields.MetricName, Objective] = Field(default_factory=dict)

@@ -88,7 +88,7 @@ def sweep_of(
         environment=_merged(shared),
         settings=_fixed_settings(manifest, {*searched, *(n for t in trials for n in t.config)}),
         datasets=datasets(trials),
-        sampler=str(manifest.identity.search.get("sampler", "")),
+        sampler=manifest.identity.sampler,
         seed=manifest.identity.seed,
         state=_state(store, parent),
         criteria=manifest.criteria,

@@ -9,7 +9,7 @@ import time
 from statistics import fmean
 from typing import Any
 
-from orchestrator.planning.objectives import LEARNING
+from orchestrator.sampling.samplers import Random
 from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import Search
 from tests.benchmarks import rig
@@ -32,8 +32,9 @@ def measure() -> list[dict[str, Any]]:
         space = {"units": {"low": 1, "high": CONFIGS}} if sampler == "grid" else _SPACE
         goals = dict.fromkeys("xy"[:objectives], "maximize")
         body = {"sampler": sampler, "configs": CONFIGS, "space": space, "objectives": goals}
-        first, last, replay_ms = _run(Search.model_validate(body))
-        name, limit = f"{sampler}, {objectives} of x, y", None if sampler in LEARNING else 1.1
+        search = Search.model_validate(body)
+        first, last, replay_ms = _run(search)
+        name, limit = f"{sampler}, {objectives} of x, y", None if search.sampler.learns else 1.1
         rows += [
             rig.figure(f"{name}: ms a suggestion, last tenth", last, 50.0),
             rig.figure(f"{name}: last tenth ÷ first ({first:.2f} ms)", last / first, limit),
@@ -44,10 +45,10 @@ def measure() -> list[dict[str, Any]]:
 
 def _run(search: Search) -> tuple[float, float, float]:
     first, resumed = Suggester(search, 0), Suggester(search, 0)
-    others = Suggester(search.model_copy(update={"sampler": "random"}), 1)
+    others = Suggester(search.model_copy(update={"sampler": Random()}), 1)
     tenth, suggested_s, replayed_s = CONFIGS // 10, list[float](), list[float]()
     for index in range(CONFIGS):
-        is_drawn = search.sampler in LEARNING and tenth <= index < CONFIGS - tenth
+        is_drawn = search.sampler.learns and tenth <= index < CONFIGS - tenth
         began_s = time.process_time()
         config = (others if is_drawn else first).suggest(index)
         assert config is not None

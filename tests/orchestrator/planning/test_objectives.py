@@ -12,6 +12,7 @@ from orchestrator.planning.description import describe_plan
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import Plan, make_plan
+from orchestrator.sampling import SEEN
 from orchestrator.spec import SweepSpec
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_specs import OWN, spec
@@ -59,8 +60,8 @@ def test_the_plan_shows_the_price_and_the_way_out(
     assert (words or "") in text
 
 
-def test_the_plan_shows_how_many_blocks_a_sampler_sees(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.planning.objectives.LATEST_SEEN", 20)
-    assert "learns from the 20 latest blocks" in describe_plan(*laid(configs=21))
-    assert "latest blocks" not in describe_plan(*laid(configs=20))
-    assert "latest blocks" not in describe_plan(*laid(configs=21, sampler="nsga2"))
+def test_the_plan_shows_how_many_blocks_a_sampler_sees() -> None:
+    more = SEEN + 1
+    assert f"learns from the {SEEN} latest blocks" in describe_plan(*laid(configs=more))
+    assert "latest blocks" not in describe_plan(*laid(configs=SEEN))
+    assert "latest blocks" not in describe_plan(*laid(configs=more, sampler="nsga2"))

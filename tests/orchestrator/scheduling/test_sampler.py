@@ -1,7 +1,7 @@
 """Optuna's samplers, asked block by block: no config twice, and a stopped sweep resumes."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -9,9 +9,10 @@ from orchestrator.core.arms import Variant
 from orchestrator.core.failures import FailureLimit
 from orchestrator.core.trial import Config, FinishedTrial, canonical, make_trial
 from orchestrator.hardware import classify
+from orchestrator.sampling import Tpe
 from orchestrator.scheduling.suggester import Suggester
 from orchestrator.scheduling.suggestions import Suggestions
-from orchestrator.spec import Objective, Sampler, Search
+from orchestrator.spec import Objective, Search
 from tests.orchestrator.sample_plans import ConfigLog, failed, identity, ledger_of, node, plan
 
 SPACE = {
@@ -20,7 +21,11 @@ SPACE = {
     "dropout": {"low": 0.0, "high": 0.5, "when": {"layers": 2}},
 }
 OBJECTIVES = {"val_accuracy": "maximize", "step_ms": "minimize"}
-SAMPLERS: list[Sampler] = ["tpe", "nsga2", "random", "qmc"]
+SAMPLERS = ["tpe", "nsga2", "random", "qmc"]
+
+
+class ForgetfulTpe(Tpe):
+    sees: ClassVar[int | None] = 20
 
 
 def search(sampler: str, **changes: object) -> Search:
@@ -47,11 +52,12 @@ def run(suggester: Suggester, count: int) -> list[Config]:
     ("sampler", "count"), [("tpe", 40), ("nsga2", 130), ("random", 16), ("qmc", 90)]
 )
 def test_configs_are_in_the_space_and_unlike_and_a_stopped_search_resumes(
-    sampler: Sampler, count: int, monkeypatch: pytest.MonkeyPatch
+    sampler: str, count: int
 ) -> None:
     """Beyond what TPE sees, two generations of NSGA-II, and repetitions of QMC."""
-    monkeypatch.setattr("orchestrator.planning.objectives.LATEST_SEEN", 20)
     wanted = search(sampler)
+    if sampler == "tpe":
+        wanted = wanted.model_copy(update={"sampler": ForgetfulTpe()})
     configs = run(Suggester(wanted, seed=3), count)
     assert len({canonical(config) for config in configs}) == count
     for config in configs:
@@ -65,12 +71,12 @@ def test_configs_are_in_the_space_and_unlike_and_a_stopped_search_resumes(
         else:
             assert second.suggest(index) == config
         second.report(index, values(config))
-    assert sampler != "tpe" or len(second._finished) == 20
+    assert sampler != "tpe" or len(second._finished.numbers) == 20
     assert len(second._memory.get_all_trials(0)) >= count, "pruners see all"
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_small_space_is_used_up_to_its_last_config(sampler: Sampler) -> None:
+def test_a_small_space_is_used_up_to_its_last_config(sampler: str) -> None:
     small = search(sampler, configs=6, space={"units": [1, 2, 3], "layers": [1, 2]})
     suggester = Suggester(small, seed=0)
     configs = run(suggester, 6)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.spec import json_schema, yaml_locations
-from orchestrator.spec.sections import BlocksSpec, DisturbedSpec, MeasureSpec, PrunerSpec
+from orchestrator.spec.sections import BlocksSpec, DisturbedSpec, MeasureSpec
 from tests.orchestrator.spec.spec_lines import VALIDATOR, written
 from tests.orchestrator.spec.test_malformed import ROWS
 from workloads.registry import BUILT_IN
@@ -24,7 +24,7 @@ def test_the_file_is_up_to_date_and_describes_every_key() -> None:
     keys = [item for one in sections for item in one.get("properties", {}).items()]
     assert len(keys) > 150
     assert not [name for name, key in keys if key and "description" not in key]
-    for section in (PrunerSpec, MeasureSpec, BlocksSpec, DisturbedSpec):
+    for section in (MeasureSpec, BlocksSpec, DisturbedSpec):
         assert schema["$defs"][section.__name__]["anyOf"][0]["enum"] == list(section.words)
     names = [workload.name for workload in BUILT_IN]
     assert schema["properties"]["workload"]["anyOf"][0]["enum"] == names
