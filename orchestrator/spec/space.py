@@ -24,7 +24,9 @@ Condition: TypeAlias = Mapping[
     str,
     Annotated[
         tuple[fields.Choice, ...],
-        BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else (value,)),
+        BeforeValidator(
+            lambda value: tuple(value) if isinstance(value, list | tuple) else (value,)
+        ),
         Field(min_length=1),
     ],
 ]

@@ -1,0 +1,1 @@
+"""Tests of samplers and pruners: the contract of each kind, and classes of users."""
