@@ -19,8 +19,8 @@ from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.formats.text import to_markdown
 from orchestrator.sampling import CLASS_PATTERN
 from orchestrator.spec import json_schema
-from workloads.metrics import METRICS
 from orchestrator.spec.chosen_kinds import USER_CLASS
+from workloads.metrics import METRICS
 
 MARK = "<!-- Below: written by `make docs`. -->\n"
 
