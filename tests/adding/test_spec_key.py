@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from textwrap import indent
 
 from tests.adding.copied_project import copy_project
 from tests.documents import ROOT
@@ -23,7 +24,7 @@ def test_the_example_of_the_page_stops_a_sweep(tmp_path: Path) -> None:
     rule = project.folder / "orchestrator" / "analysis" / "energy_budget.py"
     rule.write_text(f'"""A budget of energy."""\n\n{RULE}', encoding="utf-8")
     rules = "orchestrator/scheduling/stopping_rules.py"
-    project.insert_after(rules, "    rules: list[StoppingRule] = []", ENTRY)
+    project.insert_after(rules, "    rules: list[StoppingRule] = []", indent(ENTRY, "    "))
     project.insert_after(rules, "from typing import TypeAlias", IMPORT)
     observed = project.observe("tests.adding.observe_budget")
     assert observed == {
