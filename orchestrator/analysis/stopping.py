@@ -77,7 +77,9 @@ class PrecisionReached(StoppingRule):
         complete = [trials for trials in self._ended.values() if len(trials) == size]
         if len(complete) not in looks(self.auto):
             return None
-        return self._look(len(complete), [one for trials in complete for one in trials.values()])
+        return self._decide(
+            [trial for trials in complete for trial in trials.values()], len(complete)
+        )
 
     def stop_arm(self, arm: Arm) -> None:
         """Compare the other arms only; blocks are complete without this one."""
@@ -101,7 +103,8 @@ class PrecisionReached(StoppingRule):
             return not self.awaits_arms
         return reached.figure <= self.auto.interval
 
-    def _look(self, blocks: int, trials: Sequence[FinishedTrial]) -> StopDecision | None:
+    def _decide(self, trials: Sequence[FinishedTrial], blocks: int) -> StopDecision | None:
+        """Decide by the trials of so many complete blocks."""
         widths = self.half_widths(trials)
         if not widths:
             return StopDecision("there is nothing to compare", None, blocks)

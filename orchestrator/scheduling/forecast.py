@@ -134,8 +134,10 @@ class Forecaster:
             seconds=Amount(clock.value, low_s, high_s),
             energy_j=None if self._energy.unmeasured(plan.arms) else _amount(energy_j),
             usd=self._usd(nodes, futures),
-            idle={name: statistics.fmean(one[name][0] for one in shares) for name in shares[0]},
-            waits={name: statistics.fmean(one[name][1] for one in shares) for name in shares[0]},
+            idle={name: statistics.fmean(share[name][0] for share in shares) for name in shares[0]},
+            waits={
+                name: statistics.fmean(share[name][1] for share in shares) for name in shares[0]
+            },
             model_error=self._seconds.model_error,
         )
 
@@ -211,7 +213,7 @@ class Forecaster:
 
     def _expected(self, work: RemainingWork, future: _Future) -> list[cost_model.Expectation]:
         """Return the expected costs of the trials to come whose configs are known."""
-        begun = {one.index for one in work.history if isinstance(one, Block)}
+        begun = {event.index for event in work.history if isinstance(event, Block)}
         asked = {
             (canonical(trial.config), trial.arm): (trial.config, trial.arm)
             for trial in itertools.chain(*(span.assignment.trials for span in future.spans))
@@ -229,7 +231,9 @@ class Forecaster:
             return None
         priced = [(node.gpus, price) for node in nodes if (price := prices[node.main_class])]
         hourly = sum((p.usd_per_hour or 0.0) * max(1, gpus) / p.gpus for gpus, p in priced)
-        joules = [sum(one.joules[arm] * usd for arm, usd in metered.items()) for one in futures]
+        joules = [
+            sum(future.joules[arm] * usd for arm, usd in metered.items()) for future in futures
+        ]
         rents = [hourly * future.lasts_s / 3600 for future in futures]
         return _amount([rent + j / 3.6e6 for rent, j in zip(rents, joules, strict=True)])
 

@@ -64,6 +64,7 @@ def replacements(
 
 
 def _is_of(planned: PlannedArm, entry: HardwareEntry) -> bool:
+    """Return whether an arm is on hardware that an entry of the spec means."""
     return (
         planned.arm.usage == entry.usage
         and (entry.selector is None or planned.hardware.matches(entry.selector))
@@ -81,7 +82,7 @@ def needs_gpu(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> bool:
     name = entry.selector.lower()
     if name in ("cpu", "gpu"):
         return name == "gpu"
-    if devices := {one.device for one in hardware if one.matches(name)}:
+    if devices := {there.device for there in hardware if there.matches(name)}:
         return "gpu" in devices
     return not any(word in name.partition(" (")[0] for word in _CPU_WORDS)
 
@@ -95,7 +96,8 @@ def arms_worth_waiting_for(
     plan: Plan, history: Iterable[Block | FinishedTrial]
 ) -> tuple[AwaitedArm, ...]:
     """Return the awaited arms of which some trial may be missing."""
-    # Its class is not known yet: it is done if earlier starts did its trials on absent hardware.
+    # The class of an awaited arm is not known yet: nothing of it is missing if earlier starts ran
+    # all of its trials on hardware that is absent now.
     done: dict[Arm, set[tuple[int, int]]] = {}
     for trial in (event.trial for event in history if isinstance(event, FinishedTrial)):
         if trial.arm not in plan.arms and plan.has_slot(trial):
@@ -107,6 +109,7 @@ def arms_worth_waiting_for(
 
 
 def _could_be(awaited: AwaitedArm, arm: Arm) -> bool:
+    """Return whether an arm of earlier starts may be an awaited one."""
     entry = awaited.entry
     return (
         arm.short_name == awaited.arm.short_name

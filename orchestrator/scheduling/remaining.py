@@ -165,7 +165,9 @@ def make_opening(
     texts = {str(arm) for arm in arms}
     manifest = Manifest(
         identity=identity,
-        objectives={name: one.direction for name, one in spec.search.objectives.items()},
+        objectives={
+            name: objective.direction for name, objective in spec.search.objectives.items()
+        },
         arms=arms,
         impossible=tuple(arm for arm in plan.impossible if str(arm.arm) not in texts),
         blocks=blocks,

@@ -77,11 +77,11 @@ class Session:
         of it, or nothing. The `model` that a trial kept is stored before its record.
         """
         ended = [
-            self._completed(FinishedTrial(trial, outcome), outcomes)
+            self._with_cost_and_disturbance(FinishedTrial(trial, outcome), outcomes)
             for trial, outcome in zip(assignment.trials, outcomes, strict=True)
         ]
         for finished in ended:
-            self._keep_model(finished, model)
+            self._write_model(finished, model)
         self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
         for finished in ended:
             if self.models is not None:
@@ -92,7 +92,7 @@ class Session:
         self._report_decision()
         for finished in ended:
             self.watcher.trial_finished(finished.trial, finished.outcome)
-            self._expect_objectives(finished)
+            self._warn_of_missing_objectives(finished)
         self._report_stopped_arms()
 
     def retry(self, assignment: Assignment, slot_s: float) -> None:
@@ -132,7 +132,7 @@ class Session:
             return False
         return self.dispatcher.take_epoch(assignment.trial, progress.done - 1, progress.metrics)
 
-    def _keep_model(self, finished: FinishedTrial, model: bytes) -> None:
+    def _write_model(self, finished: FinishedTrial, model: bytes) -> None:
         """Keep the model of an arm's best trial; if it cannot be written, only that is lost."""
         try:
             if self.models is not None:
@@ -140,7 +140,9 @@ class Session:
         except OSError as error:
             self.watcher.warn(f"block {finished.block}, {finished.arm}: model not kept: {error}")
 
-    def _completed(self, finished: FinishedTrial, together: Sequence[Outcome]) -> FinishedTrial:
+    def _with_cost_and_disturbance(
+        self, finished: FinishedTrial, together: Sequence[Outcome]
+    ) -> FinishedTrial:
         """Return a trial's outcome with the facts that are known only here: cost, disturbance."""
         trial, outcome = finished.trial, finished.outcome
         state = self.journal.state
@@ -153,7 +155,7 @@ class Session:
             self._canary_baseline.expected_ms(finished),
         )
         round_id = None
-        if trial.arm.measure == "timing":  # the start identifies a round: it is its own
+        if trial.arm.measure == "timing":  # no two rounds of an arm start at the same time
             round_id = f"{min(outcome.started_s for outcome in together):.3f}"
         environment = shared({**outcome.environment, **self.dispatcher.ledger.identity.code_facts})
         outcome = replace(
@@ -161,13 +163,13 @@ class Session:
         )
         return FinishedTrial(trial, outcome)
 
-    def _expect_objectives(self, finished: FinishedTrial) -> None:
+    def _warn_of_missing_objectives(self, finished: FinishedTrial) -> None:
         """Warn, once, of an objective that a complete trial, or its pruner, has no metric for."""
         outcome = finished.outcome
         read = self.dispatcher.suggestions.objectives_of(finished.trial.arm)
         seen, place = set(outcome.metrics), "a trial's metrics"
         if self.spec.search.pruner:
-            seen.intersection_update(*([one.metrics for one in outcome.epochs] or [{}]))
+            seen.intersection_update(*([epoch.metrics for epoch in outcome.epochs] or [{}]))
             place += " and those of its epochs, for the pruner"
         missing = [name for name in read if name not in seen]
         if outcome.status == "complete" and missing and not self._has_warned_of_objectives:
@@ -193,12 +195,15 @@ class Session:
         )
 
     def show_running(self) -> None:
-        """Keep what runs on each lane in a file, where it changed; it takes a while."""
-        running = {one.trial.key: one for one in self.dispatcher.running}
+        """Write what runs on each lane, and since when, to a file, if that has changed."""
+        running = {assignment.trial.key: assignment for assignment in self.dispatcher.running}
         if running.keys() != self._running_since_s.keys():
             now_s = time.time()
             self._running_since_s = {key: self._running_since_s.get(key, now_s) for key in running}
-            texts = [f"{one} on node {one.lane.node.profile.hostname}" for one in running.values()]
+            texts = [
+                f"{assignment} on node {assignment.lane.node.profile.hostname}"
+                for assignment in running.values()
+            ]
             self.watcher.jobs_changed([*running.values()])
             since_s = self._running_since_s.values()
             self.journal.show_running([*zip(since_s, texts, strict=True)])

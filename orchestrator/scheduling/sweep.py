@@ -281,6 +281,7 @@ class _Start:
 
 
 def _extent(opening: SweepOpening) -> object:
+    """Return what of an opening the store is to have again when it changes."""
     manifest = opening.manifest
     return manifest.arms, manifest.impossible, frozenset(manifest.running), manifest.blocks
 

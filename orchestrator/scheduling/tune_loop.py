@@ -26,8 +26,8 @@ from orchestrator.scheduling.recovery import Recovery
 
 _LOOK_S = 0.5
 _START_S = 20.0  # of an actor, usually
-_JOBS = 200  # of a Tune trial, each with 30 kB of answers
-_MANY = 10_000  # above what lanes ever have pending, those of nodes that join included
+_JOBS_PER_TUNE_TRIAL = 200  # of a Tune trial, each with 30 kB of answers
+_MOST_PENDING = 10_000  # above what lanes ever have pending, those of nodes that join included
 
 
 def run_trials(
@@ -40,7 +40,7 @@ def run_trials(
     `check` is called about ten times a second; what it raises ends the loop.
     """
     logging.getLogger("ray.tune.analysis").setLevel(logging.CRITICAL)  # it misses loggers' files
-    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_MANY)
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_MOST_PENDING)
     abandoned = threading.Event()
 
     def check_unless_abandoned() -> None:
@@ -52,8 +52,8 @@ def run_trials(
         while not recovery.session.dispatcher.done:
             search = BlockSearch(recovery, python_path, check_unless_abandoned)
             try:
-                _aside(_tuner(search, folder).fit, recovery.expect_head)
-            except Broken as broken:
+                _run_beside(_tuner(search, folder).fit, recovery.expect_head)
+            except ErrorInTune as broken:
                 raise broken.args[0] from broken
             except (ray.exceptions.RayError, tune.TuneError):
                 if not search.out:
@@ -81,8 +81,8 @@ class BlockSearch(Searcher):
         self.out: dict[str, Assignment] = {}
         self._began_s: dict[str, float] = {}
         self._waiting: dict[str, tuple[Assignment, dict[str, Any]]] = {}
-        self._taken = Counter[str]()
-        self._ended = Counter[str]()
+        self._slots_in_use = Counter[str]()
+        self._jobs_ended = Counter[str]()
         self._show_s = 0.0
         self._session = recovery.session
         self._python_path = python_path
@@ -100,7 +100,7 @@ class BlockSearch(Searcher):
         Where nothing is out, Tune only asks again each second: this is the place to look around.
         """
         self.check()
-        with _through_tune():
+        with _errors_end_tune():
             self.recovery.settle()
             self._hand_out()
             if time.monotonic() >= self._show_s:
@@ -108,8 +108,8 @@ class BlockSearch(Searcher):
                 self._show_s = time.monotonic() + _LOOK_S
             for key, (assignment, _) in self._waiting.items():
                 room = assignment.lane.room(assignment.device)
-                if self._taken[assignment.lane.node.id] < room:
-                    return self._begin(trial_id, key)
+                if self._slots_in_use[assignment.lane.node.id] < room:
+                    return self._hand_to_tune(trial_id, key)
             return self.FINISHED if self._session.dispatcher.done else None
 
     def _hand_out(self) -> None:
@@ -133,28 +133,31 @@ class BlockSearch(Searcher):
         """Return whether the assignment's lane is still there."""
         return self._session.dispatcher.has_lane(assignment.lane.node.id)
 
-    def _begin(self, trial_id: str, key: str) -> dict[str, Any]:
+    def _hand_to_tune(self, trial_id: str, key: str) -> dict[str, Any]:
+        """Return a waiting assignment as the config of a Tune trial, which has its slot now."""
         assignment, config = self._waiting.pop(key)
         self.out[trial_id] = assignment
         self.note_not_begun(trial_id)
-        self._taken[assignment.lane.node.id] += 1
+        self._slots_in_use[assignment.lane.node.id] += 1
         return config
 
     def note_not_begun(self, trial_id: str) -> None:
         """Note that a trial begins now at the earliest: Tune has no worker for it yet."""
         self._began_s[trial_id] = time.time()
 
-    def _end(self, trial_id: str) -> Assignment:
+    def _take_from_tune(self, trial_id: str) -> Assignment:
+        """Return the assignment of a Tune trial, which has its slot no more."""
         assignment = self.out.pop(trial_id)
         del self._began_s[trial_id]
-        self._taken[assignment.lane.node.id] -= 1
+        self._slots_in_use[assignment.lane.node.id] -= 1
         return assignment
 
-    def _lose(self, trial_id: str) -> None:
+    def _lose_worker(self, trial_id: str) -> None:
         began_s = self._began_s[trial_id]
-        self.recovery.lose_worker(self._end(trial_id), began_s, time.time())
+        self.recovery.lose_worker(self._take_from_tune(trial_id), began_s, time.time())
 
     def _job(self, assignment: Assignment) -> Job:
+        """Return what the actor needs to run an assignment."""
         spec, lane = self._session.spec, assignment.lane
         limits, request = spec.limits, self._session.request
         return Job(
@@ -174,13 +177,13 @@ class BlockSearch(Searcher):
 
     def take_progress(self, trial_id: str, progress: JobProgress) -> bool:
         """Take the progress of a running job; return whether its trial is to be pruned."""
-        with _through_tune():
+        with _errors_end_tune():
             return self._session.take_progress(self.out[trial_id], progress)
 
     def take_outcomes(self, trial_id: str, result: Mapping[str, Any]) -> dict[str, Any] | None:
         """Take the outcomes of a Tune trial's job; return its next one, None if none waits."""
-        with _through_tune():
-            assignment = self._end(trial_id)
+        with _errors_end_tune():
+            assignment = self._take_from_tune(trial_id)
             outcomes = [outcome_adapter.validate_json(text) for text in result["outcomes"]]
             models = result.get("models", [])
             self._session.finish(assignment, *outcomes, model=b"".join(models))
@@ -189,19 +192,21 @@ class BlockSearch(Searcher):
             best = next((outcome for outcome in outcomes if not outcome.failure), outcomes[0])
             self.recovery.count_end(assignment.lane.node, best)
             self._hand_out()
-            self._ended[trial_id] += 1
+            self._jobs_ended[trial_id] += 1
             lane, bundle = assignment.lane, assignment.lane.bundle(assignment.device)
-            waiting = self._waiting.items() if self._ended[trial_id] < _JOBS else ()
+            waiting = (
+                self._waiting.items() if self._jobs_ended[trial_id] < _JOBS_PER_TUNE_TRIAL else ()
+            )
             for key, (following, config) in waiting:
                 if following.lane.node.id == lane.node.id and config["bundle"] == bundle:
-                    return self._begin(trial_id, key)
+                    return self._hand_to_tune(trial_id, key)
             return None
 
     def park(self, trial_id: str, lost_gpu: str) -> bool:
         """Take back the trial of an actor without a GPU; return whether it still has to keep it."""
-        with _through_tune():
+        with _errors_end_tune():
             if trial_id in self.out:
-                assignment = self._end(trial_id)
+                assignment = self._take_from_tune(trial_id)
                 self._session.dispatcher.give_back(assignment, charged=False)
                 self.recovery.lose_gpu(assignment.lane.node, lost_gpu)
             return not self._session.dispatcher.done
@@ -212,30 +217,34 @@ class BlockSearch(Searcher):
         """Take the loss of a job's worker, or (without a result) its recall."""
         if trial_id not in self.out:
             return
-        with _through_tune():
+        with _errors_end_tune():
             if error or result is not None:
-                self._lose(trial_id)
+                self._lose_worker(trial_id)
             else:
-                self._session.dispatcher.give_back(self._end(trial_id), charged=False)
+                self._session.dispatcher.give_back(self._take_from_tune(trial_id), charged=False)
 
     def lose_all(self) -> None:
         """Take back all that is out: Tune was lost. Only what can have been running is charged."""
         for assignment, _ in reversed(self._waiting.values()):
             self._session.dispatcher.give_back(assignment, charged=False)
         for trial_id in reversed(list(self.out)):
-            self._lose(trial_id)
+            self._lose_worker(trial_id)
 
 
-class Broken(BaseException):
-    """An error of ours on its way through Tune, which takes `Exception` for a failed trial."""
+class ErrorInTune(BaseException):
+    """An error of this project on its way through Tune, which takes `Exception` for a failed trial.
+
+    Its only argument is the error itself.
+    """
 
 
 @contextlib.contextmanager
-def _through_tune() -> Iterator[None]:
+def _errors_end_tune() -> Iterator[None]:
+    """Let any error in the block end Tune's loop, instead of a trial."""
     try:
         yield
     except Exception as error:
-        raise Broken(error) from error
+        raise ErrorInTune(error) from error
 
 
 class _Scheduler(FIFOScheduler):
@@ -291,9 +300,12 @@ class _Scheduler(FIFOScheduler):
         return self.CONTINUE
 
 
-def _aside(work: Callable[[], object], expect: Callable[[], None]) -> None:
-    # Tune asks the cluster at each step, and nothing ends the wait for a head that is gone: the
-    # thread is left behind then.
+def _run_beside(work: Callable[[], object], expect: Callable[[], None]) -> None:
+    """Do the work in a thread, and call `expect` until it ends; raise what either raises.
+
+    Tune asks the cluster at each step, and nothing ends the wait for a head that is gone. The
+    thread is left behind then.
+    """
     raised: list[BaseException] = []
 
     def working() -> None:
@@ -312,6 +324,8 @@ def _aside(work: Callable[[], object], expect: Callable[[], None]) -> None:
 
 
 def _tuner(search: BlockSearch, folder: Path) -> tune.Tuner:
+    """Return Tune with everything switched off that the journal and the recovery do themselves."""
+
     def resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
         selector = {"ray.io/node-id": config["node_id"]}  # a label that every Ray node carries
         return tune.PlacementGroupFactory([config["bundle"]], bundle_label_selector=[selector])

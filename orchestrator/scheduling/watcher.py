@@ -34,15 +34,15 @@ class Watcher:
         self.pruned = set[int]()
         self.leads: list[str] = []
         self.blocks_expected = plan.blocks
-        self._per_block = dict[int, Counter[Arm]]()
-        self._whole_blocks = set[int]()
+        self._ended_by_block = dict[int, Counter[Arm]]()
+        self._complete_blocks = set[int]()
         self._trials: dict[str, FinishedTrial] = {}
         self._begun_blocks: set[int] = set()
         self.stopped: set[Arm] = set()
         self._shown: set[str] = set()
         self._jobs: dict[str, tuple[Assignment, str, float, str]] = {}
         """By key: a running job, the kind of its work, since when (monotonic), and its progress."""
-        self._ended_now, self._next_look = 0, 2.0
+        self._ended_in_this_start, self._next_ranking = 0, 2.0
         self._began_s = self._ended_s = time.monotonic()
         self._is_open = plan.ending == "open"
 
@@ -55,19 +55,20 @@ class Watcher:
     @property
     def blocks_ended(self) -> int:
         """Blocks all of whose trials have an outcome, and pruned ones."""
-        return len(self._whole_blocks)
+        return len(self._complete_blocks)
 
-    def _is_whole(self, block: int) -> bool:
-        whole = (len(self._plan.possible) - len(self.stopped)) * self._plan.repeats
-        return block in self.pruned or self._per_block[block].total() >= whole
+    def _has_all_trials(self, block: int) -> bool:
+        """Return whether a block has an outcome on each arm that is not stopped, or is pruned."""
+        expected = (len(self._plan.possible) - len(self.stopped)) * self._plan.repeats
+        return block in self.pruned or self._ended_by_block[block].total() >= expected
 
     @property
     def trials_expected(self) -> int:
         """The expected number of trials; an upper bound while blocks may be added."""
         running = [arm for arm in self._plan.arms if arm not in self.stopped]
-        whole = (self.blocks_expected - len(self.pruned)) * self._plan.repeats * len(running)
-        ran = sum(self._per_block[block][arm] for block in self.pruned for arm in running)
-        return whole + ran + sum(self.ended[arm] for arm in self.stopped)
+        unpruned = (self.blocks_expected - len(self.pruned)) * self._plan.repeats * len(running)
+        pruned = sum(self._ended_by_block[block][arm] for block in self.pruned for arm in running)
+        return unpruned + pruned + sum(self.ended[arm] for arm in self.stopped)
 
     @property
     def total(self) -> str:
@@ -76,9 +77,9 @@ class Watcher:
 
     def remaining_s(self) -> float | None:
         """Return the time left by the pace of this start; None before two trials ended."""
-        if self._ended_now < 2:
+        if self._ended_in_this_start < 2:
             return None
-        pace_s = (self._ended_s - self._began_s) / self._ended_now
+        pace_s = (self._ended_s - self._began_s) / self._ended_in_this_start
         missing_s = pace_s * (self.trials_expected - self.ended.total())
         return max(0.0, missing_s - (time.monotonic() - self._ended_s))
 
@@ -131,7 +132,7 @@ class Watcher:
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Count a trial and show how it ended."""
         is_new = self.count(trial, outcome)
-        self._ended_now += is_new
+        self._ended_in_this_start += is_new
         self._ended_s = time.monotonic()
         remaining = self.remaining()
         self.print(
@@ -146,14 +147,14 @@ class Watcher:
                 self.print(f"  {call}", "call")
         if outcome.failure is not None and outcome.failure.output_tail:
             _log.info("its trainer's last output:\n%s", outcome.failure.output_tail)
-        is_whole = trial.block in self._whole_blocks
-        if is_new and is_whole and self.blocks_ended >= self._next_look:
-            self._look()
+        is_complete = trial.block in self._complete_blocks
+        if is_new and is_complete and self.blocks_ended >= self._next_ranking:
+            self._show_leads()
 
     def arm_stopped(self, arm: Arm, reason: str) -> None:
         """Show that the remaining trials of an arm are not run, and why."""
         self.stopped |= {arm} & {*self._plan.arms}
-        self._whole_blocks |= set(filter(self._is_whole, self._per_block))
+        self._complete_blocks |= set(filter(self._has_all_trials, self._ended_by_block))
         self.warn(f"{reason}. Its other trials are not run; after a fix, --retry-failed runs them")
 
     def warn(self, text: str) -> None:
@@ -181,30 +182,32 @@ class Watcher:
         self._trials[trial.key] = FinishedTrial(trial, outcome)
         self._begun_blocks.add(trial.block)
         self.ended[trial.arm] += 1
-        self._per_block.setdefault(trial.block, Counter())[trial.arm] += 1
+        self._ended_by_block.setdefault(trial.block, Counter())[trial.arm] += 1
         if outcome.status == "pruned":
             self.pruned.add(trial.block)
-        if self._is_whole(trial.block):
-            self._whole_blocks.add(trial.block)
+        if self._has_all_trials(trial.block):
+            self._complete_blocks.add(trial.block)
         self.failed[trial.arm] += outcome.failure is not None
         return True
 
     def _place(self, job: Assignment | Trial) -> str:
+        """Return `block 3  python/a  units=8`."""
         trial, others = (job, ()) if isinstance(job, Trial) else (job.trial, job.others)
         name = f"{1 + len(others)} arms in turns" if others else self._name(trial.arm)
         return f"block {trial.block}  {name}  {config_text(trial.config)}"
 
     def _name(self, arm: Arm) -> str:
-        hardware = {own.hardware for own in self._plan.arms}
+        """Return an arm's name, with its hardware if the arms use several."""
+        hardware = {planned.hardware for planned in self._plan.arms}
         return arm.short_name if len(hardware) == 1 else str(arm)
 
-    def _look(self) -> None:
+    def _show_leads(self) -> None:
         """Show which arm is fastest on each hardware so far, and how sure that is."""
         from orchestrator.analysis.comparisons.ranking import rankings  # noqa: PLC0415  (SciPy)
         from orchestrator.analysis.pairing import complete_rounds, pairs  # noqa: PLC0415
         from orchestrator.analysis.statistics.formatting import ratio  # noqa: PLC0415
 
-        self._next_look, self.leads = max(self.blocks_ended + 1, _GROWTH * self.blocks_ended), []
+        self._next_ranking, self.leads = max(self.blocks_ended + 1, _GROWTH * self.blocks_ended), []
         record = SweepRecord("", arms=self._plan.arms, trials=tuple(self._trials.values()))
         matched = complete_rounds.match(record, lambda trial: trial.has_times)
         metric = pairs.time_metric(matched)

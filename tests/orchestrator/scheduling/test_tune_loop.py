@@ -14,7 +14,7 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, Outcome, outcome_adapter
 from orchestrator.execution.job import Job, JobProgress, job_adapter
 from orchestrator.scheduling import tune_loop
-from orchestrator.scheduling.tune_loop import BlockSearch, Broken, run_trials
+from orchestrator.scheduling.tune_loop import BlockSearch, ErrorInTune, run_trials
 from tests.orchestrator.scheduling.sample_sessions import SampleSession
 from tests.orchestrator.scheduling.test_session import SPEC, TIMED
 
@@ -71,7 +71,7 @@ def test_an_actor_has_one_tune_trial_for_all_that_its_lane_runs(
 def test_a_tune_trial_ends_after_many_jobs_and_its_lane_works_on(
     monkeypatch: pytest.MonkeyPatch, search: BlockSearch
 ) -> None:
-    monkeypatch.setattr(tune_loop, "_JOBS", 2)
+    monkeypatch.setattr(tune_loop, "_JOBS_PER_TUNE_TRIAL", 2)
     assert isinstance(search.suggest("a"), dict)
     assert isinstance(search.take_outcomes("a", result(COMPLETE)), dict)
     assert search.take_outcomes("a", result(COMPLETE)) is None
@@ -132,7 +132,7 @@ def test_an_error_of_ours_is_not_tunes_to_handle(
         (search.take_progress, RUNS["progress"]),
         (search.take_outcomes, result(COMPLETE)),
     ):
-        with pytest.raises(Broken, match="the view broke") as caught:
+        with pytest.raises(ErrorInTune, match="the view broke") as caught:
             call("a", reported)
         assert caught.value.args[0] is error
         assert not isinstance(caught.value, Exception)
@@ -167,7 +167,7 @@ def test_an_error_with_nothing_out_ends_the_sweep(
     sample: SampleSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     error = tune.TuneError("the loop was lost")
-    for raised in (error, Broken(error)):
+    for raised in (error, ErrorInTune(error)):
         with pytest.raises(tune.TuneError, match="the loop was lost"):
             run(sample, monkeypatch, tmp_path, mock.Mock(side_effect=raised))
 
