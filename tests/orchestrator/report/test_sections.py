@@ -8,13 +8,13 @@ import pytest
 import yaml
 
 from orchestrator.analysis.summary import ReportSummary, summarise
-from orchestrator.core.arms import Arm
+from orchestrator.core.arms import Arm, Variant
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import EpochRecord, FinishedTrial
-from orchestrator.report.document import PARTS, Section
+from orchestrator.report.document import PARTS, Kind, Section
 from orchestrator.report.sections.document import document
-from tests.orchestrator.sample_records import GPU, PORTABLE, XLA, changed, paired, sweep, trial
+from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, XLA, changed, paired, sweep, trial
 
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("sections.yaml").read_text())
 
@@ -145,3 +145,28 @@ def test_a_requested_baseline_replaces_that_of_the_spec(
     picked = summarise(record, requested).baseline
     assert picked is not None
     assert picked.name == str(baseline)
+
+
+def test_a_name_that_looks_like_a_list_stays_in_its_sentence() -> None:
+    variants = (Variant("lstm", {"cell": "lstm"}), Variant("- bias", {"bias": False}))
+    arms = [Arm("tensorflow/portable", CPU, variant) for variant in variants]
+    trials = [
+        trial(arm, block, step_ms=ms + 0.01 * (block % 3))
+        for block in range(8)
+        for arm, ms in zip(arms, (10, 8), strict=True)
+    ]
+    for content in document(summarise(sweep(trials, arms))).sections:
+        assert all(bullet.text for bullet in content.bullets)
+        assert {bullet.kind for bullet in content.bullets} <= set(Kind)
+    bullets = section(PARTS["fastest"], sweep(trials, arms)).bullets
+    (models,) = [bullet for bullet in bullets if bullet.kind == Kind.DIFFERENT_MODELS]
+    assert models.text.startswith("- bias instead of lstm: ")
+
+
+def test_an_error_message_is_shown_as_it_was_raised() -> None:
+    message = "expected shape ( 2 , 3 ) ; received | x : y . - see the log ."
+    trials = [trial(PORTABLE, 0, status="failed", failure=f"error: {message}"), trial(XLA, 0)]
+    (failed,) = [
+        bullet for bullet in section("Missing", sweep(trials)).bullets if bullet.kind == Kind.FAILED
+    ]
+    assert f"failed (error): {message}." in failed.text
