@@ -1,31 +1,38 @@
-"""The charts of a report, for the HTML page and for image files."""
+"""The charts of a report, for the HTML page and for image files.
+
+`docs/adding/report_section.md` shows how to add one.
+"""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.charts.chart import Chart
-from orchestrator.report.charts.curves import curves
-from orchestrator.report.charts.speedups import phases, speedups, trade_off_chart
+from orchestrator.report.charts import curves, phases, speedups, trade_offs
+from orchestrator.report.charts.chart import Chart, ChartBuilder
 from orchestrator.report.wording import arm_names
 
+CHARTS: tuple[ChartBuilder, ...] = (
+    speedups.speedups,
+    trade_offs.trade_offs,
+    curves.effects,
+    curves.crossovers,
+    curves.learning,
+    phases.phases,
+)
+"""The charts of every report, in their order."""
 
-def charts_of(summary: ReportSummary) -> list[Chart]:
-    """Return every chart that the summary has numbers for, in the report's order.
+
+def charts_of(summary: ReportSummary, builders: Sequence[ChartBuilder] = CHARTS) -> list[Chart]:
+    """Return every chart that the summary has numbers for, in the order of the builders.
 
     Keys are numbered if names differ only in characters that file names lack.
     """
     name = arm_names(summary)
     styles = {entry.arm: place for place, entry in enumerate(summary.arms)}
-    charts = (
-        speedups(summary, name, styles),
-        *(trade_off_chart(summary, front, name, styles) for front in summary.fronts),
-        *curves(summary, name, styles),
-        phases(summary, name),
-    )
     uses = Counter[str]()
     unique = []
-    for chart in filter(None, charts):
+    for chart in (chart for build in builders for chart in build(summary, name, styles)):
         uses[chart.key] += 1
         number = uses[chart.key]
         unique.append(chart if number == 1 else replace(chart, key=f"{chart.key}-{number}"))

@@ -8,13 +8,16 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from orchestrator.analysis.measures import MEASURES
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
 from orchestrator.report.document import Table, visible
+from orchestrator.report.wording import ArmNames
 
 _LOOK = json.loads((Path(__file__).parent / "look.json").read_text(encoding="utf-8"))
 """Colours, symbols and dashes, and what else all charts have in common.
@@ -36,6 +39,9 @@ _LONGEST = 60  # characters of a name; the tables of the report have full names
 _WILD = 100.0  # an interval is cut off if it is this many times the range of all values
 _TITLES = {measure.metric: measure.title for measure in MEASURES}
 
+
+Styles: TypeAlias = Mapping[Arm, int]
+"""The place of each arm in the report, which decides its colour, symbol and dashes (`looks`)."""
 
 Layer: TypeAlias = dict[str, Any]
 Rows: TypeAlias = Iterable[Mapping[str, Any]]
@@ -72,6 +78,14 @@ class Chart:
             "autosize": {"type": "fit-x", "contains": "padding"},
             "config": _LOOK["config"],
         }
+
+
+ChartBuilder: TypeAlias = Callable[[ReportSummary, ArmNames, Styles], Iterable[Chart]]
+"""A function that makes the charts of one kind: none if the sweep has no numbers for them.
+
+It is called once for each page or folder of images, with the summary of the sweep, the names of its
+arms and their styles.
+"""
 
 
 def layer(data: str | None, mark: str, look: Mapping[str, Any], **channels: Any) -> Layer:

@@ -1,7 +1,7 @@
 """The charts of curves: speed-ups by size, and learning."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from orchestrator.analysis.arms.arm_summary import LearningCurve, LearningPoint
@@ -11,7 +11,7 @@ from orchestrator.analysis.statistics.regression import CurvePoint
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import is_number
-from orchestrator.report.charts.chart import Chart, axis, layer, looks, metric_title, slug
+from orchestrator.report.charts.chart import Chart, Styles, axis, layer, looks, metric_title, slug
 from orchestrator.report.document import plain
 from orchestrator.report.sections.crossovers import crossover_sentence
 from orchestrator.report.wording import ArmNames, grouped
@@ -21,32 +21,38 @@ _Rows: TypeAlias = Sequence[Mapping[str, Any]]
 """The points of a line: `at`, `value`, the ends `low` and `high` of a band, and `text`."""
 
 
-def curves(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
-    """Make a chart for each metric and speed-up by param, and for each metric by epoch."""
-    effects = grouped(((e.metric, e.param), e) for e in summary.effects if e.points)
-    crossovers = grouped((c.effect.param, c) for c in summary.crossovers if c.regions)
-    by_metric = grouped((curve.metric, curve) for curve in summary.learning if curve.points)
+def effects(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
+    """Make a chart for each metric by each param."""
+    fitted = grouped(
+        ((effect.metric, effect.param), effect) for effect in summary.effects if effect.points
+    )
     drawn = summary.drawn_blocks
-    return [
-        *(_by_param(own, name, styles, drawn) for own in effects.values()),
-        *(
-            _by_param([c.effect for c in own], name, styles, drawn, text)
-            for own in crossovers.values()
-            for text in [". ".join(crossover_sentence(c, name) for c in own)]
-        ),
-        *(
-            _learning(metric, against, shown, name, styles)
-            for metric, shown in by_metric.items()
-            for against in ("epochs", "seconds")
-        ),
-    ]
+    for of_param in fitted.values():
+        yield _by_param(of_param, name, styles, drawn)
+
+
+def crossovers(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
+    """Make a chart of speed-ups for each size along which arms were compared."""
+    by_param = grouped((c.effect.param, c) for c in summary.crossovers if c.regions)
+    drawn = summary.drawn_blocks
+    for compared in by_param.values():
+        text = ". ".join(crossover_sentence(crossover, name) for crossover in compared)
+        yield _by_param([c.effect for c in compared], name, styles, drawn, text)
+
+
+def learning(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
+    """Make two charts for each metric by epoch: against epochs, and against seconds."""
+    by_metric = grouped((curve.metric, curve) for curve in summary.learning if curve.points)
+    for metric, curves in by_metric.items():
+        for against in ("epochs", "seconds"):
+            yield _learning(metric, against, curves, name, styles)
 
 
 def _drawing(
     named: Sequence[tuple[Arm, _Rows]],
     points: _Rows,
     name: ArmNames,
-    styles: Mapping[Arm, int],
+    styles: Styles,
     titles: tuple[str, str],
     *,
     logs: str = "",
@@ -93,7 +99,7 @@ def _drawing(
 def _by_param(
     fitted: list[ParamEffect],
     name: ArmNames,
-    styles: Mapping[Arm, int],
+    styles: Styles,
     drawn: Collection[int],
     crossing: str = "",
 ) -> Chart:
@@ -140,7 +146,7 @@ def _ends(point: CurvePoint) -> dict[str, Any]:
 
 
 def _learning(
-    metric: str, against: str, shown: list[LearningCurve], name: ArmNames, styles: Mapping[Arm, int]
+    metric: str, against: str, shown: list[LearningCurve], name: ArmNames, styles: Styles
 ) -> Chart:
     title = metric_title(metric)
 

@@ -2,19 +2,22 @@
 
 import json
 import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.charts import charts_of
-from orchestrator.report.charts.chart import in_light, short
+from orchestrator.report.charts import CHARTS, charts_of
+from orchestrator.report.charts.chart import ChartBuilder, in_light, short
 from orchestrator.report.document import visible
 
 _WIDTH = 860
 _PPI = 144
 
 
-def draw(summary: ReportSummary, folder: Path) -> tuple[Path, ...]:
+def draw(
+    summary: ReportSummary, folder: Path, charts: Sequence[ChartBuilder] = CHARTS
+) -> tuple[Path, ...]:
     """Draw every chart of the report into the folder, which is created if it is missing.
 
     Return the files, a PNG and an SVG for each chart. Their names are those of the charts, the same
@@ -24,7 +27,7 @@ def draw(summary: ReportSummary, folder: Path) -> tuple[Path, ...]:
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for chart in charts_of(summary):
+    for chart in charts_of(summary, charts):
         drawn = chart.specification(_WIDTH) | {"title": short(chart.title, 90), "padding": 12}
         svg = vl_convert.vegalite_to_svg(in_light(json.dumps(drawn)))
         for i, name in enumerate(dict.fromkeys(re.findall(r"clip\d+", svg))):

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from orchestrator import __version__
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.trial_columns import config_names
-from orchestrator.report.charts import charts_of
-from orchestrator.report.charts.chart import DARK, LIGHT, Chart, short, slug
+from orchestrator.report.charts import CHARTS, charts_of
+from orchestrator.report.charts.chart import DARK, LIGHT, Chart, ChartBuilder, short, slug
 from orchestrator.report.document import PARTS, Kind, Section, visible
 from orchestrator.report.formats.csv_rows import HEADER, Cell, csv_columns
 from orchestrator.report.sections.answer import title
 from orchestrator.report.sections.best import best_sentences
-from orchestrator.report.sections.document import document
+from orchestrator.report.sections.document import SECTIONS, ReportSection, document
 from orchestrator.report.sections.doubts import doubts
 from orchestrator.report.sections.headlines import headlines
 from orchestrator.report.sections.progress import counts
@@ -62,17 +62,21 @@ Question: TypeAlias = tuple[str, str, list[PagePart]]
 """An id, a question that people ask, and the sections that answer it."""
 
 
-def to_html(summary: ReportSummary) -> str:
+def to_html(
+    summary: ReportSummary,
+    sections: Sequence[ReportSection] = SECTIONS,
+    charts: Sequence[ChartBuilder] = CHARTS,
+) -> str:
     """Write the full report as one page that needs no network; its first screen is the answer.
 
     Texts from specs and runs are escaped. In addition, the page's policy allows only its own
     scripts, and no requests: a text that became markup could do nothing.
     """
     heads = headlines(summary)
-    first, *others = document(summary).sections
+    first, *others = document(summary, sections).sections
     on_top = {headline.bullet for headline in heads}
     answer = replace(first, bullets=tuple(b for b in first.bullets if b not in on_top))
-    plots = {plot.key: plot for plot in charts_of(summary)}
+    plots = {plot.key: plot for plot in charts_of(summary, charts)}
     figures = {key: plot.specification("container") for key, plot in plots.items()}
     forest = plots.pop("speedups", None)
     trials = trial_data(summary)
