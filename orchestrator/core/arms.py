@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from orchestrator.core.criteria import MeasureMode
 from orchestrator.core.text import counted
@@ -107,12 +106,30 @@ class Arm:
     def __lt__(self, other: Arm) -> bool:
         return self.identity < other.identity
 
-    hardware_class = cast(HardwareRef, property(attrgetter("hardware.hardware_class")))
-    usage = cast(Usage, property(attrgetter("hardware.usage")))
-    device = cast(Device, property(attrgetter("hardware.hardware_class.device")))
-    measure = cast(MeasureMode, property(attrgetter("hardware.usage.measure")))
-    work = cast(str, property(attrgetter("hardware.usage.work")))
-    """Arms are compared by what they learned only where this is equal."""
+    @property
+    def hardware_class(self) -> HardwareRef:
+        """The hardware class, without how the arm uses it."""
+        return self.hardware.hardware_class
+
+    @property
+    def usage(self) -> Usage:
+        """How the arm uses its hardware."""
+        return self.hardware.usage
+
+    @property
+    def device(self) -> Device:
+        """The device that computes: `cpu` or `gpu`."""
+        return self.hardware.hardware_class.device
+
+    @property
+    def measure(self) -> MeasureMode:
+        """Whether its trials are whole trainings or timed in slices."""
+        return self.hardware.usage.measure
+
+    @property
+    def work(self) -> str:
+        """Its own amount of work; arms are compared by what they learned only where it is equal."""
+        return self.hardware.usage.work
 
     @property
     def short_name(self) -> str:

@@ -52,8 +52,11 @@ class SweepRecord:
 
     def with_trials(self, trials: Iterable[FinishedTrial]) -> Self:
         """Return the sweep with these trials; they get its own arms, which are quick to compare."""
-        own = {arm: arm for arm in self.arms}
-        shared = (
-            replace(one, trial=replace(one.trial, arm=own.get(one.arm, one.arm))) for one in trials
+        arms = {arm: arm for arm in self.arms}
+        with_shared_arms = (
+            replace(
+                finished, trial=replace(finished.trial, arm=arms.get(finished.arm, finished.arm))
+            )
+            for finished in trials
         )
-        return replace(self, trials=tuple(shared))
+        return replace(self, trials=tuple(with_shared_arms))

@@ -7,8 +7,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
-from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar, cast
+from functools import lru_cache
+from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
@@ -19,16 +19,28 @@ from workloads import protocol
 
 T = TypeVar("T")
 
-_shared: dict[str, Any] = {}
-
-
-def shared(value: T) -> T:
-    """Return one object for equal ones: environments are most of what a trial leaves in memory."""
-    return cast(T, _shared.setdefault(repr(value), value))
-
-
 _Fact: TypeAlias = str | int | float | bool | None
-Environment: TypeAlias = Annotated[Mapping[str, _Fact], AfterValidator(shared)]
+
+ENVIRONMENTS_SHARED = 1_024
+"""As many different environments are kept to be shared: a sweep has one for each backend and node,
+and some more where trials had neighbours."""
+
+
+@lru_cache(ENVIRONMENTS_SHARED)
+def _environment_of(items: tuple[tuple[str, type, _Fact], ...]) -> Mapping[str, _Fact]:
+    """Return the environment of these items. Types are part of them: True is not the fact 1."""
+    return {name: fact for name, _, fact in items}
+
+
+def share_environment(environment: Mapping[str, _Fact]) -> Mapping[str, _Fact]:
+    """Return one object for equal environments: they are most of what a trial leaves in memory.
+
+    The order of the names counts, too.
+    """
+    return _environment_of(tuple((name, type(fact), fact) for name, fact in environment.items()))
+
+
+Environment: TypeAlias = Annotated[Mapping[str, _Fact], AfterValidator(share_environment)]
 ConfigValue: TypeAlias = bool | int | float | str
 Config: TypeAlias = Mapping[str, ConfigValue]
 """The sizes and settings that one Optuna suggestion gives."""
@@ -184,28 +196,115 @@ class FinishedTrial:
     outcome: Outcome
     run_id: Annotated[str, Field(exclude=True)] = field(default="", compare=False)
 
-    key = cast(str, property(attrgetter("trial.key")))
-    block = cast(int, property(attrgetter("trial.block")))
-    config = cast(Config, property(attrgetter("trial.config")))
-    params = cast(Config, property(attrgetter("trial.params")))
-    arm = cast(Arm, property(attrgetter("trial.arm")))
-    repeat = cast(int, property(attrgetter("trial.repeat")))
-    seed = cast(int, property(attrgetter("trial.seed")))
-    status = cast(OutcomeStatus, property(attrgetter("outcome.status")))
-    started_s = cast(float, property(attrgetter("outcome.started_s")))
-    ended_s = cast(float, property(attrgetter("outcome.ended_s")))
-    attempt = cast(int, property(attrgetter("outcome.attempt")))
-    node = cast(str, property(attrgetter("outcome.node")))
-    metrics = cast("Mapping[str, float]", property(attrgetter("outcome.metrics")))
-    epochs = cast("tuple[EpochRecord, ...]", property(attrgetter("outcome.epochs")))
-    kernel = cast("Kernel | None", property(attrgetter("outcome.kernel")))
-    failure = cast("FailureRecord | None", property(attrgetter("outcome.failure")))
-    trainer_trials = cast(int, property(attrgetter("outcome.trainer_trials")))
-    slices = cast("tuple[SliceRecord, ...]", property(attrgetter("outcome.slices")))
-    telemetry = cast(Telemetry, property(attrgetter("outcome.telemetry")))
-    disturbance = cast("Mapping[str, float]", property(attrgetter("outcome.disturbance")))
-    round_id = cast("str | None", property(attrgetter("outcome.round_id")))
-    cost_basis = cast("str | None", property(attrgetter("outcome.cost_basis")))
+    @property
+    def key(self) -> str:
+        """The same for the trial in every start of its sweep."""
+        return self.trial.key
+
+    @property
+    def block(self) -> int:
+        """The index of its block."""
+        return self.trial.block
+
+    @property
+    def config(self) -> Config:
+        """The config of its block."""
+        return self.trial.config
+
+    @property
+    def params(self) -> Config:
+        """The config, and the settings of the arm's variant."""
+        return self.trial.params
+
+    @property
+    def arm(self) -> Arm:
+        """The arm that it ran on."""
+        return self.trial.arm
+
+    @property
+    def repeat(self) -> int:
+        """The index of its round in the block."""
+        return self.trial.repeat
+
+    @property
+    def seed(self) -> int:
+        """The seed, which all arms of the round share."""
+        return self.trial.seed
+
+    @property
+    def status(self) -> OutcomeStatus:
+        """How it ended."""
+        return self.outcome.status
+
+    @property
+    def started_s(self) -> float:
+        """When it started, in seconds since the epoch."""
+        return self.outcome.started_s
+
+    @property
+    def ended_s(self) -> float:
+        """When it ended, in seconds since the epoch."""
+        return self.outcome.ended_s
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt that ended it, from 1."""
+        return self.outcome.attempt
+
+    @property
+    def node(self) -> str:
+        """The name of its node."""
+        return self.outcome.node
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Its metrics by name; `workloads.metrics` describes them."""
+        return self.outcome.metrics
+
+    @property
+    def epochs(self) -> tuple[EpochRecord, ...]:
+        """Its epochs, which a trial in slices has none of."""
+        return self.outcome.epochs
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The proof of the kernel that ran."""
+        return self.outcome.kernel
+
+    @property
+    def failure(self) -> FailureRecord | None:
+        """Why it failed; None if it did not."""
+        return self.outcome.failure
+
+    @property
+    def trainer_trials(self) -> int:
+        """The earlier trials of the same trainer process."""
+        return self.outcome.trainer_trials
+
+    @property
+    def slices(self) -> tuple[SliceRecord, ...]:
+        """Its slices, if it was timed in slices."""
+        return self.outcome.slices
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """What was measured from outside of the trainer."""
+        return self.outcome.telemetry
+
+    @property
+    def disturbance(self) -> Mapping[str, float]:
+        """A figure for each cause that disturbed it."""
+        return self.outcome.disturbance
+
+    @property
+    def round_id(self) -> str | None:
+        """The round of interleaved timing that it was in."""
+        return self.outcome.round_id
+
+    @property
+    def cost_basis(self) -> str | None:
+        """The price behind its costs."""
+        return self.outcome.cost_basis
 
     @property
     def has_times(self) -> bool:
@@ -222,17 +321,20 @@ def pruned_blocks(finished: Iterable[FinishedTrial]) -> frozenset[int]:
 def count_spared(finished: Sequence[FinishedTrial], arms: Sequence[Arm], repeats: int) -> int:
     """Return how many trials of these arms never run, because their block is pruned."""
     pruned = pruned_blocks(finished)
-    ran = [one for one in finished if one.block in pruned and one.arm in arms]
-    places = {(one.block, one.arm, one.repeat) for one in ran if one.repeat < repeats}
-    return len(pruned) * len(arms) * repeats - len(places)
+    ran = {
+        (trial.block, trial.arm, trial.repeat)
+        for trial in finished
+        if trial.block in pruned and trial.arm in arms and trial.repeat < repeats
+    }
+    return len(pruned) * len(arms) * repeats - len(ran)
 
 
 def count_expected(
     blocks: int, arms: Sequence[Arm], repeats: int, finished: Sequence[FinishedTrial]
 ) -> int:
-    """Return how many trials a sweep has at its end: all of these arms, and what others have."""
-    others = sum(one.arm not in arms for one in finished)
-    return blocks * len(arms) * repeats - count_spared(finished, arms, repeats) + others
+    """Return how many trials a sweep has at its end: those of these arms and of former ones."""
+    of_former_arms = sum(trial.arm not in arms for trial in finished)
+    return blocks * len(arms) * repeats - count_spared(finished, arms, repeats) + of_former_arms
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from orchestrator.core.arms import Arm
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
-from orchestrator.core.trial import FinishedTrial, Outcome, Trial, shared
+from orchestrator.core.trial import FinishedTrial, Outcome, Trial, share_environment
 from orchestrator.planning.pricing import priced
 from orchestrator.scheduling.best_models import BestModels
 from orchestrator.scheduling.dispatcher import Dispatcher
@@ -157,7 +157,8 @@ class Session:
         round_id = None
         if trial.arm.measure == "timing":  # no two rounds of an arm start at the same time
             round_id = f"{min(outcome.started_s for outcome in together):.3f}"
-        environment = shared({**outcome.environment, **self.dispatcher.ledger.identity.code_facts})
+        code = self.dispatcher.ledger.identity.code_facts
+        environment = share_environment({**outcome.environment, **code})
         outcome = replace(
             outcome, disturbance=disturbance, round_id=round_id, environment=environment
         )
