@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.core.arms import Arm
+from orchestrator.core.names import known_implementation
 from orchestrator.core.trial import canonical
 from orchestrator.storage.tracking.records import Manifest
 from orchestrator.storage.tracking.run_content import PARENT_TAG, PARENTS
+from workloads.backends.registry import is_compiled
 from workloads.implementations import parse_implementation
 
 _TAG = "mlflow.sharedViewState."
@@ -107,9 +109,16 @@ def _charts(manifest: Manifest, params: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _factors(arms: Sequence[Arm]) -> list[str]:
+    """Return the params in which arms differ: parts of their implementations, and settings."""
     parts = [parse_implementation(arm.implementation) for arm in arms]
-    names = ("backend", "kernel", "jit", "precision")
-    differing = [name for name in names if len({getattr(part, name) for part in parts}) > 1]
+    known = [known_implementation(arm) for arm in arms]
+    values: dict[str, set[object]] = {
+        "backend": {part.backend for part in parts},
+        "kernel": {part.kernel for part in parts},
+        "jit": {is_compiled(part) if part else None for part in known},
+        "precision": {part.precision if part else None for part in known},
+    }
+    differing = [name for name, of_arms in values.items() if len(of_arms) > 1]
     return differing + sorted({name for arm in arms for name in arm.settings})
 
 
