@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import pathlib
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -96,9 +94,37 @@ def cut(text: str) -> str:
     return text if len(text) <= 72 else f"{text[:69]}…"
 
 
-_EXPECTED: Mapping[str, str] = tomllib.loads(
-    pathlib.Path(__file__).with_name("expected.toml").read_text(encoding="utf-8")
-)
+_A_MAPPING = "a mapping (key: value)"
+_A_DIMENSION = "a list of choices, or {{low: …, high: …}}"
+
+_EXPECTED: Mapping[str, str] = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "string_pattern_mismatch": "text of the shape {pattern}",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "too_short": "at least {min_length} of them",
+    "mapping_type": _A_MAPPING,
+    "dict_type": _A_MAPPING,
+    "model_type": _A_MAPPING,
+    "union_tag_not_found": _A_DIMENSION,
+    "union_tag_invalid": _A_DIMENSION,
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "refusal": "{expected}",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+}
+"""The expected value by the type of pydantic's error; {names} are values of its context."""
 
 
 def from_pydantic(
