@@ -6,9 +6,8 @@
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -20,11 +19,10 @@ from orchestrator.report.formats.text import to_markdown
 from orchestrator.sampling import CLASS_PATTERN
 from orchestrator.spec import json_schema
 from orchestrator.spec.chosen_kinds import USER_CLASS
+from orchestrator.spec.fields import Json
 from workloads.metrics import METRICS
 
 MARK = "<!-- Below: written by `make docs`. -->\n"
-
-Json = Mapping[str, Any]
 
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 _IN_MLFLOW = {

@@ -6,7 +6,7 @@ from orchestrator import sampling
 from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import space, workload_checks
-from orchestrator.spec.errors import Finding, Path, nearest, shown
+from orchestrator.spec.errors import Path, ProblemAtPath, nearest, shown
 from orchestrator.spec.sections import HardwareEntry, MeasureSpec
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads.backends.registry import parse_known_implementation
@@ -20,7 +20,7 @@ _SPACE: Path = ("search", "space")
 _CONFIGS: Path = ("search", "configs")
 
 
-def inconsistencies(spec: SweepSpec) -> list[Finding]:
+def inconsistencies(spec: SweepSpec) -> list[ProblemAtPath]:
     """Return all findings about keys of a spec that do not fit together."""
     if conditions := list(_conditions(spec)):
         return conditions  # what depends on a wrong condition cannot be checked
@@ -37,7 +37,7 @@ def inconsistencies(spec: SweepSpec) -> list[Finding]:
     ]
 
 
-def _conditions(spec: SweepSpec) -> Iterator[Finding]:
+def _conditions(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     """Report conditions on unknown or later parameters, or on values that these never take."""
     dimensions = spec.search.space
     for name, dimension in dimensions.items():
@@ -53,12 +53,12 @@ def _conditions(spec: SweepSpec) -> Iterator[Finding]:
             received = " and ".join(dimension.when)
             hint = f"{name} would never take part: see what {received} depend on"
             at = (*_SPACE, name, "when")
-            yield Finding(at, "conditions that can be met together", received, hint)
+            yield ProblemAtPath(at, "conditions that can be met together", received, hint)
 
 
 def _condition(
     spec: SweepSpec, name: str, other: str, values: Sequence[ConfigValue]
-) -> Iterator[Finding]:
+) -> Iterator[ProblemAtPath]:
     path, names = (*_SPACE, name, "when", other), list(spec.search.space)
     earlier = names[: names.index(name)]
     if other not in earlier:
@@ -71,16 +71,18 @@ def _condition(
             received = f"the fixed setting {other!r}"
         else:
             received, hint = f"the unknown parameter {other!r}", nearest(other, earlier)
-        yield Finding(path, f"a parameter defined before {name}", received, hint)
+        yield ProblemAtPath(path, f"a parameter defined before {name}", received, hint)
         return
     switch = spec.search.space[other]
     if switch.count is None:
         hint = f"give {other} choices or a step"
-        yield Finding(path, "a parameter with a finite number of values", f"{other}: a range", hint)
+        yield ProblemAtPath(
+            path, "a parameter with a finite number of values", f"{other}: a range", hint
+        )
     for value in values if switch.count is not None else ():
         if not switch.contains(value):
             expected = f"values that {other} can take ({_described(switch)})"
-            yield Finding(path, expected, shown(value))
+            yield ProblemAtPath(path, expected, shown(value))
 
 
 def _described(dimension: space.Choices | space.Range) -> str:
@@ -90,7 +92,7 @@ def _described(dimension: space.Choices | space.Range) -> str:
     return f"{dimension.low} to {dimension.high}{step}"
 
 
-def _search(spec: SweepSpec) -> Iterator[Finding]:
+def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     """Report a missing objective, and a number of configs or a list that does not fit."""
     search, has_number = spec.search, isinstance(spec.search.configs, int)
     needs_objective = search.sampler.learns and not search.listed
@@ -98,37 +100,37 @@ def _search(spec: SweepSpec) -> Iterator[Finding]:
         expected = "at least one objective, such as {val_accuracy: maximize}"
         without = [kind.word() for kind in sampling.SAMPLERS if not kind.learns]
         hint = f"only {', '.join(without)} do without"
-        yield Finding(("search", "objectives"), expected, "nothing", hint)
+        yield ProblemAtPath(("search", "objectives"), expected, "nothing", hint)
     if search.listed:
         if not isinstance(search.sampler, sampling.Listed):
             hint = "remove the sampler, or give the number of configs that it is to suggest"
             expected = "list, or no sampler, with a list of configs"
-            yield Finding(("search", "sampler"), expected, shown(search.sampler.name), hint)
+            yield ProblemAtPath(("search", "sampler"), expected, shown(search.sampler.name), hint)
         if search.space:
             hint = "values that all configs share belong in settings"
             received = f"{{{', '.join(search.space)}}}"
-            yield Finding(_SPACE, "no space with a list of configs", received, hint)
+            yield ProblemAtPath(_SPACE, "no space with a list of configs", received, hint)
     elif isinstance(search.sampler, sampling.Listed):
         hint = "list each config, such as - {units: 64}, or name a sampler that suggests them"
         expected = "a list of configs, for sampler list"
-        yield Finding(_CONFIGS, expected, shown(search.configs), hint)
+        yield ProblemAtPath(_CONFIGS, expected, shown(search.configs), hint)
     elif spec.blocks is None and not has_number and not search.is_grid:
         hint = "or blocks: auto, at the top, for as many as it takes"
-        yield Finding(_CONFIGS, "how many configs to try", "nothing", hint)
+        yield ProblemAtPath(_CONFIGS, "how many configs to try", "nothing", hint)
     if spec.blocks is not None and search.configs is not None:
         hint = "a list decides the blocks: remove blocks, or let a sampler suggest them"
         if has_number:
             hint = "remove it (--set search.configs=null): blocks.at_most bounds them"
         expected = "no configs with blocks, which decides their number"
-        yield Finding(_CONFIGS, expected, shown(search.configs), hint)
+        yield ProblemAtPath(_CONFIGS, expected, shown(search.configs), hint)
     elif spec.blocks is not None and search.space:
         size, least = search.size(), spec.blocks.at_least
         if size is not None and size < least:
             expected = f"a space of at least {least} configs (blocks.at_least)"
-            yield Finding(_SPACE, expected, f"{size}, each of which is one block")
+            yield ProblemAtPath(_SPACE, expected, f"{size}, each of which is one block")
 
 
-def _listed_configs(configs: Sequence[Config]) -> Iterator[Finding]:
+def _listed_configs(configs: Sequence[Config]) -> Iterator[ProblemAtPath]:
     """Report configs with other parameters than the first one, and configs listed twice."""
     names = list(configs[0]) if configs else []
     seen = dict[object, int]()
@@ -139,39 +141,47 @@ def _listed_configs(configs: Sequence[Config]) -> Iterator[Finding]:
             if name not in names:
                 near = nearest(name, missing)
                 missing = [other for other in missing if repr(other) not in near]
-                yield Finding((*_CONFIGS, index, name), expected, f"the parameter {name!r}", near)
+                yield ProblemAtPath(
+                    (*_CONFIGS, index, name), expected, f"the parameter {name!r}", near
+                )
         if missing:
             hint = "each config gives every parameter, its default included"
-            yield Finding((*_CONFIGS, index), expected, f"no {' and no '.join(missing)}", hint)
+            yield ProblemAtPath(
+                (*_CONFIGS, index), expected, f"no {' and no '.join(missing)}", hint
+            )
         # A key that is equal for equal configs: 1 is 1.0, and true is not 1.
         key = frozenset((name, isinstance(value, bool), value) for name, value in config.items())
         first = seen.setdefault(key, index)
         if first != index:
-            yield Finding((*_CONFIGS, index), "each config once", f"search.configs[{first}] again")
+            yield ProblemAtPath(
+                (*_CONFIGS, index), "each config once", f"search.configs[{first}] again"
+            )
 
 
-def _size(search: space.Search) -> Iterator[Finding]:
+def _size(search: space.Search) -> Iterator[ProblemAtPath]:
     """Report a space with fewer configs than the search asks for, and grids without an end."""
     is_grid, size = search.is_grid, search.size()
     if size is None:
         for name, dimension in search.space.items():
             if is_grid and dimension.count is None:
                 at, expected = (*_SPACE, name), "finitely many values, for a grid"
-                yield Finding(at, expected, "a continuous range", "give choices or a step")
+                yield ProblemAtPath(at, expected, "a continuous range", "give choices or a step")
         return
     if is_grid and size > MAX_GRID:
-        yield Finding(_SPACE, f"a grid of at most {MAX_GRID:,} configs", f"{size:,} configs")
+        yield ProblemAtPath(_SPACE, f"a grid of at most {MAX_GRID:,} configs", f"{size:,} configs")
     if not isinstance(search.configs, int):
         return
     received = str(search.configs)
     if is_grid and search.configs != size:
-        yield Finding(_CONFIGS, f"{size}, the size of the grid, or no configs at all", received)
+        yield ProblemAtPath(
+            _CONFIGS, f"{size}, the size of the grid, or no configs at all", received
+        )
     elif search.configs > size:
         expected = f"at most {size}, the number of different configs in the space"
-        yield Finding(_CONFIGS, expected, received)
+        yield ProblemAtPath(_CONFIGS, expected, received)
 
 
-def _arms(spec: SweepSpec) -> Iterator[Finding]:
+def _arms(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     """Report unknown implementations of built-in workloads, and arms listed twice."""
     names = spec.arms.implementations
     for index, text in enumerate(names):
@@ -180,22 +190,22 @@ def _arms(spec: SweepSpec) -> Iterator[Finding]:
             try:
                 parse_known_implementation(text)
             except ImplementationError as error:
-                yield Finding(path, error.expected, error.received)
+                yield ProblemAtPath(path, error.expected, error.received)
         if text in names[:index]:
-            yield Finding(path, "each implementation once", f"{text!r} again")
+            yield ProblemAtPath(path, "each implementation once", f"{text!r} again")
     for index, entry in enumerate(spec.hardware):
         if entry in spec.hardware[:index]:
             received = f"{str(spec.arms.hardware[index])!r} again"
-            yield Finding(("arms", "hardware", index), "each hardware class once", received)
+            yield ProblemAtPath(("arms", "hardware", index), "each hardware class once", received)
     variants = [entry.name for entry in spec.arms.variants]
     for index, name in enumerate(variants):
         if name in variants[:index]:
             hint = "to run it twice (A/A test), give it a name: {name: …, settings: {…}}"
             path = ("arms", "variants", index)
-            yield Finding(path, "each variant once", f"{name!r} again", hint)
+            yield ProblemAtPath(path, "each variant once", f"{name!r} again", hint)
 
 
-def _references(spec: SweepSpec) -> Iterator[Finding]:
+def _references(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     """Report arms that a baseline or an objective names and the sweep does not have."""
     named: dict[Path, str] = {
         ("search", "objectives", name, "over"): objective.over
@@ -218,20 +228,20 @@ def _references(spec: SweepSpec) -> Iterator[Finding]:
             if words:
                 expected = f"{', '.join(words)}, * on HARDWARE, or {expected}"
             near = nearest(name, (*words, *available, *full_names))
-            yield Finding(path, expected, repr(name), near)
+            yield ProblemAtPath(path, expected, repr(name), near)
         elif hardware in ("cpu", "gpu") and set(classes) <= {"cpu", "gpu"} - {hardware}:
             expected = f"hardware of this sweep ({', '.join(classes)})"
-            yield Finding(path, expected, repr(hardware))
+            yield ProblemAtPath(path, expected, repr(hardware))
 
 
-def _measures(spec: SweepSpec) -> Iterator[Finding]:
+def _measures(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     """Report options of slices without slices, whole trainings without one, and warm memory."""
     if all(entry.measure == "full" for entry in spec.hardware):
         usual = MeasureSpec(mode=spec.measure.mode)  # a dump has the options that nobody gave
         changed = [name for name, value in spec.measure if value != getattr(usual, name)]
         for name in sorted(changed):
             hint = "add mode: timing, or measure: timing in an entry of arms.hardware"
-            yield Finding(("measure", name), "arms that are timed in slices", "none", hint)
+            yield ProblemAtPath(("measure", name), "arms that are timed in slices", "none", hint)
     for name, objective in spec.search.objectives.items():
         entries = _entries_read(spec.hardware, objective.over)
         if name in SLICED_OBJECTIVES or not entries:
@@ -240,34 +250,36 @@ def _measures(spec: SweepSpec) -> Iterator[Finding]:
             path: Path = ("search", "objectives", name)
             hint = "measure: full on some of arms.hardware, or an objective such as step_ms"
             expected = "an arm that is trained whole"
-            yield Finding(path, expected, "only arms that are timed in slices", hint)
+            yield ProblemAtPath(path, expected, "only arms that are timed in slices", hint)
     memory = [name for name in spec.search.objectives if name in FRESH_ONLY]
     if memory and spec.trainer == "warm":
         expected = f"fresh, or no trainer at all, with the objective {memory[0]}"
         hint = "a warm trainer's peak memory is that of all its trials so far"
-        yield Finding(("trainer",), expected, "warm", hint)
+        yield ProblemAtPath(("trainer",), expected, "warm", hint)
 
 
-def _pruner(spec: SweepSpec) -> Iterator[Finding]:
+def _pruner(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     """Report a pruner of variants, without one objective of each epoch, or with too few epochs."""
     pruner, path, metrics = spec.search.pruner, ("search", "pruner"), list(spec.search.objectives)
     if pruner is None:
         return
     if len(metrics) != 1:
-        yield Finding(path, "one objective, by which Optuna prunes", f"{len(metrics)} objectives")
+        yield ProblemAtPath(
+            path, "one objective, by which Optuna prunes", f"{len(metrics)} objectives"
+        )
     if all(entry.measure == "timing" for entry in spec.hardware):
         hint = "arms that are timed in slices have no epochs: remove the pruner"
-        yield Finding(path, "an arm that is trained whole", "measure: timing", hint)
+        yield ProblemAtPath(path, "an arm that is trained whole", "measure: timing", hint)
     if workload_checks.is_built_in(spec) and not {*metrics} <= {*EPOCH_METRICS}:
         expected = f"a metric of each epoch ({', '.join(EPOCH_METRICS)}) as objective"
-        yield Finding(path, expected, ", ".join(metrics))
+        yield ProblemAtPath(path, expected, ", ".join(metrics))
     if spec.arms.variants:
         hint = "a block ends by one variant's accuracy, so that those where it is good would remain"
-        yield Finding(path, "no pruner in a sweep of variants", pruner.name, hint)
+        yield ProblemAtPath(path, "no pruner in a sweep of variants", pruner.name, hint)
     epochs, first = spec.settings.get("epochs"), pruner.first_epoch
     if isinstance(epochs, int) and epochs <= first:
         hint = f"{pruner.name} may end a block after epoch {first} at the earliest"
-        yield Finding(path, f"settings.epochs of more than {first}", str(epochs), hint)
+        yield ProblemAtPath(path, f"settings.epochs of more than {first}", str(epochs), hint)
 
 
 def _entries_read(entries: Sequence[HardwareEntry], over: str) -> Sequence[HardwareEntry]:

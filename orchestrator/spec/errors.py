@@ -49,7 +49,7 @@ class SpecError(Refusal, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ProblemAtPath:
     """A problem at a path; the document has its place."""
 
     path: Path
@@ -129,7 +129,7 @@ _EXPECTED: Mapping[str, str] = {
 
 def from_pydantic(
     error: ValidationError, models: Mapping[Path, type[BaseModel]] = MappingProxyType({})
-) -> list[Finding]:
+) -> list[ProblemAtPath]:
     """Return every error of a validation as a finding.
 
     `models` by path are for suggestions: `*` matches any key, and the path of a dimension ends with
@@ -141,7 +141,7 @@ def from_pydantic(
         if path and "*" not in path
         for name in _keys(model)
     }
-    findings, others, meant = list[Finding](), list[ErrorDetails](), set[Path]()
+    findings, others, meant = list[ProblemAtPath](), list[ErrorDetails](), set[Path]()
     for one in error.errors(include_url=False):
         if one["type"] != "extra_forbidden":
             others.append(one)
@@ -160,7 +160,9 @@ def from_pydantic(
             near = f"did you mean {sections[match]!r}?" if match else ""
         meant.update((*place, name) for name in valid if repr(name) in near)
         expected = f"one of {', '.join(valid)}" if valid else "no such key"
-        findings.append(Finding(_path(one["loc"]), expected, f"the unknown key {key!r}", near))
+        findings.append(
+            ProblemAtPath(_path(one["loc"]), expected, f"the unknown key {key!r}", near)
+        )
     # A misspelt key is one problem, not one more for the key that it meant.
     missing = [one for one in others if one["type"] == "missing" and one["loc"] in meant]
     return findings + [_finding(one) for one in others if one not in missing]
@@ -170,17 +172,17 @@ def _keys(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _finding(error: ErrorDetails) -> Finding:
+def _finding(error: ErrorDetails) -> ProblemAtPath:
     context: dict[str, Any] = error.get("ctx", {})
     path = (*_path(error["loc"]), *filter(None, [context.get("key")]))
     if error["type"] == "missing":
-        return Finding(path, "a value (there is no default)", "nothing")
+        return ProblemAtPath(path, "a value (there is no default)", "nothing")
     template = _EXPECTED.get(error["type"])
     # a message of pydantic, or of a workload's own validator
     own = re.sub("^(Input should be |Value error, |Assertion failed, )", "", error["msg"])
     expected = template.format(**context) if template else own.removeprefix("expected ")
     received = context.get("received") or shown(error["input"])
-    return Finding(path, expected, received, context.get("hint") or _hint(error, expected))
+    return ProblemAtPath(path, expected, received, context.get("hint") or _hint(error, expected))
 
 
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]{1,2})?")

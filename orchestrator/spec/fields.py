@@ -3,11 +3,14 @@
 from typing import Annotated, Any, TypeAlias
 
 import pydantic
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from orchestrator.core.names import split_arm_text
 from orchestrator.core.trial import ConfigValue, is_number
 from workloads import implementations
+
+Json: TypeAlias = dict[str, Any]
+"""A part of a JSON Schema."""
 
 
 class Strict(pydantic.BaseModel):
@@ -16,6 +19,26 @@ class Strict(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False
     )
+
+    @classmethod
+    def short_form(cls) -> Json | None:
+        """Return the JSON Schema of what may be written instead of the mapping; None if nothing."""
+        return None
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: pydantic.GetJsonSchemaHandler
+    ) -> Json:
+        """Return the schema of the model, with its short form."""
+        reference = handler(core)
+        short = cls.short_form()
+        if short is not None:
+            section = handler.resolve_ref_schema(reference)
+            mapping = dict(section)
+            section.clear()
+            section["description"] = mapping.pop("description")
+            section["anyOf"] = [short, mapping]
+        return reference
 
 
 def refusal(

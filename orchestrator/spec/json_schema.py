@@ -1,8 +1,8 @@
 """The JSON Schema of a spec, with which editors complete and check it.
 
-It is made from the models of this package, of the built-in workloads and of the backends;
-`schema_overlay.yaml` adds descriptions and short forms. Run as a program, this module prints what
-`spec.schema.json` has; `rnnsweep init` writes the schema with the backends installed there.
+It is made from the models of this package, of the built-in workloads and of the backends. Run as a
+program, this module prints what `spec.schema.json` has; `rnnsweep init` writes the schema with the
+backends installed there.
 """
 
 import json
@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from orchestrator.spec.fields import Json
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads.backends.registry import all_options, backends
 from workloads.implementations import KERNELS
@@ -20,10 +19,7 @@ from workloads.registry import BUILT_IN, Workload
 
 SCHEMA_FILE = Path(__file__).with_name("spec.schema.json")
 
-_OVERLAY = Path(__file__).with_name("schema_overlay.yaml")
 _ABOUT = "A spec of rnnsweep, or a file of prices. Written by rnnsweep; do not edit it."
-
-Json = dict[str, Any]
 
 
 def schema() -> Json:
@@ -34,16 +30,6 @@ def schema() -> Json:
     """
     top: Json = _plain(SweepSpec.model_json_schema())
     definitions: Json = top.pop("$defs")
-    for name, additions in yaml.safe_load(_OVERLAY.read_text(encoding="utf-8")).items():
-        section: Json = top if name == SweepSpec.__name__ else definitions[name]
-        for key, addition in additions.items():
-            if key == "short form":
-                about = section.pop("description")
-                definitions[name] = {"description": about, "anyOf": [addition, section]}
-            elif isinstance(addition, str):
-                section["properties"][key]["description"] = addition
-            else:
-                section["properties"][key] = addition
     rules = [_rule(workload, definitions) for workload in BUILT_IN]
     required = top.pop("required")
     return {

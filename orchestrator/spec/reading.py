@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.sampling import UserClassError
 from orchestrator.spec import checks, chosen_kinds, sections, yaml_locations
-from orchestrator.spec.errors import Finding, Path, from_pydantic, shown
+from orchestrator.spec.errors import Path, ProblemAtPath, from_pydantic, shown
 from orchestrator.spec.fields import Strict
 from orchestrator.spec.space import Choices, Objective, Range, Search
 from orchestrator.spec.sweep_spec import SweepSpec
@@ -94,16 +94,16 @@ def expect_usable(spec: SweepSpec, source: str) -> None:
         raise yaml_locations.YamlDocument(source, {}, {}).refusal(findings)
 
 
-def unusable_classes(spec: SweepSpec) -> list[Finding]:
+def unusable_classes(spec: SweepSpec) -> list[ProblemAtPath]:
     """Import and make a sampler and a pruner of the user's; return why they cannot be used."""
-    findings = list[Finding]()
+    findings = list[ProblemAtPath]()
     for key, kind in (("sampler", spec.search.sampler), ("pruner", spec.search.pruner)):
         try:
             if kind is not None:
                 kind.expect_usable()
         except UserClassError as error:
             path: Path = ("search", key, error.option or "name")
-            findings.append(Finding(path, error.expected, error.received, error.hint))
+            findings.append(ProblemAtPath(path, error.expected, error.received, error.hint))
     return findings
 
 
@@ -120,7 +120,7 @@ def _with_price_file(
         return document.data
     if folder is None:
         expected = "a list of prices (a file's name needs a spec that is a file)"
-        raise document.refusal([Finding(("prices",), expected, shown(name))])
+        raise document.refusal([ProblemAtPath(("prices",), expected, shown(name))])
     path = folder / name
     kind = f"a file of prices, which {document.place(('prices',)).text} names"
     table = yaml_locations.read(yaml_locations.read_text(path, kind), source=str(path))

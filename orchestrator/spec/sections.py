@@ -1,4 +1,4 @@
-"""Sections of a spec below its top level; `schema_overlay.yaml` describes their keys.
+"""Sections of a spec below its top level, with the descriptions of their keys.
 
 The models here check what people write; `orchestrator.core.criteria` has the plain values and the
 defaults.
@@ -45,17 +45,46 @@ class HardwareEntry(fields.Strict):
 
     model_config = pydantic.ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
-    selector: fields.Text | None = pydantic.Field(None, alias="class")
-    labels: Mapping[LabelKey, Condition] = pydantic.Field(default_factory=dict)
-    cpus: fields.Count | None = None
-    threads: fields.Count | None = None
-    settings: Mapping[fields.ParameterName, fields.Number] = pydantic.Field(default_factory=dict)
-    measure: MeasureMode | None = None
-    wait_s: fields.Positive | None = None
+    selector: fields.Text | None = pydantic.Field(
+        None,
+        alias="class",
+        description=(
+            "cpu, gpu, a hardware class or a GPU by its name, or a pattern such as *H200*."
+        ),
+    )
+    labels: Mapping[LabelKey, Condition] = pydantic.Field(
+        default_factory=dict, description='Labels of Ray nodes, such as {market-type: "!spot"}.'
+    )
+    cpus: fields.Count | None = pydantic.Field(
+        None, description="CPUs that go with each GPU, instead of its share of the node."
+    )
+    threads: fields.Count | None = pydantic.Field(
+        None, description="CPUs that the trainer uses, of those that are reserved for it."
+    )
+    settings: Mapping[fields.ParameterName, fields.Number] = pydantic.Field(
+        default_factory=dict,
+        description=(
+            "Amounts of work on this hardware, such as epochs, instead of those of the sweep."
+        ),
+    )
+    measure: MeasureMode | None = pydantic.Field(
+        None, description="The measure on this hardware, instead of that of the sweep."
+    )
+    wait_s: fields.Positive | None = pydantic.Field(
+        None,
+        description=(
+            "Seconds to wait for a first node of this kind, which an autoscaler may start."
+        ),
+    )
+
+    @classmethod
+    def short_form(cls) -> fields.Json:
+        """A class alone."""
+        return {"type": "string", "pattern": r"\S"}
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _short_form(cls, data: Any) -> Any:
+    def _long_form(cls, data: Any) -> Any:
         if isinstance(data, str):
             return {"class": data}
         if not isinstance(data, dict | HardwareEntry):
@@ -116,12 +145,25 @@ class VariantEntry(fields.Strict):
     one text (`lstm`), else by names and values (`cell gru, layers 2`).
     """
 
-    name: str
-    settings: Mapping[fields.ParameterName, fields.Choice] = pydantic.Field(default_factory=dict)
+    name: str = pydantic.Field(description="The name of the variant in reports.")
+    settings: Mapping[fields.ParameterName, fields.Choice] = pydantic.Field(
+        default_factory=dict, description="The settings that the variant replaces."
+    )
+
+    @classmethod
+    def short_form(cls) -> fields.Json:
+        """Settings alone."""
+        settings = {"type": "object", "description": "The settings that the variant replaces."}
+        return {
+            "type": "object",
+            "minProperties": 1,
+            "properties": {"name": False, "settings": settings},
+            "additionalProperties": {"type": ["boolean", "integer", "number", "string"]},
+        }
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _short_form(cls, data: Any) -> Any:
+    def _long_form(cls, data: Any) -> Any:
         if isinstance(data, VariantEntry) or (isinstance(data, dict) and "name" in data):
             return data
         if not isinstance(data, dict) or not data:
@@ -154,9 +196,24 @@ class Arms(fields.Strict):
         tuple[fields.ImplementationText, ...],
         pydantic.BeforeValidator(fields.as_tuple),
         pydantic.Field(min_length=1),
-    ]
-    hardware: HardwareEntries = USUAL
-    variants: Annotated[tuple[VariantEntry, ...], pydantic.BeforeValidator(fields.as_tuple)] = ()
+    ] = pydantic.Field(
+        description=(
+            "Backend, kernel and options, such as tensorflow/portable+xla. Each runs on all"
+            " hardware."
+        )
+    )
+    hardware: HardwareEntries = pydantic.Field(
+        USUAL,
+        description=(
+            "cpu, gpu, a hardware class or a pattern of one (rnnsweep hardware lists them);"
+            " or a mapping with options."
+        ),
+    )
+    variants: Annotated[tuple[VariantEntry, ...], pydantic.BeforeValidator(fields.as_tuple)] = (
+        pydantic.Field(
+            (), description="Settings of the model to compare, such as [{cell: lstm}, {cell: gru}]."
+        )
+    )
 
     @property
     def per_hardware(self) -> tuple[tuple[str, Variant | None], ...]:
@@ -168,13 +225,31 @@ class Arms(fields.Strict):
 class Limits(fields.Strict):
     """Limits of trials, of failures, and of waiting for hardware."""
 
-    trial_s: fields.Positive = 86_400.0
-    idle_s: fields.Positive = 300.0
-    memory_mib: fields.Count | None = None
-    attempts: fields.Count = 3
-    failures: fields.Count | None = 3
-    preemptions: Annotated[int, pydantic.Field(ge=0)] = 10
-    node_wait_s: Annotated[float, pydantic.Field(ge=0)] = 600.0
+    trial_s: fields.Positive = pydantic.Field(
+        86_400.0, description="Seconds that a trial may take."
+    )
+    idle_s: fields.Positive = pydantic.Field(
+        300.0, description="Seconds that a trial may take without progress."
+    )
+    memory_mib: fields.Count | None = pydantic.Field(
+        None, description="Memory that a trainer process may use, in MiB."
+    )
+    attempts: fields.Count = pydantic.Field(
+        3, description="Attempts at a trial whose process is lost."
+    )
+    failures: fields.Count | None = pydantic.Field(
+        3, description="Equal failures in a row that stop an arm; null for never."
+    )
+    preemptions: Annotated[int, pydantic.Field(ge=0)] = pydantic.Field(
+        10, description="Attempts that may be lost with their nodes."
+    )
+    node_wait_s: Annotated[float, pydantic.Field(ge=0)] = pydantic.Field(
+        600.0,
+        description=(
+            "Seconds that a sweep with nothing else to do waits for hardware whose last node"
+            " has left."
+        ),
+    )
 
 
 _TIMING, _BLOCKS, _DISTURBED, _MARGINS = Timing(), AutoBlocks(), DisturbanceLimits(), Margins()
@@ -197,6 +272,11 @@ class WordedSection(fields.Strict):
     hints: ClassVar[Hints] = {}
     """Hints for other words, and for numbers (by the type `int`)."""
 
+    @classmethod
+    def short_form(cls) -> fields.Json:
+        """One of the words."""
+        return {"enum": list(cls.words)}
+
     @pydantic.model_validator(mode="before")
     @classmethod
     def _long_form(cls, data: Any) -> Any:
@@ -214,13 +294,27 @@ class MeasureSpec(WordedSection):
 
     words: ClassVar[Words] = {"full": {"mode": "full"}, "timing": {"mode": "timing"}}
 
-    mode: MeasureMode = "full"
-    interval: Share = _TIMING.interval
-    slices: Annotated[tuple[Blocks, Blocks], pydantic.BeforeValidator(fields.as_tuple)] = (
-        _TIMING.least,
-        _TIMING.most,
+    mode: MeasureMode = pydantic.Field(
+        "full", description="full: train to the end. timing: time in short slices."
     )
-    slice_s: Annotated[float, pydantic.Field(gt=0, le=60)] = _TIMING.slice_s
+    interval: Share = pydantic.Field(
+        _TIMING.interval,
+        description=(
+            "Add slices until the interval of each ratio is this narrow (half-width, as a share)."
+        ),
+    )
+    slices: Annotated[tuple[Blocks, Blocks], pydantic.BeforeValidator(fields.as_tuple)] = (
+        pydantic.Field(
+            (
+                _TIMING.least,
+                _TIMING.most,
+            ),
+            description="The fewest and the most slices of each arm in a round.",
+        )
+    )
+    slice_s: Annotated[float, pydantic.Field(gt=0, le=60)] = pydantic.Field(
+        _TIMING.slice_s, description="The length of a slice, in seconds."
+    )
 
     @pydantic.model_validator(mode="after")
     def _rising(self) -> Self:
@@ -236,9 +330,15 @@ class BlocksSpec(WordedSection):
     words: ClassVar[Words] = {"auto": {}}
     hints: ClassVar[Hints] = {int: "a number of blocks is search.configs"}
 
-    interval: Share = _BLOCKS.interval
-    at_least: Blocks = _BLOCKS.least
-    at_most: Blocks = _BLOCKS.most
+    interval: Share = pydantic.Field(
+        _BLOCKS.interval,
+        description=(
+            "Add blocks until the interval of each speed-up is this narrow (half-width, as a"
+            " share)."
+        ),
+    )
+    at_least: Blocks = pydantic.Field(_BLOCKS.least, description="The smallest number of blocks.")
+    at_most: Blocks = pydantic.Field(_BLOCKS.most, description="The largest number of blocks.")
 
     @pydantic.model_validator(mode="after")
     def _rising(self) -> Self:
@@ -256,31 +356,60 @@ class DisturbedSpec(WordedSection):
         "rerun": "no round is run again; blocks: auto adds blocks until enough are quiet"
     }
 
-    action: Literal["mark"] = "mark"
-    others_cpu_pct: Percent = _DISTURBED.others_cpu_pct
-    steal_pct: Percent = _DISTURBED.steal_pct
-    throttled_pct: Percent = _DISTURBED.throttled_pct
-    clock_drop_pct: Percent = _DISTURBED.clock_drop_pct
-    canary: Annotated[float, pydantic.Field(gt=1)] = _DISTURBED.canary
-    accept_provisional: bool = False
+    action: Literal["mark"] = pydantic.Field("mark", description="Mark the trial.")
+    others_cpu_pct: Percent = pydantic.Field(
+        _DISTURBED.others_cpu_pct,
+        description="CPU time of other processes beyond this, in percent of the node.",
+    )
+    steal_pct: Percent = pydantic.Field(
+        _DISTURBED.steal_pct,
+        description="CPU time that the hypervisor took beyond this, in percent.",
+    )
+    throttled_pct: Percent = pydantic.Field(
+        _DISTURBED.throttled_pct, description="Time of a throttled GPU beyond this, in percent."
+    )
+    clock_drop_pct: Percent = pydantic.Field(
+        _DISTURBED.clock_drop_pct, description="Drop of a GPU's clock beyond this, in percent."
+    )
+    canary: Annotated[float, pydantic.Field(gt=1)] = pydantic.Field(
+        _DISTURBED.canary,
+        description=(
+            "Ratio of the two calibration probes, before and after the epochs, beyond this."
+        ),
+    )
+    accept_provisional: bool = pydantic.Field(
+        False,
+        description=("With blocks: auto, count speed-ups that were measured on a busy machine."),
+    )
 
 
 class MarginsSpec(fields.Strict):
     """The `margins` section: differences that do not matter."""
 
-    speed: Share = _MARGINS.speed
-    accuracy: Share = _MARGINS.accuracy
+    speed: Share = pydantic.Field(
+        _MARGINS.speed,
+        description="Times per step that differ by less than this share are the same.",
+    )
+    accuracy: Share = pydantic.Field(
+        _MARGINS.accuracy, description="Accuracies that differ by less than this are equal."
+    )
 
 
 class Published(fields.Strict):
     """One row of `published`: a result to show with ours, by our names and in our units."""
 
-    source: fields.Text
-    implementation: fields.Text
-    hardware: fields.Text
-    config: Mapping[fields.ParameterName, fields.Choice] = pydantic.Field(default_factory=dict)
-    metrics: Annotated[Mapping[fields.MetricName, float], pydantic.Field(min_length=1)]
-    note: str = ""
+    source: fields.Text = pydantic.Field(description="Who published the result, and where.")
+    implementation: fields.Text = pydantic.Field(
+        description=("The implementation, by a name of this sweep or in the words of the source.")
+    )
+    hardware: fields.Text = pydantic.Field(description="The hardware of the result.")
+    config: Mapping[fields.ParameterName, fields.Choice] = pydantic.Field(
+        default_factory=dict, description="The sizes at which it was measured."
+    )
+    metrics: Annotated[Mapping[fields.MetricName, float], pydantic.Field(min_length=1)] = (
+        pydantic.Field(description="The results, by our names and in our units.")
+    )
+    note: str = pydantic.Field("", description="Its conditions, if they are known.")
 
 
 PublishedRows: TypeAlias = Annotated[
@@ -298,12 +427,24 @@ def _date(text: str) -> str:
 class Price(fields.Strict):
     """The price of one kind of hardware, with its source and date; both prices add up."""
 
-    hardware: fields.Text
-    usd_per_hour: fields.Positive | None = None
-    gpus: fields.Count = 1
-    usd_per_kwh: fields.Positive | None = None
-    source: fields.Text
-    date: Annotated[str, pydantic.AfterValidator(_date)]
+    hardware: fields.Text = pydantic.Field(
+        description=(
+            "cpu, gpu, a hardware class or a GPU by its name, or a pattern; the first match counts."
+        )
+    )
+    usd_per_hour: fields.Positive | None = pydantic.Field(
+        None, description="The price of the whole machine, which a CPU arm pays."
+    )
+    gpus: fields.Count = pydantic.Field(
+        1, description="The GPUs of that machine; a GPU arm pays for one of them."
+    )
+    usd_per_kwh: fields.Positive | None = pydantic.Field(
+        None, description="The price of measured energy."
+    )
+    source: fields.Text = pydantic.Field(description="Where the price comes from.")
+    date: Annotated[str, pydantic.AfterValidator(_date)] = pydantic.Field(
+        description="The day of the price, such as 2026-11-21."
+    )
 
     @pydantic.model_validator(mode="after")
     def _expect_price(self) -> Self:

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
 from orchestrator import sampling
 from orchestrator.core.names import ANY_IMPLEMENTATION
@@ -20,16 +28,37 @@ _WIDEST = 1e15
 
 AGGREGATES = ("mean", "min", "max")
 
-Condition: TypeAlias = Mapping[
-    str,
-    Annotated[
-        tuple[fields.Choice, ...],
-        BeforeValidator(
-            lambda value: tuple(value) if isinstance(value, list | tuple) else (value,)
-        ),
-        Field(min_length=1),
+_PLAIN_TYPES = ["boolean", "integer", "number", "string"]
+
+Condition: TypeAlias = Annotated[
+    Mapping[
+        str,
+        Annotated[
+            tuple[fields.Choice, ...],
+            BeforeValidator(
+                lambda value: tuple(value) if isinstance(value, list | tuple) else (value,)
+            ),
+            Field(min_length=1),
+        ],
     ],
+    Field(
+        description=(
+            "The values of earlier parameters with which this one takes part, such as"
+            " {bidirectional: false}."
+        )
+    ),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {
+                "type": [*_PLAIN_TYPES, "array"],
+                "items": {"type": _PLAIN_TYPES},
+                "minItems": 1,
+            },
+        }
+    ),
 ]
+"""For each parameter the values with which another one takes part; one value needs no list."""
 
 
 def same(one: ConfigValue, other: ConfigValue) -> bool:
@@ -50,8 +79,13 @@ class Choices(fields.Strict):
 
     choices: Annotated[
         tuple[fields.Choice, ...], BeforeValidator(fields.as_tuple), Field(min_length=1)
-    ]
+    ] = Field(description="The values of the parameter.")
     when: Condition = Field(default_factory=dict)
+
+    @classmethod
+    def short_form(cls) -> fields.Json:
+        """The values alone."""
+        return {"type": "array", "items": {"type": _PLAIN_TYPES}, "minItems": 1}
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
@@ -86,10 +120,14 @@ class Choices(fields.Strict):
 class Range(fields.Strict):
     """From `low` to `high`, both included: ints if all of its numbers are ints, else floats."""
 
-    low: fields.Number
-    high: fields.Number
-    log: bool = False
-    step: fields.Number | None = None
+    low: fields.Number = Field(
+        description="The smallest value; if all numbers are whole, so are the values."
+    )
+    high: fields.Number = Field(description="The largest value.")
+    log: bool = Field(False, description="Spread the values evenly on a logarithmic scale.")
+    step: fields.Number | None = Field(
+        None, description="Take only low plus a whole number of steps."
+    )
     when: Condition = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -215,8 +253,20 @@ class Objective(fields.Strict):
     The sampler gets the value once these have ended. Arms that `over` names count by their mean.
     """
 
-    direction: Literal["maximize", "minimize"]
-    over: Annotated[str, AfterValidator(_over)] = "mean"
+    direction: Literal["maximize", "minimize"] = Field(description="The better direction.")
+    over: Annotated[str, AfterValidator(_over)] = Field(
+        "mean",
+        description=(
+            "The trials of a block that decide: mean, min or max over all; or cpu, gpu, an"
+            " implementation, a variant, both ('gru: torch/fused') or *, also with ' on"
+            " HARDWARE'."
+        ),
+    )
+
+    @classmethod
+    def short_form(cls) -> fields.Json:
+        """A direction alone."""
+        return {"enum": ["maximize", "minimize"]}
 
     @model_validator(mode="before")
     @classmethod
@@ -251,10 +301,28 @@ class Search(fields.Strict):
         default=sampling.Tpe(), description=chosen_kinds.SAMPLER_TEXT
     )
     pruner: chosen_kinds.Pruner | None = Field(default=None, description=chosen_kinds.PRUNER_TEXT)
-    configs: Configs | None = None
-    space: Mapping[fields.ParameterName, Dimension] = Field(default_factory=dict)
-    objectives: Mapping[fields.MetricName, Objective] = Field(default_factory=dict)
-    open_blocks: fields.Count | None = None
+    configs: Configs | None = Field(
+        None,
+        description=(
+            "The number of configs, each of which is a block; or a list of configs, instead"
+            " of sampler and space."
+        ),
+    )
+    space: Mapping[fields.ParameterName, Dimension] = Field(
+        default_factory=dict,
+        description="The parameters that vary, each with a list of values or a range.",
+    )
+    objectives: Mapping[fields.MetricName, Objective] = Field(
+        default_factory=dict,
+        description="The metrics that the sampler reads, each with its direction.",
+    )
+    open_blocks: fields.Count | None = Field(
+        None,
+        description=(
+            "Configs that may be suggested and not yet finished. The default keeps the"
+            " hardware busy that the objectives read."
+        ),
+    )
 
     @model_validator(mode="before")
     @classmethod

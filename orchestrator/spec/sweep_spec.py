@@ -2,9 +2,9 @@
 
 import copy
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, WithJsonSchema
 
 from orchestrator.core.criteria import (
     AutoBlocks,
@@ -15,30 +15,111 @@ from orchestrator.core.criteria import (
     Timing,
 )
 from orchestrator.spec import sections
-from orchestrator.spec.fields import ArmText, Count, Strict, Text
+from orchestrator.spec.fields import ArmText, Count, Json, Strict, Text
 from orchestrator.spec.space import MOST_REPEATS, Search
 from workloads.metrics import FRESH_ONLY
+from workloads.registry import BUILT_IN
+
+WorkloadName: TypeAlias = Annotated[
+    Text,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": [workload.name for workload in BUILT_IN]},
+                {"type": "string", "pattern": ":"},
+            ]
+        }
+    ),
+]
+
+
+def _or_file_name(schema: Json) -> None:
+    """Change the schema of a list to that of a list or the name of a file."""
+    rows = {"type": schema.pop("type"), "items": schema.pop("items")}
+    schema["anyOf"] = [{"type": "string"}, rows]
+    del schema["default"]
 
 
 class SweepSpec(Strict):
     """The spec of one sweep, as its file has it."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
-    workload: Text
-    settings: Mapping[str, Any] = Field(default_factory=dict)
-    search: Search
-    arms: sections.Arms
-    repeats: Annotated[Count, Field(le=MOST_REPEATS)] = 1
-    seed: Annotated[int, Field(ge=0)] = 0
-    baseline: ArmText | None = None
-    trainer: Literal["warm", "fresh"] | None = None
-    limits: sections.Limits = sections.Limits()
-    prices: sections.Prices = ()
-    measure: sections.MeasureSpec = sections.MeasureSpec()
-    blocks: sections.BlocksSpec | None = None
-    disturbed: sections.DisturbedSpec = sections.DisturbedSpec()
-    margins: sections.MarginsSpec = sections.MarginsSpec()
-    published: sections.PublishedRows = ()
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")] = Field(
+        description=(
+            "The name of the sweep and of its MLflow experiment; the same name resumes the"
+            " same sweep."
+        )
+    )
+    workload: WorkloadName = Field(
+        description=(
+            "A built-in workload (rnnsweep workloads lists them), or your own:"
+            " package.module:function."
+        )
+    )
+    settings: Mapping[str, Any] = Field(
+        default_factory=dict, description="Settings of the workload that are equal in all trials."
+    )
+    search: Search = Field(description="The suggestion of configs.")
+    arms: sections.Arms = Field(
+        description="The implementations, hardware and variants to compare."
+    )
+    repeats: Annotated[Count, Field(le=MOST_REPEATS)] = Field(
+        1, description="Rounds of each block; every config runs so often on every arm."
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(
+        0, description="The seed of the sampler, of initial weights and of batch orders."
+    )
+    baseline: ArmText | None = Field(
+        None,
+        description=(
+            "The arm that the others are compared with: IMPLEMENTATION, VARIANT:"
+            " IMPLEMENTATION, or one of these with ' on HARDWARE'. The default is the first"
+            " arm."
+        ),
+    )
+    trainer: Literal["warm", "fresh"] | None = Field(
+        None,
+        description=(
+            "warm: a trainer process runs many trials. fresh: each trial has a process of its"
+            " own. The default is warm, and fresh where memory is an objective."
+        ),
+    )
+    limits: sections.Limits = Field(
+        sections.Limits(), description="Limits of a trial, and of failures."
+    )
+    prices: sections.Prices = Field(
+        (),
+        description=(
+            "Prices of hardware, for costs; a list, or the name of a file in the folder of"
+            " the spec."
+        ),
+        json_schema_extra=_or_file_name,
+    )
+    measure: sections.MeasureSpec = Field(
+        sections.MeasureSpec(),
+        description=(
+            "full: train to the end. timing: arms take turns in short slices. Or a mapping"
+            " with mode and the options of slices."
+        ),
+    )
+    blocks: sections.BlocksSpec | None = Field(
+        None,
+        description=(
+            "auto: add configs until each speed-up is precise, instead of search.configs. Or"
+            " a mapping."
+        ),
+    )
+    disturbed: sections.DisturbedSpec = Field(
+        sections.DisturbedSpec(),
+        description=(
+            "mark: mark trials that other work on the node disturbed. Or limits of your own."
+        ),
+    )
+    margins: sections.MarginsSpec = Field(
+        sections.MarginsSpec(), description="Differences that do not matter."
+    )
+    published: sections.PublishedRows = Field(
+        (), description="Published results, shown next to yours."
+    )
 
     @property
     def timing(self) -> Timing:

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from orchestrator.core.trial import Config
-from orchestrator.spec.errors import Finding, Path, from_pydantic, key_text, nearest, shown
+from orchestrator.spec.errors import Path, ProblemAtPath, from_pydantic, key_text, nearest, shown
 from orchestrator.spec.space import activation, example
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
@@ -28,26 +28,26 @@ def is_built_in(spec: SweepSpec) -> bool:
     return spec.workload in [workload.name for workload in registry.BUILT_IN]
 
 
-def check_workload(spec: SweepSpec) -> Iterator[Finding]:
+def check_workload(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     """Report names and values that the workload does not accept."""
     searched = _searched(spec)
     for name, path in searched.items():
         if name in spec.settings:
             received = f"both, here and as {key_text(path)}"
             expected = "a fixed setting or a searched parameter"
-            yield Finding(("settings", name), expected, received)
+            yield ProblemAtPath(("settings", name), expected, received)
     try:
         workload = registry.find_workload(spec.workload)
     except registry.UnknownWorkload:
         names = [workload.name for workload in registry.BUILT_IN]
         expected = f"{', '.join(names)}, or package.module:function"
         hint = nearest(spec.workload, names)
-        yield Finding(("workload",), expected, shown(spec.workload), hint)
+        yield ProblemAtPath(("workload",), expected, shown(spec.workload), hint)
         return
     package = spec.workload.partition(":")[0].partition(".")[0]
     if not workload.is_built_in and package in PACKAGES:
         expected = "a package with another name (rnnsweep has one of this name)"
-        yield Finding(("workload",), expected, shown(spec.workload), f"rename {package!r}")
+        yield ProblemAtPath(("workload",), expected, shown(spec.workload), f"rename {package!r}")
     yield from _own_work(spec, workload, searched)
     yield from _variants(spec, workload, searched)
     if workload.settings_model is None:
@@ -58,12 +58,12 @@ def check_workload(spec: SweepSpec) -> Iterator[Finding]:
     for name, path in unknown:
         if name not in names:
             expected = f"a setting of {workload.name} ({', '.join(names)})"
-            yield Finding(path, expected, repr(name), nearest(name, names))
+            yield ProblemAtPath(path, expected, repr(name), nearest(name, names))
     for name in searched.keys() & workload.data_settings:
         reason = "the arms of a block must read the same data, and a sweep has one digest"
         hint = f"move {name} to settings, and use another sweep for another data set"
         expected = f"a fixed setting ({reason})"
-        yield Finding(searched[name], expected, f"the parameter {name!r}", hint)
+        yield ProblemAtPath(searched[name], expected, f"the parameter {name!r}", hint)
     yield from _metrics(spec, workload, given={*spec.settings, *searched})
     checked = [n for n in names if n not in workload.data_settings or n not in searched]
     yield from _values(spec, workload, checked)
@@ -78,20 +78,22 @@ def _searched(spec: SweepSpec) -> dict[str, Path]:
     return paths
 
 
-def _metrics(spec: SweepSpec, workload: registry.Workload, given: set[str]) -> Iterator[Finding]:
+def _metrics(
+    spec: SweepSpec, workload: registry.Workload, given: set[str]
+) -> Iterator[ProblemAtPath]:
     """Report objectives on metrics that no trial has, and published ones that are not ours."""
     metrics = (*workload.metrics, *OUTSIDE_OBJECTIVES, *COST_METRICS)
     for name in spec.search.objectives:
         path: Path = ("search", "objectives", name)
         if name not in metrics:
             expected = f"a metric of {workload.name} ({', '.join(metrics)})"
-            yield Finding(path, expected, repr(name), nearest(name, metrics))
+            yield ProblemAtPath(path, expected, repr(name), nearest(name, metrics))
         elif (setting := BY_NAME[name].needs_setting) is not None and setting not in given:
             expected = f"settings.{setting} as well, without which no trial reports it"
-            yield Finding(path, expected, "nothing")
+            yield ProblemAtPath(path, expected, "nothing")
         elif name in COST_METRICS and not spec.prices:
             expected = "prices as well (prices: prices.yaml), without which nothing has a cost"
-            yield Finding(path, expected, "nothing")
+            yield ProblemAtPath(path, expected, "nothing")
     valid = [
         metric.name for metric in METRICS if metric.is_objective or metric.name in DERIVED_METRICS
     ]
@@ -100,32 +102,32 @@ def _metrics(spec: SweepSpec, workload: registry.Workload, given: set[str]) -> I
             if name not in valid:
                 path = ("published", index, "metrics", name)
                 hint = nearest(name, valid) or "rnnsweep workloads lists them; put others in a note"
-                yield Finding(path, "a metric of ours, in our unit", repr(name), hint)
+                yield ProblemAtPath(path, "a metric of ours, in our unit", repr(name), hint)
 
 
 def _own_work(
     spec: SweepSpec, workload: registry.Workload, searched: Mapping[str, Path]
-) -> Iterator[Finding]:
+) -> Iterator[ProblemAtPath]:
     """Report settings of a hardware entry that are no valid amount of work."""
     entries = enumerate(spec.arms.hardware)
     of_variants = {name for variant in spec.arms.variants for name in variant.settings}
     for index, name, value in [(i, *item) for i, one in entries for item in one.settings.items()]:
         path: Path = ("arms", "hardware", index, "settings", name)
         if name in searched:
-            yield Finding(path, _NOT_SEARCHED, f"the parameter {name!r}")
+            yield ProblemAtPath(path, _NOT_SEARCHED, f"the parameter {name!r}")
         elif name in of_variants:
-            yield Finding(path, "a setting that no variant has", repr(name))
+            yield ProblemAtPath(path, "a setting that no variant has", repr(name))
         elif not workload.is_built_in:
             if name not in spec.settings:
                 expected = "one of the sweep's settings, which it replaces on this hardware"
                 near = nearest(name, spec.settings)
-                yield Finding(path, expected, f"the unknown {name!r}", near)
+                yield ProblemAtPath(path, expected, f"the unknown {name!r}", near)
         elif name not in workload.work_settings:
             expected = f"an amount of work ({', '.join(workload.work_settings)})"
             hint = nearest(name, workload.work_settings) or (
                 "arms that differ in anything else cannot be compared in pairs"
             )
-            yield Finding(path, expected, repr(name), hint)
+            yield ProblemAtPath(path, expected, repr(name), hint)
         else:
             for finding in _refused(workload, {name: value}):
                 if finding.path[:1] == (name,):
@@ -134,28 +136,28 @@ def _own_work(
 
 def _variants(
     spec: SweepSpec, workload: registry.Workload, searched: Mapping[str, Path]
-) -> Iterator[Finding]:
+) -> Iterator[ProblemAtPath]:
     """Report settings of variants that are no settings of their own, or that are refused."""
     entries = spec.arms.variants
     names = list(workload.settings_model.model_fields) if workload.settings_model else []
     for index, name in [(i, name) for i, entry in enumerate(entries) for name in entry.settings]:
         path: Path = ("arms", "variants", index, "settings", name)
         if name in searched:
-            yield Finding(path, _NOT_SEARCHED, f"the parameter {name!r}")
+            yield ProblemAtPath(path, _NOT_SEARCHED, f"the parameter {name!r}")
         elif name in workload.data_settings:
             expected = "a setting of the model (the arms of a block must read the same data)"
-            yield Finding(path, expected, repr(name))
+            yield ProblemAtPath(path, expected, repr(name))
         elif name in workload.work_settings:
             hint = "arms.hardware takes an amount of work: {class: cpu, settings: {epochs: 1}}"
-            yield Finding(path, "a setting that is no amount of work", repr(name), hint)
+            yield ProblemAtPath(path, "a setting that is no amount of work", repr(name), hint)
         elif workload.is_built_in and name not in names:
             expected = f"a setting of {workload.name} ({', '.join(names)})"
-            yield Finding(path, expected, repr(name), nearest(name, names))
+            yield ProblemAtPath(path, expected, repr(name), nearest(name, names))
         elif not workload.is_built_in and name not in spec.settings:
             others = {n for entry in entries for n in entry.settings} | spec.settings.keys()
             if not all(name in entry.settings for entry in entries):
                 expected = "a setting that every variant has, or that settings has as well"
-                yield Finding(path, expected, repr(name), nearest(name, others - {name}))
+                yield ProblemAtPath(path, expected, repr(name), nearest(name, others - {name}))
     for index, entry in enumerate(entries):
         finding = _first_refusal(spec, workload, entry.settings)
         if finding is not None:
@@ -164,7 +166,7 @@ def _variants(
 
 def _first_refusal(
     spec: SweepSpec, workload: registry.Workload, own: Mapping[str, Any]
-) -> Finding | None:
+) -> ProblemAtPath | None:
     """Return the first error of a variant's settings, alone or with a config of the search."""
     for _, config, _ in _configs(spec):
         usual = {**spec.settings, **config}
@@ -177,7 +179,9 @@ def _first_refusal(
     return None
 
 
-def _values(spec: SweepSpec, workload: registry.Workload, names: list[str]) -> Iterator[Finding]:
+def _values(
+    spec: SweepSpec, workload: registry.Workload, names: list[str]
+) -> Iterator[ProblemAtPath]:
     """Report settings, values of the space and listed configs that the workload refuses."""
     fixed = {name: value for name, value in spec.settings.items() if name in names}
     own, reported = _refused(workload, fixed), set[str]()
@@ -206,13 +210,15 @@ def _configs(spec: SweepSpec) -> Iterator[tuple[Path, Config, str | None]]:
             yield ("search", "space", name, *dimension.origin(value)), config, name
 
 
-def _refused(workload: registry.Workload, settings: Mapping[str, Any]) -> list[Finding]:
+def _refused(workload: registry.Workload, settings: Mapping[str, Any]) -> list[ProblemAtPath]:
     """Return the errors of the workload's model in `settings`, by paths inside of them."""
     try:
         workload.resolve(settings)
     except ValidationError as error:
         return [
-            finding if finding.path else Finding((), "settings that fit together", finding.expected)
+            finding
+            if finding.path
+            else ProblemAtPath((), "settings that fit together", finding.expected)
             for finding in from_pydantic(error)
         ]
     return []

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import yaml
 
-from orchestrator.spec.errors import Finding, Path, Problem, SpecError, cut, key_text, shown
+from orchestrator.spec.errors import Path, Problem, ProblemAtPath, SpecError, cut, key_text, shown
 
 MAX_VALUES = 10_000
 """The largest number of values: aliases may multiply a small file into billions."""
@@ -75,9 +75,9 @@ class YamlDocument:
                 break
         return tuple(written)
 
-    def refusal(self, findings: Iterable[Finding]) -> SpecError:
+    def refusal(self, findings: Iterable[ProblemAtPath]) -> SpecError:
         """Return an error with findings in the order of the file, the first of each key only."""
-        first: dict[Path, Finding] = {}
+        first: dict[Path, ProblemAtPath] = {}
         for finding in findings:
             first.setdefault(self.written(finding.path), finding)
         ordered = sorted(first.items(), key=lambda item: self.place(item[0]).line)
