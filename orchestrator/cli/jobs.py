@@ -92,12 +92,13 @@ def submit(
     from workloads.own_code import read_code
 
     checked = load(spec, overrides)
+    classes = checked.search.user_classes
     is_dry_run = flags.pop("dry_run")
     if not (quiet or is_dry_run):  # before imports that take seconds
         show_progress(f"{checked.name}: checking its workload, connecting to {address}")
     expect_importable(checked, on_cluster=True)
     if is_dry_run:
-        for name, path in sorted(code_bundle.manifest(checked.workload).items()):
+        for name, path in sorted(code_bundle.manifest(checked.workload, classes).items()):
             show(f"{path.stat().st_size:>10,} {name}\n")
         return exit_codes.COMPLETE
     from orchestrator.cluster.jobs import Cluster, describe_store, store_for
@@ -119,8 +120,8 @@ def submit(
         home=None if home == _HOME else home,
         retry_failed=flags["retry_failed"],
     )
-    code = read_code(checked.workload)  # as it is submitted
-    sent = f"{checked.model_dump_json()}{code.digests if code else ''}"
+    codes = [read_code(name) for name in (checked.workload, *classes)]  # as they are submitted
+    sent = f"{checked.model_dump_json()}{[code.digests for code in codes if code]}"
     digest = hashlib.sha256(sent.encode()).hexdigest()
     running = cluster.latest(checked.name)
     if running is not None and running.is_active:
@@ -139,7 +140,7 @@ def submit(
         words += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
         with tempfile.TemporaryDirectory(prefix="rnnsweep-submit-") as scratch:
             shutil.copyfile(spec, Path(scratch, "sweep.yaml"))
-            code_bundle.pack(Path(scratch), checked.workload)
+            code_bundle.pack(Path(scratch), checked.workload, classes)
             variables = {**code_bundle.environ(checked.workload), **environ}
             shell_line = _run_command(checked, words)
             submitted = cluster.submit(checked.name, digest, shell_line, Path(scratch), variables)

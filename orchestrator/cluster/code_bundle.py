@@ -8,29 +8,36 @@ import fnmatch
 import importlib.util
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator.core.errors import Refusal
 from orchestrator.core.version import COMMIT, WORKLOAD_COMMIT, commit, workload_commit
-from workloads.own_code import PACKAGES, read_code
+from workloads.own_code import PACKAGES, CodeFiles, read_code
 from workloads.registry import find_workload
 
+_INSTALLED = ("optuna.", "optuna:")  # which the nodes have, as rnnsweep needs it
 _LIMIT_BYTES = 100 * 2**20
 _EXCLUDED = ("__pycache__", "*.pyc", ".*", "node_modules", "rnnsweep-data")
 
 
-def manifest(workload: str | None = None) -> dict[str, Path]:
+def manifest(workload: str | None = None, classes: Sequence[str] = ()) -> dict[str, Path]:
     """Return the files that trials need, by their names in the bundle; nothing is copied.
 
     A user's own `workload` (`package.module:function`) comes with the modules and packages next to
-    it that it imports. Raise `Refusal` if it is not found, is too large, or has files that are no
-    regular ones or are outside of their package.
+    it that it imports. So do `classes` (`package.module:Class`): a sampler or a pruner of the
+    user's, which a driver on the cluster needs. Raise `Refusal` if the workload is not found, or if
+    code is too large, or has files that are no regular ones or are outside of their package.
     """
     files = dict[str, Path]()
     for name in PACKAGES:
         package = importlib.util.find_spec(name)
         assert package is not None and package.origin is not None
         files |= _files(Path(package.origin).parent)
+    for name in classes:
+        code = read_code(name)
+        if code is not None and not name.startswith(_INSTALLED):
+            files |= _code_files(code)
     if workload is None or find_workload(workload).is_built_in:
         return files
     code = read_code(workload)
@@ -39,6 +46,12 @@ def manifest(workload: str | None = None) -> dict[str, Path]:
             f"workload: no module for {workload} in {Path.cwd()}, in PYTHONPATH or installed. Run "
             "the command in the folder of the module: the code is copied to the nodes"
         )
+    return files | _code_files(code)
+
+
+def _code_files(code: CodeFiles) -> dict[str, Path]:
+    """Return the files of a user's code; raise `Refusal` if they are too large."""
+    files = dict[str, Path]()
     for top in dict.fromkeys(name.partition("/")[0] for name in code.digests):
         files |= _files(code.folder / top)
     sizes = {path: path.stat().st_size for path in files.values()}
@@ -52,9 +65,9 @@ def manifest(workload: str | None = None) -> dict[str, Path]:
     return files
 
 
-def pack(into: Path, workload: str | None = None) -> None:
+def pack(into: Path, workload: str | None = None, classes: Sequence[str] = ()) -> None:
     """Copy the code that trials need into an empty folder; raise as `manifest`."""
-    for name, path in manifest(workload).items():
+    for name, path in manifest(workload, classes).items():
         (into / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, into / name)
 

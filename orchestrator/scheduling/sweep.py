@@ -235,6 +235,15 @@ class _Start:
             self.opened = opening
 
     def _run_missing(self, watcher: Watcher) -> Stopped | None:
+        """Run the missing trials; return why that was stopped, if it was."""
+        try:
+            self._run_trials(watcher)
+        except Stopped as stopped:
+            return stopped
+        return None
+
+    def _run_trials(self, watcher: Watcher) -> None:
+        """Run the missing trials; raise `Stopped` before all have ended, if that cannot be done."""
         self.options.phase("Loading Ray Tune")
         from orchestrator.scheduling.suggester import Suggester  # noqa: PLC0415
         from orchestrator.scheduling.tune_loop import run_trials  # noqa: PLC0415  (Ray Tune: seconds)
@@ -267,12 +276,9 @@ class _Start:
             with scratch as folder, membership.watching():
                 connection.mark(Path(folder))
                 run_trials(recovery, Path(folder), python_path, self._check)
-        except Stopped as stopped:
-            return stopped
         finally:
             if recovery.requested:
                 withdraw_request()
-        return None
 
     def _check(self) -> None:
         self.stop.check()

@@ -337,6 +337,12 @@ class Search(fields.Strict):
         return isinstance(self.sampler, sampling.Grid)
 
     @property
+    def user_classes(self) -> tuple[str, ...]:
+        """The names of a sampler and a pruner of the user's, as `package.module:Class`."""
+        names = [self.sampler.name, *([self.pruner.name] if self.pruner else [])]
+        return tuple(name for name in names if sampling.is_user_class(name))
+
+    @property
     def listed(self) -> tuple[Config, ...]:
         """The configs that the spec lists; empty if a sampler suggests them."""
         return self.configs if isinstance(self.configs, tuple) else ()
