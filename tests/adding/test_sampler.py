@@ -148,7 +148,7 @@ def test_a_real_sweep_runs_and_resumes_with_a_foreign_sampler_and_pruner(
     )
 
     def typed(*words: object, **environ: str) -> Done:
-        return joining.run(*words, PYTHONPATH=str(folder), **environ)
+        return joining.run(*words, timeout_s=180, PYTHONPATH=str(folder), **environ)
 
     wrong = typed("plan", spec, "--set", "search.sampler.name=climbing:Climb")
     assert "Climb: no such name" in wrong.expect(2).err and "Traceback" not in wrong.err
