@@ -44,8 +44,8 @@ class BestModels:
         """Note a recorded trial; if it has a model, the worse one of its arm's two is deleted."""
         path = _path(self._folder, trial)
         if path.exists():
-            rivals = self._best.get(trial.arm, (math.inf, path)), (self._cost(trial), path)
-            best, worse = sorted(rivals, key=itemgetter(0))
+            earlier, this = self._best.get(trial.arm, (math.inf, path)), (self._cost(trial), path)
+            best, worse = sorted((earlier, this), key=itemgetter(0))
             self._best[trial.arm] = best
             if worse[1] != best[1]:
                 with contextlib.suppress(OSError):  # the next start tries again

@@ -1,7 +1,7 @@
 """Workers and nodes that are lost, nodes that come. No Ray: a double lists the nodes."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.hardware import Node
 from orchestrator.scheduling.lane_queue import Assignment
+from orchestrator.scheduling.recovery import RetryPolicy
 from tests.orchestrator.sample_plans import complete, node
 from tests.orchestrator.sample_specs import OWN, spec_text
 from tests.orchestrator.scheduling.sample_sessions import SampleSession
@@ -111,6 +112,33 @@ def test_a_trial_that_takes_nodes_with_it_is_given_up(sample: SampleSession) -> 
             assert assignment.attempt == number + 2
     assert second == []
     assert "3 of them with its node" in lost_message(sample)
+
+
+@dataclass(frozen=True)
+class Losses:
+    """How often a trial was lost with its worker alone (W) and with its node (N), in this order."""
+
+    order: str
+    is_given_up: bool
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        Losses("W", False),
+        Losses("WW", True),
+        Losses("NN", False),
+        Losses("NNN", True),
+        Losses("NNW", False),
+        Losses("NWNW", True),
+    ],
+    ids=lambda losses: losses.order,
+)
+def test_a_trial_is_tried_again_until_a_limit_is_reached(losses: Losses) -> None:
+    policy = RetryPolicy(attempts=2, preemptions=2)
+    results = [policy.count_loss(["key"], with_node=cause == "N") for cause in losses.order]
+    assert results[:-1] == [None] * (len(results) - 1)
+    assert (results[-1] is not None) == losses.is_given_up
 
 
 PRICED = {

@@ -1,6 +1,7 @@
 """Trials out to Tune, outcomes back, and errors of ours that Tune must not swallow."""
 
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -110,6 +111,24 @@ def test_a_lost_worker_costs_its_trial_an_attempt(
     (lost,) = sample.recorded
     assert lost.outcome.failure is not None
     assert lost.outcome.failure.reason == "lost"
+
+
+def test_an_attempt_is_charged_from_when_it_has_left_tunes_queue(
+    sample: SampleSession, search: BlockSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another sweep has the CPUs for an hour; then the trial runs for ten seconds, and is lost."""
+    now_s = 1000.0
+    monkeypatch.setattr(tune_loop, "time", mock.Mock(wraps=time, time=lambda: now_s))
+    search.suggest("a")
+    pending = SimpleNamespace(trial_id="a", status="PENDING")
+    controller = SimpleNamespace(get_live_trials=lambda: [pending])
+    now_s += 3600.0
+    assert tune_loop._Scheduler(search).choose_trial_to_run(controller) is pending
+    now_s += 10.0
+    search.on_trial_complete("a", error=True)
+    search.recovery.settle()
+    (lost,) = sample.lines("attempt_lost")
+    assert lost["slot_s"] == pytest.approx(10.0)
 
 
 def test_a_trial_that_tune_gives_back_costs_nothing(
