@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -22,13 +22,18 @@ _FORMATS = {"text": ".txt", "json": ".json", "yaml": ".yaml"}
 
 
 def _limit_option(
-    name: str, parameter: str, sign: str, help: str
+    name: str, parameter: str, sign: Literal["≥", "≤"], help: str
 ) -> Callable[[options.Function], options.Function]:
     """Return an option that takes limits of metrics: `METRIC=NUMBER`."""
 
     def limits(_: Any, option: click.Parameter, texts: tuple[str, ...]) -> list[Limit]:
+        from orchestrator.report.chosen import Limit
+
         try:
-            return [(metric, sign, float(end)) for metric, end in (t.split("=") for t in texts)]
+            return [
+                Limit(metric, sign, float(bound))
+                for metric, bound in (text.split("=") for text in texts)
+            ]
         except ValueError:
             example = f"expected METRIC=NUMBER, such as val_accuracy=0.85; received {texts[-1]}"
             raise click.BadParameter(example, param=option) from None
@@ -68,7 +73,7 @@ def best(  # noqa: PLR0913  (its options)
 ) -> None:
     """Print the best config of a SWEEP, or write it as a spec."""
     from orchestrator.report import chosen
-    from orchestrator.report.formats.json_format import plain
+    from orchestrator.report.formats.json_format import to_plain_data
 
     form = form or options.usual_form(path, _FORMATS)
     record = api.read_sweep(sweep, generation=generation)
@@ -76,4 +81,4 @@ def best(  # noqa: PLR0913  (its options)
     if form == "yaml":
         put(chosen.to_yaml(choice).encode(errors="replace"), path)
     else:
-        write(plain(choice) if form == "json" else chosen.to_document(choice), path)
+        write(to_plain_data(choice) if form == "json" else chosen.to_document(choice), path)

@@ -40,7 +40,7 @@ def predict(
 ) -> int:
     """Predict time, memory and energy of a config not yet measured."""
     from orchestrator.report.document import Column, Document, Section, make_table
-    from orchestrator.report.wording import config_text
+    from orchestrator.report.wording import config_phrase
     from orchestrator.spec import yaml_locations
 
     config = yaml_locations.read("{}", source="--set", overrides=overrides, example="units=96").data
@@ -57,6 +57,6 @@ def predict(
         table = make_table(columns, predicted)
         reasons = tuple(dict.fromkeys(one.reason for one in expected if one.reason))
         section = Section("", tables=(table,) if predicted else (), paragraphs=reasons)
-        title = f"Expected of {config_text(config)} by {sweep}"
+        title = f"Expected of {config_phrase(config)} by {sweep}"
         write(Document(title, (section,)))
     return COMPLETE if predicted else WITH_FAILURES

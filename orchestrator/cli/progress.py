@@ -54,9 +54,9 @@ class PlainLines(Watcher):
         if event in self.hidden:
             return
         if self._messages.are_json:
-            from orchestrator.report.formats.json_format import plain  # noqa: PLC0415  (SciPy)
+            from orchestrator.report.formats.json_format import to_plain_data  # noqa: PLC0415  (SciPy)
 
-            results = {"trial": plain(trial)} if trial else {}
+            results = {"trial": to_plain_data(trial)} if trial else {}
             text = self._messages.line(
                 text, "trial" if trial else event, **self.totals(), **results
             )

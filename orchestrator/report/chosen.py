@@ -1,8 +1,7 @@
 """The best config within limits: as text, as JSON, and as a spec that can be run."""
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from orchestrator.analysis.arms.best_configs import (
     ACCURACIES,
@@ -20,14 +19,24 @@ from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
 from orchestrator.report.document import Document, Row, Section, Table
-from orchestrator.report.wording import config_text, run_text
+from orchestrator.report.wording import config_phrase, run_text
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.errors import nearest
 
-Limit = tuple[str, str, float]
-"""A metric, `≥` or `≤`, and the least or the most that its mean may be."""
 
-_HOLDS: Mapping[str, Callable[[float, float], bool]] = {"≥": operator.ge, "≤": operator.le}
+class Limit(NamedTuple):
+    """The least (`≥`) or the most (`≤`) that the mean of a metric may be."""
+
+    metric: str
+    sign: Literal["≥", "≤"]
+    bound: float
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.sign} {number(self.bound)}"
+
+    def allows(self, value: float) -> bool:
+        """Return whether a mean is within the limit."""
+        return value >= self.bound if self.sign == "≥" else value <= self.bound
 
 
 def choose(
@@ -41,7 +50,7 @@ def choose(
     """
     trials = [trial for trial in record.trials if names_arm(arm, trial.arm)]
     measured = {name for t in trials if t.status == "complete" for name in t.metrics}
-    limited = [name for name, *_ in limits]
+    limited = [limit.metric for limit in limits]
     accuracies = () if ACCURACIES.keys() & limited else tuple(ACCURACIES)
     usual = [n for n in (*record.objectives, *accuracies) if n in measured and n not in limited]
     wanted = metric or next(iter(usual), "step_ms")
@@ -52,7 +61,7 @@ def choose(
                 f"{record.name}: expected a metric of its trials, received {name!r}: {hint}"
             )
     points = config_points(trials, dict.fromkeys((wanted, *limited)))
-    within = [p for p in points if all(_HOLDS[s](p.values[n], bound) for n, s, bound in limits)]
+    within = [p for p in points if all(limit.allows(p.values[limit.metric]) for limit in limits)]
     scopes = sorted({point.scope for point in within})
     if len(scopes) != 1:
         reason = _several_scopes(scopes) if scopes else _none_within(wanted, limits, points)
@@ -87,12 +96,12 @@ def _several_scopes(scopes: Sequence[str]) -> str:
 
 def _none_within(wanted: str, limits: Sequence[Limit], points: Sequence[ParetoPoint]) -> str:
     """Write that no config is within the limits, and which values configs have."""
-    bounds = "".join(f", {metric} {sign} {number(bound)}" for metric, sign, bound in limits)
+    bounds = "".join(f", {limit}" for limit in limits)
     received = f"none among {len(points)} complete configs × arms"
     ranges = []
-    for metric, _, _ in limits if points else ():
-        values = [point.values[metric] for point in points]
-        ranges.append(f"{metric} {number(min(values))} to {number(max(values))}")
+    for limit in limits if points else ():
+        values = [point.values[limit.metric] for point in points]
+        ranges.append(f"{limit.metric} {number(min(values))} to {number(max(values))}")
     measured = f" with {', '.join(ranges)}" if ranges else ""
     return f"expected a config with {wanted}{bounds}; received {received}{measured}"
 
@@ -117,15 +126,13 @@ def _spec_of(record: SweepRecord, arm: Arm, config: Config) -> dict[str, Any]:
 
 def to_document(chosen: Mapping[str, Any]) -> Document:
     """Return the choice as a document, whose table has its facts."""
-    limits = ", ".join(
-        f"{metric} {sign} {number(bound)}" for metric, sign, bound in chosen["limits"]
-    )
+    limits = ", ".join(map(str, chosen["limits"]))
     within = f" with {limits}" if limits else ""
     out_of = f"out of {chosen['within']} of {chosen['tried']} configs × arms"
     rows: list[Row] = [
         ("chosen", f"to {chosen['direction']} {chosen['metric']}{within}, {out_of}"),
         ("arm", chosen["arm"]),
-        ("config", config_text(chosen["config"])),
+        ("config", config_phrase(chosen["config"])),
         *((metric, number(value)) for metric, value in chosen["values"].items()),
         ("runs", ", ".join(map(run_text, chosen["run_ids"]))),
     ]

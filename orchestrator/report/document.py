@@ -27,7 +27,7 @@ PARTS = {
 Item = TypeVar("Item")
 
 
-def plain(value: object) -> str:
+def cell_text(value: object) -> str:
     """Return a value as the text of a cell, numbers as `number` formats them."""
     if isinstance(value, float | int) and not isinstance(value, bool):
         return number(value)
@@ -45,7 +45,7 @@ class Column(Generic[Item]):
 
     title: str
     value: Callable[[Item], Any]
-    show: Callable[[Any], str] = plain
+    show: Callable[[Any], str] = cell_text
     numeric: bool | None = None
     optional: bool = False
 

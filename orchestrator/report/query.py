@@ -21,7 +21,7 @@ from orchestrator.core import trial_columns
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial_columns import CellKind
-from orchestrator.report.document import Column, make_table, plain, visible
+from orchestrator.report.document import Column, cell_text, make_table, visible
 from orchestrator.report.formats.csv_rows import safe
 from orchestrator.storage.tracking.trial_table import CONFIG, METRIC, to_array, to_rows
 from workloads.metrics import METRICS
@@ -289,7 +289,7 @@ def _kind_of(frame: pd.DataFrame, name: str) -> CellKind:
 
 
 def _shown(cell: Any) -> str:
-    return f"{cell:%Y-%m-%d %H:%M:%S}" if isinstance(cell, pd.Timestamp) else plain(cell)
+    return f"{cell:%Y-%m-%d %H:%M:%S}" if isinstance(cell, pd.Timestamp) else cell_text(cell)
 
 
 def _plain(cell: Any) -> Any:

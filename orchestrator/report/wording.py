@@ -14,7 +14,7 @@ from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.trial import Config
-from orchestrator.report.document import Section, plain
+from orchestrator.report.document import Section, cell_text
 
 _FEWEST_CUT = 5
 """A text that is longer than the limit by at most this many characters is not cut."""
@@ -116,10 +116,10 @@ def kernel_text(asked: str, ran: str) -> str:
     return ran if ran == asked else f"{ran}, requested {asked}"
 
 
-def config_text(config: Config) -> str:
+def config_phrase(config: Config) -> str:
     """Write a config: `batch_size 32, units 96`."""
     values = ((key, config[key]) for key in sorted(config))
-    return ", ".join(f"{key} {plain(value)}" for key, value in values)
+    return ", ".join(f"{key} {cell_text(value)}" for key, value in values)
 
 
 def ranges_text(configs: Iterable[ParamRange]) -> str:

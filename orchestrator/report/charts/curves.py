@@ -12,7 +12,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import is_number
 from orchestrator.report.charts.chart import Chart, Styles, axis, layer, looks, metric_title, slug
-from orchestrator.report.document import plain
+from orchestrator.report.document import cell_text
 from orchestrator.report.sections.crossovers import crossover_sentence
 from orchestrator.report.wording import ArmNames, grouped
 
@@ -113,7 +113,7 @@ def _by_param(
             "block": p.block,
             "at": p.at,
             "value": p.adjusted,
-            "text": f"{name(e.arm)}, block {p.block}: {number(p.value)} at {plain(p.at)}",
+            "text": f"{name(e.arm)}, block {p.block}: {number(p.value)} at {cell_text(p.at)}",
         }
         for e in fitted
         for p in e.points

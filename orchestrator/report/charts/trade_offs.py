@@ -10,7 +10,7 @@ from orchestrator.core.text import counted
 from orchestrator.report.charts import chart
 from orchestrator.report.charts.chart import Chart, Styles, axis, layer, looks, metric_title
 from orchestrator.report.document import Column, make_table
-from orchestrator.report.wording import ArmNames, config_text
+from orchestrator.report.wording import ArmNames, config_phrase
 
 
 def trade_offs(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
@@ -32,7 +32,7 @@ def _trade_off(
         Column("config no.", lambda point: point.block),
         Column(trade_off.accuracy, lambda point: point.values[trade_off.accuracy]),
         Column(trade_off.expense, lambda point: point.values[trade_off.expense]),
-        Column("config", lambda point: config_text(point.config)),
+        Column("config", lambda point: config_phrase(point.config)),
         Column("runs", lambda point: ", ".join(point.run_ids)),
     ]
 
@@ -51,7 +51,7 @@ def _trade_off(
         and trade_off.hardware in (None, point.arm.hardware_class)
         and point.arm not in summary.front.apart
     ]
-    front = [row(p, f"on the Pareto front ({config_text(p.config)}), ") for p in best]
+    front = [row(p, f"on the Pareto front ({config_phrase(p.config)}), ") for p in best]
     number_of = trade_off.front.tried
     sample = f" {len(tried)} of {number_of} are drawn." if len(tried) < number_of else ""
     both = [*tried, *front]

@@ -9,7 +9,7 @@ from orchestrator.analysis.statistics.formatting import difference, ratio, speed
 from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
 from orchestrator.report.compare.wording import change_bullets, change_notes
 from orchestrator.report.document import Column, Document, Section, Table, make_table
-from orchestrator.report.formats.json_format import plain
+from orchestrator.report.formats.json_format import to_plain_data
 from orchestrator.report.wording import ArmNames, deciding_interval, gain
 
 FORMAT = "rnnsweep-compare"
@@ -70,7 +70,7 @@ def as_json(changes: Changes, failed: Collection[ArmChange]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        **plain(changes),
+        **to_plain_data(changes),
         "moved_together": changes.moved_together,
         "inconclusive": changes.all_inconclusive,
         "unjudged": [{"arm": str(arm), "reason": reason} for arm, reason in changes.unjudged],

@@ -18,14 +18,37 @@ from orchestrator.core import trial
 FORMAT = "rnnsweep-report"
 VERSION = 7
 
-ENTRY = (
-    *("run_id", "trial_key", "block", "config", "arm", "repeat", "seed", "status", "metrics"),
-    *("kernel", "failure_reason", "failure_message", "node", "trainer_trials", "attempt"),
-    *("started_s", "ended_s", "epochs", "slices", "disturbance", "round_id", "cost_basis"),
-    *("energy_method", "energy_scope", "energy_absent", "throttle_reasons"),
-    *("other_trainers", "other_gpu_processes"),
+TRIAL_ENTRY = (
+    "run_id",
+    "trial_key",
+    "block",
+    "config",
+    "arm",
+    "repeat",
+    "seed",
+    "status",
+    "metrics",
+    "kernel",
+    "failure_reason",
+    "failure_message",
+    "node",
+    "trainer_trials",
+    "attempt",
+    "started_s",
+    "ended_s",
+    "epochs",
+    "slices",
+    "disturbance",
+    "round_id",
+    "cost_basis",
+    "energy_method",
+    "energy_scope",
+    "energy_absent",
+    "throttle_reasons",
+    "other_trainers",
+    "other_gpu_processes",
 )
-"""The fields of a trial's entry, those of `PARTS` by the same names."""
+"""The fields of a trial's entry: those of `TRIAL_PARTS` have the same names there."""
 
 
 def to_json(summary: ReportSummary) -> str:
@@ -33,7 +56,7 @@ def to_json(summary: ReportSummary) -> str:
 
     Entries of the longer lists have a line each: easy to compare, and fast to write.
     """
-    content = {"format": FORMAT, "version": VERSION, **plain(summary)}
+    content = {"format": FORMAT, "version": VERSION, **to_plain_data(summary)}
     lines = ",\n".join(f"  {_dump(key)}: {_entries(value)}" for key, value in content.items())
     return f"{{\n{lines}\n}}\n"
 
@@ -49,18 +72,18 @@ def _dump(value: Any) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def plain(value: Any) -> Any:
+def to_plain_data(value: Any) -> Any:
     """Write dataclasses as objects of their fields, mappings sorted, infinite numbers as null."""
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, trial.FinishedTrial):
-        return {name: plain(field) for name, field in _fields(value).items()}
+        return {name: to_plain_data(field) for name, field in _fields(value).items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name)) for name in _names(type(value))}
+        return {name: to_plain_data(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, Mapping):
-        return {str(key): plain(value[key]) for key in sorted(value, key=str)}
+        return {str(key): to_plain_data(value[key]) for key in sorted(value, key=str)}
     if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
+        return [to_plain_data(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -71,21 +94,26 @@ def _names(kind: type) -> tuple[str, ...]:
     return tuple(item.name for item in fields(kind))
 
 
-PARTS = {"trial": trial.Trial, "outcome": trial.Outcome, "outcome.telemetry": trial.Telemetry}
-_PLACES = {name: f"{part}.{name}" for part, kind in PARTS.items() for name in _names(kind)} | {
-    "run_id": "run_id",
-    "trial_key": "trial.key",
-    "failure_reason": "outcome.failure.reason",
-    "failure_message": "outcome.failure.message",
+TRIAL_PARTS = {"trial": trial.Trial, "outcome": trial.Outcome, "outcome.telemetry": trial.Telemetry}
+"""The records that a finished trial is made of, by their attribute."""
+
+_GETTERS = {
+    name: attrgetter(f"{part}.{name}")
+    for part, kind in TRIAL_PARTS.items()
+    for name in _names(kind)
+    if name in TRIAL_ENTRY
 }
-_GETTERS = {name: attrgetter(_PLACES[name]) for name in ENTRY}
-"""The place of each field of an entry in a finished trial."""
 
 
 def _fields(finished: trial.FinishedTrial) -> dict[str, Any]:
     """Return the fields of a finished trial's entry."""
-    has_failed = finished.failure is not None
+    failure = finished.failure
+    renamed = {
+        "run_id": finished.run_id,
+        "trial_key": finished.trial.key,
+        "failure_reason": failure.reason if failure else None,
+        "failure_message": failure.message if failure else None,
+    }
     return {
-        name: None if "failure" in name and not has_failed else get(finished)
-        for name, get in _GETTERS.items()
+        name: renamed[name] if name in renamed else _GETTERS[name](finished) for name in TRIAL_ENTRY
     }

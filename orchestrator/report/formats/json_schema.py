@@ -1,12 +1,11 @@
 """The JSON Schema of the report's JSON format, made from the classes that the format is made from.
 
-Run as a program, this module prints `report.schema.json`; `report.schema.txt` describes it.
+Run as a program, this module prints `report.schema.json`.
 """
 
 import json
 import sys
 from dataclasses import make_dataclass
-from pathlib import Path
 from types import GenericAlias
 from typing import Any, get_type_hints
 
@@ -14,7 +13,29 @@ from pydantic import TypeAdapter
 
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.trial import FailureReason
-from orchestrator.report.formats.json_format import ENTRY, FORMAT, PARTS, VERSION
+from orchestrator.report.formats.json_format import FORMAT, TRIAL_ENTRY, TRIAL_PARTS, VERSION
+
+_REPORT_TEXT = (
+    "The whole report, with the raw trials behind every number. A number is calculated from "
+    "the runs listed with it (`run_ids`; in a pair `arm_runs` and `baseline_runs`), or from "
+    "the pairs listed with it. Any other number is calculated from the rows of `trials` with "
+    "its arm, and with its block if it has one. Comparisons, effects, rankings, targets and "
+    "break-evens use the complete trials of `complete_rounds`, except rounds excluded there "
+    "as disturbed or as not interleaved; comparisons and rankings by step_ms include rounds "
+    "of pruned trials, and targets diverged trainings. `arms` and `learning` use all complete "
+    "trials of an arm that lacks some of these rounds, and `targets` those of an arm that has "
+    "none of them. `phases`, the noise in `arms`, and the measures in `arms` that need a "
+    "fresh trainer always use all complete trials. `left_out` uses the trials that did not "
+    "complete. A number that is not finite is null. Within a version, properties may be "
+    "added. Removing a property, or changing its meaning, changes the version."
+)
+"""What a report in JSON is, and from which trials its numbers are calculated."""
+
+_TRIAL_ENTRY_TEXT = (
+    "One trial of the report. `run_id` makes every number traceable. Times are seconds since "
+    "the epoch (UTC). `disturbance` has a figure for each cause. The environment, the "
+    "telemetry curves and the trainer's output are artifacts of the run."
+)
 
 _DROPPED = ("default", "title", "propertyNames")
 """Keys of pydantic's schema that are dropped; `propertyNames` because arms as keys are names."""
@@ -22,9 +43,9 @@ _DROPPED = ("default", "title", "propertyNames")
 
 def schema() -> dict[str, Any]:
     """Return the schema: every property is required, and no others are allowed."""
-    file = Path(__file__).with_name("report.schema.txt")
-    about, of_trials = file.read_text(encoding="utf-8").split("\n\n")
-    entry = make_dataclass("TrialEntry", _entry_types().items(), namespace={"__doc__": of_trials})
+    entry = make_dataclass(
+        "TrialEntry", _entry_types().items(), namespace={"__doc__": _TRIAL_ENTRY_TEXT}
+    )
     types = {**get_type_hints(ReportSummary), "trials": GenericAlias(tuple, (entry, ...))}
     content = make_dataclass(
         "ReportSummary", types.items(), namespace={"__doc__": ReportSummary.__doc__}
@@ -39,7 +60,7 @@ def schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:rnnsweep:report:{VERSION}",
         "title": "rnnsweep report --format json",
-        "description": " ".join(about.split()),
+        "description": _REPORT_TEXT,
         "type": "object",
         "additionalProperties": False,
         "required": [*head, *top["required"]],
@@ -50,10 +71,12 @@ def schema() -> dict[str, Any]:
 
 def _entry_types() -> dict[str, Any]:
     """Return the type of each field of a trial's entry."""
-    hints = {name: hint for kind in PARTS.values() for name, hint in get_type_hints(kind).items()}
+    hints = {
+        name: hint for kind in TRIAL_PARTS.values() for name, hint in get_type_hints(kind).items()
+    }
     hints |= {"run_id": str, "trial_key": str}
     hints |= {"failure_reason": FailureReason | None, "failure_message": str | None}
-    return {name: hints[name] for name in ENTRY}
+    return {name: hints[name] for name in TRIAL_ENTRY}
 
 
 def _strict(part: Any) -> Any:

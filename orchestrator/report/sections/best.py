@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from orchestrator.analysis.arms.best_configs import Choice, Front, ParetoPoint
 from orchestrator.analysis.statistics.formatting import joined, number
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.wording import ArmNames, arm_names, config_text, energy_kinds
+from orchestrator.report.wording import ArmNames, arm_names, config_phrase, energy_kinds
 
 
 def best_sentences(summary: ReportSummary) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def _trained(choice: Choice, point: ParetoPoint, name: ArmNames) -> str:
     if "train_s" in point.values:
         times.append(f"{number(point.values['train_s'])} s of training")
     value = number(point.values[choice.accuracy])
-    return f"{value} with {config_text(point.config)} on {name(point.arm)} ({', '.join(times)})"
+    return f"{value} with {config_phrase(point.config)} on {name(point.arm)} ({', '.join(times)})"
 
 
 def _front_size(front: Front, kinds: list[str], name: ArmNames) -> str:
@@ -64,5 +64,5 @@ def _best_of_objective(front: Front, kinds: list[str], name: ArmNames) -> Iterat
     for scope, point in sorted(first_of_scope.items()):
         of_scope = f" of {scope}" if scope and len(kinds) > 1 else ""
         value = number(point.values[metric])
-        chosen = f"{value} with {config_text(point.config)} on {name(point.arm)}"
+        chosen = f"{value} with {config_phrase(point.config)} on {name(point.arm)}"
         yield f"Best {metric}{of_scope}: {chosen}, the best of {front.tried} tried."

@@ -6,7 +6,7 @@ from statistics import fmean
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.document import Column, Section, make_table
-from orchestrator.report.wording import ArmNames, config_text, grouped
+from orchestrator.report.wording import ArmNames, config_phrase, grouped
 
 _LISTED = 20
 """The most configs that are listed."""
@@ -26,7 +26,7 @@ def configs(summary: ReportSummary, name: ArmNames) -> Section | None:
     def mean(arm: Arm, block: int) -> float | None:
         return fmean(times[block, arm]) if (block, arm) in times else None
 
-    sizes = {trial.block: config_text(trial.config) for trial in summary.trials}
+    sizes = {trial.block: config_phrase(trial.config) for trial in summary.trials}
     columns: list[Column[int]] = [Column(f"{metric} with", sizes.__getitem__)]
     columns += [Column(name(arm), partial(mean, arm)) for arm in rows]
     table = make_table(columns, sorted(sizes)[:_LISTED], divisible=True)

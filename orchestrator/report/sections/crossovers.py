@@ -12,7 +12,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.sections.effects import sized
-from orchestrator.report.wording import ArmNames, config_text, grouped, is_or_are
+from orchestrator.report.wording import ArmNames, config_phrase, grouped, is_or_are
 
 _SENTENCES = 24
 """The most crossovers that have a sentence; the JSON format has the rest."""
@@ -67,7 +67,7 @@ def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
     """Write `from 96 units on (70–130), A is faster than B`, or another result along the param."""
     effect, verdict = crossover.effect, crossover.verdict
     arm, base = name(effect.arm), name(crossover.baseline)
-    held = config_text(effect.held)
+    held = config_phrase(effect.held)
     aside = f" (at {held})" if held else ""
     if crossover.crossing:
         where, beyond = _sides(crossover, crossover.crossing)

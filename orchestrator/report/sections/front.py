@@ -7,7 +7,7 @@ from orchestrator.analysis.arms.best_configs import ParetoPoint
 from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
-from orchestrator.report.wording import ArmNames, config_text, energy_kinds
+from orchestrator.report.wording import ArmNames, config_phrase, energy_kinds
 from workloads.metrics import WITH_ENERGY_SCOPE
 
 _MOST_ROWS = 20
@@ -27,7 +27,7 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
     if len(energy_kinds(summary)) > 1:
         columns.append(Column("energy of", lambda point: point.scope, numeric=True))
     columns.append(Column("trials", lambda point: point.repeats))
-    columns.append(Column("config", lambda point: config_text(point.config)))
+    columns.append(Column("config", lambda point: config_phrase(point.config)))
     explanation = (
         f"Of {best.tried} configs × arms, picked after the fact: not a comparison of arms. The "
         "best of several noisy values is likely a little optimistic."

@@ -6,7 +6,7 @@ from typing import Any
 from orchestrator.analysis.statistics.formatting import ABSENT
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
-from orchestrator.report.wording import ArmNames, config_text
+from orchestrator.report.wording import ArmNames, config_phrase
 
 _CONTEXT = (
     "Published results come from other hardware and software: they are context, not a comparison. "
@@ -22,7 +22,7 @@ def published(summary: ReportSummary, _: ArmNames) -> Section | None:
     metrics = list(dict.fromkeys(metric for match in matches for metric in match.row.metrics))
     rows: list[tuple[Any, ...]] = []
     for match in matches:
-        row, config = match.row, config_text(match.row.config)
+        row, config = match.row, config_phrase(match.row.config)
         values = map(row.metrics.get, metrics)
         rows.append(("published", row.implementation, row.hardware, *values, config))
         for own in match.measured:

@@ -6,7 +6,7 @@ from orchestrator.analysis.statistics.formatting import ABSENT, joined, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.document import Row, Section, Table
-from orchestrator.report.wording import ArmNames, config_text, ranges_text, run_text
+from orchestrator.report.wording import ArmNames, config_phrase, ranges_text, run_text
 
 
 def sweep(summary: ReportSummary, name: ArmNames) -> Section:
@@ -70,7 +70,7 @@ def _variants(summary: ReportSummary) -> list[Row]:
     if not variants:
         return []
     texts = (
-        f"{variant}: {config_text(variant.settings) or 'the settings'}" for variant in variants
+        f"{variant}: {config_phrase(variant.settings) or 'the settings'}" for variant in variants
     )
     return [("variants", "; ".join(texts))]
 

@@ -5,7 +5,7 @@ from orchestrator.analysis.measures import EXPENSES, MEASURES
 from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
-from orchestrator.report.wording import ArmNames, config_text
+from orchestrator.report.wording import ArmNames, config_phrase
 
 _UNITS = {measure.metric: measure.unit for measure in (*MEASURES, *EXPENSES) if measure.per == 1}
 
@@ -22,7 +22,7 @@ def trade_offs(summary: ReportSummary, name: ArmNames) -> Section | None:
     def end(point: ParetoPoint, trade_off: TradeOff) -> str:
         unit = _UNITS.get(trade_off.expense, "")
         value = f"{number(point.values[trade_off.expense])} {unit}".strip()
-        where = f"{config_text(point.config)} on {name(point.arm)}"
+        where = f"{config_phrase(point.config)} on {name(point.arm)}"
         return f"{number(point.values[trade_off.accuracy])}, {value}: {where}"
 
     def most_accurate(trade_off: TradeOff) -> str:

@@ -37,9 +37,9 @@ def record() -> SweepRecord:
     ("metric", "limits", "arm", "block"),
     [
         (None, [], GRU, 2),  # by the first objective
-        (None, [("val_accuracy", "≥", 0.85)], PORTABLE, 0),  # by the second one
-        (None, [("step_ms", "≤", 11.5)], PORTABLE, 1),
-        ("step_ms", [("val_accuracy", "≥", 0.8), ("step_ms", "≥", 6.0)], FEW, 1),
+        (None, [Limit("val_accuracy", "≥", 0.85)], PORTABLE, 0),  # by the second one
+        (None, [Limit("step_ms", "≤", 11.5)], PORTABLE, 1),
+        ("step_ms", [Limit("val_accuracy", "≥", 0.8), Limit("step_ms", "≥", 6.0)], FEW, 1),
     ],
 )
 def test_the_best_within_limits(
@@ -53,7 +53,7 @@ def test_the_best_within_limits(
     ("metric", "limits", "message"),
     [
         ("step_msec", [], "'step_msec': did you mean 'step_ms'"),
-        (None, [("val_accuracy", "≥", 0.96)], "val_accuracy 0.8 to 0.952"),
+        (None, [Limit("val_accuracy", "≥", 0.96)], "val_accuracy 0.8 to 0.952"),
         ("energy_j", [], "one scope, received cpu_package and gpu"),
     ],
 )
@@ -66,7 +66,7 @@ def test_what_cannot_be_chosen(
 
 def test_what_is_as_accurate_as_required_is_chosen_by_its_speed(record: SweepRecord) -> None:
     record = replace(record, objectives={"val_accuracy": "maximize"})
-    chosen = choose(record, None, [("val_accuracy", "≥", 0.85)])
+    chosen = choose(record, None, [Limit("val_accuracy", "≥", 0.85)])
     assert (chosen["metric"], chosen["arm"]) == ("step_ms", str(PORTABLE))
 
 
