@@ -18,8 +18,8 @@ def test_the_example_of_the_page_stops_a_sweep(tmp_path: Path) -> None:
     project = copy_project(tmp_path)
     project.insert_after(
         "orchestrator/spec/sections.py",
-        "    node_wait_s: Annotated[float, pydantic.Field(ge=0)] = 600.0",
-        FIELD,
+        '    """Limits of trials, of failures, and of waiting for hardware."""',
+        f"\n{FIELD}",
     )
     rule = project.folder / "orchestrator" / "analysis" / "energy_budget.py"
     rule.write_text(f'"""A budget of energy."""\n\n{RULE}', encoding="utf-8")
