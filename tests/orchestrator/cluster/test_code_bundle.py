@@ -45,6 +45,11 @@ def packed(tmp_path: Path, workload: str) -> Path:
     return folder
 
 
+def test_a_sampler_of_the_users_is_packed_and_one_of_optuna_is_not(here: Path) -> None:
+    names = code_bundle.manifest(classes=["helper:Sampler", "optuna.samplers:TPESampler"])
+    assert names.keys() - code_bundle.manifest().keys() == {"helper.py"}
+
+
 def test_a_trial_of_ones_own_runs_from_what_was_packed(here: Path, tmp_path: Path) -> None:
     folder = packed(tmp_path, "mine.deep.run:run")
     names = sorted(path.name for path in folder.iterdir())

@@ -138,3 +138,10 @@ def test_changed_code_is_refused_once_a_trial_has_a_result(
     resume.take_over(journal, None, NOW, asked)
     later = read(journal.path.parent)
     assert later is not None and later.identity.code == NOW.code
+
+
+def test_the_journal_has_the_spec_that_runs(journal: Journal) -> None:
+    pruned = spec(settings={"epochs": 8}, objectives={"loss": "minimize"}, pruner="hyperband")
+    state = resume.take_over(journal, None, resume.identify(pruned, 1), pruned)
+    assert SweepSpec.model_validate(state.spec) == pruned
+    assert state.spec["search"]["pruner"]["max_resource"] == "auto"
