@@ -218,8 +218,8 @@ class Failure(_Message):
 
 
 Ending: TypeAlias = Result | Failure
-Finding: TypeAlias = KernelProof | Dataset | Environment | Artifact
-Event: TypeAlias = PhaseBegan | PhaseEnded | Epoch | Ready | SliceDone | Finding | Ending
+Observation: TypeAlias = KernelProof | Dataset | Environment | Artifact
+Event: TypeAlias = PhaseBegan | PhaseEnded | Epoch | Ready | SliceDone | Observation | Ending
 
 MessageType = TypeVar("MessageType")
 _REQUEST = pydantic.TypeAdapter(TrialRequest)

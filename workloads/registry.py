@@ -8,17 +8,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from workloads.data.sources import data_digest
 from workloads.layer_traits import LayerTraits
 from workloads.metrics import metrics_of
-from workloads.settings import (
-    CharRnnSettings,
-    ImageRowsSettings,
-    NextTokenSettings,
-    SentimentSettings,
-    StackSettings,
-    SyntheticSettings,
-)
+from workloads.settings import TaskSettings, check_settings
+from workloads.tasks.char_rnn.settings import CharRnnSettings
+from workloads.tasks.image_rows.settings import ImageRowsSettings
+from workloads.tasks.next_token.settings import NextTokenSettings
+from workloads.tasks.sentiment.settings import SentimentSettings
+from workloads.tasks.synthetic.settings import SyntheticSettings
+from workloads.tasks.training_settings import TrainingSettings
 
 _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -29,33 +27,52 @@ class UnknownWorkload(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A task that a trial trains, built in or a user's own.
+    """A workload as the orchestrator sees it, built in or a user's own.
 
+    `entry` is the place of its task or function (`package.module:NAME`), which trainers import.
     `settings_model` is None for a user's own: it takes any settings and names of implementations,
-    reports any metrics, and the digest of its data is unknown before a trial. `data_settings`
-    decide the data, and are equal in all trials of a sweep. `work_settings` decide the amount of
-    work, which may differ on slow hardware. `metrics` are all that a trial may end with: those that
-    the workload returns, the seconds of its phases, and the memory of its trainer.
+    reports any metrics, and the digest of its data is unknown before a trial.
     """
 
     name: str
     entry: str
     summary: str
-    settings_model: type[StackSettings] | None = None
-    data_settings: tuple[str, ...] = ()
-    work_settings: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
+    settings_model: type[TaskSettings] | None = None
 
     @property
     def is_built_in(self) -> bool:
         """True if settings and implementations can be checked before a trial."""
         return self.settings_model is not None
 
-    def resolve(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Validate settings and add defaults, or raise pydantic's error; pass a user's own."""
+    @property
+    def data_settings(self) -> tuple[str, ...]:
+        """Settings that decide the data; they are equal in all trials of a sweep."""
+        return () if self.settings_model is None else self.settings_model.data_settings
+
+    @property
+    def work_settings(self) -> tuple[str, ...]:
+        """Settings that decide the amount of work, which may differ on slow hardware."""
+        return () if self.settings_model is None else self.settings_model.work_settings
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """All metrics that a trial of a built-in workload may end with; none are known of others.
+
+        They include the seconds of its phases, and the memory of its trainer.
+        """
         if self.settings_model is None:
-            return dict(settings)
-        return self.settings_model.model_validate(dict(settings)).model_dump()
+            return ()
+        return metrics_of(self.name, trains=issubclass(self.settings_model, TrainingSettings))
+
+    def resolve(self, settings: Mapping[str, Any]) -> TaskSettings | None:
+        """Return the checked settings with all defaults, or raise pydantic's `ValidationError`.
+
+        None for a user's own workload, whose settings nobody can check here. Equal settings are
+        checked once in a process.
+        """
+        if self.settings_model is None:
+            return None
+        return check_settings(self.settings_model, settings)
 
     def accepts(self, settings: Mapping[str, Any]) -> bool:
         """Return True if `resolve` accepts the settings."""
@@ -67,16 +84,13 @@ class Workload:
 
     def traits(self, settings: Mapping[str, Any]) -> LayerTraits:
         """Return the traits that decide which kernel may run; defaults for a user's workload."""
-        if self.settings_model is None:
-            return LayerTraits()
-        return self.settings_model.model_validate(dict(settings)).traits()
+        resolved = self.resolve(settings)
+        return (resolved.traits() if resolved else None) or LayerTraits()
 
     def data_digest(self, settings: Mapping[str, Any]) -> str | None:
         """Return the SHA-256 of the data; None if unknown, `DataError` if it is missing here."""
-        if not self.data_settings:
-            return None
         resolved = self.resolve(settings)
-        return data_digest(*(resolved[name] for name in self.data_settings))
+        return resolved.data_digest() if resolved else None
 
 
 def find_workload(name: str) -> Workload:
@@ -102,44 +116,35 @@ def explain_invalid_settings(error: ValidationError) -> str:
     )
 
 
-def _training(
-    name: str, summary: str, model: type[StackSettings], work: tuple[str, ...] = ()
-) -> Workload:
-    return Workload(
-        name,
-        f"workloads.tasks.training:{name}",
-        summary,
-        model,
-        ("dataset", "data_path"),
-        ("epochs", "timed_steps", "samples", "validation_samples", *work),
-        metrics_of(name, trains=True),
-    )
-
-
 BUILT_IN: tuple[Workload, ...] = (
-    _training(
+    Workload(
         "image_rows",
+        "workloads.tasks.image_rows.task:TASK",
         "classifies images whose rows are read as a sequence (digits, MNIST)",
         ImageRowsSettings,
     ),
-    _training("next_token", "predicts the token that follows a window of text", NextTokenSettings),
-    _training(
+    Workload(
+        "next_token",
+        "workloads.tasks.next_token.task:TASK",
+        "predicts the token that follows a window of text",
+        NextTokenSettings,
+    ),
+    Workload(
         "char_rnn",
+        "workloads.tasks.char_rnn.task:TASK",
         "a character-level language model, which writes a text after training",
         CharRnnSettings,
-        ("sample_characters",),
     ),
-    _training(
+    Workload(
         "sentiment",
+        "workloads.tasks.sentiment.task:TASK",
         "classifies reviews as good or bad: padded, masked, in both directions",
         SentimentSettings,
     ),
     Workload(
         "synthetic",
-        "workloads.tasks.synthetic:run",
+        "workloads.tasks.synthetic.task:TASK",
         "the recurrent layers alone, forward and both ways, on random input",
         SyntheticSettings,
-        work_settings=("timed_steps",),
-        metrics=metrics_of("synthetic", trains=False),
     ),
 )

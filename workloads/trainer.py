@@ -7,8 +7,8 @@ becomes an event, and the process continues.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import importlib
 import os
 import queue
 import sys
@@ -23,12 +23,16 @@ from workloads import protocol
 from workloads.backends.registry import parse_known_implementation
 from workloads.context import Context, Slicing, expect_finite
 from workloads.eligibility import ineligibility_reason
+from workloads.entry import explain_other_package, load_entry
 from workloads.failures import BadRequest, DataError, NotPossible, TrialError
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
-from workloads.own_code import PACKAGES, CodeFiles, describe_error, read_code, versions_in_use
+from workloads.layer_traits import LayerTraits
+from workloads.own_code import CodeFiles, describe_error, read_code, versions_in_use
 from workloads.process import BackendClaim
 from workloads.registry import UnknownWorkload, Workload, explain_invalid_settings, find_workload
 from workloads.resources import peak_rss_mib, reset_peak
+from workloads.settings import TaskSettings, check_settings
+from workloads.tasks.task import Task
 
 Emit = Callable[[protocol.Event], None]
 EmitFor = Callable[[protocol.Event, str], None]
@@ -193,19 +197,22 @@ def answer_request(line: str, emit_for: EmitFor, claim: BackendClaim, lines: Lin
 def _run(
     request: protocol.TrialRequest, emit: Emit, claim: BackendClaim, lines: Lines
 ) -> protocol.Result:
+    """Check a request from the outside in, run its trial, and return the end of a good one."""
     is_timing = request.measure == "timing"
     lines.expect_commands()
-    workload, implementation, settings = _checked(request)
+    workload, implementation = _named(request)
+    checked = _check_request(workload.settings_model, request) if workload.settings_model else None
     claim.take(implementation, request.device)
     if request.data_digest is not None:
-        _expect_data(workload, settings, request.data_digest)
+        digest = checked.data_digest() if checked is not None else None
+        _expect_data(workload, digest, request.data_digest)
     if request.code:
         _expect_code(workload, request.code)
     reset_peak()
     slicing = Slicing(lines.next_command, request.slice_s) if is_timing else None
     should_prune = bool if is_timing else lines.should_finish  # commands of slices are not for it
     trial = Context(
-        settings,
+        dict(request.settings) if checked is None else checked.model_dump(),
         implementation,
         request.device,
         request.seed,
@@ -215,7 +222,11 @@ def _run(
         model_path=request.model_path,
     )
     try:
-        returned = entry_function(workload)(trial)
+        entry = load_entry(workload)
+        if isinstance(entry, Task):
+            returned = _run_task(entry, checked, request, trial)
+        else:
+            returned = entry(trial)
     finally:
         code = _own_code(workload.name)
         if code is not None and (versions := versions_in_use(code.imports)):
@@ -223,6 +234,21 @@ def _run(
     if request.code:
         _expect_code(workload, request.code)  # a module may have been imported late
     return protocol.Result(_metrics(returned, trial), lines.is_finishing)
+
+
+def _run_task(
+    task: Task[Any, Any],
+    checked: TaskSettings | None,
+    request: protocol.TrialRequest,
+    trial: Context,
+) -> Mapping[str, float]:
+    """Measure a task; a user's own is checked here, as it has just been imported."""
+    from workloads.measuring.measurement import measure  # noqa: PLC0415 - imports NumPy
+
+    if checked is None:
+        checked = _check_request(task.settings_model, request)
+        trial = dataclasses.replace(trial, settings=checked.model_dump())
+    return measure(task, checked, trial)
 
 
 @functools.cache
@@ -233,28 +259,36 @@ def _own_code(workload: str) -> CodeFiles | None:
     return code
 
 
-def _checked(request: protocol.TrialRequest) -> tuple[Workload, Implementation, dict[str, Any]]:
-    """Return what a request names, if this process can run it."""
+def _named(request: protocol.TrialRequest) -> tuple[Workload, Implementation]:
+    """Return the workload and the implementation that a request names."""
     try:
         workload = find_workload(request.workload)
-        parse = parse_known_implementation if workload.is_built_in else parse_implementation
-        implementation = parse(request.implementation)
-        settings = workload.resolve(request.settings)
     except UnknownWorkload as error:
         raise BadRequest(str(error)) from None
+    try:
+        implementation = parse_implementation(request.implementation)  # the names may be its own
+    except ImplementationError as error:
+        raise BadRequest(f"implementation: {error}") from None
+    return workload, implementation
+
+
+def _check_request(model: type[TaskSettings], request: protocol.TrialRequest) -> TaskSettings:
+    """Return the settings of a task, if the implementation can run them on the device."""
+    try:
+        implementation = parse_known_implementation(request.implementation)
+        settings = check_settings(model, request.settings)
     except ImplementationError as error:
         raise BadRequest(f"implementation: {error}") from None
     except ValidationError as error:
         raise BadRequest(explain_invalid_settings(error)) from None
-    if workload.is_built_in:
-        reason = ineligibility_reason(implementation, workload.traits(settings), request.device)
-        if reason is not None:
-            raise NotPossible(f"{implementation} on {request.device}: {reason}")
-    return workload, implementation, settings
+    traits = settings.traits() or LayerTraits()
+    reason = ineligibility_reason(implementation, traits, request.device)
+    if reason is not None:
+        raise NotPossible(f"{implementation} on {request.device}: {reason}")
+    return settings
 
 
-def _expect_data(workload: Workload, settings: Mapping[str, Any], expected: str) -> None:
-    digest = workload.data_digest(settings)
+def _expect_data(workload: Workload, digest: str | None, expected: str) -> None:
     if digest != expected:
         raise DataError(
             f"data of {workload.name}: expected digest {expected}, as at the start of the sweep;"
@@ -277,47 +311,16 @@ def _expect_code(workload: Workload, expected: Mapping[str, str]) -> None:
         )
 
 
-def entry_function(workload: Workload) -> Callable[[Context], Mapping[str, float]]:
-    """Import the function of a workload; raise `BadRequest` if there is none."""
-    module_name, _, function_name = workload.entry.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module exists; an import inside it is missing
-        advice = "install it on every node, or make its package importable (PYTHONPATH)"
-        raise BadRequest(
-            f"workload {workload.name!r}: no module {error.name!r} on this machine:"
-            f" {_other_package(error) or advice}"
-        ) from None
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        raise BadRequest(
-            f"workload {workload.name!r}: expected a function {function_name!r} in"
-            f" {module.__file__}; received {function!r}"
-        )
-    return function
-
-
-def _other_package(error: BaseException) -> str:
-    """Return advice if a module is missing because another package has the name of its package."""
-    name = (getattr(error, "name", None) or "") if isinstance(error, ImportError) else ""
-    package = name.partition(".")[0]
-    if package not in sys.modules or (package == name and package not in PACKAGES):
-        return ""
-    return f"Python imports {sys.modules[package]}; if yours is another package, rename it"
-
-
 def check_import(name: str) -> int:
     """Import a workload; return the exit status; stdout has the reason alone."""
     reasons = os.dup(1)
     os.dup2(2, 1)
     try:
-        entry_function(find_workload(name))
+        load_entry(find_workload(name))
     except BadRequest as error:
         status, reason = UNUSABLE, str(error).removeprefix(f"workload {name!r}: ")
     except BaseException as error:  # noqa: BLE001  (an import may also end the process)
-        advice = _other_package(error)
+        advice = explain_other_package(error)
         is_lacking = isinstance(error, ImportError) and not advice
         status = LACKING if is_lacking else UNUSABLE
         reason = describe_error(error, read_code(name)) + (f"\n{advice}" if advice else "")

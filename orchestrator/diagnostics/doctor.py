@@ -34,7 +34,7 @@ from workloads.implementations import Implementation, parse_implementation
 from workloads.protocol import TrialRequest
 from workloads.registry import find_workload
 
-_DEVICES = "workloads.tasks.peak_rates:report_devices"
+_DEVICES = "workloads.diagnostics.peak_rates:report_devices"
 
 Report = Callable[[str], object]
 Status: TypeAlias = Literal["ok", "warning", "missing"]

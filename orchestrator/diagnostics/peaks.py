@@ -24,7 +24,7 @@ from workloads.data.cache import atomic_write
 from workloads.implementations import MIN_CAPABILITY, Implementation
 from workloads.protocol import Device, TrialRequest
 
-WORKLOAD = "workloads.tasks.peak_rates:measure"
+WORKLOAD = "workloads.diagnostics.peak_rates:measure"
 METHOD = "1"
 """The version of the method of `workloads.measuring.roofline`; a change of it changes this."""
 

@@ -22,8 +22,9 @@ from workloads.layer_traits import Cell
 from workloads.measuring.canary import products, run_device_canary, warm_clocks
 from workloads.measuring.measurement import prepare_framework
 from workloads.models.canonical_weights import CanonicalLayer
-from workloads.settings import StackSettings, SyntheticSettings
-from workloads.tasks.synthetic import random_inputs
+from workloads.settings import StackSettings
+from workloads.tasks.synthetic import task as synthetic
+from workloads.tasks.synthetic.settings import SyntheticSettings
 
 _DIRECTIONS = 4
 _STEP = 1e-6
@@ -135,7 +136,9 @@ def hand_written(trial: Context) -> dict[str, float]:
         device = "cuda" if trial.device == "gpu" else "cpu"
         options: Any = {"batch_first": True, "bidirectional": size.bidirectional, "device": device}
         layer = torch.nn.LSTM(size.features, size.units, size.layers, **options)
-        batch = torch.as_tensor(random_inputs(size, trial.seed), device=device).requires_grad_()
+        batch = torch.as_tensor(
+            synthetic.random_inputs(size, trial.seed), device=device
+        ).requires_grad_()
 
         def run(steps: int) -> float:
             framework.synchronise()
@@ -161,13 +164,16 @@ def fallen_back(trial: Context) -> dict[str, float]:
     no_cudnn = error if cause == "an error in cuDNN" else nullcontext()
     with prepare_framework(trial) as framework, no_cudnn:
         from workloads.backends.kernel_evidence import Stack
-        from workloads.models.built_in import passes_model
+        from workloads.models.initial_weights import set_initial_weights
 
-        model = passes_model(size, replace(trial, implementation=built))
+        model = synthetic.build(
+            size, replace(trial, implementation=built), synthetic.load(size, trial.seed)
+        )
+        set_initial_weights(model, trial.seed)
         if rate:
             model.layers[0].use_cudnn = "auto"
         passes = framework.make_passes(model, asked)
-        batch = passes.place(random_inputs(size, trial.seed))
+        batch = passes.place(synthetic.random_inputs(size, trial.seed))
         passes.forward_backward(batch)
         proof = framework.prove_passes(passes, batch, Stack(1, 1, size.sequence_length), asked)
         trial.kernel(asked.kernel_text, proof.ran, proof.evidence)

@@ -36,7 +36,7 @@ was requested shows as some 1e-4, a gate in the wrong place as some 1e-1."""
 _LEAST_ROUNDING = 3e-5
 """A lower precision that differs by less, at 256 units, did not round: float32 ran."""
 
-PRESENCE = "workloads.tasks.peak_rates:report_devices"
+PRESENCE = "workloads.diagnostics.peak_rates:report_devices"
 _TINY = {"units": 16, "features": 8, "sequence_length": 6, "batch_size": 4, "timed_steps": 2}
 _ROWS: dict[str, Any] = {
     **{"dataset": "digits", "epochs": 1, "validation_samples": 16},

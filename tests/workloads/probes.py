@@ -18,11 +18,10 @@ from workloads.backends import feeding
 from workloads.backends.feeding import reorder
 from workloads.backends.loading import load_framework
 from workloads.context import Context
+from workloads.entry import find_task
 from workloads.implementations import Implementation, parse_implementation
-from workloads.measuring.measurement import make_run, prepare_framework
-from workloads.registry import find_workload
-from workloads.settings import CharRnnSettings
-from workloads.tasks import training
+from workloads.measuring.measurement import load_and_build, measure, prepare_framework
+from workloads.tasks.char_rnn.settings import CharRnnSettings
 
 _PASSED_ON = ("Identity", "IdentityN")  # TensorFlow's optimizer removes them
 _VOCABULARY = 16
@@ -75,7 +74,7 @@ def bare(trial: Context) -> dict[str, float]:
         plan.train.inputs,
         plan.train.targets,
         batch_size=plan.batch_size,
-        epochs=plan.settings.epochs,
+        epochs=plan.plan.epochs,
         shuffle=False,
         verbose=0,
     )
@@ -95,14 +94,14 @@ def on_a_gpu(trial: Context) -> dict[str, float]:
 
         hidden = RuntimeError("Unable to initialize backend 'cuda': No visible GPU devices.")
         with mock.patch.object(jax, "default_backend", side_effect=hidden):
-            return training.image_rows(dataclasses.replace(trial, device="gpu"))
-    return training.image_rows(dataclasses.replace(trial, device="gpu"))
+            return _image_rows(dataclasses.replace(trial, device="gpu"))
+    return _image_rows(dataclasses.replace(trial, device="gpu"))
 
 
 def cudnn_unchecked(trial: Context) -> dict[str, float]:
     """Run `image_rows` on cuDNN without our own rules: Keras' message becomes the failure."""
     cudnn = parse_implementation(f"{trial.implementation.backend}/cudnn")
-    return training.image_rows(dataclasses.replace(trial, implementation=cudnn))
+    return _image_rows(dataclasses.replace(trial, implementation=cudnn))
 
 
 def full_gpu(trial: Context) -> dict[str, float]:
@@ -120,7 +119,7 @@ def leftovers(trial: Context) -> dict[str, float]:
     types = [type(item) for item in gc.get_objects()]
     others = {"tensorflow", "torch"} - {trial.implementation.backend}
     return {
-        "models": float(types.count(WitnessedModel)),
+        "models": float(sum(issubclass(kind, WitnessedModel) for kind in types)),
         "graphs": float(sum(kind.__name__ == "FuncGraph" for kind in types)),
         "frameworks": float(sum(sys.modules.get(name) is not None for name in others)),
     }
@@ -168,11 +167,13 @@ def stateful(trial: Context) -> dict[str, float]:
 
 def compared_with_bare_keras(trial: Context) -> dict[str, float]:
     from tests.benchmarks.contenders import bare_keras
-    from workloads.models.built_in import text_model
+    from workloads.models.prepared import prepare_model
+    from workloads.tasks.char_rnn.task import build_language_model
 
     settings = CharRnnSettings(**trial.settings)
     plain = bare_keras.build(str(trial.implementation), settings.model_dump(), _VOCABULARY)
-    arm = _operations(text_model(settings, trial, _VOCABULARY), settings)
+    built = build_language_model(settings, trial, _VOCABULARY, settings.sequence_length, None)
+    arm = _operations(prepare_model(built, trial), settings)
     bare = _operations(plain, settings)
     return {
         "common": (arm & bare).total(),
@@ -211,13 +212,17 @@ def plan_training(trial: Context, implementation: Implementation | None = None) 
     framework.release_memory()
     framework.configure(implementation, trial.device)
     framework.seed(trial.seed)
-    workload = find_workload(str(trial.settings.get("workload", "image_rows")))
-    fields: Any = workload.settings_model
-    own = {name: value for name, value in trial.settings.items() if name in fields.model_fields}
-    settings = fields(**workload.resolve({"validation_samples": 40, **own}))
-    data = getattr(training, f"load_{workload.name}")(settings)
+    task = find_task(str(trial.settings.get("workload", "image_rows")))
+    names = task.settings_model.model_fields
+    own = {name: value for name, value in trial.settings.items() if name in names}
+    settings = task.check_settings({"validation_samples": 40, **own})
     trial = dataclasses.replace(trial, implementation=implementation)
-    return make_run(trial, settings, data, training.build(settings, trial, data))
+    return load_and_build(task, settings, trial)[1]
+
+
+def _image_rows(trial: Context) -> dict[str, float]:
+    task = find_task("image_rows")
+    return measure(task, task.check_settings(trial.settings), trial)
 
 
 def _digest(values: Any) -> float:

@@ -1,101 +1,34 @@
-"""Labelled data sets: images whose rows are a sequence, and reviews, padded to one length.
+"""Samples with a class each: how they are split, and the files that have them."""
 
-The tokens of reviews have Keras' numbers for IMDb: 0 is padding, 1 begins a review, 2 is every word
-outside the vocabulary, and words follow by frequency from 3.
-"""
-
-import gzip
-import itertools
-import re
-from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.cache import Arrays, load_or_make
-from workloads.data.samples import DataSet, Order, Samples, Tokens, load_by_keras, read_npz
-from workloads.data.sources import DOWNLOADS, data_digest, digits_file, python_docs
-from workloads.data.text import rank_words, split_words, text_source
+from workloads.data.samples import DataSet, Order, Samples, read_npz
 from workloads.failures import DataError
-from workloads.settings import ImageRowsSettings, SentimentSettings
 
 Parts: TypeAlias = tuple[Samples, Samples]
-START, UNKNOWN, FIRST_WORD = 1, 2, 3
+"""Training and validation samples."""
 
 _SPLIT_SEED = 20_180_115  # the split belongs to the data set: it never depends on a trial's seed
 _VALIDATION_SHARE = 0.2
-_ORDER_SEED = 20_180_117  # the order belongs to the data set: it never depends on a trial's seed
-_IMDB_ARRAYS = ("train_inputs", "train_labels", "test_inputs", "test_labels")
-_SENTENCE_END = re.compile(r"(?<=[.:!?])\s+(?=[A-Z*\"(])")
-_MIN_WORDS = 6
-"""Minimum number of words in a sentence: shorter ones are headings, or pieces of code."""
 
 
-def load_image_rows(settings: ImageRowsSettings) -> DataSet:
-    """Load, scale and split the images of these settings.
+@dataclass(frozen=True, slots=True)
+class LabelledData(DataSet):
+    """Samples with a class each, numbered from 0."""
 
-    Inputs have the shape (samples, rows, columns), targets (samples,). Raise `DataError` if the
-    data is missing, cannot be downloaded, or lacks an expected array.
-    """
-    path = settings.data_path
-    digest = data_digest(settings.dataset, path)
-    if settings.dataset == "digits":
-        return _labelled_data(settings, digest, "scikit-learn digits.csv.gz", _digits())
-    if path is not None:
-        return _labelled_data(settings, digest, path, _images_of_file(path))
-    return _labelled_data(settings, digest, "keras.datasets.mnist", _mnist())
+    classes: int
 
 
-def load_sentiment(settings: SentimentSettings) -> DataSet:
-    """Load, number, pad and shuffle the reviews of these settings, always in the same order.
-
-    Inputs are tokens below the vocabulary's size, of shape (reviews, sequence_length); of a longer
-    review the end remains. A file is an .npz with x_train, y_train, x_test, y_test: rows of
-    numbered tokens, padded with zeros. Raise `DataError` if the data is missing, cannot be
-    downloaded, has another layout, or other classes than bad (0) and good (1).
-    """
-    digest, path = data_digest(settings.dataset, settings.data_path), settings.data_path
-    if settings.dataset == "python-docs":
-        source, parts = text_source(settings.dataset), _python_docs(settings)
-    elif path is not None:
-        source, parts = path, _reviews_of_file(path, settings)
-    else:
-        source, parts = "keras.datasets.imdb", _imdb(settings)
-    train, validation = (_shuffled(part, settings.vocabulary) for part in parts)
-    reviews = _labelled_data(settings, digest, source, (train, validation))
-    if reviews.classes != 2:
-        raise DataError(
-            f"{source}: expected the labels 0 and 1 in y_train and y_test; received labels up to"
-            f" {reviews.classes - 1}"
-        )
-    return reviews
+def count_classes(parts: Parts) -> int:
+    """Return the number of classes: one more than the largest label."""
+    return int(max(part.targets.max() for part in parts)) + 1
 
 
-def scale_columns(images: NDArray[np.generic]) -> NDArray[np.float32]:
-    """Min-max scale each column of each image over the rows of that image.
-
-    Shape (samples, rows, columns), as before. For image n and column c: `(v[n, :, c] - min) / (max
-    - min)`; a column without contrast becomes 0. No image depends on another, so that training and
-    validation data cannot leak into each other.
-    """
-    values = images.astype(np.float32)
-    low = values.min(axis=1, keepdims=True)
-    span = values.max(axis=1, keepdims=True) - low
-    return np.divide(values - low, span, out=np.zeros_like(values), where=span > 0)
-
-
-def _labelled_data(
-    settings: ImageRowsSettings | SentimentSettings, digest: str, source: str, parts: Parts
-) -> DataSet:
-    """Return as much of the training and the validation part as the settings request."""
-    train, validation = parts
-    classes = int(max(train.targets.max(), validation.targets.max())) + 1
-    few = train.first(settings.samples), validation.first(settings.validation_samples)
-    return DataSet(settings.dataset, digest, source, *few, classes)
-
-
-def _stratified_split(labels: NDArray[np.int32]) -> tuple[Order, Order]:
+def stratified_split(labels: NDArray[np.int32]) -> tuple[Order, Order]:
     """Return the indices of training and, of a fifth of every class, of validation samples."""
     draw = np.random.default_rng(_SPLIT_SEED)
     train, validation = [], []
@@ -107,7 +40,7 @@ def _stratified_split(labels: NDArray[np.int32]) -> tuple[Order, Order]:
     return draw.permutation(np.concatenate(train)), draw.permutation(np.concatenate(validation))
 
 
-def _read_labelled(path: str, dimensions: int) -> Parts:
+def read_labelled(path: str, dimensions: int) -> Parts:
     """Read the parts of an `.npz` file: x_train of so many dimensions, y_train, x_test, y_test."""
     arrays, parts = read_npz(path), []
     for part in ("train", "test"):
@@ -129,137 +62,3 @@ def _read_labelled(path: str, dimensions: int) -> Parts:
             )
         parts.append(Samples(inputs, labels.astype(np.int32)))
     return parts[0], parts[1]
-
-
-def _digits() -> Parts:
-    """Read scikit-learn's file by NumPy: its import takes seconds, and starts OpenMP threads."""
-    with gzip.open(digits_file(), "rt") as file:
-        table = np.loadtxt(file, delimiter=",", dtype=np.float32)
-    labels = table[:, -1].astype(np.int32)
-    samples = Samples(scale_columns(table[:, :-1].reshape(-1, 8, 8)), labels)
-    train, validation = _stratified_split(labels)
-    return samples.take(train), samples.take(validation)
-
-
-def _images_of_file(path: str) -> Parts:
-    train, validation = _read_labelled(path, dimensions=3)
-    for part, samples in (("train", train), ("test", validation)):
-        if not np.isfinite(samples.inputs).all():
-            raise DataError(f"{path}: expected finite pixels in x_{part}; received NaN or infinity")
-    return _scaled(train), _scaled(validation)
-
-
-def _mnist() -> Parts:
-    train, test = load_by_keras(
-        "mnist",
-        lambda keras: keras.datasets.mnist.load_data(),
-        "set settings.data_path to an .npz with x_train, y_train, x_test, y_test",
-    )
-    return _scaled(Samples(*train)), _scaled(Samples(*test))
-
-
-def _scaled(samples: Samples) -> Samples:
-    return Samples(scale_columns(samples.inputs), samples.targets.astype(np.int32))
-
-
-def _labelled_sentences() -> tuple[list[list[str]], NDArray[np.int32]]:
-    """Return different sentences of Python's documentation as words, and their labels."""
-    # The class of a sentence is the half of the topics, in alphabetical order, that it comes from.
-    # It can be learnt, since topics have words of their own.
-    topics: dict[tuple[str, ...], int] = {}
-    for topic, paragraphs in enumerate(python_docs().values()):
-        for paragraph in paragraphs:
-            for sentence in _SENTENCE_END.split(" ".join(paragraph.split())):
-                words = tuple(split_words(sentence))
-                if len(words) >= _MIN_WORDS:
-                    topics.setdefault(words, topic)
-    topic_of = np.array(list(topics.values()))
-    first = np.searchsorted(topic_of, topic_of)  # the first sentence of each one's topic
-    return [list(words) for words in topics], (first >= len(topics) / 2).astype(np.int32)
-
-
-def _padded(rows: Iterable[Sequence[int]], settings: SentimentSettings) -> Tokens:
-    """Return the ends of rows at one length, with zeros on the padding's side of short ones."""
-    length, padded = settings.sequence_length, []
-    for row in rows:
-        kept = np.asarray(row[-length:], np.int32)
-        zeros = length - len(kept)
-        padded.append(np.pad(kept, (zeros, 0) if settings.padding == "left" else (0, zeros)))
-    return np.stack(padded)
-
-
-def _shuffled(part: Samples, vocabulary: int) -> Samples:
-    rows = np.where(part.inputs >= vocabulary, UNKNOWN, part.inputs).astype(np.int32)
-    order = np.random.default_rng(_ORDER_SEED).permutation(len(rows))
-    return Samples(rows, part.targets).take(order)
-
-
-def _python_docs(settings: SentimentSettings) -> Parts:
-    sentences, labels = _labelled_sentences()
-    train, validation = _stratified_split(labels)
-    words = itertools.chain.from_iterable(sentences[index] for index in train)
-    ranked = rank_words(words, settings.vocabulary - FIRST_WORD)
-    numbers = {word: number for number, word in enumerate(ranked, FIRST_WORD)}
-
-    def number(chosen: NDArray[np.intp]) -> Samples:
-        rows = (
-            [START, *(numbers.get(word, UNKNOWN) for word in sentences[index])] for index in chosen
-        )
-        return Samples(_padded(rows, settings), labels[chosen])
-
-    return number(train), number(validation)
-
-
-def _reviews_of_file(path: str, settings: SentimentSettings) -> Parts:
-    try:
-        parts = _read_labelled(path, dimensions=2)
-    except DataError as error:
-        raise DataError(
-            f"{error}: for Keras' own imdb.npz, put it into ~/.keras/datasets, and leave"
-            " settings.data_path out"
-        ) from error
-    padded = []
-    for part, samples in zip(("train", "test"), parts, strict=True):
-        rows = samples.inputs
-        if not np.issubdtype(rows.dtype, np.integer) or rows.min() < 0 or rows.max() >= 2**31:
-            raise DataError(
-                f"{path}: expected x_{part} of integers from 0 to {2**31 - 1}; received"
-                f" {rows.dtype} from {rows.min()} to {rows.max()}"
-            )
-        if (empty := np.flatnonzero(~rows.any(axis=1))).size:  # cuDNN takes no empty sequence
-            raise DataError(
-                f"{path}: expected at least one token in every review of x_{part}; received"
-                f" {empty.size:,} without any, the first at index {empty[0]}"
-            )
-        tokens = _padded((row[row != 0] for row in rows), settings)
-        padded.append(Samples(tokens, samples.targets))
-    return padded[0], padded[1]
-
-
-def _imdb(settings: SentimentSettings) -> Parts:
-    """Load IMDb by Keras, which takes seconds; the padded rows are kept in the cache."""
-
-    def make() -> Arrays:
-        parts = load_by_keras(
-            "imdb",
-            lambda keras: keras.datasets.imdb.load_data(num_words=settings.vocabulary),
-            "put imdb.npz into ~/.keras/datasets, or set settings.data_path to a file of reviews,"
-            " or dataset to python-docs",
-        )
-        arrays = (
-            array
-            for rows, labels in parts
-            for array in (_padded(rows, settings), np.asarray(labels, np.int32))
-        )
-        return dict(zip(_IMDB_ARRAYS, arrays, strict=True))
-
-    key = {
-        "file": DOWNLOADS["imdb"],
-        "vocabulary": settings.vocabulary,
-        "length": settings.sequence_length,
-        "side": settings.padding,
-        "version": 2,
-    }
-    arrays = load_or_make("imdb", key, _IMDB_ARRAYS, make)
-    train_inputs, train_labels, test_inputs, test_labels = (arrays[name] for name in _IMDB_ARRAYS)
-    return Samples(train_inputs, train_labels), Samples(test_inputs, test_labels)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -17,7 +17,6 @@ from workloads.failures import DataError
 
 Order = NDArray[np.intp]
 Tokens: TypeAlias = NDArray[np.int32]
-TokenKind: TypeAlias = Literal["character", "word"]
 LoadedType = TypeVar("LoadedType")
 
 
@@ -46,30 +45,14 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedText:
-    """A text as tokens; the text of token i is `vocabulary[i]`, and token 0 is the unknown one."""
-
-    tokens: Tokens
-    vocabulary: tuple[str, ...]
-    kind: TokenKind
-
-    def decode(self, tokens: Iterable[int]) -> str:
-        """Return the text of tokens; words are separated by single spaces."""
-        separator = "" if self.kind == "character" else " "
-        return separator.join(self.vocabulary[token] for token in tokens)
-
-
-@dataclass(frozen=True, slots=True)
 class DataSet:
-    """Data, and its source's SHA-256; `classes` counts targets, or an `encoded` text's tokens."""
+    """Data for training and validation, its origin, and the SHA-256 of its source."""
 
     name: str
     digest: str
     source: str
     train: Samples
     validation: Samples
-    classes: int
-    encoded: EncodedText | None = None
 
 
 def load_by_keras(dataset: str, load: Callable[[Any], LoadedType], offline: str) -> LoadedType:

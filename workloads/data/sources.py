@@ -7,8 +7,12 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from workloads.failures import DataError
+
+CorpusName: TypeAlias = Literal["python-docs", "shakespeare", "file", "zipf"]
+TokenKind: TypeAlias = Literal["character", "word"]
 
 SHAKESPEARE_URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"

@@ -11,17 +11,24 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
 from workloads.data.cache import Arrays, cache_folder, load_or_make
-from workloads.data.samples import DataSet, EncodedText, Samples, TokenKind, Tokens, load_by_keras
-from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, ZIPF, data_digest, python_docs_text
+from workloads.data.samples import DataSet, Samples, Tokens, load_by_keras
+from workloads.data.sources import (
+    DOWNLOADS,
+    SHAKESPEARE_URL,
+    ZIPF,
+    CorpusName,
+    TokenKind,
+    data_digest,
+    python_docs_text,
+)
 from workloads.failures import DataError
-from workloads.settings import CharRnnSettings, CorpusName, NextTokenSettings, TextSettings
 
 Cut: TypeAlias = Callable[[Tokens], tuple[Samples, Samples]]
 
@@ -35,44 +42,58 @@ ENCODING_VERSION = 1
 _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 
 
-def load_next_token(settings: NextTokenSettings) -> DataSet:
-    """Load the number of windows in the settings, with the token after each window as target."""
-    sizes = settings.samples, settings.sequence_length, settings.validation_samples
-    cut = partial(_windows, settings, each_step=False)
-    return load_text(settings, cut, settings.tokens, tokens_needed(*sizes))
+@dataclass(frozen=True, slots=True)
+class EncodedText:
+    """A text as tokens; the text of token i is `vocabulary[i]`, and token 0 is the unknown one."""
+
+    tokens: Tokens
+    vocabulary: tuple[str, ...]
+    kind: TokenKind
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """Return the text of tokens; words are separated by single spaces."""
+        separator = "" if self.kind == "character" else " "
+        return separator.join(self.vocabulary[token] for token in tokens)
 
 
-def load_char_rnn(settings: CharRnnSettings) -> DataSet:
-    """Load streams of text that continue from batch to batch, or windows of the text."""
-    length, samples = settings.sequence_length, settings.samples or 1_000
-    min_tokens = tokens_needed(samples, length, settings.validation_samples or samples // 9)
+@dataclass(frozen=True, slots=True)
+class TextData(DataSet):
+    """Samples of a text, and the whole text that they were cut from."""
 
-    def streams(tokens: Tokens) -> tuple[Samples, Samples]:
-        batch_size = settings.batch_size
-        train, held_out = cut_streams(tokens, batch_size=batch_size, sequence_length=length)
-        return train.first(settings.samples), held_out.first(settings.validation_samples)
+    encoded: EncodedText
 
-    cut = streams if settings.stateful else partial(_windows, settings, each_step=True)
-    corpus_tokens = length * max(min_tokens, 10 * settings.batch_size + 10)
-    return load_text(settings, cut, "character", corpus_tokens)
+    @property
+    def vocabulary(self) -> int:
+        """Number of different tokens, the unknown one included."""
+        return len(self.encoded.vocabulary)
 
 
-def load_text(settings: TextSettings, cut: Cut, kind: TokenKind, length: int) -> DataSet:
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """A text by its name or file, the kind of its tokens, and how many different ones count."""
+
+    name: CorpusName
+    path: str | None
+    kind: TokenKind
+    vocabulary: int
+
+
+def load_text(corpus: Corpus, cut: Cut, zipf_words: int) -> TextData:
     """Load the samples of a corpus; the tokens of a text are kept in the cache.
 
-    `zipf` always has words, `length` of them; a text has its own length. `cut` makes training and
-    validation samples of the tokens. Raise `DataError` as `read_text`, or for too short a text.
+    `zipf` always has words, `zipf_words` of them; a text has its own length. `cut` makes training
+    and validation samples of the tokens. Raise `DataError` as `read_text`, or for too short a text.
     """
-    name, path = settings.dataset, settings.data_path
+    name, path = corpus.name, corpus.path
     if name == "zipf":
         digest, source = data_digest(name), "synthetic"
-        encoded = zipf_corpus(length, settings.vocabulary)
+        encoded = zipf_corpus(zipf_words, corpus.vocabulary)
     else:
         content, source = read_text(name, path), text_source(name, path)
         digest = hashlib.sha256(content).hexdigest()
-        encoded = _encoded(content, source, digest, kind, settings.vocabulary)
+        encoded = _encoded(content, source, digest, corpus)
     train, validation = cut(encoded.tokens)
-    return DataSet(name, digest, source, train, validation, len(encoded.vocabulary), encoded)
+    return TextData(name, digest, source, train, validation, encoded)
 
 
 def read_text(name: CorpusName, data_path: str | None = None) -> bytes:
@@ -108,21 +129,9 @@ def text_source(name: CorpusName, data_path: str | None = None) -> str:
     return f"pydoc_data.topics of Python {platform.python_version()}"
 
 
-def _windows(
-    settings: NextTokenSettings | CharRnnSettings, tokens: Tokens, *, each_step: bool
-) -> tuple[Samples, Samples]:
-    return cut_windows(
-        tokens,
-        sequence_length=settings.sequence_length,
-        samples=settings.samples,
-        validation_samples=settings.validation_samples,
-        each_step=each_step,
-    )
+def _encoded(content: bytes, source: str, digest: str, corpus: Corpus) -> EncodedText:
+    kind, vocabulary = corpus.kind, corpus.vocabulary
 
-
-def _encoded(
-    content: bytes, source: str, digest: str, kind: TokenKind, vocabulary: int
-) -> EncodedText:
     def make() -> Arrays:
         encoded = encode(_decode(content, source), kind, vocabulary)
         vocabulary_json = json.dumps(encoded.vocabulary).encode()

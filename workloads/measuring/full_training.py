@@ -39,7 +39,7 @@ def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
     framework = run.model.witness.framework
     clock = keras_clocks.EpochClock(trial, run)
     metrics = run_with_canary(run.device, framework, lambda: _train(run, trial, clock))
-    if clock.epochs < run.settings.epochs:
+    if clock.epochs < run.plan.epochs:
         return metrics | peak_memory()
     with keras_clocks.expect_nothing_compiled(run.model):
         _evaluate_and_predict(run, trial)
@@ -51,7 +51,7 @@ def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
 
 def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
     """Time single steps on full batches; return `step_metrics`, or raise `CompiledWhileTimed`."""
-    if not run.settings.timed_steps:
+    if not run.plan.timed_steps:
         return {}
     has_partial = run.steps > 1 and len(run.train) % run.batch_size > 0
     calls, seconds = count(1), list[float]()
@@ -59,7 +59,7 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
     def record(steps: int, step_s: float) -> int:
         if next(calls) % run.steps or not has_partial:
             seconds.append(step_s)
-        return int(len(seconds) < run.settings.timed_steps)
+        return int(len(seconds) < run.plan.timed_steps)
 
     with (
         keras_clocks.expect_nothing_compiled(run.model),
@@ -73,7 +73,7 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
 def _train(run: TrainingRun, trial: Context, clock: keras_clocks.EpochClock) -> dict[str, float]:
     with keras_clocks.expect_nothing_compiled(run.model):
         validation = run.validation_feed.for_validation()
-        run.fit(run.train_feed, clock, epochs=run.settings.epochs, **validation)
+        run.fit(run.train_feed, clock, epochs=run.plan.epochs, **validation)
     train_s = trial.seconds["train"]
     step_s = train_s / (run.steps * clock.epochs)
     metrics = {
@@ -83,8 +83,8 @@ def _train(run: TrainingRun, trial: Context, clock: keras_clocks.EpochClock) -> 
         **keras_clocks.rates(step_s, len(run.train) / run.steps, run.flops_per_sample),
         "cpu_over_wall": clock.cpu_s / train_s,
     }
-    if clock.target_s is not None:
-        metrics["time_to_accuracy_s"] = clock.target_s
+    if run.plan.goal is not None and clock.goal_s is not None:
+        metrics[run.plan.goal.reported_as] = clock.goal_s
     return metrics
 
 

@@ -24,12 +24,12 @@ class EpochClock(keras.callbacks.Callback):
 
     def __init__(self, trial: Context, run: TrainingRun) -> None:
         super().__init__()
-        self._trial, self._settings, self._synchronise = trial, run.settings, run.synchronise
+        self._trial, self._plan, self._synchronise = trial, run.plan, run.synchronise
         self._window: PhaseWindow | None = None
         self._cpu_began_s = self._epoch_s = 0.0
         self.cpu_s = 0.0
-        self.target_s: float | None = None
-        """Training seconds until the target accuracy; None if it was not reached."""
+        self.goal_s: float | None = None
+        """Training seconds until the plan's goal; None if it was not reached."""
         self.epochs = 0
         """The epochs that have ended."""
         self.last_metrics: dict[str, float] = {}
@@ -49,11 +49,11 @@ class EpochClock(keras.callbacks.Callback):
         validate_s = self._trial.end(self._window).seconds
         self.last_metrics = {name: float(value) for name, value in (logs or {}).items()}
         self._trial.epoch(epoch, self._epoch_s, validate_s, **self.last_metrics)
-        target = self._settings.target_accuracy
-        if target and self.target_s is None and self.last_metrics["val_accuracy"] >= target:
-            self.target_s = self._trial.seconds["train"]
+        goal = self._plan.goal
+        if goal and self.goal_s is None and self.last_metrics[goal.metric] >= goal.at_least:
+            self.goal_s = self._trial.seconds["train"]
         self.epochs = epoch + 1
-        if self.epochs < self._settings.epochs:
+        if self.epochs < self._plan.epochs:
             self.model.stop_training = self._trial.should_prune()
 
     def _steps_done(self) -> None:

@@ -1,16 +1,15 @@
-"""One trial of a workload that trains a Keras model: from its settings to its metrics.
+"""One trial of a task: from its settings to its metrics.
 
-Frameworks are imported inside `measure`, in the phase `import` of a process's first trial. A
-workload therefore imports Keras inside `build` only.
+Frameworks are imported inside `measure`, in the phase `import` of a process's first trial.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,69 +18,118 @@ from workloads.backends.loading import load_framework
 from workloads.context import Context
 from workloads.data.samples import DataSet, Samples
 from workloads.failures import DataError, NotPossible, OutOfMemory
-from workloads.settings import RecurrentSettings
+from workloads.settings import SettingsType, TrainingPlan
+from workloads.tasks.task import DataType, Task, Trained
 
 if TYPE_CHECKING:
     from workloads.backends.framework import Framework
+    from workloads.backends.kernel_evidence import Stack
     from workloads.models.model import WitnessedModel
     from workloads.models.run import TrainingRun
 
 _GPU_IS_FULL = re.compile("RESOURCE_EXHAUSTED|ALLOC_FAILED|out of memory|OOM when", re.IGNORECASE)
 """In the errors of XLA, cuDNN, CUDA (and PyTorch), and TensorFlow."""
 
-SettingsType = TypeVar("SettingsType", bound=RecurrentSettings)
-
 
 def measure(
-    trial: Context,
-    settings: SettingsType,
-    load: Callable[[SettingsType], DataSet],
-    build: Callable[[SettingsType, Context, DataSet], WitnessedModel],
-    after: Callable[[WitnessedModel, DataSet], None] | None = None,
+    task: Task[SettingsType, DataType], settings: SettingsType, trial: Context
 ) -> dict[str, float]:
     """Load, build, warm up, time, and prove the kernel; return the metrics.
 
-    `load` returns the data; the second axis of the inputs counts the steps of a sequence. `build`
-    returns the model for it, made by `workloads.models.built_in.compile_model`. `after` gets the
-    trained model and its data, and may store artifacts; it is not called for a pruned trial, nor
-    for one in slices, which trains on full batches only and has no validation, loss or accuracy.
+    `workloads.tasks.task` has the steps. A trial in slices trains on full batches only, and has no
+    validation, loss or accuracy.
 
     Raise `NotPossible` if the device is missing, or Keras refuses the kernel; `DataError` if there
-    is no full batch for a stateful model.
+    is no full batch for a stateful model; `OutOfMemory` if the GPU is full.
     """
-
-    def run_trial(framework: Framework) -> dict[str, float]:  # frees the model at its end
-        from workloads.measuring import full_training  # noqa: PLC0415 - imports the framework
-        from workloads.measuring.keras_clocks import warm_up  # noqa: PLC0415
-        from workloads.measuring.sliced_training import run_slices  # noqa: PLC0415
-        from workloads.models.checkpoint import keep_model, read_checkpoint  # noqa: PLC0415
-
-        with trial.phase("load"):
-            data = load(settings)
-            run = make_run(trial, settings, data, build(settings, trial, data))
-        is_full = trial.measure == "full"
-        with trial.phase("compile"):
-            if is_full:
-                compile_s = warm_up(run, full_training.run_warm_up_pass)
-            else:
-                compile_s = warm_up(run, lambda run: run.fit(run.short_train_feed))
-        metrics = (full_training.run_timed_epochs if is_full else run_slices)(run, trial)
-        metrics["compile_s"] = compile_s
-        prove_kernel(trial, run)
-        if "evaluate_s" not in metrics:
-            return metrics
-        if after is not None:
-            after(run.model, data)
-        is_kept = settings.keep and trial.model_path is not None
-        trained = read_checkpoint(run.model, settings) if is_kept else None
-        metrics |= full_training.time_single_steps(run, trial)
-        metrics |= measure_utilization(trial, framework, metrics)
-        if trained is not None:
-            keep_model(trained, settings, trial, lambda portable: build(settings, portable, data))
-        return metrics
-
     with prepare_framework(trial) as framework:
-        return run_trial(framework)
+        if task.timed == "passes":
+            return _time_passes(task, settings, trial, framework)
+        return _train(task, settings, trial, framework)
+
+
+def _train(
+    task: Task[SettingsType, DataType],
+    settings: SettingsType,
+    trial: Context,
+    framework: Framework,
+) -> dict[str, float]:  # a function of its own: the model is freed at its end
+    from workloads.measuring import full_training  # noqa: PLC0415 - imports the framework
+    from workloads.measuring.keras_clocks import warm_up  # noqa: PLC0415
+    from workloads.measuring.sliced_training import run_slices  # noqa: PLC0415
+    from workloads.models.checkpoint import keep_model, read_checkpoint  # noqa: PLC0415
+
+    with trial.phase("load"):
+        data, run = load_and_build(task, settings, trial)
+    with trial.phase("compile"):
+        if trial.measure == "full":
+            compile_s = warm_up(run, full_training.run_warm_up_pass)
+        else:
+            compile_s = warm_up(run, lambda run: run.fit(run.short_train_feed))
+    if trial.measure == "full":
+        metrics = full_training.run_timed_epochs(run, trial)
+    else:
+        metrics = run_slices(run, trial)
+    metrics["compile_s"] = compile_s
+    prove_kernel(trial, run)
+    is_whole = "evaluate_s" in metrics  # neither pruned nor in slices
+    if not is_whole:
+        return metrics
+    if task.finish is not None:
+        metrics |= task.finish(settings, trial, Trained(run.model, data, dict(metrics)))
+    is_kept = run.plan.keeps_model and trial.model_path is not None
+    trained = read_checkpoint(run.model) if is_kept else None
+    metrics |= full_training.time_single_steps(run, trial)
+    metrics |= measure_utilization(trial, framework, metrics)
+    if trained is not None:
+        keep_model(trained, trial, lambda portable: task.build(settings, portable, data))
+    return metrics
+
+
+def _time_passes(
+    task: Task[SettingsType, DataType],
+    settings: SettingsType,
+    trial: Context,
+    framework: Framework,
+) -> dict[str, float]:
+    from workloads.measuring.canary import peak_memory, run_with_canary  # noqa: PLC0415
+    from workloads.measuring.keras_clocks import time_warm_up  # noqa: PLC0415
+    from workloads.measuring.passes_timing import PassesTiming  # noqa: PLC0415
+    from workloads.models.initial_weights import set_initial_weights  # noqa: PLC0415
+    from workloads.models.layers import training_flops  # noqa: PLC0415
+
+    with trial.phase("load"):
+        data = task.load(settings, trial.seed)
+        model = task.build(settings, trial, data)
+        set_initial_weights(model, trial.seed)
+        passes = framework.make_passes(model, trial.implementation)
+        batch = passes.place(data.train.inputs)
+        framework.synchronise()
+    steps = _sequence_length(data.train)
+    flops = training_flops(model, steps)
+    timing = PassesTiming(trial, task.plan(settings), framework, passes, batch, flops)
+    with trial.phase("compile"):
+        compile_s = time_warm_up(timing.run_both_once)
+    is_full = trial.measure == "full"
+    work = timing.time_whole if is_full else timing.time_slices
+    metrics = run_with_canary(trial.device, framework, work)
+    metrics |= {**peak_memory(), "compile_s": compile_s}
+    proof = framework.prove_passes(
+        passes, batch, recurrent_stack_of(model, steps), trial.implementation
+    )
+    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    return metrics | (measure_utilization(trial, framework, metrics) if is_full else {})
+
+
+def load_and_build(
+    task: Task[SettingsType, DataType], settings: SettingsType, trial: Context
+) -> tuple[DataType, TrainingRun]:
+    """Load the data of a trial, build its model, and return the run that trains it."""
+    from workloads.models.prepared import prepare_model  # noqa: PLC0415 - imports the framework
+
+    data = task.load(settings, trial.seed)
+    model = prepare_model(task.build(settings, trial, data), trial)
+    return data, make_run(trial, task.plan(settings), data, model)
 
 
 @contextmanager
@@ -115,15 +163,17 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
 
 
 def make_run(
-    trial: Context, settings: RecurrentSettings, data: DataSet, model: WitnessedModel
+    trial: Context, plan: TrainingPlan, data: DataSet, model: WitnessedModel
 ) -> TrainingRun:
-    """Report the data of a trial, and return its run, in the batch order of the trial's seed."""
-    # A stateful model has full batches only, in the order of the data; only their samples count.
-    from workloads.models.layers import training_flops  # noqa: PLC0415 - framework
+    """Report the data of a trial, and return its run, in the batch order of the trial's seed.
+
+    A stateful model has full batches only, in the order of the data; only their samples count.
+    """
+    from workloads.models.layers import is_stateful, training_flops  # noqa: PLC0415 - framework
     from workloads.models.run import TrainingRun  # noqa: PLC0415
 
-    train, validation, batch_size = data.train, data.validation, settings.batch_size
-    if settings.stateful:
+    train, validation, batch_size = data.train, data.validation, plan.batch_size
+    if is_stateful(model):
         train = _full_batches(train, batch_size, "train")
         validation = _full_batches(validation, batch_size, "validation")
     else:
@@ -137,18 +187,28 @@ def make_run(
         samples=len(data.train),
         validation_samples=len(validation),
     )
-    flops = training_flops(model, train.inputs.shape[1])
-    return TrainingRun(model, settings, train, validation, trial.device, flops)
+    flops = training_flops(model, _sequence_length(train))
+    return TrainingRun(model, plan, train, validation, trial.device, flops)
 
 
 def prove_kernel(trial: Context, run: TrainingRun) -> None:
     """Report the kernel of a run's train steps, some of which have run."""
-    from workloads.backends.kernel_evidence import Stack  # noqa: PLC0415 - framework
-    from workloads.evidence import prove  # noqa: PLC0415
+    from workloads.evidence import prove  # noqa: PLC0415 - imports the framework
 
-    layers, directions = run.settings.layers, run.settings.directions
-    proof = prove(run, Stack(layers, directions, run.train.inputs.shape[1]))
+    proof = prove(run, recurrent_stack_of(run.model, _sequence_length(run.train)))
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+
+
+def recurrent_stack_of(model: Any, steps: int) -> Stack:
+    """Return the recurrent layers of a model as evidence counts them.
+
+    `steps` is the length of the data's sequences, for layers that take any length.
+    """
+    from workloads.backends.kernel_evidence import Stack  # noqa: PLC0415 - framework
+    from workloads.models.layers import recurrent_shapes  # noqa: PLC0415
+
+    shapes = recurrent_shapes(model, steps)
+    return Stack(len(shapes), shapes[0].directions, shapes[0].steps)
 
 
 def measure_utilization(
@@ -160,6 +220,12 @@ def measure_utilization(
     peak = measure_product_rate(trial.implementation.precision, framework.synchronise).median
     share = metrics["model_flops_per_s"] / peak
     return {"peak_flops_per_s": peak, "model_flops_utilization_pct": 100 * share}
+
+
+def _sequence_length(samples: Samples) -> int:
+    """Return the length of the sequences of the first input; 1 for an input without steps."""
+    shape = samples.inputs.shape
+    return int(shape[1]) if len(shape) > 1 else 1
 
 
 def _full_batches(samples: Samples, batch_size: int, part: str) -> Samples:

@@ -1,7 +1,7 @@
 """A device's measured roofline: the rates of a matrix product and of a memory copy. Imports Keras.
 
 A trial reports its model FLOPs as a share of the product's rate in its own precision. `rnnsweep
-hardware --measure` asks for both rates (`workloads.tasks.peak_rates`). The method is in
+hardware --measure` asks for both rates (`workloads.diagnostics.peak_rates`). The method is in
 `docs/hardware.md`.
 """
 

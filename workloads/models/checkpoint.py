@@ -16,7 +16,6 @@ from workloads.data.cache import atomic_write
 from workloads.data.samples import read_npz
 from workloads.failures import DataError
 from workloads.models.canonical_weights import CanonicalLayer, Weights
-from workloads.settings import StackSettings
 
 FORMAT, VERSION = "rnnsweep-weights", 1
 
@@ -37,28 +36,30 @@ class Checkpoint:
         return first == second
 
 
-def read_checkpoint(model: Any, settings: StackSettings) -> Checkpoint:
+def read_checkpoint(model: Any) -> Checkpoint:
     """Return a copy of a built model's weights: PyTorch's arrays would change in training."""
-    from workloads.models.layers import read_canonical  # noqa: PLC0415 - imports the framework
+    from workloads.models import layers  # noqa: PLC0415 - imports the framework
 
-    arrays = {path: variable.numpy() for path, variable in _others(model).items()}
-    for prefix, layer in zip(_prefixes(settings), read_canonical(model), strict=True):
+    arrays = {path: variable.numpy() for path, variable in _other_variables(model).items()}
+    names = layers.canonical_names(model)
+    for prefix, layer in zip(names, layers.read_canonical(model), strict=True):
         for role, array in layer._asdict().items():
             if array is not None:
                 arrays[f"{prefix}/{role}"] = array
-    return Checkpoint(settings.cell, {name: np.array(array) for name, array in arrays.items()})
+    copies = {name: np.array(array) for name, array in arrays.items()}
+    return Checkpoint(layers.cell_of(model), copies)
 
 
-def apply_checkpoint(model: Any, settings: StackSettings, checkpoint: Checkpoint) -> None:
+def apply_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
     """Set a model's weights on any implementation; `ValueError` if they do not fit: none is set."""
-    from workloads.models.layers import write_canonical  # noqa: PLC0415 - imports the framework
+    from workloads.models import layers  # noqa: PLC0415 - imports the framework
 
-    if checkpoint.cell != settings.cell:
-        raise ValueError(f"expected weights of {settings.cell}; received {checkpoint.cell}")
+    if checkpoint.cell != (cell := layers.cell_of(model)):
+        raise ValueError(f"expected weights of {cell}; received {checkpoint.cell}")
     arrays = checkpoint.arrays
     expected, received = (
         {name: array.shape for name, array in content.items()}
-        for content in (read_checkpoint(model, settings).arrays, arrays)
+        for content in (read_checkpoint(model).arrays, arrays)
     )
     if different := [n for n in expected | received if expected.get(n) != received.get(n)]:
         wanted, given = ({n: shapes.get(n) for n in different} for shapes in (expected, received))
@@ -66,26 +67,24 @@ def apply_checkpoint(model: Any, settings: StackSettings, checkpoint: Checkpoint
     roles = CanonicalLayer._fields
     stack = (
         CanonicalLayer(*(arrays.get(f"{prefix}/{role}") for role in roles))  # type: ignore[arg-type]
-        for prefix in _prefixes(settings)
+        for prefix in layers.canonical_names(model)
     )
-    write_canonical(model, stack)
-    for path, variable in _others(model).items():
+    layers.write_canonical(model, stack)
+    for path, variable in _other_variables(model).items():
         variable.assign(arrays[path])
 
 
-def keep_model(
-    trained: Checkpoint, settings: StackSettings, trial: Context, build: Callable[[Context], Any]
-) -> None:
-    """Keep weights in a model of Keras' own layers, which `build` returns for such a trial."""
-    # The text `model_not_kept.txt` has the reason if that fails: the measurements count.
-    import keras  # noqa: PLC0415 - imports the framework
+def keep_model(trained: Checkpoint, trial: Context, build: Callable[[Context], Any]) -> None:
+    """Keep weights in a model of Keras' own layers, which `build` returns for such a trial.
 
+    The text `model_not_kept.txt` has the reason if that fails: the measurements count.
+    """
     options = tuple(option for option in trial.implementation.options if option != "unroll")
     portable = replace(trial.implementation, kernel="portable", options=options)
     try:
         model = build(replace(trial, implementation=portable))
-        apply_checkpoint(model, settings, trained)
-        plain = keras.Sequential.from_config(model.get_config())
+        apply_checkpoint(model, trained)
+        plain = type(model).from_config(model.get_config())  # without optimizer and loss
         plain.set_weights(model.get_weights())
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.keras"
@@ -115,19 +114,13 @@ def load_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(cell, arrays)
 
 
-def _prefixes(settings: StackSettings) -> list[str]:
-    """Return `recurrent_0/forward`, … in canonical order."""
-    directions = ("forward", "backward")[: settings.directions]
-    return [f"recurrent_{n}/{name}" for n in range(settings.layers) for name in directions]
-
-
-def _others(model: Any) -> dict[str, Any]:
+def _other_variables(model: Any) -> dict[str, Any]:
     """Return the variables of the layers that are not recurrent, by path."""
-    from workloads.models.layers import is_recurrent  # noqa: PLC0415 - imports the framework
+    from workloads.models import layers  # noqa: PLC0415 - imports the framework
 
     return {
         f"{layer.name}/{variable.name}": variable
-        for layer in model.layers
-        if not is_recurrent(layer)
+        for layer in layers.layers_of(model)
+        if not layers.is_recurrent(layer)
         for variable in layer.weights
     }

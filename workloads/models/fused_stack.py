@@ -31,7 +31,7 @@ class FusedStack(keras.layers.Layer):
         self.settings, self.return_sequences, self.seed = settings, return_sequences, seed
         self.framework = framework
         self.dropout = settings.dropout if settings.layers > 1 else 0.0
-        self.supports_masking = True
+        self.supports_masking, self.stateful = True, settings.stateful
         self.states: list[Any] = []
 
     def build(self, sequences_shape: tuple[int | None, ...]) -> None:

@@ -22,10 +22,12 @@ def set_initial_weights(model: Any, seed: int) -> None:
     """Assign every trainable variable of a built model its initial value."""
     from workloads.models import layers  # noqa: PLC0415 - imports the framework
 
-    old = enumerate(layers.read_canonical(model))
-    drawn = [draw_layer(f"recurrent_{n}", like, seed) for n, like in old]
+    drawn = [
+        draw_layer(f"recurrent_{number}", built, seed)
+        for number, built in enumerate(layers.read_canonical(model))
+    ]
     layers.write_canonical(model, drawn)
-    for layer in model.layers:
+    for layer in layers.layers_of(model):
         if not layers.is_recurrent(layer):
             for variable in layer.trainable_variables:
                 path = f"{layer.name}/{variable.name}"

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
@@ -15,6 +15,14 @@ from workloads.settings import StackSettings
 
 _GATED = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
 _SIMPLE = {"rnn_tanh": "tanh", "rnn_relu": "relu"}
+_CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell)
+
+
+class RecurrentShape(NamedTuple):
+    """A recurrent layer as evidence counts it: its directions, and the length of its sequences."""
+
+    directions: int
+    steps: int
 
 
 def recurrent_stack(
@@ -52,37 +60,86 @@ def layer_seed(number: int) -> int:
     return number % 2**31
 
 
-def read_canonical(model: Any) -> list[CanonicalLayer]:
-    """Return the weights of a built sequential model's recurrent layers, for every kind."""
-    stack: list[CanonicalLayer] = []
-    for holder in _holders(model):
-        if isinstance(holder, FusedStack):
-            stack += holder.read()
+def layers_of(model: Any) -> Iterator[Any]:
+    """Yield the layers of a model in its order, and in their place those of nested models."""
+    for layer in model.layers:
+        if isinstance(layer, keras.Model):
+            yield from layers_of(layer)
         else:
-            arrays = map(keras.ops.convert_to_numpy, _cell_variables(holder))
-            kernel, recurrent_kernel, *bias = arrays
-            stack.append(CanonicalLayer(kernel, recurrent_kernel, bias[0] if bias else None))
-    return stack
+            yield layer
+
+
+def recurrent_layers(model: Any) -> list[Any]:
+    """Return the layers whose weights `read_canonical` returns; a fused layer is a whole stack."""
+    return [layer for layer in layers_of(model) if is_recurrent(layer)]
+
+
+def is_recurrent(layer: Any) -> bool:
+    """Return True if `read_canonical` returns the weights of a layer."""
+    if isinstance(layer, keras.layers.Bidirectional):
+        layer = layer.forward_layer
+    return isinstance(layer, FusedStack) or isinstance(getattr(layer, "cell", None), _CELLS)
+
+
+def is_stateful(model: Any) -> bool:
+    """Return True if a batch starts from the final states of the batch before it."""
+    return any(getattr(layer, "stateful", False) for layer in layers_of(model))
+
+
+def cell_of(model: Any) -> str:
+    """Return the cell of a model's recurrent layers: lstm, gru, rnn_tanh or rnn_relu.
+
+    Several different cells are joined with `+`.
+    """
+    return "+".join(dict.fromkeys(_cell_name(layer) for layer in recurrent_layers(model)))
+
+
+def recurrent_shapes(model: Any, steps: int) -> list[RecurrentShape]:
+    """Return the shape of each recurrent layer of a built model, those of a fused layer as well.
+
+    `steps` is the length of the data's sequences, for layers that take any length.
+    """
+    shapes: list[RecurrentShape] = []
+    for layer in recurrent_layers(model):
+        if isinstance(layer, FusedStack):
+            stack = layer.stack_shape
+            shapes += [RecurrentShape(stack.directions, _steps_of(layer, steps))] * stack.layers
+        else:
+            shapes.append(RecurrentShape(len(_cells(layer)), _steps_of(layer, steps)))
+    return shapes
+
+
+def read_canonical(model: Any) -> list[CanonicalLayer]:
+    """Return the weights of a built model's recurrent layers, for every kind."""
+    return [weights for layer in recurrent_layers(model) for weights in _read_layer(layer)]
 
 
 def write_canonical(model: Any, stack: Iterable[CanonicalLayer]) -> None:
     """Set the weights of a model's recurrent layers, in the shapes of `read_canonical`."""
     layers = iter(stack)
-    for holder in _holders(model):
-        if isinstance(holder, FusedStack):
-            holder.write(list(islice(layers, holder.stack_shape.pseudo_layers)))
-        else:
-            for variable, array in zip(_cell_variables(holder), next(layers), strict=False):
+    for layer in recurrent_layers(model):
+        if isinstance(layer, FusedStack):
+            layer.write(list(islice(layers, layer.stack_shape.pseudo_layers)))
+            continue
+        for cell in _cells(layer):
+            for variable, array in zip(_cell_variables(cell), next(layers), strict=False):
                 variable.assign(array)
 
 
-def is_recurrent(layer: Any) -> bool:
-    """Return True if `read_canonical` returns the weights of a layer."""
-    return isinstance(layer, FusedStack | keras.layers.Bidirectional | keras.layers.RNN)
+def canonical_names(model: Any) -> list[str]:
+    """Return `recurrent_0/forward`, … for the weights that `read_canonical` returns."""
+    sides = ("forward", "backward")
+    return [
+        f"recurrent_{number}/{side}"
+        for number, shape in enumerate(recurrent_shapes(model, steps=1))
+        for side in sides[: shape.directions]
+    ]
 
 
 def training_flops(model: Any, steps: int) -> int:
-    """Return one sample's FLOPs, forward and backward over that many steps, from model weights.
+    """Return one sample's FLOPs in a training step, forward and backward, from model weights.
+
+    `steps` is the length of the data's sequences, for layers that take any length.
 
     Only matrix products count, a multiplication and an addition as two operations, as in DeepBench
     (`8·h·(x + h)` for an LSTM's step) and the PaLM report (Chowdhery et al. 2022, arXiv 2204.02311,
@@ -90,11 +147,15 @@ def training_flops(model: Any, steps: int) -> int:
     pass has two products for every product of the forward pass: by the inputs and by the weights
     (Kaplan et al. 2020, arXiv 2001.08361, section 2.1).
     """
-    stack = read_canonical(model)
-    products = steps * sum(layer.kernel.size + layer.recurrent_kernel.size for layer in stack)
-    for layer in model.layers:
-        if isinstance(layer, keras.layers.Dense):
-            products += math.prod(layer.kernel.shape) * math.prod(layer.output.shape[1:-1])
+    products = 0
+    for layer in layers_of(model):
+        if is_recurrent(layer):
+            elements = sum(w.kernel.size + w.recurrent_kernel.size for w in _read_layer(layer))
+            products += _steps_of(layer, steps) * elements
+        elif isinstance(layer, keras.layers.Dense):
+            products += math.prod(layer.kernel.shape) * math.prod(
+                size or steps for size in layer.output.shape[1:-1]
+            )
     return 3 * 2 * products
 
 
@@ -132,13 +193,39 @@ def _keras_layer(
     return bidirectional
 
 
-def _holders(model: Any) -> Iterator[Any]:
-    """Yield the holders of recurrent weights in canonical order: fused layers and Keras' cells."""
-    for layer in model.layers:
-        if isinstance(layer, keras.layers.Bidirectional):
-            yield from (layer.forward_layer.cell, layer.backward_layer.cell)
-        elif is_recurrent(layer):
-            yield layer if isinstance(layer, FusedStack) else layer.cell
+def _steps_of(layer: Any, steps: int) -> int:
+    """Return the length of the sequences that a layer was built for; `steps` if it is open."""
+    try:
+        sequences = keras.tree.flatten(layer.input)[0]  # initial states follow
+    except (AttributeError, ValueError):  # a layer of a subclassed model, or one with two inputs
+        return steps
+    return sequences.shape[1] or steps
+
+
+def _cell_name(layer: Any) -> str:
+    if isinstance(layer, FusedStack):
+        return layer.stack_shape.cell
+    cell = _cells(layer)[0]
+    if isinstance(cell, keras.layers.SimpleRNNCell):
+        return f"rnn_{cell.activation.__name__}"
+    return "gru" if isinstance(cell, keras.layers.GRUCell) else "lstm"
+
+
+def _cells(layer: Any) -> list[Any]:
+    """Return the cells of one of Keras' own recurrent layers, forward and backward."""
+    if isinstance(layer, keras.layers.Bidirectional):
+        return [layer.forward_layer.cell, layer.backward_layer.cell]
+    return [layer.cell]
+
+
+def _read_layer(layer: Any) -> list[CanonicalLayer]:
+    if isinstance(layer, FusedStack):
+        return layer.read()
+    weights = []
+    for cell in _cells(layer):
+        kernel, recurrent_kernel, *bias = map(keras.ops.convert_to_numpy, _cell_variables(cell))
+        weights.append(CanonicalLayer(kernel, recurrent_kernel, bias[0] if bias else None))
+    return weights
 
 
 def _cell_variables(cell: Any) -> list[Any]:

@@ -1,14 +1,16 @@
 """The measured model: Keras' own, with a record of every tracing of its steps."""
 
+import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import keras
 
 from workloads.backends.framework import Framework
+from workloads.models.layers import layers_of
 
 _SIDES = ("forward", "backward")  # of Bidirectional
 
@@ -61,24 +63,20 @@ class Witness:
             self._is_paused = False
 
 
-class WitnessedModel(keras.Sequential):
-    """A Keras model that records every tracing of its steps, and reports the end of an epoch's."""
+class WitnessedModel(keras.Model):
+    """A Keras model that records every tracing of its steps, and reports the end of an epoch's.
 
-    def __init__(self, layers: Sequence[Any], *, name: str, framework: Framework) -> None:
-        super().__init__(list(layers), name=name)
-        self.witness = Witness(framework)
-        self.witness.layer_states = _untracked_states(self)
+    `witness_model` mixes this class into the class of a model that its author built.
+    """
+
+    witness: Witness
 
     @property
     def variables(self) -> list[Any]:
         """Keras' own variables, and the states of stateful layers, which Keras leaves out."""
         # JAX's compiled steps take and return exactly these. Any other variable keeps its value, so
         # a stateful layer would silently start from zero in every batch.
-        return [*super().variables, *self._states]
-
-    @property
-    def _states(self) -> tuple[Any, ...]:
-        return self.witness.layer_states if hasattr(self, "witness") else ()  # Keras asks early
+        return [*super().variables, *self.witness.layer_states]
 
     def callbacks(self) -> list[Any]:
         """Return the callbacks that `fit` needs for this model."""
@@ -129,11 +127,29 @@ class _NoThreadCallback(keras.callbacks.Callback):
         """Do nothing."""
 
 
-def _untracked_states(model: keras.Sequential) -> tuple[Any, ...]:
+def witness_model(model: Any, framework: Framework) -> WitnessedModel:
+    """Let a Keras model of any class record its steps; it is the same object afterwards.
+
+    A training step of the model's own class still runs: the recording method calls it.
+    """
+    witness = Witness(framework, layer_states=_untracked_states(model))
+    model.witness = witness
+    object.__setattr__(model, "__class__", _witnessed_class(cast(Hashable, type(model))))
+    witnessed: WitnessedModel = model
+    return witnessed
+
+
+@functools.cache
+def _witnessed_class(base: Any) -> Any:
+    return type(f"Witnessed{base.__name__}", (WitnessedModel, base), {})
+
+
+def _untracked_states(model: Any) -> tuple[Any, ...]:
     """Return the distinct states of Keras' stateful layers; those of `FusedStack` are variables."""
-    sides = [getattr(layer, f"{side}_layer", None) for layer in model.layers for side in _SIDES]
+    layers = list(layers_of(model))
+    sides = [getattr(layer, f"{side}_layer", None) for layer in layers for side in _SIDES]
     states = [
-        state for layer in (*model.layers, *sides) for state in getattr(layer, "states", None) or ()
+        state for layer in (*layers, *sides) for state in getattr(layer, "states", None) or ()
     ]
     tracked = {id(variable) for variable in model.variables}
     return tuple({id(state): state for state in states if id(state) not in tracked}.values())

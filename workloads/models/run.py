@@ -1,4 +1,4 @@
-"""A model with the data and the settings of its training, as `fit` takes them. Imports Keras."""
+"""A model with the data and the plan of its training, as `fit` takes them. Imports Keras."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,9 +8,10 @@ import numpy as np
 
 from workloads.backends.feeding import Feed
 from workloads.data.samples import Samples
+from workloads.models.layers import is_stateful, layers_of
 from workloads.models.model import WitnessedModel
 from workloads.protocol import Device
-from workloads.settings import RecurrentSettings
+from workloads.settings import TrainingPlan
 
 
 class StartState:
@@ -36,7 +37,7 @@ class StartState:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """A model with its data and settings: `train` is already in the trial's batch order.
+    """A model with its data and plan: `train` is already in the trial's batch order.
 
     `flops_per_sample` counts a training step. A stateful model keeps its states from batch to
     batch; they are reset at the start of every epoch and of every evaluation. The feeds are all of
@@ -44,7 +45,7 @@ class TrainingRun:
     """
 
     model: WitnessedModel
-    settings: RecurrentSettings
+    plan: TrainingPlan
     train: Samples
     validation: Samples
     device: Device = "cpu"
@@ -67,7 +68,7 @@ class TrainingRun:
     @property
     def batch_size(self) -> int:
         """Samples of a full batch."""
-        return self.settings.batch_size
+        return self.plan.batch_size
 
     @property
     def steps(self) -> int:
@@ -111,7 +112,7 @@ class TrainingRun:
 
     def callbacks(self) -> list[Any]:
         """Return the callbacks that every `fit` of this model needs."""
-        return self.model.callbacks() + ([_StateReset()] if self.settings.stateful else [])
+        return self.model.callbacks() + ([_StateReset()] if is_stateful(self.model) else [])
 
 
 class _StateReset(keras.callbacks.Callback):
@@ -128,7 +129,7 @@ class _StateReset(keras.callbacks.Callback):
 
 def reset_states(model: Any) -> None:
     """Reset the states of a model's stateful layers to zero."""
-    for layer in model.layers:
+    for layer in layers_of(model):
         if hasattr(layer, "reset_state"):
             layer.reset_state()
 

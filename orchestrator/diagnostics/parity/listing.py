@@ -8,7 +8,7 @@ from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.core.text import counted
 from orchestrator.diagnostics.parity.parity_check import Excluded, ParityCheck, ParityPair, machine
 from orchestrator.report.document import Bullet, Column, Document, Kind, Section, Table, make_table
-from workloads.settings import ImageRowsSettings
+from workloads.tasks.image_rows.settings import ImageRowsSettings
 
 FORMAT, VERSION = "rnnsweep-parity", 1
 _LEGEND = (

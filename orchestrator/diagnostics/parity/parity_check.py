@@ -23,15 +23,16 @@ from orchestrator.diagnostics.workload_catalogue import PLAIN
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.spec import yaml_locations
 from orchestrator.spec.errors import from_pydantic
-from workloads import settings
 from workloads.backends.registry import backends, parse_known_implementation
+from workloads.diagnostics import parity_request
 from workloads.eligibility import ineligibility_reason
 from workloads.implementations import Implementation, ImplementationError, Precision
 from workloads.layer_traits import Cell, LayerTraits
 from workloads.protocol import Device, TrialRequest
-from workloads.settings import ImageRowsSettings
+from workloads.tasks.image_rows.settings import ImageRowsSettings
 
 LIST = "parity.json"
+WORKLOAD = "image_rows"
 USUAL = tomllib.loads(Path(__file__).with_name("usual.toml").read_text(encoding="utf-8"))
 
 TOLERANCES: Mapping[Precision, float] = {"float32": 1e-5, "tf32": 2e-3, "fp16": 5e-3, "bf16": 3e-2}
@@ -78,7 +79,7 @@ class Excluded:
 
 @dataclass(frozen=True, slots=True)
 class ParityPair:
-    """Weights of one participant, loaded by another; see `workloads.settings`."""
+    """Weights of one participant, loaded by another; see `workloads.diagnostics.parity_request`."""
 
     saved: Participant
     loaded: Participant
@@ -186,7 +187,9 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
         requests = {}
         for number, one in enumerate(participants):
             own = self.settings_of(one.cell)
-            asked = settings.SaveRequest(settings=own, into=_stem(folder, one))
+            asked = parity_request.SaveRequest(
+                workload=WORKLOAD, settings=own.model_dump(), into=_stem(folder, one)
+            )
             requests[one] = _request("save", one, asked, seed=number)
         answers = self._ask(requests, "saved")
         data = next((answer.dataset for answer in answers.values() if answer.dataset), None)
@@ -210,14 +213,17 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
         for one in participants:
             wanted[one] = [saved for saved in listed.saved if saved.cell == one.cell]
             if wanted[one]:
-                asked = settings.LoadRequest(
-                    settings=self.settings_of(one.cell),
+                asked = parity_request.LoadRequest(
+                    workload=WORKLOAD,
+                    settings=self.settings_of(one.cell).model_dump(),
                     digest=listed.digest,
                     saved=[_stem(folder, saved) for saved in wanted[one]],
                 )
                 requests[one] = _request("compare", one, asked)
         for one, answer in self._ask(requests, "loaded").items():
-            compared = settings.OUTPUT_COMPARISONS.validate_json(answer.texts[settings.ANSWER])
+            compared = parity_request.OUTPUT_COMPARISONS.validate_json(
+                answer.texts[parity_request.ANSWER]
+            )
             for saved, result in zip(wanted[one], compared, strict=True):
                 limit = tolerance or saved.tolerance(one)
                 self.pairs.append(ParityPair(saved, one, result.difference, result.exact, limit))
@@ -322,7 +328,7 @@ def _takes_options(implementation: Implementation) -> bool:
 
 
 def _request(function: str, one: Participant, asked: BaseModel, seed: int = 0) -> TrialRequest:
-    name, own = f"workloads.tasks.parity:{function}", asked.model_dump(mode="json")
+    name, own = f"workloads.diagnostics.parity:{function}", asked.model_dump(mode="json")
     return TrialRequest(name, str(one.implementation), own, one.device, seed)
 
 

@@ -180,7 +180,9 @@ def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object
         resolved = registry.find_workload(identity.workload).resolve(written)
     except (registry.UnknownWorkload, ValidationError):  # of another version of rnnsweep
         return written
-    return {name: value for name, value in resolved.items() if value is not None}
+    if resolved is None:  # a workload of the user's own
+        return {name: value for name, value in written.items() if value is not None}
+    return resolved.model_dump(exclude_none=True)
 
 
 def _points(outcome: Outcome) -> Iterator[Point]:

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from tests.gpu.lab import SIZES, Lab
-from workloads.data.text import load_char_rnn
 from workloads.implementations import parse_implementation
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.initial_weights import draw_layer, draw_variable
 from workloads.process import environment_for
 from workloads.protocol import Device, Epoch, Event
 from workloads.resources import usable_cpus
-from workloads.settings import CharRnnSettings
+from workloads.tasks.char_rnn.settings import CharRnnSettings
+from workloads.tasks.char_rnn.task import load
 
 _CPU = (
     *("tensorflow/portable", "tensorflow/portable+xla", "tensorflow/portable+unroll"),
@@ -49,14 +49,14 @@ def write_question(data: Path, device: Device, steps: int, **changes: Any) -> Qu
     asked |= {"batch_size": 64, "validation_samples": 256, "epochs": 2}
     asked |= {"timed_steps": 0, "sample_characters": 0, **changes}
     settings = CharRnnSettings(**asked, samples=steps * asked["batch_size"])
-    texts = load_char_rnn(settings)
+    texts = load(settings, _SEED)
     train = texts.train.take(np.random.default_rng([_SEED, 1]).permutation(len(texts.train)))
     arrays = {
         f"{part}_{name}": getattr(samples, name)
         for part, samples in (("train", train), ("validation", texts.validation))
         for name in ("inputs", "targets")
     }
-    np.savez(data, **arrays, **_weights(settings, texts.classes))
+    np.savez(data, **arrays, **_weights(settings, texts.vocabulary))
     return Question(settings.model_dump(), steps, data, device)
 
 

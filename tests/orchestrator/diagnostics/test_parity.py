@@ -21,10 +21,10 @@ from orchestrator.diagnostics.parity.parity_check import (
 )
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
 from orchestrator.execution.trainer_process import TrainerProcess
+from workloads.diagnostics.parity_request import ANSWER
 from workloads.implementations import parse_implementation
 from workloads.layer_traits import Cell
 from workloads.protocol import Dataset, Device, TrialRequest
-from workloads.settings import ANSWER
 
 HOSTILE = "tests.workloads.examples.hostile"
 GRU = ("cell=gru",)

@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from workloads.data.labelled import load_image_rows, load_sentiment, scale_columns
-from workloads.data.samples import DataSet, Samples
+from workloads.data.labelled import LabelledData
+from workloads.data.samples import Samples
 from workloads.data.sources import DOWNLOADS, data_digest
+from workloads.entry import find_task
 from workloads.failures import DataError
 from workloads.registry import find_workload
-from workloads.settings import ImageRowsSettings, SentimentSettings
-from workloads.tasks import training
+from workloads.tasks.image_rows.data import load_image_rows, scale_columns
+from workloads.tasks.image_rows.settings import ImageRowsSettings
+from workloads.tasks.sentiment.data import load_sentiment
+from workloads.tasks.sentiment.settings import SentimentSettings
 
 Install = Callable[..., None]
 IMAGES: dict[str, Any] = {
@@ -38,12 +41,12 @@ REVIEWS: dict[str, Any] = {
 }
 
 
-def mnist(path: Path | None = None) -> DataSet:
+def mnist(path: Path | None = None) -> LabelledData:
     where = None if path is None else str(path)
     return load_image_rows(ImageRowsSettings(dataset="mnist", data_path=where))
 
 
-def imdb(path: Path | None = None, **own: Any) -> DataSet:
+def imdb(path: Path | None = None, **own: Any) -> LabelledData:
     where = None if path is None else str(path)
     sizes = {"vocabulary": 9, "sequence_length": 4, **own}
     return load_sentiment(SentimentSettings(dataset="imdb", data_path=where, **sizes))
@@ -182,7 +185,8 @@ def test_the_arrays_are_the_published_ones(
         settings = {"dataset": "python-docs", **settings}
     definition = find_workload(workload)
     assert definition.settings_model is not None
-    data = getattr(training, f"load_{workload}")(definition.settings_model(**settings))
+    task = find_task(workload)
+    data = task.load(task.check_settings(settings), 0)
     assert data.digest == definition.data_digest(settings)
     if data.name == "python-docs" and not data.digest.startswith(digest):
         pytest.skip("this Python has another documentation")

@@ -9,10 +9,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from workloads.data import text
-from workloads.data.samples import DataSet, Samples, TokenKind, Tokens
-from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, data_digest
+from workloads.data.samples import Samples, Tokens
+from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, TokenKind, data_digest
 from workloads.data.text import (
     UNKNOWN,
+    Corpus,
+    TextData,
     cut_streams,
     cut_windows,
     encode,
@@ -24,7 +26,6 @@ from workloads.data.text import (
     zipf_corpus,
 )
 from workloads.failures import DataError
-from workloads.settings import TextSettings
 
 
 @pytest.fixture
@@ -34,13 +35,12 @@ def poem(tmp_path: Path) -> Path:
     return path
 
 
-def load(path: Path, kind: TokenKind = "word", size: int = 4) -> DataSet:
-    settings = TextSettings(dataset="file", data_path=str(path), vocabulary=size)
-    return load_text(settings, lambda tokens: (Samples(tokens, tokens),) * 2, kind, 1234)
+def load(path: Path, kind: TokenKind = "word", size: int = 4) -> TextData:
+    corpus = Corpus("file", str(path), kind, size)
+    return load_text(corpus, lambda tokens: (Samples(tokens, tokens),) * 2, zipf_words=1234)
 
 
-def vocabulary(data: DataSet) -> tuple[str, ...]:
-    assert data.encoded is not None
+def vocabulary(data: TextData) -> tuple[str, ...]:
     return data.encoded.vocabulary
 
 

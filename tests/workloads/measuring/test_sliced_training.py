@@ -12,7 +12,7 @@ from workloads.backends.registry import backends
 from workloads.metrics import SLICED_METRICS
 
 full = pytest.mark.full
-MEASURE = "workloads.tasks.peak_rates:measure"
+MEASURE = "workloads.diagnostics.peak_rates:measure"
 PASSES = {"features": 8, "sequence_length": 4, "units": 8, "batch_size": 4, "timed_steps": 2}
 
 

@@ -13,10 +13,10 @@ from tests.orchestrator.cli.typed_commands import typed
 from tests.workloads.models.test_checkpoint import Arrays, rewrite
 from tests.workloads.shared_trainer import Trainer, expect_package, failure, result, single_event
 from workloads.backends.stack_call import GATES
+from workloads.diagnostics.parity import largest_difference
+from workloads.diagnostics.parity_request import OUTPUT_COMPARISONS, OutputComparison
 from workloads.models.checkpoint import load_checkpoint
 from workloads.protocol import Artifact, Dataset, Event, KernelProof
-from workloads.settings import OUTPUT_COMPARISONS, OutputComparison
-from workloads.tasks.parity import largest_difference
 
 full = pytest.mark.full
 FLOAT32 = 1e-5
@@ -52,8 +52,11 @@ class Room:
     def _ask(
         self, function: str, implementation: str, settings: Any, seed: int, **files: Any
     ) -> list[Event]:
-        request = {"settings": {**SETTINGS, **settings}, **files}
-        workload, trainer = f"workloads.tasks.parity:{function}", self.trainer_for(implementation)
+        request = {"workload": "image_rows", "settings": {**SETTINGS, **settings}, **files}
+        workload, trainer = (
+            f"workloads.diagnostics.parity:{function}",
+            self.trainer_for(implementation),
+        )
         return trainer.ask(workload, implementation, settings=request, seed=seed)
 
 

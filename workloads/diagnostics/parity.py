@@ -1,7 +1,8 @@
-"""The trainer side of `rnnsweep parity`, with the model and the data of `image_rows`."""
+"""The trainer side of `rnnsweep parity`, with the model and the data of a built-in workload."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,19 +11,18 @@ from numpy.typing import NDArray
 
 from workloads.context import Context
 from workloads.data.cache import atomic_write
-from workloads.data.labelled import load_image_rows
-from workloads.failures import DataError
-from workloads.measuring.measurement import make_run, prepare_framework, prove_kernel
-from workloads.models import checkpoint
-from workloads.settings import (
+from workloads.data.samples import DataSet
+from workloads.diagnostics.parity_request import (
     ANSWER,
     OUTPUT_COMPARISONS,
-    ImageRowsSettings,
     LoadRequest,
     OutputComparison,
     SaveRequest,
 )
-from workloads.tasks.training import build
+from workloads.entry import find_task
+from workloads.failures import DataError
+from workloads.measuring.measurement import load_and_build, prepare_framework, prove_kernel
+from workloads.models import checkpoint
 
 if TYPE_CHECKING:
     from workloads.models.run import TrainingRun
@@ -33,14 +33,12 @@ Outputs = NDArray[Any]
 def save(trial: Context) -> dict[str, float]:
     """Train for the settings' epochs, prove the kernel, and save weights and outputs."""
     request = SaveRequest.model_validate(trial.settings)
-    settings = request.settings
     with prepare_framework(trial):
-        data = load_image_rows(settings)
-        run = make_run(trial, settings, data, build(settings, trial, data))
-        run.fit(run.train_feed, epochs=settings.epochs)
+        _, run = _load_and_build(request.workload, request.settings, trial)
+        run.fit(run.train_feed, epochs=run.plan.epochs)
         prove_kernel(trial, run)
         weights, outputs = _files(request.into)
-        checkpoint.save_checkpoint(weights, checkpoint.read_checkpoint(run.model, settings))
+        checkpoint.save_checkpoint(weights, checkpoint.read_checkpoint(run.model))
         with atomic_write(outputs) as file:
             np.save(file, _outputs(run), allow_pickle=False)
     return {}
@@ -49,20 +47,25 @@ def save(trial: Context) -> dict[str, float]:
 def compare(trial: Context) -> dict[str, float]:
     """Prove the kernel; load every saved checkpoint into one model and compare the outputs."""
     request = LoadRequest.model_validate(trial.settings)
-    settings = request.settings
     with prepare_framework(trial):
-        data = load_image_rows(settings)
+        data, run = _load_and_build(request.workload, request.settings, trial)
         if data.digest != request.digest:
             raise DataError(
                 f"{data.source}: expected the data whose outputs were saved, of digest"
                 f" {request.digest}; received {data.digest}: give both machines the same file"
             )
-        run = make_run(trial, settings, data, build(settings, trial, data))
         run.train_one_step()  # the evidence comes from a step that has run
         prove_kernel(trial, run)
-        comparisons = [_comparison(run, settings, *_files(stem)) for stem in request.saved]
+        comparisons = [_comparison(run, *_files(stem)) for stem in request.saved]
     trial.artifact(ANSWER, OUTPUT_COMPARISONS.dump_json(tuple(comparisons)).decode())
     return {}
+
+
+def _load_and_build(
+    workload: str, settings: Mapping[str, Any], trial: Context
+) -> tuple[DataSet, TrainingRun]:
+    task = find_task(workload)
+    return load_and_build(task, task.check_settings(settings), trial)
 
 
 def largest_difference(outputs: Outputs, expected: Outputs) -> float | None:
@@ -81,13 +84,11 @@ def _outputs(run: TrainingRun) -> Outputs:
     return np.asarray(run.model.predict(**run.validation_feed.without_targets(), verbose=0))
 
 
-def _comparison(
-    run: TrainingRun, settings: ImageRowsSettings, weights: Path, outputs_file: Path
-) -> OutputComparison:
+def _comparison(run: TrainingRun, weights: Path, outputs_file: Path) -> OutputComparison:
     """Load saved weights; compare as many of the saved outputs as there are here."""
     saved = checkpoint.load_checkpoint(weights)
     try:
-        checkpoint.apply_checkpoint(run.model, settings, saved)
+        checkpoint.apply_checkpoint(run.model, saved)
     except ValueError as error:
         raise DataError(
             f"{weights}: {error}: load weights that were saved with these settings"
@@ -102,5 +103,5 @@ def _comparison(
             f"{outputs_file}: expected outputs of shape {outputs.shape}, as on this machine;"
             f" received {expected.shape}"
         )
-    exact = checkpoint.read_checkpoint(run.model, settings).equals(saved)
+    exact = checkpoint.read_checkpoint(run.model).equals(saved)
     return OutputComparison(difference=largest_difference(outputs, expected), exact=exact)

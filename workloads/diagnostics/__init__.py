@@ -1,0 +1,1 @@
+"""Questions to a trainer process from `rnnsweep doctor`, `hardware` and `parity`."""

@@ -1,0 +1,85 @@
+"""The time of a model's passes over one batch: no optimizer, no metrics, no data pipeline.
+
+`step_ms` is a forward and backward pass, `forward_ms` a forward pass in inference mode.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from workloads.backends.framework import Framework
+from workloads.backends.passes import Passes
+from workloads.context import Context
+from workloads.measuring.canary import warm_clocks
+from workloads.measuring.keras_clocks import rates, step_metrics
+from workloads.settings import TrainingPlan
+
+_SINGLE_STEPS = 100
+"""Maximum number of passes that are timed one by one, for the median and the 95th percentile."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassesTiming:
+    """The passes of a trial on its batch, and the measurement of their time."""
+
+    trial: Context
+    plan: TrainingPlan
+    framework: Framework
+    passes: Passes
+    batch: Any
+    flops_per_sample: float
+
+    def run_both_once(self) -> None:
+        """Run a forward pass and a forward and backward pass."""
+        self.framework.synchronise(
+            [self.passes.forward(self.batch), self.passes.forward_backward(self.batch)]
+        )
+
+    def time_whole(self) -> dict[str, float]:
+        """Time forward passes, forward and backward passes, and single ones of these."""
+        steps, trial = self.plan.timed_steps, self.trial
+        with trial.phase("forward") as forward:
+            self._run(self.passes.forward, steps)
+        cpu_began_s = time.process_time()
+        with trial.phase("train") as train:
+            self._run(self.passes.forward_backward, steps)
+        cpu_s = time.process_time() - cpu_began_s
+        with trial.phase("steps"):
+            single = [
+                self._run(self.passes.forward_backward, 1) for _ in range(min(steps, _SINGLE_STEPS))
+            ]
+        return {
+            "forward_ms": 1_000 * forward.seconds / steps,
+            "step_ms": 1_000 * train.seconds / steps,
+            **self._rates(train.seconds / steps),
+            "cpu_over_wall": cpu_s / train.seconds,
+            **step_metrics(single),
+        }
+
+    def time_slices(self) -> dict[str, float]:
+        """Run slices of forward and backward passes as they are requested."""
+        trial, step = self.trial, self.passes.forward_backward
+        cpu_s, seconds = 0.0, 0.0
+        for steps in trial.slices():
+            warm_clocks(trial.device, self.framework.synchronise)
+            cpu_began_s = time.process_time()
+            with trial.phase("train") as window:
+                self._run(step, steps)
+            cpu_s += time.process_time() - cpu_began_s
+            seconds += window.seconds
+        assert trial.slicing is not None
+        if not trial.slicing.done_slices:
+            return {}
+        return {**self._rates(trial.slicing.step_s), "cpu_over_wall": cpu_s / seconds}
+
+    def _run(self, step: Callable[[Any], Any], steps: int) -> float:
+        """Run steps, synchronise, and return the seconds."""
+        outputs, began_s = None, time.monotonic()
+        for _ in range(steps):
+            outputs = step(self.batch)
+        self.framework.synchronise(outputs)
+        return time.monotonic() - began_s
+
+    def _rates(self, step_s: float) -> dict[str, float]:
+        return rates(step_s, self.plan.batch_size, self.flops_per_sample)

@@ -1,0 +1,23 @@
+"""A model that its author built, made ready for a trial's arm. Imports Keras."""
+
+from typing import Any
+
+from workloads.backends.loading import load_framework
+from workloads.context import Context
+from workloads.models.initial_weights import set_initial_weights
+from workloads.models.model import WitnessedModel, witness_model
+
+
+def prepare_model(model: Any, trial: Context) -> WitnessedModel:
+    """Give a compiled Keras model the trial's initial weights, and compile it for the trial's arm.
+
+    The model itself is changed and returned: every tracing of its steps is then recorded.
+    """
+    implementation = trial.implementation
+    framework = load_framework(implementation.backend)
+    witnessed = witness_model(model, framework)
+    set_initial_weights(witnessed, trial.seed)
+    witnessed.run_eagerly = "eager" in implementation.options
+    witnessed.jit_compile = framework.backend.is_compiled(implementation)
+    framework.sum_gradients(witnessed.optimizer)
+    return witnessed

@@ -1,0 +1,1 @@
+"""`char_rnn`: a character-level language model, which writes a text after training."""

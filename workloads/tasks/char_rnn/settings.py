@@ -1,0 +1,58 @@
+"""The settings of `char_rnn`. Imports no framework."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from workloads.settings import BatchSize, Count, Layers, Length, Rate, Units, UpTo10, Width
+from workloads.tasks.text_settings import TextSettings
+
+
+class CharRnnSettings(TextSettings):
+    """A character-level language model; the defaults are those of MyCaffe's Char-RNN.
+
+    Embedding(128 → 15) → LSTM(512) → LSTM(512) → Dense(softmax) at each of 75 characters, 25
+    parallel streams of text, whose states continue from batch to batch; SGD 0.05, momentum 0.9.
+    """
+
+    batches: Literal["stateful", "windows"] = Field(
+        "stateful",
+        description="streams that keep states from batch to batch, or windows that start at zero",
+    )
+    samples: Count = Field(None, description="number of training sequences, the first ones")
+    validation_samples: Count = Field(
+        None, description="number of validation sequences, the first ones"
+    )
+    sequence_length: Length = Field(75, description="characters per sequence")
+    embedding_units: Width = Field(15, description="width of the embedding")
+    units: Units = 512
+    layers: Layers = 2
+    dropout: Rate = Field(
+        0.3, description="dropout between the recurrent layers (with all: after the last too)"
+    )
+    dropout_after: Literal["between", "all"] = Field(
+        "between", description="between: as MyCaffe's cuDNN version; all: as its Caffe version"
+    )
+    learning_rate: UpTo10 = Field(0.05, description="SGD's learning rate")
+    momentum: Rate = Field(0.9, description="SGD's momentum")
+    batch_size: BatchSize = Field(25, description="sequences per step")
+    sample_characters: int = Field(
+        500, ge=0, le=100_000, description="characters of the text sample; 0: no sample"
+    )
+    temperature: UpTo10 = Field(0.8, description="temperature of the text sample")
+
+    work_settings = (*TextSettings.work_settings, "sample_characters")
+
+    @model_validator(mode="after")
+    def _reads_forward_only(self) -> Self:
+        if self.bidirectional:
+            raise ValueError(
+                "bidirectional: expected false, because the backward direction would read the"
+                " character to predict; see next_token for both directions"
+            )
+        return self
+
+    @property
+    def stateful(self) -> bool:
+        """True if a batch starts from the final states of the previous one."""
+        return self.batches == "stateful"

@@ -1,0 +1,1 @@
+"""`image_rows`: classifies images whose rows are read as a sequence."""

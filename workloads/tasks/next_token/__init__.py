@@ -1,0 +1,1 @@
+"""`next_token`: predicts the token that follows a window of text."""

@@ -1,0 +1,1 @@
+"""`sentiment`: classifies reviews as good or bad."""

@@ -1,0 +1,1 @@
+"""`synthetic`: the recurrent layers alone, forward and both ways, on random input."""

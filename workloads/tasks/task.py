@@ -1,0 +1,97 @@
+"""The interface of a task: a model, its data, and what is special about its training.
+
+The built-in workloads are uses of it, a folder of `workloads/tasks/` each. A spec of a user's names
+one as `workload: package.module:NAME`, where `NAME` is a `Task`.
+
+The life of a trial:
+
+1. In the orchestrator, without any framework, `settings_model` has checked the settings of a built-
+   in task, and said whether its layers can run on each implementation (`traits`) and which data it
+   reads (`data_digest`). A user's own task is not imported there: its settings are checked in step
+   2.
+2. In a trainer process of the arm's backend, `workloads.trainer` imports the task, checks settings
+   and implementation, and calls `workloads.measuring.measurement.measure`.
+3. In the phase `load`, `measure` calls `load`, then `build`, which returns a compiled Keras model.
+   Its weights are then set to initial values that depend on the trial's seed and on the names and
+   shapes of the variables only: they are equal on all arms of a block. Compilation by XLA is
+   switched as the implementation asks.
+4. In the phase `compile`, all functions run once on every shape of a batch; then model and
+   optimizer are set back to their start.
+5. The timed part: whole epochs, as many as `plan` says, or slices on command (`measure: timing`).
+   For a task with `timed="passes"` it is passes of the model instead, without an optimizer.
+6. The kernel that ran is read from the backend, for the recurrent layers that the model has.
+7. After a whole training, `finish` may add metrics and texts; single steps are timed; the model is
+   kept if `plan` says so, in Keras' own layers: `build` is called once more, for a portable kernel.
+
+Nothing outside the task's own modules knows its settings, its layers, its loss or its metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+
+from workloads.context import Context
+from workloads.settings import SettingsType, TrainingPlan, check_settings
+
+if TYPE_CHECKING:
+    from workloads.data.samples import DataSet
+
+DataType = TypeVar("DataType", bound="DataSet")
+
+Timed: TypeAlias = Literal["training", "passes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trained(Generic[DataType]):
+    """A model after its whole training: its data, and the metrics of its last epoch."""
+
+    model: Any
+    data: DataType
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task(Generic[SettingsType, DataType]):
+    """A workload that rnnsweep trains and times: its settings, its data, its model.
+
+    The functions run in a trainer process; they import Keras inside themselves, or in a module that
+    only they use. An example is `workloads.tasks.next_token.task`.
+    """
+
+    settings_model: type[SettingsType]
+    """The settings, with bounds and defaults; the first thing that all other functions get."""
+
+    load: Callable[[SettingsType, int], DataType]
+    """Returns the data, as arrays whose first axis counts samples; raises `DataError`.
+
+    Called once in a trial, with the settings and the trial's seed. All trials of a sweep must get
+    the same data: use the seed only for input that stands for no data, as `synthetic` does.
+    """
+
+    build: Callable[[SettingsType, Context, DataType], Any]
+    """Returns a compiled Keras model for the data.
+
+    Called once in a trial, and once more to keep the model. `trial.implementation` says which
+    kernel the recurrent layers shall use (`workloads.models.layers.recurrent_stack` builds such
+    layers), and `trial.seed` is the first of the seeds for dropout. Initial weights need no seed:
+    they are replaced.
+    """
+
+    plan: Callable[[SettingsType], TrainingPlan]
+    """Returns the batch size, the epochs, and the like. Called once, after `build`."""
+
+    finish: Callable[[SettingsType, Context, Trained[DataType]], Mapping[str, float]] | None = None
+    """Returns more metrics of a trained model.
+
+    Called once after a whole training, never for a pruned trial or one in slices. It may time
+    phases of its own (`trial.phase`), and store texts (`trial.artifact`).
+    """
+
+    timed: Timed = "training"
+    """What is timed: training by Keras' `fit`, or passes of the model over its first batch."""
+
+    def check_settings(self, settings: Mapping[str, Any]) -> SettingsType:
+        """Return the checked settings with all defaults, or raise pydantic's `ValidationError`."""
+        return check_settings(self.settings_model, settings)
