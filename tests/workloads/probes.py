@@ -45,6 +45,23 @@ def kept_accuracy(trial: Context) -> dict[str, float]:
     }
 
 
+def initial_weights(trial: Context) -> dict[str, float]:
+    """Return a digest of the weights that a task's model starts with."""
+    from workloads.models.checkpoint import read_checkpoint
+    from workloads.models.initial_weights import set_initial_weights
+
+    task = find_task(trial.settings["task"])
+    settings = task.check_settings(trial.settings["settings"])
+    with prepare_framework(trial):
+        if task.timed == "passes":
+            model = task.build(settings, trial, task.load(settings, trial.seed))
+            set_initial_weights(model, trial.seed)
+        else:
+            model = load_and_build(task, settings, trial)[1].model
+        weights = read_checkpoint(model).arrays
+        return {"digest": _digest(weights[name] for name in sorted(weights))}
+
+
 def warm_ups(trial: Context) -> dict[str, float]:
     """Return the losses of two warm passes, and digests of the state before and after them."""
     from workloads.measuring.full_training import run_warm_up_pass

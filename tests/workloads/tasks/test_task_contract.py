@@ -1,0 +1,164 @@
+"""What every task promises, built in or a user's own: one suite for all of them.
+
+The foreign one is a file outside of the packages, which nothing registers.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
+from workloads import protocol
+from workloads.entry import find_task
+from workloads.registry import find_workload
+from workloads.settings import check_settings
+from workloads.tasks.task import Task
+
+FOREIGN = "tests.workloads.examples.forecast:TASK"
+SMALL: dict[str, dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("learning.yaml").read_text()
+)["small"]
+
+
+@dataclass(frozen=True)
+class Case:
+    workload: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def task(self) -> Task[Any, Any]:
+        return find_task(self.workload)
+
+    @property
+    def checked(self) -> Any:
+        return self.task.check_settings(self.settings)
+
+
+FOREIGN_CASE = Case(FOREIGN, {"units": 4, "cell": "gru", "layers": 2, "samples": 70})
+CASES = {
+    "foreign": FOREIGN_CASE,
+    **{workload: Case(workload, settings) for workload, settings in SMALL.items()},
+}
+IN_EVERY_RUN = ("foreign", "image_rows")
+
+each_task = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name, marks=() if name in IN_EVERY_RUN else pytest.mark.full)
+        for name, case in CASES.items()
+    ],
+)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_data_are_the_same_in_every_trial_and_fit_the_plan(case: Case) -> None:
+    task, settings = case.task, case.checked
+    first, second = task.load(settings, 1), task.load(settings, 1)
+    for part in ("train", "validation"):
+        one, again = getattr(first, part), getattr(second, part)
+        assert np.array_equal(one.inputs, again.inputs)
+        assert np.array_equal(one.targets, again.targets)
+        assert len(one.inputs) == len(one.targets) == len(one)
+    assert len(first.train) >= task.plan(settings).batch_size or case.workload == FOREIGN
+    assert settings.data_digest() in (None, first.digest)
+
+
+@each_task
+def test_a_whole_trial_runs_its_plan_and_proves_its_kernel(trainer: Trainer, case: Case) -> None:
+    events = trainer.ask(case.workload, "tensorflow/portable", settings=case.settings, seed=3)
+    metrics, proof = result(events), single_event(events, protocol.KernelProof)
+    assert (proof.asked, proof.ran) == ("portable", "portable")
+    assert metrics["step_ms"] > 0 and metrics["model_flops_per_step"] > 0
+    plan, data = case.task.plan(case.checked), case.task.load(case.checked, 3)
+    if case.task.timed == "passes":
+        return
+    epochs = [event for event in events if isinstance(event, protocol.Epoch)]
+    assert [event.index for event in epochs] == list(range(plan.epochs))
+    assert epochs[-1].metrics.items() <= metrics.items()
+    reported = single_event(events, protocol.Dataset)
+    assert (reported.name, reported.digest) == (data.name, data.digest)
+    assert reported.samples == len(data.train)
+
+
+@each_task
+def test_a_trial_in_slices_runs_whole_steps_and_proves_its_kernel(
+    trainer: Trainer, case: Case
+) -> None:
+    request = protocol.TrialRequest(
+        case.workload, "tensorflow/portable", case.settings, measure="timing", slice_s=0.02
+    )
+    for line in (request, protocol.Slice(), protocol.Slice(), protocol.Finish()):
+        trainer.send(protocol.encode(line))
+    events = trainer.events_of_trial()
+    metrics, proof = result(events), single_event(events, protocol.KernelProof)
+    assert proof.ran == proof.asked
+    assert metrics["slices"] == 2
+    assert not [event for event in events if isinstance(event, protocol.Epoch)]
+
+
+@each_task
+def test_arms_start_from_equal_weights_that_the_seed_decides(trainer: Trainer, case: Case) -> None:
+    def digest(implementation: str, seed: int) -> float:
+        settings = {"task": case.workload, "settings": case.settings}
+        probe = "tests.workloads.probes:initial_weights"
+        return result(trainer.ask(probe, implementation, settings=settings, seed=seed))["digest"]
+
+    start = digest("tensorflow/portable", seed=3)
+    assert digest("tensorflow/portable+unroll", seed=3) == start
+    assert digest("tensorflow/portable", seed=4) != start
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_a_foreign_task_trains_alike_on_the_other_backends(
+    trainer: Trainer, trainer_of: Trainer, backend: str
+) -> None:
+    def losses(process: Trainer, implementation: str) -> list[float]:
+        events = process.ask(FOREIGN, implementation, settings=FOREIGN_CASE.settings, seed=3)
+        assert single_event(events, protocol.KernelProof).ran == "portable"
+        return [result(events)[name] for name in ("loss", "val_loss", "mae", "val_mae")]
+
+    expected = pytest.approx(losses(trainer, "tensorflow/portable"), rel=1e-4)
+    assert losses(trainer_of, f"{backend}/portable") == expected
+
+
+@pytest.mark.parametrize(
+    ("implementation", "settings", "kind", "words"),
+    [
+        pytest.param("tensorflow/portable", {"window": 1}, "bad_request", "window", id="setting"),
+        pytest.param("tensorflow/slow", {}, "bad_request", "expected a kernel", id="kernel"),
+        pytest.param("tensorflow/cudnn", {}, "not_possible", "need an NVIDIA GPU", id="device"),
+    ],
+)
+def test_a_foreign_task_is_refused_as_a_built_in_one_is(
+    trainer: Trainer, implementation: str, settings: dict[str, Any], kind: str, words: str
+) -> None:
+    failed = failure(trainer.ask(FOREIGN, implementation, settings=settings))
+    assert (failed.kind, words in failed.message) == (kind, True), failed
+
+
+def test_the_orchestrator_knows_a_foreign_task_by_its_name_alone() -> None:
+    foreign = find_workload(FOREIGN)
+    assert not foreign.is_built_in
+    assert foreign.resolve({"window": 1}) is None
+
+
+def test_equal_settings_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, checks = find_task(FOREIGN).settings_model, list[dict[str, Any]]()
+    validate = model.model_validate
+
+    def count(settings: dict[str, Any]) -> Any:
+        checks.append(settings)
+        return validate(settings)
+
+    monkeypatch.setattr(model, "model_validate", count)
+    settings = {"units": 5, "window": 31}
+    assert check_settings(model, settings) is check_settings(model, dict(settings))
+    assert len(checks) == 1
+    check_settings(model, {**settings, "dropout": 0})
+    check_settings(model, {**settings, "dropout": 0.0})
+    assert len(checks) == 3, "an integer and a float are not the same setting"
