@@ -141,6 +141,12 @@ def test_a_foreign_task_is_refused_as_a_built_in_one_is(
     assert (failed.kind, words in failed.message) == (kind, True), failed
 
 
+def test_the_page_shows_the_task_that_is_tested() -> None:
+    root = Path(__file__).resolve().parents[3]
+    example = (root / "tests/workloads/examples/forecast.py").read_text()
+    assert f"```python\n{example}```" in (root / "docs/adding/workload.md").read_text()
+
+
 def test_the_orchestrator_knows_a_foreign_task_by_its_name_alone() -> None:
     foreign = find_workload(FOREIGN)
     assert not foreign.is_built_in

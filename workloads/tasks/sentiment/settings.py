@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from workloads.eligibility import Mask
+from workloads.layer_traits import Mask
 from workloads.settings import Bidirectional, Count, Dropout, Length, Units, Width
 from workloads.tasks.training_settings import TrainingSettings
 
