@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from orchestrator.analysis.arms.arm_summary import LearningCurve, LearningPoint
@@ -11,12 +12,23 @@ from orchestrator.analysis.statistics.regression import CurvePoint
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import is_number
-from orchestrator.report.charts.chart import Chart, Styles, axis, layer, looks, metric_title, slug
+from orchestrator.report.charts.chart import (
+    Chart,
+    Layer,
+    Rows,
+    Styles,
+    axis,
+    layer,
+    looks,
+    metric_title,
+    slug,
+)
 from orchestrator.report.document import cell_text
 from orchestrator.report.sections.crossovers import crossover_sentence
 from orchestrator.report.wording import ArmNames, grouped
 
 _MOST_MARKS = 24  # on one line: a few symbols identify it, more would hide it
+_HEIGHT = 360
 _Rows: TypeAlias = Sequence[Mapping[str, Any]]
 """The points of a line: `at`, `value`, the ends `low` and `high` of a band, and `text`."""
 
@@ -48,6 +60,15 @@ def learning(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator
             yield _learning(metric, against, curves, name, styles)
 
 
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """The layers of a chart of lines, their data, and the names of the lines."""
+
+    layers: Sequence[Layer]
+    data: Mapping[str, Rows]
+    names: Sequence[str]
+
+
 def _drawing(
     named: Sequence[tuple[Arm, _Rows]],
     points: _Rows,
@@ -57,10 +78,10 @@ def _drawing(
     *,
     logs: str = "",
     baseline: bool = False,
-) -> dict[str, Any]:
-    """Draw a line for each arm, and points, or else some of each line's own.
+) -> _Drawing:
+    """Draw one line per arm. Mark the points, or if there are none, every n-th point of the line.
 
-    `logs` names the logarithmic axes.
+    `logs` names the logarithmic axes: `x`, `y`, `xy` or none.
     """
     names = {name(arm): styles[arm] for arm, _ in named}
     lines = [
@@ -88,12 +109,7 @@ def _drawing(
         layer("lines", "line", stroke, y=up, strokeDash=look["strokeDash"], **line),
         layer("points", "point", dots, y="value", **mark),
     ]
-    return {
-        "layers": layers,
-        "data": {"lines": drawn, "points": points},
-        "height": 360,
-        "names": tuple(names),
-    }
+    return _Drawing(layers, {"lines": drawn, "points": points}, tuple(names))
 
 
 def _by_param(
@@ -127,12 +143,16 @@ def _by_param(
     doubled = any(change.of is None for e in fitted for change in e.changes)
     logs = "x" * doubled + "y" * fitted[0].is_ratio
     titles = param, title
+    drawing = _drawing(lines, points, name, styles, titles, logs=logs, baseline=is_speedup)
     return Chart(
         key=f"crossover-{slug(param)}" if is_speedup else f"effect-{slug(metric)}-{slug(param)}",
         section="crossovers" if is_speedup else "effects",
         title=f"Speed-up by {param}" if is_speedup else f"{title} by {param}",
         description=crossing or f"{title} by {param}. {ends}",
-        **_drawing(lines, points, name, styles, titles, logs=logs, baseline=is_speedup),
+        layers=drawing.layers,
+        data=drawing.data,
+        height=_HEIGHT,
+        names=drawing.names,
         notes=(
             "Dotted line: as fast as the baseline" if is_speedup else "All other params are held",
         ),
@@ -164,10 +184,15 @@ def _learning(
         for curve in shown
         for first, last in [(curve.points[0], curve.points[-1])]
     )
+    titles = across, f"{title}: median and quartiles"
+    drawing = _drawing(lines, (), name, styles, titles)
     return Chart(
         key=f"learning-{slug(metric)}-{against}",
         section="learning",
         title=f"{title} against {against}",
         description=" ".join(texts),
-        **_drawing(lines, (), name, styles, (across, f"{title}: median and quartiles")),
+        layers=drawing.layers,
+        data=drawing.data,
+        height=_HEIGHT,
+        names=drawing.names,
     )

@@ -155,7 +155,7 @@ class Changes:
         if len(self.arms) == 1:
             shown, probe = self.arms[0].comparison.corrected, self.canary_speedup
             return shown is not None and probe is not None and shown.low <= probe <= shown.high
-        speedups = [own.value for arm in self.arms if (own := arm.comparison.speedup)]
+        speedups = [a.comparison.speedup.value for a in self.arms if a.comparison.speedup]
         return len(speedups) > 1 and max(speedups) / min(speedups) < 1 + self.margin
 
 
@@ -170,14 +170,18 @@ def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
     given = [side.record.criteria.margins.accuracy for side in (before, after) if not side.is_file]
     margins = Margins(margin, min(given, default=Margins().accuracy))
     record = replace(record, criteria=ReportCriteria(margins=margins))
-    sides = [(_labelled(one, before), _labelled(other, after)) for one, other in named]
+    sides = [(_labelled(earlier, before), _labelled(later, after)) for earlier, later in named]
     speeds = _compared(record, [(later, earlier) for earlier, later in sides])
     needs = {metric: _compared(record, sides, metric) for metric in NEEDS}
     changes = tuple(
         ArmChange(
             *pair,
             speeds[later],
-            {metric: own[earlier] for metric, own in needs.items() if own[earlier].speedup},
+            {
+                metric: comparisons[earlier]
+                for metric, comparisons in needs.items()
+                if comparisons[earlier].speedup
+            },
             _lost(record, earlier, later),
         )
         for pair, (earlier, later) in zip(named, sides, strict=True)
@@ -192,8 +196,8 @@ def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
         differences,
         changes,
         configs,
-        tuple(arm for arm in before.arms if arm not in {one for one, _ in named}),
-        tuple(arm for arm in after.arms if arm not in {other for _, other in named}),
+        tuple(arm for arm in before.arms if arm not in {earlier for earlier, _ in named}),
+        tuple(arm for arm in after.arms if arm not in {later for _, later in named}),
         " and ".join(unlike) or None,
         probes[0] / probes[1] if probes[0] and probes[1] else None,
     )
@@ -213,8 +217,11 @@ def failing(changes: Changes, requested: Iterable[FailOn]) -> tuple[ArmChange, .
 def _ways(arm: ArmChange, changes: Changes) -> set[str]:
     """Return the ways in which an arm changed that a comparison can fail on."""
     accuracy = arm.comparison.accuracy
-    sizes = [own for m, own in arm.needs.items() if m != "compile_s" and changes.counts(own)]
-    memory = {_SIZES.get(own.verdict, "") for own in sizes}
+    memory = {
+        _SIZES.get(need.verdict, "")
+        for metric, need in arm.needs.items()
+        if metric != "compile_s" and changes.counts(need)
+    }
     speed = {arm.comparison.verdict} if changes.counts(arm.comparison) else set()
     return {*speed, *memory, accuracy.verdict if accuracy else ""}
 
@@ -237,8 +244,8 @@ def _expect_two_of_a_kind(before: Side, after: Side) -> None:
 def _named_pairs(before: Sequence[Arm], after: Sequence[Arm]) -> _Pairs:
     """Pair equal arms; others by their name, if one arm of either side has it on other hardware."""
     gone, new = (
-        grouped(((arm.short_name, arm.variant, arm.device, str(arm.usage)), arm) for arm in own)
-        for own in ([a for a in before if a not in after], [a for a in after if a not in before])
+        grouped(((arm.short_name, arm.variant, arm.device, str(arm.usage)), arm) for arm in arms)
+        for arms in ([a for a in before if a not in after], [a for a in after if a not in before])
     )
     moved = {
         arms[0]: new[key][0]
@@ -277,8 +284,9 @@ def _as_one(
             if not is_accuracy_comparable:
                 metrics.pop("val_accuracy", None)
             arm = _labelled(trial.arm, side)
-            own = replace(trial.trial, arm=arm, block=block, config=config, repeat=0)
-            trials.append(FinishedTrial(own, replace(trial.outcome, metrics=metrics), trial.run_id))
+            moved = replace(trial.trial, arm=arm, block=block, config=config, repeat=0)
+            outcome = replace(trial.outcome, metrics=metrics)
+            trials.append(FinishedTrial(moved, outcome, trial.run_id))
     quiet = {(t.arm, t.block) for t in trials if t.status == "complete" and not t.disturbance}
     kept = [t for t in trials if not t.disturbance or (t.arm, t.block) not in quiet]
     datasets = (*before.record.datasets, *after.record.datasets)
@@ -292,17 +300,24 @@ def _matched(record: SweepRecord, sides: _Pairs, metric: str | None) -> Complete
     measure = next((measure for measure in MEASURES if measure.metric == metric), None)
     if measure and any(trial.trainer_trials for trial in complete):
         complete = [trial for trial in complete if measure.counts(trial)]
-    own = grouped((trial.arm, trial) for trial in complete)
+    by_arm = grouped((trial.arm, trial) for trial in complete)
     matches = [
-        match(replace(record, arms=(a, b), blocks=0, trials=(*own.get(a, ()), *own.get(b, ()))))
-        for a, b in sides
+        match(
+            replace(
+                record,
+                arms=(earlier, later),
+                blocks=0,
+                trials=(*by_arm.get(earlier, ()), *by_arm.get(later, ())),
+            )
+        )
+        for earlier, later in sides
     ]
     return CompleteRounds(
-        blocks=tuple(sorted({block for own in matches for block in own.blocks})),
-        rounds=frozenset().union(*(own.rounds for own in matches)),
-        set_aside=tuple(arm for own in matches for arm in own.set_aside),
+        blocks=tuple(sorted({block for matched in matches for block in matched.blocks})),
+        rounds=frozenset().union(*(matched.rounds for matched in matches)),
+        set_aside=tuple(arm for matched in matches for arm in matched.set_aside),
         gaps=(),
-        trials={arm: trials for own in matches for arm, trials in own.trials.items()},
+        trials={arm: trials for matched in matches for arm, trials in matched.trials.items()},
     )
 
 
@@ -336,11 +351,12 @@ def _lost(record: SweepRecord, earlier: Arm, later: Arm) -> int:
 def _differences(before: SweepRecord, after: SweepRecord) -> tuple[Difference, ...]:
     """List what differs besides the code, except params that one side searches and one fixes."""
     searched = {n for record in (before, after) for trial in record.trials for n in trial.config}
-    one, other = _circumstances(before, searched), _circumstances(after, searched)
+    earlier, later = _circumstances(before, searched), _circumstances(after, searched)
     return tuple(
-        Difference(*key, one.get(key, ABSENT), other.get(key, ABSENT))
-        for key in {**one, **other}
-        if one.get(key) != other.get(key)
+        Difference(subject, name, earlier.get(key, ABSENT), later.get(key, ABSENT))
+        for key in {**earlier, **later}
+        if earlier.get(key) != later.get(key)
+        for subject, name in [key]
     )
 
 

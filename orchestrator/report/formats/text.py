@@ -134,9 +134,9 @@ def _widths(table: Table, width: int) -> list[int]:
     room = width - _GAP * len(natural) - 1
     widths = _share(room, words)
     for wanted in (named, whole, texts, natural):
-        missing = [max(0, more - own) for more, own in zip(wanted, widths, strict=True)]
+        missing = [max(0, more - now) for more, now in zip(wanted, widths, strict=True)]
         given = _share(room - sum(widths), missing)
-        widths = [own + more for own, more in zip(widths, given, strict=True)]
+        widths = [now + more for now, more in zip(widths, given, strict=True)]
     return widths
 
 

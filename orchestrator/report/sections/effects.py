@@ -36,14 +36,18 @@ def effects(summary: ReportSummary, name: ArmNames) -> Section | None:
     importances: list[Column[str]] = [Column("importance", str)]
     tables = []
     for metric in dict.fromkeys(effect.metric for effect in every):
-        own = [effect for effect in every if effect.metric == metric]
+        of_metric = [effect for effect in every if effect.metric == metric]
         columns: list[Column[str]] = [Column(f"{_unit(metric)} (95 %)", str)]
-        for arm in dict.fromkeys(effect.arm for effect in own):
+        for arm in dict.fromkeys(effect.arm for effect in of_metric):
             cell = partial(lambda key, change: texts[change].get(key), (metric, arm))
             columns.append(Column(name(arm), cell, numeric=True))
         tables.append(make_table(columns, texts, divisible=True))
-        importances.append(Column(_unit(metric), partial(_importance, own), numeric=True))
-    params = [param for param, own in _ordered(every).items() if any(e.changes for e in own)]
+        importances.append(Column(_unit(metric), partial(_importance, of_metric), numeric=True))
+    params = [
+        param
+        for param, of_param in _ordered(every).items()
+        if any(effect.changes for effect in of_param)
+    ]
     tables.append(make_table(importances, params))
     return Section(
         "Effects",
@@ -76,8 +80,8 @@ def effect_bullets(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
     for _, arm, change in sorted(shown_effects, key=lambda item: -item[0])[:1]:
         texts = [
             f"{_unit(metric)} {text}"
-            for (metric, other), text in _texts(summary.effects)[change].items()
-            if other == arm
+            for (metric, of_arm), text in _texts(summary.effects)[change].items()
+            if of_arm == arm
         ]
         head = change[:1].upper() + change[1:]
         busy = ", on a busy machine" if _is_busy(summary) else ""
@@ -92,8 +96,8 @@ def _is_busy(summary: ReportSummary) -> bool:
 def _texts(effects: Sequence[ParamEffect]) -> dict[str, dict[tuple[str, Arm], str]]:
     """Write the effects of each change by metric and arm, those of important params first."""
     texts: dict[str, dict[tuple[str, Arm], str]] = {}
-    for own in _ordered(effects).values():
-        for effect in own:
+    for of_param in _ordered(effects).values():
+        for effect in of_param:
             for change in effect.changes:
                 e, per = change.effect, 100.0 if effect.metric in _SHARES else 1.0
                 scaled = Estimate(e.n, e.value * per, e.low * per, e.high * per)
@@ -111,9 +115,11 @@ def _ordered(effects: Sequence[ParamEffect]) -> dict[str, list[ParamEffect]]:
 
 def _importance(effects: Sequence[ParamEffect], param: str) -> str | None:
     """Write the importance of a param over several arms: `85–91 %`."""
-    own = [100 * (e.importance or 0) for e in effects if e.param == param and e.changes]
-    ends = dict.fromkeys(f"{end:.0f}" for end in (min(own), max(own))) if own else ()
-    return f"{'–'.join(ends)} %" if own else None
+    shares = [100 * (e.importance or 0) for e in effects if e.param == param and e.changes]
+    if not shares:
+        return None
+    ends = dict.fromkeys(f"{end:.0f}" for end in (min(shares), max(shares)))
+    return f"{'–'.join(ends)} %"
 
 
 def _unit(metric: str) -> str:
