@@ -3,14 +3,12 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,8 +46,6 @@ from tests.orchestrator.sample_plans import (
     plan,
 )
 from tests.profiles import draws
-
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("rounds.yaml").read_text())
 
 
 def timed(laid: Plan) -> Plan:
@@ -234,13 +230,35 @@ def retimed(
     return [index for index, trial in enumerate(trials) if trial.key in keys]
 
 
-@pytest.mark.parametrize(("other", "retry_failed", "expected"), ROWS["retimed"])
-def test_trials_of_incomplete_rounds_are_timed_again(
-    other: tuple[str, OutcomeStatus, str] | None, retry_failed: bool, expected: list[int]
-) -> None:
-    outcomes = [("1", "complete", "a"), *([other] if other else [])]
-    assert retimed(timed(ONE_NODE), outcomes, retry_failed=retry_failed) == expected
-    assert retimed(ONE_NODE, outcomes, retry_failed=retry_failed) == [], "trained whole"
+@dataclass(frozen=True)
+class Round:
+    """A round of two arms: the first one's trial is complete, in round 1 on node a."""
+
+    name: str
+    other: tuple[str, OutcomeStatus, str] | None
+    """The round, the status and the node of the second arm's trial; None if it has not ended."""
+    timed_again: list[int]
+    retry_failed: bool = False
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Round("the other one is missing", None, [0]),
+        Round("the other one is of another round", ("2", "complete", "a"), [0, 1]),
+        Round("complete", ("1", "complete", "a"), []),
+        Round("the other one failed", ("1", "failed", "a"), []),
+        Round("the other one failed, and is retried", ("1", "failed", "a"), [0], True),
+        Round("a failure of the kernel is no failure", ("1", "wrong_kernel", "a"), [], True),
+        Round("each on its own node", ("2", "complete", "b"), []),
+    ],
+    ids=lambda case: case.name,
+)
+def test_trials_of_incomplete_rounds_are_timed_again(case: Round) -> None:
+    outcomes = [("1", "complete", "a"), *([case.other] if case.other else [])]
+    again = retimed(timed(ONE_NODE), outcomes, retry_failed=case.retry_failed)
+    assert again == case.timed_again
+    assert retimed(ONE_NODE, outcomes, retry_failed=case.retry_failed) == [], "trained whole"
 
 
 def test_arms_on_other_hardware_are_no_part_of_a_round() -> None:
