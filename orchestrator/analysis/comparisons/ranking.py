@@ -19,7 +19,7 @@ from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.pairing.pairs import Baseline, positive_values
 from orchestrator.analysis.statistics import estimates
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate
-from orchestrator.analysis.statistics.verdicts import Finding, judge
+from orchestrator.analysis.statistics.verdicts import Conclusion, judge
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.names import known_implementation
 from orchestrator.core.text import counted
@@ -34,7 +34,7 @@ RANKED = tuple(metric.name for metric in METRICS if metric.superlative)
 Memory counts only if every trainer was fresh.
 """
 
-_STANDINGS: Mapping[Finding, Standing] = {"same": "same", "more": "worse"}
+_STANDINGS: Mapping[Conclusion, Standing] = {"same": "same", "more": "worse"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def _rank(
     behind = []  # the first pairs are those of the leader
     for arm, own, judgement in zip(order[1:], differences, judged, strict=False):
         ratio = estimates.exponential(judgement.corrected or estimates.t_interval(own))
-        behind.append(Behind(arm, _STANDINGS.get(judgement.finding, "inconclusive"), ratio))
+        behind.append(Behind(arm, _STANDINGS.get(judgement.conclusion, "inconclusive"), ratio))
     return Ranking(
         metric,
         among,

@@ -16,7 +16,7 @@ from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, ended_
 from orchestrator.analysis.pairing.pairs import Baseline, Pair, PairedArms, PairedTimes
 from orchestrator.analysis.statistics import estimates, verdicts
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
-from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding
+from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Conclusion
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import MeasureMode
 from orchestrator.core.records import SweepRecord
@@ -24,7 +24,7 @@ from orchestrator.core.text import counted
 
 Verdict = Literal["same", "faster", "slower", "inconclusive"]
 
-_SPEED: dict[Finding, Verdict] = {"same": "same", "more": "faster", "less": "slower"}
+_SPEED: dict[Conclusion, Verdict] = {"same": "same", "more": "faster", "less": "slower"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def compare(
     comparisons = []
     for (arm, base), pair, speed, accuracy in zip(sides, paired, speeds, accuracies, strict=True):
         times, disturbed = pair.times, pair.times.selection.disturbed
-        verdict = _SPEED.get(speed.finding, "inconclusive")
+        verdict = _SPEED.get(speed.conclusion, "inconclusive")
         comparisons.append(
             Comparison(
                 arm=arm,
@@ -151,7 +151,11 @@ def _reason(
 
 AccuracyVerdict = Literal["equal", "better", "worse", "inconclusive"]
 
-_VERDICTS: Mapping[Finding, AccuracyVerdict] = {"same": "equal", "more": "better", "less": "worse"}
+_VERDICTS: Mapping[Conclusion, AccuracyVerdict] = {
+    "same": "equal",
+    "more": "better",
+    "less": "worse",
+}
 _SIDES = ("its", "the baseline's")
 _UNSPOILED: tuple[AccuracyVerdict, AccuracyVerdict] = ("worse", "better")
 """The verdict that a divergence of this side, or of the baseline, does not contradict."""
@@ -205,7 +209,7 @@ def compare_accuracies(
             comparisons.append(None)
             continue
         diverged = lost_blocks(arm, base), lost_blocks(base, arm)
-        verdict, reason = _verdict(judgement.finding, pair.difference.n, diverged)
+        verdict, reason = _verdict(judgement.conclusion, pair.difference.n, diverged)
         comparisons.append(
             AccuracyComparison(
                 pair.difference,
@@ -240,10 +244,10 @@ def _coarse_step(record: SweepRecord, matched: CompleteRounds) -> float | None:
 
 
 def _verdict(
-    finding: Finding, blocks: int, diverged: tuple[int, int]
+    conclusion: Conclusion, blocks: int, diverged: tuple[int, int]
 ) -> tuple[AccuracyVerdict, str | None]:
     """Return the verdict and, if it is inconclusive, the reason."""
-    verdict = _VERDICTS.get(finding, "inconclusive")
+    verdict = _VERDICTS.get(conclusion, "inconclusive")
     contradictions = [
         f"{side} training diverged in {counted(lost, 'block')} in which {other} did not"
         for side, other, lost, unspoiled in zip(

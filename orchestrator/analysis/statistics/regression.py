@@ -109,8 +109,10 @@ class Param:
 class Design:
     """The configs of blocks as a linear model: a constant, and the columns of each varied param.
 
-    The constant is the number where every param is held. `places` are those of a param's columns,
-    and `freedom` is the residual degrees of freedom.
+    The constant is the number where every param is held. `places` are the columns of each param.
+    `solution` is the pseudo-inverse: its product with the numbers of the blocks is the coefficients
+    of least squares, the shortest ones where columns depend on each other. `inverse` is that of the
+    normal equations, from which the variances follow. `freedom` is the residual degrees of freedom.
     """
 
     def __init__(self, configs: Sequence[Config]) -> None:
@@ -119,14 +121,17 @@ class Design:
             name: tuple(float(v) if is_number(v) else v for v in (c.get(name) for c in configs))
             for name in sorted(set().union(*configs))
         }
-        self.params = {name: _param(own) for name, own in values.items() if len(set(own)) > 1}
+        self.params = {
+            name: _param(of_blocks) for name, of_blocks in values.items() if len(set(of_blocks)) > 1
+        }
         self.blocks = len(configs)
         columns: list[Sequence[float]] = [[1.0] * self.blocks]
         self.places: dict[str, list[int]] = {}
         for name, param in self.params.items():
-            own = list(zip(*map(param.coded, param.values), strict=True))
-            self.places[name] = [*range(len(columns), len(columns) + len(own))]
-            columns += own
+            columns_of_param = list(zip(*map(param.coded, param.values), strict=True))
+            first = len(columns)
+            columns += columns_of_param
+            self.places[name] = list(range(first, len(columns)))
         for param in self.params.values():
             usual = float(param.held != _ABSENT)
             is_there = [float(value is not None) - usual for value in param.values]
@@ -134,17 +139,19 @@ class Design:
             if len(set(is_there)) > 1 and _rank([*columns, is_there]) > _rank(columns):
                 columns.append(is_there)
         self.matrix: Numbers = np.array(columns).T
-        rank = _rank(columns)
-        u, sizes, v = np.linalg.svd(self.matrix, full_matrices=False)
-        self.solution: Numbers = (v[:rank].T / sizes[:rank]) @ u[:, :rank].T
+        tolerance = max(self.matrix.shape) * np.finfo(np.float64).eps  # that of `matrix_rank`
+        solution = np.linalg.pinv(self.matrix, rtol=tolerance)
+        self.solution: Numbers = solution.astype(np.float64)
         self.inverse: Numbers = self.solution @ self.solution.T
-        self._tied = np.abs(np.eye(len(columns)) - v[:rank].T @ v[:rank]) > _TIED
-        self.freedom = self.blocks - rank
+        self._tied: NDArray[np.bool_] = np.asarray(
+            np.abs(np.eye(len(columns)) - self.solution @ self.matrix) > _TIED
+        )
+        self.freedom = self.blocks - _rank(columns)
 
     def refusal(self, name: str) -> str | None:
         """Return why the effect of a param cannot be estimated; None if it can."""
         others = [other for other in self.params if other != name]
-        tied = self._tied[self.places[name]].any(axis=0)
+        tied = np.asarray(self._tied[self.places[name]].any(axis=0))
         if self.blocks < MIN_BLOCKS:
             return f"at least {MIN_BLOCKS} blocks are needed"
         if together := [other for other in others if tied[self.places[other]].any()]:
@@ -190,8 +197,8 @@ class Fit:
         values, at = list(self._values.values()), self.design.params[name].values
         adjusted = values
         if self.design.refusal(name) is None:
-            own = [0, *self.design.places[name]]
-            fitted = self.design.matrix[:, own] @ self._coefficients[own]
+            kept = [0, *self.design.places[name]]
+            fitted = self.design.matrix[:, kept] @ self._coefficients[kept]
             adjusted = self._unscaled(fitted + self._residuals).tolist()
         rows = zip(self._values, at, values, adjusted, strict=True)
         return tuple(BlockPoint(b, at, x, y) for b, at, x, y in rows if at is not None)
@@ -201,7 +208,7 @@ class Fit:
         param = self.design.params[name]
         at = param.spaced(count)
         ends = self._ends(self.design.rows(name, at), [*map(param.has_interval, at)])
-        return tuple(CurvePoint(value, *own) for value, own in zip(at, ends, strict=True))
+        return tuple(CurvePoint(value, *fitted) for value, fitted in zip(at, ends, strict=True))
 
     def changes(self, name: str) -> tuple[Change, ...]:
         """Return the effects of a param: of doubling it, of its range, or of each other level."""
@@ -232,8 +239,10 @@ class Fit:
         places = self.design.places[name]
         if not self._total or not places:
             return 0.0
-        own, among = self._coefficients[places], self.design.inverse[np.ix_(places, places)]
-        explained = float(own @ np.linalg.solve(among, own)) - len(places) * self._variance
+        coefficients = self._coefficients[places]
+        covariance = self.design.inverse[np.ix_(places, places)]  # over the variance
+        explained = float(coefficients @ np.linalg.solve(covariance, coefficients))
+        explained -= len(places) * self._variance  # as much is expected by chance
         return min(1.0, max(0.0, explained / self._total))
 
 

@@ -17,7 +17,8 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import MeasureMode
 from workloads.backends.registry import backends
 
-Finding = Literal["same", "more", "less", "inconclusive"]
+Conclusion = Literal["same", "more", "less", "inconclusive"]
+"""What a comparison shows: a difference within the margin, one in either direction, or nothing."""
 
 _ROUNDING = 1e-12  # a difference of logarithms or accuracies below this is arithmetic's own noise
 _MANY_BLOCKS = 10_000  # more than anybody runs
@@ -35,13 +36,13 @@ class BlocksNeeded:
 class Judgement:
     """The result of one comparison, on the scale of the blocks' numbers.
 
-    `corrected` is the interval that decides the finding, at the level `confidence`; `p_value`
+    `corrected` is the interval that decides the conclusion, at the level `confidence`; `p_value`
     is that of no difference, adjusted by Holm's procedure: below 5 % if it rejects. All are None
-    where there are too few blocks for a finding. `blocks_needed` is set where the finding is open.
-    A `provisional` finding is beyond the bias of disturbed blocks.
+    where there are too few blocks for one. `blocks_needed` is set where the conclusion is open.
+    A `provisional` conclusion is beyond the bias of disturbed blocks.
     """
 
-    finding: Finding
+    conclusion: Conclusion
     corrected: estimates.Estimate | None = None
     confidence: float | None = None
     p_value: float | None = None
@@ -65,7 +66,8 @@ def judge(
     p_values = [_p_values(values, margin) for values in judged]
     steps = (_holm(family, error) for family in zip(*p_values, strict=True))
     judgements = (
-        _judgement(values, margin, *own) for values, *own in zip(judged, *steps, strict=True)
+        _judgement(values, margin, differs, same)
+        for values, differs, same in zip(judged, *steps, strict=True)
     )
     every = (
         next(judgements) if len(values) >= estimates.MIN_BLOCKS else Judgement("inconclusive")
@@ -76,13 +78,13 @@ def judge(
 
 
 def _beyond(bias: float, judgement: Judgement) -> Judgement:
-    """Return the finding as provisional if it is larger than the bias, else as inconclusive."""
+    """Return a judgement as provisional if it is beyond the bias, else as inconclusive."""
     shown = judgement.corrected
     if not bias or shown is None:
         return judgement
     if shown.low > bias or shown.high < -bias:
         return replace(judgement, provisional=True)
-    return replace(judgement, finding="inconclusive", blocks_needed=None)
+    return replace(judgement, conclusion="inconclusive", blocks_needed=None)
 
 
 def blocks_for(deviation: float, half_width: float, error: float) -> int | None:
@@ -111,7 +113,8 @@ class _HolmStep:
 
 def _holm(p_values: Sequence[float], error: float) -> list[_HolmStep]:
     """Apply Holm's procedure; what it does not reject gets the level at which it stopped."""
-    # statsmodels' `multipletests` does it too, but its import takes longer than a whole report
+    # `multipletests` of statsmodels does it too, and the tests compare with it. Its import would
+    # take each report another second; SciPy has no Holm.
     tests = len(p_values)
     order = sorted(range(tests), key=lambda i: p_values[i])
     least = accumulate(
@@ -147,15 +150,15 @@ def _judgement(
         level = min(level, same.level)
         corrected = estimates.t_interval(values, 1 - level)
         assert corrected is not None
-    finding: Finding = "inconclusive"
+    conclusion: Conclusion = "inconclusive"
     if _is_within(corrected, margin):
-        finding = "same"
+        conclusion = "same"
     elif corrected.low > _ROUNDING:
-        finding = "more"
+        conclusion = "more"
     elif corrected.high < -_ROUNDING:
-        finding = "less"
-    needed = _blocks_needed(values, margin, level) if finding == "inconclusive" else None
-    return Judgement(finding, corrected, 1 - level, differs.adjusted_p, needed)
+        conclusion = "less"
+    needed = _blocks_needed(values, margin, level) if conclusion == "inconclusive" else None
+    return Judgement(conclusion, corrected, 1 - level, differs.adjusted_p, needed)
 
 
 def _is_within(interval: estimates.Estimate, margin: float) -> bool:

@@ -101,28 +101,28 @@ def test_several_comparisons_match_holms_procedure(seed: int, arms: int) -> None
     for judgement, adjusted in zip(judgements, adjusted_p_values, strict=True):
         assert judgement.corrected is not None
         assert (judgement.corrected.low > 0 or judgement.corrected.high < 0) == (adjusted <= 0.05)
-        assert (judgement.finding in ("more", "less")) == (adjusted <= 0.05)
+        assert (judgement.conclusion in ("more", "less")) == (adjusted <= 0.05)
         assert judgement.p_value == pytest.approx(adjusted)
     p_values = [min(1.0, 2 * DescrStatsW(own).ttost_mean(-1.0, 1.0)[0]) for own in values]
     is_same = multipletests(p_values, method="holm")[1] <= 0.05
     for judgement, same in zip(judge(values.tolist(), margin=1.0), is_same, strict=True):
         assert judgement.corrected is not None
         assert (judgement.corrected.low >= -1 and judgement.corrected.high <= 1) == same
-        assert (judgement.finding == "same") == same
+        assert (judgement.conclusion == "same") == same
 
 
 def test_sameness_is_corrected_for_comparisons_that_differ() -> None:
     values = np.random.default_rng(1).normal(size=12)
     around = (values - values.mean()) / values.std(ddof=1)  # its interval is ± 0.64, or ± 0.90
     *others, own = judge([*[(around + 9).tolist()] * 4, around.tolist()], 0.7)
-    assert {other.finding for other in others} == {"more"}
-    assert judge_one(around.tolist(), 0.7).finding == "same"
-    assert own.finding == "inconclusive"
+    assert {other.conclusion for other in others} == {"more"}
+    assert judge_one(around.tolist(), 0.7).conclusion == "same"
+    assert own.conclusion == "inconclusive"
     assert own.confidence == pytest.approx(0.99)
 
 
 @pytest.mark.parametrize(
-    ("values", "finding", "p_value"),
+    ("values", "conclusion", "p_value"),
     [
         ([0.0] * 6, "same", 1.0),
         ([MARGIN] * 6, "same", 0.0),
@@ -132,10 +132,10 @@ def test_sameness_is_corrected_for_comparisons_that_differ() -> None:
     ],
 )
 def test_blocks_without_spread_and_with_extreme_spread(
-    values: list[float], finding: str, p_value: float
+    values: list[float], conclusion: str, p_value: float
 ) -> None:
     judgement = judge_one(values)
-    assert (judgement.finding, judgement.p_value) == (finding, p_value)
+    assert (judgement.conclusion, judgement.p_value) == (conclusion, p_value)
     assert judgement.blocks_needed is None
     assert judgement.corrected is not None and math.isfinite(judgement.corrected.low)
 
@@ -152,19 +152,30 @@ def test_blocks_for_a_width_are_the_minimum(sd: float) -> None:
     assert blocks_for(1e6, 0.01, 0.05) is None
 
 
-def test_blocks_needed_aim_at_the_margin_and_then_at_half_of_it() -> None:
+def test_blocks_needed_aim_at_the_margin() -> None:
     rng = np.random.default_rng(8)
     wide = rng.normal(0.03, 0.08, 8)
     needed = blocks_for(float(np.std(wide, ddof=1)), MARGIN, 0.05)
     assert needed is not None
     assert judge_one(wide.tolist()).blocks_needed == BlocksNeeded(needed - 8, MARGIN)
-    values = rng.normal(0.0, 1.0, 12)
+
+
+@pytest.mark.parametrize(
+    "margin_over_half_width",
+    [pytest.param(1.3, id="fewer blocks would do"), pytest.param(1.01, id="just these blocks do")],
+)
+def test_an_interval_as_narrow_as_the_margin_needs_blocks_for_half_of_it(
+    margin_over_half_width: float,
+) -> None:
+    values = np.random.default_rng(8).normal(0.0, 1.0, 12)
     around = (values - values.mean()) / values.std(ddof=1)
     half_width = 2.201 * 0.01 / math.sqrt(12)
-    narrow = judge_one((0.01 * around + 0.8 * half_width).tolist(), 1.3 * half_width)
-    assert narrow.finding == "inconclusive"
+    margin = margin_over_half_width * half_width
+    narrow = judge_one((0.01 * around + 0.8 * half_width).tolist(), margin)
+    assert narrow.conclusion == "inconclusive"
     assert narrow.blocks_needed is not None
-    assert narrow.blocks_needed.half_width == 1.3 * half_width / 2
+    assert narrow.blocks_needed.half_width == margin / 2
+    assert narrow.blocks_needed.more_blocks > 0
 
 
 @pytest.mark.parametrize(("speeds", "is_kept"), [((), True), ((1.0, 1 / 1.3), False)])
