@@ -37,10 +37,10 @@ _FOLDS = 5
 _PENALTIES = tuple(10.0**exponent for exponent in range(-4, 3))
 _OWN_LEVEL, _OWN_SLOPE = 3.0, 0.5  # arms may differ by any factor, but less in their growth
 
-Row: TypeAlias = tuple[Config, Arm]
+ConfigOnArm: TypeAlias = tuple[Config, Arm]
 Method: TypeAlias = Literal["ridge", "medians"]
-Numbers: TypeAlias = NDArray[np.float64]
-Predict: TypeAlias = Callable[[Sequence[Row]], Numbers]
+Logarithms: TypeAlias = NDArray[np.float64]
+Predict: TypeAlias = Callable[[Sequence[ConfigOnArm]], Logarithms]
 
 
 class NotPredicted(Refusal):
@@ -174,7 +174,7 @@ class CostModel:
 
     target: str
     method: Method
-    errors: Numbers
+    errors: Logarithms
     configs: int
     params: Mapping[str, Measured]
     arms: frozenset[Arm]
@@ -186,7 +186,7 @@ class CostModel:
         return float(np.median(np.abs(np.expm1(-self.errors))))
 
     def predict(
-        self, asked: Sequence[Row], settings: Mapping[str, Any] = MappingProxyType({})
+        self, asked: Sequence[ConfigOnArm], settings: Mapping[str, Any] = MappingProxyType({})
     ) -> list[Expectation]:
         """Return the expected cost of each trial (config, arm), or the reason for none."""
         rows = [(params_of(settings, config, arm), arm) for config, arm in asked]
@@ -216,7 +216,7 @@ class CostModel:
         return next(filter(None, reasons), None)
 
 
-def _half_width(errors: Numbers) -> float:
+def _half_width(errors: Logarithms) -> float:
     """Return the ⌈(n + 1) × coverage⌉-th smallest absolute error."""
     ordered = np.sort(np.abs(errors))
     rank = math.ceil((len(ordered) + 1) * COVERAGE)
@@ -238,13 +238,13 @@ def fit(observations: Sequence[Observation], target: str) -> CostModel:
 
     names = sorted({name for one in usable for name in one.params})
     params = {name: _measured([one.params.get(name) for one in usable]) for name in names}
-    rows: list[Row] = [(one.params, one.arm) for one in usable]
+    rows: list[ConfigOnArm] = [(one.params, one.arm) for one in usable]
     logs = np.log([one.took[target] for one in usable])
-    learners: dict[Method, Callable[[Sequence[Row], Numbers], Predict]] = {
+    learners: dict[Method, Callable[[Sequence[ConfigOnArm], Logarithms], Predict]] = {
         "medians": _learn_medians,
         "ridge": lambda rows, logs: _learn_ridge(rows, logs, params),
     }
-    errors: dict[Method, Numbers] = {name: np.zeros(len(rows)) for name in learners}
+    errors: dict[Method, Logarithms] = {name: np.zeros(len(rows)) for name in learners}
     folds = GroupKFold(min(_FOLDS, count), shuffle=True, random_state=0)
     for shown, hidden in folds.split(rows, groups=groups):
         for name, learn in learners.items():
@@ -255,19 +255,21 @@ def fit(observations: Sequence[Observation], target: str) -> CostModel:
     return CostModel(target, best, errors[best], count, params, arms, learners[best](rows, logs))
 
 
-def _learn_medians(rows: Sequence[Row], logs: Numbers) -> Predict:
+def _learn_medians(rows: Sequence[ConfigOnArm], logs: Logarithms) -> Predict:
     arms = [arm for _, arm in rows]
     medians = {arm: np.median(logs[[other == arm for other in arms]]) for arm in set(arms)}
     overall = np.median(logs)
     return lambda others: np.array([medians.get(arm, overall) for _, arm in others])
 
 
-def _learn_ridge(rows: Sequence[Row], logs: Numbers, params: Mapping[str, Measured]) -> Predict:
+def _learn_ridge(
+    rows: Sequence[ConfigOnArm], logs: Logarithms, params: Mapping[str, Measured]
+) -> Predict:
     from sklearn.feature_extraction import DictVectorizer  # noqa: PLC0415
     from sklearn.linear_model import RidgeCV  # noqa: PLC0415
     from sklearn.pipeline import make_pipeline  # noqa: PLC0415
 
-    def columns(row: Row) -> dict[str, float]:
+    def columns(row: ConfigOnArm) -> dict[str, float]:
         """Return the columns of a row that are not 0: its arm, scaled numbers, words."""
         config, arm = row
         columns = {f"arm {arm}": _OWN_LEVEL}
@@ -287,7 +289,7 @@ def _learn_ridge(rows: Sequence[Row], logs: Numbers, params: Mapping[str, Measur
 
 def expect(
     observations: Sequence[Observation],
-    asked: Sequence[Row],
+    asked: Sequence[ConfigOnArm],
     settings: Mapping[str, Any],
     targets: Sequence[str] = TARGETS,
 ) -> list[Expectation]:
