@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import yaml
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
@@ -25,7 +24,6 @@ from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, changed, sweep
 FUSED = Arm("torch/fused", CPU)
 NAN = "non_finite: epoch 3: expected finite metrics; loss is nan"
 DIGITS = DatasetRecord("digits", "ab" * 32, "scikit-learn", 1437, 360)
-COMMANDS = yaml.safe_load(Path(__file__).with_name("comparisons.yaml").read_text())
 SETTINGS = {"epochs": 3, "cell": "lstm"}
 
 Change = Callable[[FinishedTrial], FinishedTrial]
@@ -313,10 +311,44 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     return partial(typed, capfd, "compare")
 
 
-@pytest.mark.parametrize(("arguments", "code", "message"), COMMANDS)
-def test_exit_codes(run: Run, arguments: list[str], code: int, message: str) -> None:
-    received, out, err = run(*arguments)
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ("old.json slow.json", 0, ""),
+        ("old.json slow.json -o changes.md", 0, "wrote changes.md"),
+        (
+            "old.json slow.json --fail-on slower",
+            1,
+            "--fail-on: tensorflow/portable+xla on AMD EPYC, 2 CPUs\n",
+        ),
+        ("old.json slow.json --fail-on slower --margin 1", 0, "not judged"),
+        (
+            "old.json slow.json --fail-on inconclusive",
+            1,
+            "torch/fused on AMD EPYC, 2 CPUs (only quickstart",
+        ),
+        (
+            "slow.json old.json --fail-on worse",
+            0,
+            "torch/fused on AMD EPYC, 2 CPUs (only quickstart (old",
+        ),
+        ("empty.json old.json --fail-on slower", 0, "Warning: no arm could be judged"),
+        ("empty.json old.json --fail-on inconclusive", 1, "no arm could be judged\n"),
+        ("old.json busy.json --fail-on slower", 0, "--accept-provisional"),
+        (
+            "old.json busy.json --fail-on slower --accept-provisional",
+            1,
+            "on: tensorflow/portable+xla on AMD EPYC, 2 CPUs",
+        ),
+        ("old.json old.json", 2, "one sweep on both sides (quickstart (old.json))"),
+        ("old.json other.json", 2, "expected two sweeps of one workload"),
+        ("old.json slow.json --margin 0", 2, "margin"),
+        ("old.json slow.json --fail-on louder", 2, "louder"),
+    ],
+)
+def test_exit_codes(run: Run, arguments: str, code: int, message: str) -> None:
+    received, out, err = run(*arguments.split())
     assert received == code
-    assert bool(out) == (code != 2 and "-o" not in arguments)
+    assert bool(out) == (code != 2 and " -o " not in arguments)
     assert message in err
     assert "Traceback" not in err
