@@ -89,7 +89,7 @@ def _python_files(source: Path) -> Iterator[Path]:
 
 
 def versions_in_use(imports: frozenset[str]) -> str:
-    """Return the installed packages of which modules were imported: `numpy 2.4.6, torch 2.13.0`."""
+    """Return the installed packages of which modules were imported: `keras 3.15.1, numpy 2.4.6`."""
     names = imports & sys.modules.keys() - sys.stdlib_module_names - {*PACKAGES}
     return ", ".join(sorted({text for name in names for text in _installed(name)}))
 

@@ -33,31 +33,45 @@ def set_dtype_policy(implementation: Implementation) -> None:
 
 
 class Framework(ABC):
-    """The framework of this process, made by `load_framework` of its module.
+    """The framework of this process, made by `workloads.backends.loading.load_framework`.
 
-    A trial of a built-in workload calls it in this order: `configure`, `expect_device`, `seed`,
-    `facts`; `make_feed` for its data; `direct_train_step` and `tracing_record` while it trains,
-    between calls of `synchronise` at the edges of every timed window; one of the `prove_…` methods
-    after it; and `release_memory` at the end. The methods that are not abstract have the answer of
-    a framework without the feature.
+    A trial of a built-in workload calls it in this order: `configure`, `expect_device`, `seed` and
+    `facts`; `make_feed` for its data; `tracing_record` and `direct_train_step` while it trains, and
+    `synchronise` at both ends of each timed window; one of the `prove_…` methods after that; and
+    `release_memory` at the end. A process runs many trials, one after the other, on one device.
+
+    Methods that are not abstract have the answer of a framework without the feature.
     """
 
     blindness = ""
     """The framework's own reason why it sees no GPU, in parentheses."""
 
+    _is_configured = False
+
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
-    _is_configured = False
+    # The process and its device
 
     def configure(self, implementation: Implementation, device: Device) -> None:
         """Fix the thread pools (once per process) and this trial's precision."""
         # Pools follow the CPU affinity and the cgroup's quota; TF32 is always switched explicitly.
         if not self._is_configured:
-            self._fix_threads(usable_cpus())
+            self.fix_threads(usable_cpus())
             self._is_configured = True
-        self._switch_tf32(implementation.precision == "tf32")
+        self.switch_tf32(implementation.precision == "tf32")
         set_dtype_policy(implementation)
+
+    @abstractmethod
+    def fix_threads(self, count: int) -> None:
+        """Size the framework's thread pools; called once, before its first operation."""
+
+    def switch_tf32(self, is_on: bool) -> None:  # noqa: B027
+        """Let a GPU round the operands of float32 products to TF32, or forbid it."""
+
+    @abstractmethod
+    def has_gpu(self) -> bool:
+        """Return True if the framework sees a GPU."""
 
     def expect_device(self, device: Device) -> None:
         """Raise `NotPossible` for a GPU trial without a GPU: it would silently run on the CPU."""
@@ -68,13 +82,13 @@ class Framework(ABC):
                 f" {self.backend.gpu_advice}"
             )
 
-    @abstractmethod
-    def has_gpu(self) -> bool:
-        """Return True if the framework sees a GPU."""
-
     def cudnn_failure(self) -> str:
         """Return, as the end of a message, the error of cuDNN that Keras does not show."""
         return ""
+
+    @abstractmethod
+    def synchronise(self, values: Any = None) -> None:
+        """Wait until the device has finished: all of its work, or at least these values."""
 
     def seed(self, seed: int) -> None:
         """Seed the generators of Python, NumPy and the framework; Keras' layers have their own."""
@@ -87,9 +101,42 @@ class Framework(ABC):
     def restore_random_state(self, state: Any) -> None:  # noqa: B027
         """Restore the result of `random_state`."""
 
+    def compilation_count(self) -> int:
+        """Return the number of compilations so far; always 0 on a backend without this count."""
+        return 0
+
+    def reset_peak_memory(self) -> None:  # noqa: B027
+        """Reset the peak of the GPU's memory, where that is possible."""
+
+    def peak_gpu_mib(self) -> float | None:
+        """Return the peak GPU memory since `reset_peak_memory`, in MiB; None on a CPU."""
+        return None
+
+    def release_memory(self) -> None:
+        """Release what a trial left in memory, so that a warm process does not grow."""
+        keras.utils.clear_session()
+        gc.collect()
+
+    def facts(self) -> Mapping[str, Fact]:
+        """Return versions, devices, threads and switches that may explain a time."""
+        return {
+            "python": platform.python_version(),
+            "keras": keras.__version__,
+            "numpy": np.__version__,
+            "backend": self.backend.name,
+            "usable_cpus": usable_cpus(),
+            "dtype_policy": keras.config.dtype_policy().name,
+            **self.framework_facts(),
+        }
+
     @abstractmethod
-    def synchronise(self, values: Any = None) -> None:
-        """Wait until the device has finished; JAX waits for `values`, or for all live arrays."""
+    def framework_facts(self) -> Mapping[str, Fact]:
+        """Return the facts of this framework.
+
+        `Backend.package` has its version, and `devices` the names of what it computes on.
+        """
+
+    # Data and training
 
     @abstractmethod
     def make_feed(self, samples: Samples, batch_size: int, device: Device) -> Feed:
@@ -110,21 +157,34 @@ class Framework(ABC):
         return None
 
     @abstractmethod
+    def make_passes(self, model: Any, implementation: Implementation) -> Passes:
+        """Return the passes of a built Keras model, for the workload `synthetic`."""
+
     def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
         """Run a stack of recurrent layers in one call of the library: the kernel `fused`.
 
         Return the outputs of the last layer at every step (batch, steps, directions·units), and the
         final states of all layers, each (layers·directions, batch, units). Raise `ValueError` for
-        what the library lacks.
+        what the library lacks. Never called for a backend whose `Backend.fused` is None.
         """
+        raise NotImplementedError(f"{self.backend.title} has no library call for a stack of layers")
 
-    @abstractmethod
-    def make_passes(self, model: Any, implementation: Implementation) -> Passes:
-        """Return the passes of a built Keras model."""
+    # Evidence of the kernel that ran
 
-    @abstractmethod
+    def tracing_record(self, arguments: Any) -> Any | None:
+        """Return what evidence needs of a step that is being traced; None for an untraced one.
+
+        Called with the arguments of a model's step whenever Python runs it: in each step of an
+        eager framework, once for each shape of the data where the step becomes a graph.
+        """
+        return None
+
     def prove_traced(self, record: Any, model: Any, stack: Stack) -> Proof:
-        """Identify the kernel of a traced train step from its `tracing_record`."""
+        """Identify the kernel of a traced train step from its `tracing_record`.
+
+        Never called where that is always None.
+        """
+        raise NotImplementedError(f"{self.backend.title} traces no step")
 
     @abstractmethod
     def prove_eager(self, step: EagerStep, stack: Stack) -> Proof:
@@ -135,50 +195,6 @@ class Framework(ABC):
         self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
     ) -> Proof:
         """Identify the kernel of a forward and backward pass that has run once."""
-
-    @abstractmethod
-    def tracing_record(self, arguments: Any) -> Any | None:
-        """Return what evidence needs of a step that is being traced; None for an untraced one."""
-
-    def compilation_count(self) -> int:
-        """Return the number of compilations so far; always 0 on a backend without this count."""
-        return 0
-
-    def reset_peak_memory(self) -> None:  # noqa: B027
-        """Reset the peak of the GPU's memory, where that is possible."""
-
-    @abstractmethod
-    def peak_gpu_mib(self) -> float | None:
-        """Return the peak GPU memory since `reset_peak_memory`, in MiB; None on a CPU."""
-
-    def release_memory(self) -> None:
-        """Release what a trial left in memory, so that a warm process does not grow."""
-        keras.utils.clear_session()
-        gc.collect()
-
-    def facts(self) -> Mapping[str, Fact]:
-        """Return versions, devices, threads and switches that may explain a time."""
-        return {
-            "python": platform.python_version(),
-            "keras": keras.__version__,
-            "numpy": np.__version__,
-            "backend": keras.backend.backend(),
-            "usable_cpus": usable_cpus(),
-            "dtype_policy": keras.config.dtype_policy().name,
-            **self._own_facts(),
-        }
-
-    @abstractmethod
-    def _fix_threads(self, count: int) -> None:
-        """Size the framework's thread pools, before its first operation."""
-
-    @abstractmethod
-    def _switch_tf32(self, is_on: bool) -> None:
-        """Let a GPU round the operands of float32 products to TF32, or forbid it."""
-
-    @abstractmethod
-    def _own_facts(self) -> Mapping[str, Fact]:
-        """Return the facts of this framework."""
 
 
 def hide_package(name: str) -> None:

@@ -11,7 +11,7 @@ from workloads.resources import read_limits, usable_cpus
 
 
 def report_devices(trial: Context) -> dict[str, float]:
-    """Report versions and devices of the backend; refuse a GPU where JAX's call of cuDNN fails."""
+    """Report versions and devices of the backend; refuse a GPU where its call of cuDNN fails."""
     with prepare_framework(trial) as framework:
         failure = framework.cudnn_failure() if trial.device == "gpu" else ""
     if failure:

@@ -31,7 +31,7 @@ class JaxFramework(framework.Framework):
 
     _compilations = 0
 
-    def _fix_threads(self, count: int) -> None:
+    def fix_threads(self, count: int) -> None:
         """Set the size of XLA's pool, and count compilations from now on."""
         # Keras would import it for a `Bidirectional` layer: ten seconds, and hundreds of MiB.
         framework.hide_package("tensorflow")
@@ -43,7 +43,7 @@ class JaxFramework(framework.Framework):
     def _record_compilation(self, event: str, seconds: float, **_: Any) -> None:
         self._compilations += event == _COMPILED
 
-    def _switch_tf32(self, is_on: bool) -> None:
+    def switch_tf32(self, is_on: bool) -> None:
         # Without a precision XLA rounds to TF32 in cuBLAS and in its own kernels alike;
         # "tensorfloat32" is three products in some of them, and cuDNN's call refuses "default".
         jax.config.update("jax_default_matmul_precision", None if is_on else "highest")
@@ -113,7 +113,7 @@ class JaxFramework(framework.Framework):
         jax.clear_caches()
         super().release_memory()
 
-    def _own_facts(self) -> Mapping[str, Fact]:
+    def framework_facts(self) -> Mapping[str, Fact]:
         devices = jax.local_devices()
         on_gpu = devices[0].platform == "gpu"
         return {

@@ -24,12 +24,12 @@ _BATCHES_AHEAD = 4
 class TensorFlowFramework(Framework):
     """TensorFlow, set up for a trial."""
 
-    def _fix_threads(self, count: int) -> None:
+    def fix_threads(self, count: int) -> None:
         """Size the pools: by default TensorFlow takes the machine's, and no `OMP_NUM_THREADS`."""
         tf.config.threading.set_intra_op_parallelism_threads(count)
         tf.config.threading.set_inter_op_parallelism_threads(count)
 
-    def _switch_tf32(self, is_on: bool) -> None:
+    def switch_tf32(self, is_on: bool) -> None:
         tf.config.experimental.enable_tensor_float_32_execution(is_on)
 
     def has_gpu(self) -> bool:
@@ -106,7 +106,7 @@ class TensorFlowFramework(Framework):
             del registered[name]
         super().release_memory()
 
-    def _own_facts(self) -> Mapping[str, Fact]:
+    def framework_facts(self) -> Mapping[str, Fact]:
         build = tf.sysconfig.get_build_info()
         gpus = tf.config.list_physical_devices("GPU")
         details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]

@@ -27,13 +27,13 @@ _BATCHES_AHEAD = 4
 class TorchFramework(framework.Framework):
     """PyTorch, set up for a trial."""
 
-    def _fix_threads(self, count: int) -> None:
+    def fix_threads(self, count: int) -> None:
         # Keras would import it for a `Bidirectional` layer: ten seconds, and hundreds of MiB.
         framework.hide_package("tensorflow")
         torch.set_num_threads(count)
         torch.set_num_interop_threads(count)
 
-    def _switch_tf32(self, is_on: bool) -> None:
+    def switch_tf32(self, is_on: bool) -> None:
         torch.backends.cuda.matmul.allow_tf32 = is_on
         torch.backends.cudnn.allow_tf32 = is_on  # by default cuDNN rounds to TF32
         # By default cuBLAS may also add up the parts of a product in 16 bits; elsewhere it may not.
@@ -79,9 +79,6 @@ class TorchFramework(framework.Framework):
     def make_passes(self, model: Any, implementation: Implementation) -> Passes:
         return make_passes(model)
 
-    def prove_traced(self, record: Any, model: Any, stack: Stack) -> Proof:
-        raise AssertionError("PyTorch traces no step")
-
     def prove_eager(self, step: EagerStep, stack: Stack) -> Proof:
         return evidence.prove_eager(step, stack)
 
@@ -89,9 +86,6 @@ class TorchFramework(framework.Framework):
         self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
     ) -> Proof:
         return evidence.prove_passes(passes, batch, stack)
-
-    def tracing_record(self, arguments: Any) -> Any | None:
-        return None
 
     def reset_peak_memory(self) -> None:
         if self.has_gpu():
@@ -108,7 +102,7 @@ class TorchFramework(framework.Framework):
         if self.has_gpu():
             torch.cuda.empty_cache()
 
-    def _own_facts(self) -> Mapping[str, Fact]:
+    def framework_facts(self) -> Mapping[str, Fact]:
         gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
         return {
             "torch": torch.__version__,
