@@ -1,0 +1,95 @@
+"""Backends from outside the packages, which an installed package names; and who names our own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.workloads.backends.foreign.packages import ROOT, install
+from workloads.backends.registry import backends
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the orchestrator knows where a package with backends is installed."""
+    folder = tmp_path_factory.mktemp("packages")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.workloads.backends.use_foreign_backends"],
+        env=os.environ | install(folder),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "backend nameless is left out" in done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_foreign_backends_follow_ours_and_broken_ones_are_skipped(known: Any) -> None:
+    assert known["backends"] == [*backends(), "array", "mirror"]
+    assert sorted(known["unusable"]) == ["absent", "again", "nameless", "wrong"]
+
+
+def test_foreign_backends_are_in_specs_plans_and_lists(known: Any) -> None:
+    assert known["parsed"] == "mirror/portable+polished"
+    assert "array|mirror" in known["schema"] and "|polished))*$" in known["schema"]
+    catalogue = known["catalogue"]
+    assert catalogue["backends"]["mirror"] == "pip install mirror"
+    assert catalogue["options"]["polished"] == "its surface is polished"
+    reasons = {
+        one["implementation"]: one["reason"] for one in catalogue["workloads"][0]["implementations"]
+    }
+    assert reasons["mirror/portable"] is None
+    assert reasons["mirror/portable+polished"] == "nobody has polished it yet"
+    assert known["arms"] == ["mirror/portable"]
+    assert known["impossible"] == {
+        "mirror/fused": "Mirror has no library call for a whole stack of layers",
+        "array/portable": "Keras computes no gradients with NumPy",
+    }
+    assert {"keras", "tensorflow"} <= set(known["peak_versions"])
+
+
+def test_the_doctor_starts_foreign_backends(known: Any) -> None:
+    checks = known["checks"]
+    assert checks["mirror"][0] == checks["array"][0] == "ok"
+    assert "sees CPU" in checks["array"][1]
+    status, text = checks["absent"]
+    assert status == "missing" and "nowhere_at_all" in text
+
+
+OTHER_PACKAGES = {
+    "orchestrator/scheduling/samplers": "the package that a sampler of Optuna needs",
+}
+"""Files that name such a package for another reason than the backend."""
+
+EXAMPLE = r"(tensorflow|jax|torch)/(portable|cudnn|fused)|backend = 'tensorflow'"
+
+
+def test_no_other_file_names_a_backend() -> None:
+    named = re.compile(rf"\b({'|'.join(backends())})\b")
+    naming = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in _sources()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if named.search(re.sub(EXAMPLE, "", line))
+    ]
+    assert naming == []
+
+
+def _sources() -> list[Path]:
+    generated = ("spec.schema.json", "report.schema.json")
+    return [
+        path
+        for package in ("orchestrator", "workloads", "rnnsweep")
+        for path in sorted((ROOT / package).rglob("*"))
+        if path.suffix in (".py", ".j2", ".toml", ".yaml", ".json")
+        and path.name not in generated
+        and not path.is_relative_to(ROOT / "workloads" / "backends")
+    ]
