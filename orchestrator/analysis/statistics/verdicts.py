@@ -198,7 +198,7 @@ LARGEST: Mapping[MeasureMode, Mapping[str, float]] = {
 
 From `make benchmark-bias` (`tests/benchmarks/results/bias.txt`, 2026-11-22). The arms had
 the same other work, `within` one backend or `between` two, or one `alone` had it. With `barriers`
-(there `torch`) one backend has the trait `Backend.threads_wait_for_each_other`.
+one backend has the trait `Backend.threads_wait_for_each_other`.
 """
 
 _UNMEASURED = {"shared_gpu"}

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from orchestrator.cluster.connection import this_machine
 from orchestrator.diagnostics import doctor
 from orchestrator.diagnostics.peaks import versions
 from orchestrator.diagnostics.workload_catalogue import Catalogue, as_json
-from orchestrator.cluster.connection import this_machine
 from orchestrator.hardware import HardwareClass, classify
 from orchestrator.hardware.probing import probe
 from orchestrator.planning.plan import make_plan
