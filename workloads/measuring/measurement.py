@@ -202,13 +202,19 @@ def prove_kernel(trial: Context, run: TrainingRun) -> None:
 def recurrent_stack_of(model: Any, steps: int) -> Stack:
     """Return the recurrent layers of a model as evidence counts them.
 
-    `steps` is the length of the data's sequences, for layers that take any length.
+    `steps` is the length of the data's sequences, for layers that take any length. Of layers that
+    differ, the most directions and the longest sequence count for all: what is found for such a
+    model may be "unknown", but never more than what ran.
     """
     from workloads.backends.kernel_evidence import Stack  # noqa: PLC0415 - framework
     from workloads.models.layers import recurrent_shapes  # noqa: PLC0415
 
     shapes = recurrent_shapes(model, steps)
-    return Stack(len(shapes), shapes[0].directions, shapes[0].steps)
+    return Stack(
+        len(shapes),
+        max((shape.directions for shape in shapes), default=1),
+        max((shape.steps for shape in shapes), default=steps),
+    )
 
 
 def measure_utilization(

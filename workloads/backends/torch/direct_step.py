@@ -63,8 +63,11 @@ def computes_the_same(model: Any) -> bool:
         isinstance(layer, keras.layers.Masking) or getattr(layer, "mask_zero", False)
         for layer in model.layers
     )
+    # A chain of layers and nothing else: no branches, and no train step of the user's own class.
+    is_plain_chain = keras.Sequential in type(model).__bases__
     return (
-        not makes_mask
+        is_plain_chain
+        and not makes_mask
         and all(layer.compute_dtype == layer.variable_dtype for layer in model.layers)
         and not model.losses
         and isinstance(loss, keras.losses.Loss)

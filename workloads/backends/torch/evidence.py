@@ -39,13 +39,20 @@ def prove_passes(passes: Passes, batch: Any, stack: kernel_evidence.Stack) -> ke
 
 
 def _prove_layers(model: Any, inputs: Any, stack: kernel_evidence.Stack) -> kernel_evidence.Proof:
-    """Identify the kernel in a forward pass of a sequential model's layers, as in training."""
-    steps = min(stack.steps, _STEPS)
-    outputs = keras.ops.convert_to_tensor(inputs[:, :steps])
+    """Identify the kernel in a forward pass of a model, as in training.
+
+    The layers of a sequential model run on the first steps only; any other model runs whole.
+    """
+    is_chain = isinstance(model, keras.Sequential)
+    steps = min(stack.steps, _STEPS) if is_chain else stack.steps
+    outputs = keras.ops.convert_to_tensor(inputs[:, :steps] if is_chain else inputs)
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
-        for layer in model.layers:
-            has_argument = "training" in inspect.signature(layer.call).parameters
-            outputs = layer(outputs, training=True) if has_argument else layer(outputs)
+        if is_chain:
+            for layer in model.layers:
+                has_argument = "training" in inspect.signature(layer.call).parameters
+                outputs = layer(outputs, training=True) if has_argument else layer(outputs)
+        else:
+            outputs = model(outputs, training=True)
     on_gpu = outputs.device.type == "cuda"
     return kernel_evidence.make_proof(
         f"PyTorch's profiler, forward over {steps} steps",
