@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -20,9 +21,10 @@ from workloads.failures import NonFinite
 from workloads.implementations import parse_implementation
 from workloads.measuring.canary import run_device_canary, warm_clocks
 from workloads.protocol import Epoch, Event, Finish, PhaseBegan, PhaseEnded, Slice, SliceDone
+from workloads.settings import Goal, TrainingPlan
 
 STEP_S, FIXED_S, VALIDATE_S = 0.01, 0.03, 0.5
-SETTINGS = {"epochs": 2, "timed_steps": 5, "target_accuracy": 0.6}
+PLAN = TrainingPlan(4, 2, 5, Goal("val_accuracy", 0.6, "time_to_accuracy_s"))
 
 
 class Machine:
@@ -52,8 +54,8 @@ class Run:
 
     device, flops_per_sample, batch_size, takes_one_sample = "cpu", 100.0, 4, True
 
-    def __init__(self, machine: Machine, samples: int, **settings: Any) -> None:
-        self.machine, self.settings = machine, SimpleNamespace(**SETTINGS | settings)
+    def __init__(self, machine: Machine, samples: int, **changes: Any) -> None:
+        self.machine, self.plan = machine, replace(PLAN, **changes)
         self.train = Samples(np.zeros((samples, 3)), np.zeros(samples))
         self.validation, self.validation_feed = self.train, Feed(self.train.inputs)
         self.steps, self.train_feed, self.loss = -(-samples // 4), self.feed(self.train), 1.0
@@ -100,7 +102,8 @@ class Run:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     made, before = Machine(), set(sys.modules)
     fake: Any = ModuleType("keras")
-    fake.callbacks, fake.Sequential = SimpleNamespace(Callback=object), object
+    fake.callbacks, fake.Model = SimpleNamespace(Callback=object), object
+    fake.layers = MagicMock(Layer=object)
     fake.random = SimpleNamespace(uniform=lambda shape, **_: np.empty(shape, np.int8))
     fake.ops = SimpleNamespace(
         cast=lambda array, _: array,
