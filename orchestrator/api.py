@@ -248,7 +248,14 @@ def _checked(
     spec: str | Path | Mapping[str, Any] | SweepSpec, overrides: Mapping[str, Any] | None
 ) -> SweepSpec:
     """Check a spec in any of its forms."""
-    from orchestrator.spec import Problem, SpecError, SweepSpec, expect_usable, load, parse
+    from orchestrator.spec import (
+        Problem,
+        SpecError,
+        SweepSpec,
+        expect_usable,
+        load_spec,
+        parse_spec,
+    )
 
     texts = [f"{key}={json.dumps(value)}" for key, value in (overrides or {}).items()]
     if isinstance(spec, SweepSpec):
@@ -257,14 +264,14 @@ def _checked(
         expect_usable(spec, "the spec")
         return spec
     if isinstance(spec, str | Path):
-        return load(Path(spec), texts, import_classes=True)
+        return load_spec(Path(spec), texts, import_classes=True)
     source = "the spec"
     try:
         text = json.dumps(spec, default=_as_dict, ensure_ascii=False)  # which is YAML, too
     except TypeError as error:
         expected = "plain values (text, numbers, lists, mappings)"
         raise SpecError(source, [Problem(source, "", expected, str(error))]) from error
-    return parse(text, source=source, overrides=texts, folder=Path.cwd(), import_classes=True)
+    return parse_spec(text, source=source, overrides=texts, folder=Path.cwd(), import_classes=True)
 
 
 def _as_dict(value: object) -> dict[Any, Any]:

@@ -16,7 +16,7 @@ from orchestrator.cli.main import main
 from orchestrator.cluster.connection import this_machine
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
-from orchestrator.spec import load, parse
+from orchestrator.spec import load_spec, parse_spec
 from tests.commands import python
 from tests.documents import PAGES, ROOT, blocks, commands, rnnsweep_commands
 from tests.lacking import skip_here
@@ -71,7 +71,7 @@ def test_every_spec_and_part_of_a_spec_is_valid() -> None:
         data = yaml.safe_load(block)
         if not data.keys() >= {"name", "workload", "search", "arms"}:
             data = usual | data
-        parse(yaml.safe_dump(data), source=page)
+        parse_spec(yaml.safe_dump(data), source=page)
 
 
 def test_python_is_valid_and_uses_what_rnnsweep_has() -> None:
@@ -102,7 +102,7 @@ def test_every_file_and_link_of_a_page_exists(page: Path) -> None:
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.name)
 def test_every_sweep_file_is_valid_has_a_comment_and_an_arm_for_this_machine(path: Path) -> None:
     assert path.read_text().startswith("# ")
-    spec = load(path)
+    spec = load_spec(path)
     assert make_plan(spec, classify(this_machine())).possible
 
 

@@ -9,9 +9,9 @@ import click
 
 from orchestrator.cli import options
 from orchestrator.cli.command import command
-from orchestrator.cli.exit_codes import COMPLETE, STOPPED, WITH_FAILURES, interrupted_by
+from orchestrator.cli.exit_codes import COMPLETE, EXIT_STOPPED, WITH_FAILURES, interrupted_by
 from orchestrator.cli.messages import messages, show, show_progress
-from orchestrator.cli.output import put, width, write
+from orchestrator.cli.output import width, write, write_output
 
 _NOTES = """
 The first one is the baseline. Training steps are timed in short slices that take turns, and the
@@ -66,7 +66,7 @@ def bench(
 
     made = benches.make_bench(implementations, workload, overrides, device)
     if save_spec is not None:
-        put(benches.as_spec(made).encode(), save_spec)
+        write_output(benches.as_spec(made).encode(), save_spec)
     console, round_shown = Console(stderr=True), 0
 
     def print_round() -> None:
@@ -90,15 +90,15 @@ def bench(
             else:
                 made.run(rounds, print_round)
         except KeyboardInterrupt:
-            made.rounds = [trials for trials in made.rounds if all(one.ended for one in trials)]
+            made.rounds = [trials for trials in made.rounds if all(trial.ended for trial in trials)]
             if not made.rounds:
                 raise
             show(f"Stopped after {len(made.rounds)} of {rounds} rounds.\n", err=True)
-            code = STOPPED
+            code = EXIT_STOPPED
     summary = summarise(made.record())
     write(benches.as_document(summary))
     if export_json is not None:
-        put(to_json(summary).encode(), export_json)
+        write_output(to_json(summary).encode(), export_json)
     if code == COMPLETE and summary.left_out:
         return WITH_FAILURES
     return code

@@ -13,7 +13,7 @@ import click
 from orchestrator import api
 from orchestrator.cli import options
 from orchestrator.cli.command import command
-from orchestrator.cli.output import put, write
+from orchestrator.cli.output import write, write_output
 
 if TYPE_CHECKING:
     from orchestrator.report.chosen import Limit
@@ -23,7 +23,7 @@ _FORMATS = {"text": ".txt", "json": ".json", "yaml": ".yaml"}
 
 def _limit_option(
     name: str, parameter: str, sign: Literal["≥", "≤"], help: str
-) -> Callable[[options.Function], options.Function]:
+) -> Callable[[options.CommandFunction], options.CommandFunction]:
     """Return an option that takes limits of metrics: `METRIC=NUMBER`."""
 
     def limits(_: Any, option: click.Parameter, texts: tuple[str, ...]) -> list[Limit]:
@@ -79,6 +79,6 @@ def best(  # noqa: PLR0913  (its options)
     record = api.read_sweep(sweep, generation=generation)
     choice = chosen.choose(record, metric, (*lower_limits, *upper_limits), arm)
     if form == "yaml":
-        put(chosen.to_yaml(choice).encode(errors="replace"), path)
+        write_output(chosen.to_yaml(choice).encode(errors="replace"), path)
     else:
         write(to_plain_data(choice) if form == "json" else chosen.to_document(choice), path)

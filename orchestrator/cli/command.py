@@ -14,9 +14,9 @@ import click
 
 from orchestrator.cli.exit_codes import (
     COMPLETE,
+    EXIT_STOPPED,
     REFUSALS,
     REFUSED,
-    STOPPED,
     internal_error,
 )
 from orchestrator.cli.messages import discard, show, show_end, unwritable
@@ -25,7 +25,7 @@ from orchestrator.core.errors import Refusal
 _Parameters = ParamSpec("_Parameters")
 
 
-class Command(click.Command):
+class CommandWithExamples(click.Command):
     """A command whose help ends with `examples`, lines to type."""
 
     examples: Sequence[str] = ()
@@ -37,7 +37,7 @@ def command(
     examples: Sequence[str],
     notes: str = "",
     params: list[click.Parameter] | None = None,
-) -> Callable[[Callable[..., int | None]], Command]:
+) -> Callable[[Callable[..., int | None]], CommandWithExamples]:
     """Return a decorator that makes a command of a function, which returns its exit code.
 
     The docstring of the function is the first part of the help. `examples` are lines to type, and
@@ -47,8 +47,8 @@ def command(
     lines = "".join(f"\n  {line}" for line in examples)
     epilog = f"\b\nExamples:{lines}\n\n{notes}"
 
-    def decorate(function: Callable[..., int | None]) -> Command:
-        make = click.command(name, cls=Command, epilog=epilog, params=params)
+    def decorate(function: Callable[..., int | None]) -> CommandWithExamples:
+        make = click.command(name, cls=CommandWithExamples, epilog=epilog, params=params)
         made = make(_with_exit_code(function))
         made.examples = tuple(examples)
         return made
@@ -62,7 +62,9 @@ class CommandGroup(click.Group):
     `groups` has the commands by the title of their group, in the order of the help.
     """
 
-    def __init__(self, *args: Any, groups: Mapping[str, Sequence[Command]], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, groups: Mapping[str, Sequence[CommandWithExamples]], **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.groups = groups
         for commands in groups.values():
@@ -74,7 +76,7 @@ class CommandGroup(click.Group):
         for title, commands in self.groups.items():
             with formatter.section(title):
                 formatter.write_dl(
-                    [(one.name or "", one.get_short_help_str(100)) for one in commands]
+                    [(member.name or "", member.get_short_help_str(100)) for member in commands]
                 )
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
@@ -101,12 +103,12 @@ def _with_exit_code(function: Callable[_Parameters, int | None]) -> Callable[_Pa
             code = COMPLETE
         except KeyboardInterrupt:
             show("Stopped.\n", err=True)
-            code = STOPPED
+            code = EXIT_STOPPED
         except (click.exceptions.Exit, click.ClickException):
             raise
         except REFUSALS as error:
             show(f"Error: {error}\n", err=True)
-            code = STOPPED if isinstance(error, Refusal) and error.is_away else REFUSED
+            code = EXIT_STOPPED if isinstance(error, Refusal) and error.is_away else REFUSED
         except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
             code = internal_error(error)
         show_end(code)

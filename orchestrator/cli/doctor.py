@@ -38,9 +38,9 @@ def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     logging.getLogger("ray._private.authentication").setLevel("ERROR")  # of a token, at each start
     from orchestrator.diagnostics.doctor import check_machine
-    from orchestrator.spec import load
+    from orchestrator.spec import load_spec
 
-    checked = load(spec, import_classes=True) if spec else None
+    checked = load_spec(spec, import_classes=True) if spec else None
     width = max([12, *map(len, checked.arms.implementations if checked else ())])
     checks = []
     for check in check_machine(sweep_home(any_kind=True), checked, address, show_progress):
@@ -50,9 +50,9 @@ def doctor(spec: Path | None, address: str | None, form: str | None) -> int:
             lines = [*check.text.splitlines(), *([check.cure] if check.cure else [])]
             text = f"\n{'':{width + 10}}".join(lines)
             show(f"{status} {check.name:{width}} {text}\n")
-    missing = [one.name for one in checks if one.status == "missing" and one.is_needed]
+    missing = [check.name for check in checks if check.status == "missing" and check.is_needed]
     if form == "json":
-        body = {"is_ready": not missing, "checks": [dataclasses.asdict(one) for one in checks]}
+        body = {"is_ready": not missing, "checks": [dataclasses.asdict(check) for check in checks]}
         write({"format": "rnnsweep-doctor", "version": 1, **body})
     else:
         show(f"\n{_describe_missing(missing, spec)}\n")

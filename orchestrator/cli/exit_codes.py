@@ -20,7 +20,7 @@ from workloads.failures import DataError
 if TYPE_CHECKING:
     from orchestrator.core.trial import FinishedTrial
 
-COMPLETE, WITH_FAILURES, REFUSED, STOPPED, INTERNAL_ERROR = 0, 1, 2, 3, 70
+COMPLETE, WITH_FAILURES, REFUSED, EXIT_STOPPED, INTERNAL_ERROR = 0, 1, 2, 3, 70
 """Exit codes; the last is EX_SOFTWARE of sysexits.h."""
 
 EXIT_CODES_HELP = """

@@ -46,7 +46,7 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str | None) 
         classes = classify(nodes)
         if measure:
             with interrupted_by(signal.SIGTERM):
-                measured, failures = peaks.measure(
+                measured, failures = peaks.peaks_of_classes(
                     classes, sweep_home(), show_progress, fresh=fresh
                 )
         else:

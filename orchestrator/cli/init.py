@@ -13,7 +13,7 @@ import click
 from orchestrator.cli import options
 from orchestrator.cli.command import command
 from orchestrator.cli.messages import show, unwritable
-from orchestrator.cli.output import put
+from orchestrator.cli.output import write_output
 from orchestrator.cli.run import run
 from orchestrator.core.errors import Refusal
 from orchestrator.core.version import ROOT
@@ -63,8 +63,10 @@ def init(directory: Path, template: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         for source in sources:
             text = source.read_text(encoding="utf-8").replace(_SCHEMA, _SCHEMA_COPY)
-            put(text.replace("sweeps/", "").encode(), directory / source.name)
-        put(json_schema.text().encode(), directory / _SCHEMA_COPY)  # no user's own file
+            write_output(text.replace("sweeps/", "").encode(), directory / source.name)
+        write_output(
+            json_schema.spec_schema_text().encode(), directory / _SCHEMA_COPY
+        )  # no user's own file
     except OSError as error:
         raise Refusal(unwritable(directory, error)) from error
     enter = [] if directory.resolve() == Path.cwd() else [f"cd {shlex.quote(str(directory))}"]

@@ -55,7 +55,7 @@ _MEANINGS = {
     exit_codes.COMPLETE: "complete",
     exit_codes.WITH_FAILURES: "complete, with failed trials",
     exit_codes.REFUSED: "refused, nothing was run",
-    exit_codes.STOPPED: "stopped, can be resumed",
+    exit_codes.EXIT_STOPPED: "stopped, can be resumed",
     exit_codes.INTERNAL_ERROR: "ended by an internal error",
 }
 
@@ -88,10 +88,10 @@ def submit(
     """Run or resume a sweep on a cluster; follow its output."""
     from orchestrator.cluster import code_bundle
     from orchestrator.execution.workload_check import expect_importable
-    from orchestrator.spec import load
+    from orchestrator.spec import load_spec
     from workloads.own_code import read_code
 
-    checked = load(spec, overrides)
+    checked = load_spec(spec, overrides)
     classes = checked.search.user_classes
     is_dry_run = flags.pop("dry_run")
     if not (quiet or is_dry_run):  # before imports that take seconds
@@ -215,7 +215,7 @@ def logs(sweep: str, address: str | None, follow: bool) -> int:
             return local.show_log(sweep_home(), sweep, follow=follow)
         except KeyboardInterrupt:
             show(f"\n{sweep} continues without this terminal\n", err=True)
-            return exit_codes.STOPPED
+            return exit_codes.EXIT_STOPPED
     cluster = Cluster(address)
     latest = _expect_start(cluster, sweep)
     if follow and latest.is_active:
@@ -233,7 +233,7 @@ def stop(sweep: str, address: str | None) -> None:
     from orchestrator.cluster.jobs import Cluster
 
     if address is None:
-        local.stop(sweep_home(), sweep)
+        local.stop_local_sweep(sweep_home(), sweep)
         return
     cluster = Cluster(address)
     latest = _expect_start(cluster, sweep)
@@ -250,7 +250,7 @@ def repair(sweep: str) -> None:
     """Remove the damaged lines of a SWEEP's journal."""
     from orchestrator.cli import local
 
-    show(local.repair(sweep_home(), sweep))
+    show(local.repair_sweep(sweep_home(), sweep))
 
 
 def fetch_report(address: str, sweep: str | None, words: Sequence[str]) -> bytes:
@@ -287,15 +287,15 @@ def _follow(cluster: Cluster, submitted: Submitted, resume: str | None) -> int:
             end = cluster.follow(submitted.id, show, show_progress)
     except KeyboardInterrupt:
         show(f"\n{submitted.sweep} continues without this terminal.\n{commands}", err=True)
-        return exit_codes.STOPPED
+        return exit_codes.EXIT_STOPPED
     except OutOfReach as error:
         show(f"{error}\n{commands}", err=True)
-        return exit_codes.STOPPED
-    ended = exit_codes.STOPPED if end.began else exit_codes.REFUSED
+        return exit_codes.EXIT_STOPPED
+    ended = exit_codes.EXIT_STOPPED if end.began else exit_codes.REFUSED
     code = end.exit_code if end.exit_code in _MEANINGS else ended
     if code != end.exit_code:  # it ended without a message of its own
         show(f"{submitted.sweep}: {_describe_end(end)}\n", err=True)
-        if resume is not None and code == exit_codes.STOPPED:
+        if resume is not None and code == exit_codes.EXIT_STOPPED:
             show(f"Resume with: {resume}\n", err=True)
     return code
 
@@ -305,7 +305,7 @@ def _describe_end(latest: Submitted) -> str:
     if latest.exit_code in _MEANINGS:
         return _MEANINGS[latest.exit_code]
     if latest.state == "stopped":
-        return _MEANINGS[exit_codes.STOPPED]
+        return _MEANINGS[exit_codes.EXIT_STOPPED]
     reason = " ".join(latest.message.split())[-500:] or "for an unknown reason"
     return f"{'killed' if latest.began else 'could not be started'}: {reason}"
 

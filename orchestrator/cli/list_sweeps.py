@@ -22,7 +22,7 @@ def list_command(form: str | None) -> None:
 
     home = sweep_home()
     store = tracking_uri(home, os.environ)
-    sweeps = local.list_sweeps(home, store)
+    sweeps = local.sweep_rows(home, store)
     places = {"home": str(home), "store": shown(store)}
     if form == "json":
         write({"format": "rnnsweep-list", "version": 1, **places, "sweeps": sweeps})

@@ -11,7 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from orchestrator.cli.exit_codes import COMPLETE, STOPPED, code_of
+from orchestrator.cli.exit_codes import COMPLETE, EXIT_STOPPED, code_of
 from orchestrator.cli.messages import show
 from orchestrator.core.errors import Refusal
 from orchestrator.core.failures import FailureLimit, describe_failures
@@ -56,7 +56,10 @@ def _folders(home: Path) -> list[SweepFolder]:
         raise HomeUnusable(home, "not a directory")
     folder = home / "sweeps"
     entries = folder.iterdir() if folder.is_dir() else ()
-    return [SweepFolder(home, name) for name in sorted(one.name for one in entries if one.is_dir())]
+    return [
+        SweepFolder(home, name)
+        for name in sorted(entry.name for entry in entries if entry.is_dir())
+    ]
 
 
 def _expect_sweep(home: Path, name: str) -> SweepFolder:
@@ -69,10 +72,14 @@ def _expect_sweep(home: Path, name: str) -> SweepFolder:
     return folders[name]
 
 
-def list_sweeps(home: Path, tracking_uri: str | None = None) -> list[dict[str, Any]]:
+def sweep_rows(home: Path, tracking_uri: str | None = None) -> list[dict[str, Any]]:
     """Return the generations of sweeps of a home and a store, the latest first, as JSON data."""
     rows = dict[str, dict[str, Any]]()
-    for folder, number in [(one, n) for one in _folders(home) for n in one.generations()]:
+    for folder, number in [
+        (folder_of_home, n)
+        for folder_of_home in _folders(home)
+        for n in folder_of_home.generations()
+    ]:
         with _skipped(folder.name):
             state = read(folder.generation(number))
             if state is not None and state.sessions:
@@ -113,9 +120,11 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
             continue
         with _skipped(label):
             name = label.removesuffix(f"#{number}")
-            one = reader.read_sweep(tracking_uri, name, int(number))
+            record = reader.read_sweep(tracking_uri, name, int(number))
             begun_s = run.start_ms / 1000
-            rows[label] = _row_of(one.state, one.trials, one.expected_trials, begun_s, "store")
+            rows[label] = _row_of(
+                record.state, record.trials, record.expected_trials, begun_s, "store"
+            )
 
 
 def _row_of(
@@ -225,11 +234,11 @@ def show_log(home: Path, name: str, *, follow: bool) -> int:
     if state is None:
         return COMPLETE
     if state.ended is None or state.ended.state != "complete":
-        return STOPPED
+        return EXIT_STOPPED
     return code_of(state.finished.values())
 
 
-def repair(home: Path, sweep: str) -> str:
+def repair_sweep(home: Path, sweep: str) -> str:
     """Remove the damaged lines of a sweep's journal; return what was done, and the next step."""
     folder = _expect_sweep(home, sweep)
     try:
@@ -245,7 +254,7 @@ def repair(home: Path, sweep: str) -> str:
     )
 
 
-def stop(home: Path, sweep: str) -> None:
+def stop_local_sweep(home: Path, sweep: str) -> None:
     """Ask the driver here to stop a sweep, as Ctrl-C in its terminal does, and wait for its end."""
     folder = SweepFolder(home, sweep).path
     driver = holder(folder)

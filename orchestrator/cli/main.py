@@ -11,7 +11,7 @@ import click
 from orchestrator import __version__
 from orchestrator.cli.bench import bench
 from orchestrator.cli.best import best
-from orchestrator.cli.command import Command, CommandGroup
+from orchestrator.cli.command import CommandGroup, CommandWithExamples
 from orchestrator.cli.compare import compare
 from orchestrator.cli.doctor import doctor
 from orchestrator.cli.exit_codes import EXIT_CODES_HELP
@@ -28,7 +28,7 @@ from orchestrator.cli.run import run
 from orchestrator.cli.ui import ui
 from orchestrator.cli.workloads import workloads
 
-GROUPS: Mapping[str, Sequence[Command]] = {
+GROUPS: Mapping[str, Sequence[CommandWithExamples]] = {
     "Run": (init, demo, plan, run, submit, status, logs, stop, repair),
     "Read": (list_command, report, best, query, predict, ui),
     "Compare": (bench, compare, parity),

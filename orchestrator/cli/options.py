@@ -15,7 +15,7 @@ from orchestrator.cli.messages import choose_messages, show
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 
 MANY_TRIALS = 500
 """Trials beyond which a person at a terminal is asked before a sweep starts."""
@@ -35,7 +35,7 @@ sweep_argument = functools.partial(click.argument, shell_complete=_sweep_names)
 """As `click.argument`, for the name of a sweep, which a shell completes."""
 
 
-def set_option(help: str) -> Callable[[Function], Function]:
+def set_option(help: str) -> Callable[[CommandFunction], CommandFunction]:
     """Return the option `--set KEY=VALUE`, whose keys differ from command to command."""
     return click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help=help)
 
@@ -93,13 +93,13 @@ def in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Pat
     return path
 
 
-def new_file_option(name: str, help: str) -> Callable[[Function], Function]:
+def new_file_option(name: str, help: str) -> Callable[[CommandFunction], CommandFunction]:
     """Return an option that takes the path of a file to write, in a folder that exists."""
     kind = click.Path(path_type=Path, dir_okay=False)
     return click.option(name, type=kind, callback=in_a_folder, help=help)
 
 
-def output_options(formats: Mapping[str, str]) -> Callable[[Function], Function]:
+def output_options(formats: Mapping[str, str]) -> Callable[[CommandFunction], CommandFunction]:
     """Return the options `--format` and `--output` of a command with these formats.
 
     `formats` has the suffix of the files of each format; the first one is the default.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from orchestrator.report.document import Document
 
 
-def put(content: bytes, output: Path | None) -> None:
+def write_output(content: bytes, output: Path | None) -> None:
     """Write to a file, or to stdout; refuse if it cannot be written."""
     if output is None:
         show(content)
@@ -53,7 +53,7 @@ def write(content: Document | Any, output: Path | None = None, *, markdown: bool
         text = to_markdown(content)
     else:
         text = to_text(content, width(), colour=output is None and wants_colour())
-    put(text.encode(errors="replace"), output)
+    write_output(text.encode(errors="replace"), output)
 
 
 def width() -> int:

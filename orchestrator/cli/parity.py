@@ -76,9 +76,9 @@ def parity(
             source=source,
         )
     if form == "json":
-        write(checks.as_json(result))
+        write(checks.parity_json(result))
     else:
-        write(checks.to_document(result))
+        write(checks.parity_document(result))
     if result.kept_in:
         command = shlex.join(["rnnsweep", "parity", "--load", str(result.kept_in)])
         show(f"Compare, here or on another machine that has the folder:\n  {command}\n", err=True)

@@ -55,12 +55,12 @@ def plan(
     from orchestrator.scheduling.forecast_text import describe_forecast
     from orchestrator.scheduling.remaining import remaining_work
     from orchestrator.scheduling.runnable import expect_runnable
-    from orchestrator.spec import load
+    from orchestrator.spec import load_spec
     from orchestrator.storage import resume
     from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking.mlflow.address import tracking_uri
 
-    checked = load(spec, overrides, import_classes=True)
+    checked = load_spec(spec, overrides, import_classes=True)
     expect_importable(checked, on_cluster=address is not None)
     with contextlib.ExitStack() as stack:
         nodes = connection.this_machine()

@@ -43,11 +43,18 @@ def predict(
     from orchestrator.report.wording import config_phrase
     from orchestrator.spec import yaml_locations
 
-    config = yaml_locations.read("{}", source="--set", overrides=overrides, example="units=96").data
+    config = yaml_locations.parse_yaml(
+        "{}", source="--set", overrides=overrides, example="units=96"
+    ).data
     expected = api.predict(sweep, config, arm, generation=generation)
-    predicted = [one for one in expected if one.value is not None]
+    predicted = [prediction for prediction in expected if prediction.value is not None]
     if form == "json":
-        write([{**dataclasses.asdict(one), "arm": str(one.arm)} for one in expected])
+        write(
+            [
+                {**dataclasses.asdict(prediction), "arm": str(prediction.arm)}
+                for prediction in expected
+            ]
+        )
     else:
         titles = {"arm": "arm", "target": "cost", "value": "expected", "low": "low", "high": "high"}
         columns = [
@@ -55,7 +62,9 @@ def predict(
             for name, title in titles.items()
         ]
         table = make_table(columns, predicted)
-        reasons = tuple(dict.fromkeys(one.reason for one in expected if one.reason))
+        reasons = tuple(
+            dict.fromkeys(prediction.reason for prediction in expected if prediction.reason)
+        )
         section = Section("", tables=(table,) if predicted else (), paragraphs=reasons)
         title = f"Expected of {config_phrase(config)} by {sweep}"
         write(Document(title, (section,)))

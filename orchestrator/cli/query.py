@@ -11,7 +11,7 @@ import click
 from orchestrator.cli import options
 from orchestrator.cli.command import command
 from orchestrator.cli.messages import show
-from orchestrator.cli.output import put
+from orchestrator.cli.output import write_output
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
 from orchestrator.storage.tracking.mlflow.address import tracking_uri
@@ -113,7 +113,7 @@ def query(  # noqa: PLR0913  (its options)
         about["sql"] = sql
     else:
         about["where"] = where
-    put(as_bytes(result, form, about), path)
+    write_output(as_bytes(result, form, about), path)
     trials = sum(map(len, rows.values()))
     if not trials:
         show("no trial of this sweep has ended yet\n", err=True)

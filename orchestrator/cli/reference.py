@@ -13,7 +13,7 @@ import click
 
 from orchestrator.cli.main import main
 from orchestrator.core.trial_columns import COLUMNS
-from orchestrator.diagnostics.workload_catalogue import Catalogue, to_document
+from orchestrator.diagnostics.workload_catalogue import Catalogue, catalogue_document
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.formats.text import to_markdown
 from orchestrator.sampling import CLASS_PATTERN
@@ -36,12 +36,12 @@ _KINDS = {"integer": "whole number", "boolean": "true or false", "string": "text
 
 def generated_parts() -> dict[str, str]:
     """Return the Markdown below the mark of each page, by the name of the page."""
-    spec = json_schema.schema()
+    spec = json_schema.spec_schema()
     sections = _spec_sections("The whole file", {**spec, **spec["else"]}, spec["$defs"])
     parts = {
         "spec.md": to_markdown(Document("Every key", (Section(""), *sections))),
         "commands.md": "\n\n".join(["# Help of each command", *_command_help()]) + "\n",
-        "workloads.md": to_markdown(to_document(Catalogue(()))),
+        "workloads.md": to_markdown(catalogue_document(Catalogue(()))),
         "mlflow.md": to_markdown(_names_of_trials()),
     }
     return {page: re.sub("^#", "##", text, flags=re.MULTILINE) for page, text in parts.items()}

@@ -13,7 +13,7 @@ from orchestrator.cli import options
 from orchestrator.cli.command import command
 from orchestrator.cli.jobs import fetch_report
 from orchestrator.cli.messages import show, show_progress, unwritable, wants_colour
-from orchestrator.cli.output import put, width
+from orchestrator.cli.output import width, write_output
 from orchestrator.core.errors import Refusal
 from orchestrator.report.document import PARTS
 from orchestrator.storage.home import sweep_home
@@ -103,7 +103,7 @@ def report(  # noqa: PLR0913  (its options)
         words += [f"--section={part}" for part in parts]
         if full:
             words.append("--full")
-        put(fetch_report(address, sweep, words), path)
+        write_output(fetch_report(address, sweep, words), path)
         return
     if sweep is None:
         sweep = _latest_sweep()
@@ -113,7 +113,7 @@ def report(  # noqa: PLR0913  (its options)
     summary = render.summarise(record, baseline=baseline, targets=targets)
     colour = path is None and wants_colour()
     text = render.render(summary, form, width=width(), colour=colour, full=full, parts=parts)
-    put(text.encode(errors="replace"), path)
+    write_output(text.encode(errors="replace"), path)
     if plots is not None:
         from orchestrator.report.formats.images import draw
 
@@ -126,10 +126,10 @@ def report(  # noqa: PLR0913  (its options)
 
 def _latest_sweep() -> str:
     """Return the name of the sweep that ran last, here or in the store."""
-    from orchestrator.cli.local import list_sweeps
+    from orchestrator.cli.local import sweep_rows
 
     home = sweep_home()
-    sweeps = list_sweeps(home) or list_sweeps(home, tracking_uri(home, os.environ))
+    sweeps = sweep_rows(home) or sweep_rows(home, tracking_uri(home, os.environ))
     if not sweeps:
         raise Refusal(f"no sweep in {home} or its store. Run one first: rnnsweep run SPEC")
     latest: str = sweeps[0]["sweep"]

@@ -47,9 +47,9 @@ def run(
 ) -> int:
     """Run or resume the sweep of a SPEC file, then report on it."""
     from orchestrator.execution.workload_check import expect_importable
-    from orchestrator.spec import load
+    from orchestrator.spec import load_spec
 
-    checked = load(spec, overrides, import_classes=True)
+    checked = load_spec(spec, overrides, import_classes=True)
     expect_importable(checked, on_cluster=address is not None)
     if not quiet:  # before imports that take seconds
         show(f"{checked.name}: loading Ray and MLflow takes 10 to 60 s\n", err=True)
@@ -106,7 +106,7 @@ def run(
         return code
     except Stopped:
         show(f"Stopped before a trial was started. Resume with: {resume}\n", err=True)
-        return exit_codes.STOPPED
+        return exit_codes.EXIT_STOPPED
     except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
         return _report_error(error, log, resume if begun else None)
 
@@ -149,7 +149,7 @@ def _report_end(ended: RunResult, spec: SweepSpec, resume: str, *, begun: bool) 
             f"recorded. Resume with: {resume}\n",
             err=True,
         )
-        return exit_codes.STOPPED
+        return exit_codes.EXIT_STOPPED
     if not begun:
         show("All trials were done already; nothing was run.\n", err=True)
     if all(trial.status == "failed" for trial in trials):
@@ -178,7 +178,7 @@ def _report_error(error: Exception, log: Path, resume: str | None) -> int:
         if resume is None:
             raise error
         show(f"Stopped: {error}\nResume with: {resume}\n", err=True)
-        return exit_codes.STOPPED
+        return exit_codes.EXIT_STOPPED
     code = exit_codes.internal_error(error, log)
     if resume is not None:
         show(f"Finished trials are kept. Resume with: {resume}\n", err=True)

@@ -32,6 +32,6 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str | None) ->
     if name:
         listing = catalogue.workload_catalogue(name, overrides, classes)
     if form == "json":
-        write(catalogue.as_json(listing))
+        write(catalogue.catalogue_json(listing))
     else:
-        write(catalogue.to_document(listing))
+        write(catalogue.catalogue_document(listing))

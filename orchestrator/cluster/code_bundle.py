@@ -74,9 +74,9 @@ def pack(into: Path, workload: str | None = None, classes: Sequence[str] = ()) -
 
 def environ(workload: str | None) -> dict[str, str]:
     """Return the environment variables of processes that run the bundle."""
-    own, commits = read_code(workload or ""), {COMMIT: commit()}
-    if own is not None:
-        commits[WORKLOAD_COMMIT] = workload_commit(own.folder, own.digests)
+    workload_code, commits = read_code(workload or ""), {COMMIT: commit()}
+    if workload_code is not None:
+        commits[WORKLOAD_COMMIT] = workload_commit(workload_code.folder, workload_code.digests)
     return {name: text for name, text in commits.items() if text}
 
 

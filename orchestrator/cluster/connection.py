@@ -274,7 +274,7 @@ def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:
         try:
             profiled.append(as_node(node, ray.get(probe)))
         except ray.exceptions.RayError:
-            if any(other["NodeID"] == node["NodeID"] for other in alive_nodes()):
+            if any(alive_node["NodeID"] == node["NodeID"] for alive_node in alive_nodes()):
                 raise
     if not profiled and not may_be_empty:
         raise ClusterError(

@@ -128,10 +128,10 @@ class Cluster:
                 metadata={_SWEEP: sweep, _DIGEST: digest},
             )
         except SubmissionError:
-            other = next((start for start in self.starts(sweep) if start.id == id), None)
-            if other is None or not other.is_active:
+            existing = next((start for start in self.starts(sweep) if start.id == id), None)
+            if existing is None or not existing.is_active:
                 raise
-            return other
+            return existing
         return self.look(id)
 
     def look(self, id: str) -> Submitted:

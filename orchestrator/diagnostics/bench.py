@@ -37,7 +37,7 @@ from orchestrator.execution.workload_check import expect_importable
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.report.document import Bullet, Column, Document, Kind, Section, make_table
-from orchestrator.spec import SweepSpec, parse, yaml_locations
+from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
 from workloads.protocol import TrialRequest
 
 _SLICES = [12, 24]
@@ -116,7 +116,9 @@ def make_bench(
     The workload is a built-in one, or `package.module:function`. `overrides` are its settings, as
     `KEY=YAML`. The device is an entry of `arms.hardware`: `cpu`, `gpu` or a GPU's name.
     """
-    settings = yaml_locations.read("{}", source="--set", overrides=overrides, example="units=128")
+    settings = yaml_locations.parse_yaml(
+        "{}", source="--set", overrides=overrides, example="units=128"
+    )
     data = {
         "name": f"bench-{workload.rpartition(':')[2].lower().replace('.', '-')}",
         "workload": workload,
@@ -126,11 +128,11 @@ def make_bench(
         "baseline": implementations[0],
         "measure": {"mode": "timing", "slices": _SLICES},
     }
-    spec = parse(yaml.safe_dump(data, sort_keys=False), source="bench", folder=Path.cwd())
+    spec = parse_spec(yaml.safe_dump(data, sort_keys=False), source="bench", folder=Path.cwd())
     expect_importable(spec, on_cluster=False)
     plan = make_plan(spec, hardware.classify(this_machine()))
     if plan.impossible:
-        reasons = [f"\n  {one.arm}: {one.reason}" for one in plan.impossible]
+        reasons = [f"\n  {impossible.arm}: {impossible.reason}" for impossible in plan.impossible]
         raise Refusal(f"expected implementations that can run here; cannot run{''.join(reasons)}")
     if len(classes := {str(arm.hardware_class) for arm in plan.arms}) > 1:
         raise Refusal(
@@ -165,7 +167,7 @@ def as_document(summary: ReportSummary) -> Document:
         )
         for row in summary.left_out
     }
-    compared = {one.arm: _bullet(one) for one in summary.comparisons}
+    compared = {comparison.arm: _bullet(comparison) for comparison in summary.comparisons}
     bullets = tuple(filter(None, (compared | failed).values()))
     where = summary.arms[0].arm.hardware
     return Document(
@@ -177,7 +179,11 @@ def as_document(summary: ReportSummary) -> Document:
 def _finished(run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits) -> FinishedTrial:
     """Return a trial of a round that may still be under way, with its time per step so far."""
     outcome = run.outcome()
-    step_ms = {"step_ms": geometric([one.step_ms for one in run.slices])} if run.slices else {}
+    step_ms = (
+        {"step_ms": geometric([timed_slice.step_ms for timed_slice in run.slices])}
+        if run.slices
+        else {}
+    )
     causes = detect_disturbance(outcome.metrics, outcome.telemetry, limits, {})
     request = run.job.request
     return FinishedTrial(
@@ -191,14 +197,17 @@ def _finished(run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits) -
     )
 
 
-def _bullet(own: Comparison) -> Bullet | None:
+def _bullet(comparison: Comparison) -> Bullet | None:
     """Return the verdict of one implementation against the baseline."""
-    if own.speedup is None or own.baseline is None:
+    if comparison.speedup is None or comparison.baseline is None:
         return None
-    text = f"{own.arm.implementation} {speed(own.speedup, own.baseline.implementation)}"
-    if own.verdict == "inconclusive":
-        is_busy = own.bias is not None
+    text = (
+        f"{comparison.arm.implementation} "
+        f"{speed(comparison.speedup, comparison.baseline.implementation)}"
+    )
+    if comparison.verdict == "inconclusive":
+        is_busy = comparison.bias is not None
         cure = "measure again on an idle machine" if is_busy else "add rounds (--rounds)"
         return Bullet(Kind.INCONCLUSIVE, f"{text}, but that is not certain: {cure}")
-    provisionally = ", provisionally" if own.provisional else ""
-    return Bullet(Kind(own.verdict), f"{text}{provisionally}")
+    provisionally = ", provisionally" if comparison.provisional else ""
+    return Bullet(Kind(comparison.verdict), f"{text}{provisionally}")

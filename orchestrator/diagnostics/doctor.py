@@ -18,7 +18,7 @@ from orchestrator.cluster.jobs import Cluster
 from orchestrator.core.errors import Refusal
 from orchestrator.core.text import counted
 from orchestrator.diagnostics.hardware_listing import gpu_notes
-from orchestrator.diagnostics.trainer_answers import ask
+from orchestrator.diagnostics.trainer_answers import ask_trainer
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.workload_check import expect_importable
 from orchestrator.hardware import HardwareClass, classify
@@ -100,19 +100,25 @@ def _needed(name: str, ask_for: Callable[[], str]) -> Check:
 
 def _packages() -> Iterator[Check]:
     """Compare packages with what the installed rnnsweep requires; pip checked Python's version."""
-    present = (one for one in metadata.distributions() if one.name)
-    versions = {canonicalize_name(one.name): one.version for one in present}
+    present = (distribution for distribution in metadata.distributions() if distribution.name)
+    versions = {
+        canonicalize_name(distribution.name): distribution.version for distribution in present
+    }
     if "rnnsweep" not in versions:  # a copy of the code on a node
         yield Check("packages", "warning", "rnnsweep is not installed itself", "pip install .")
         return
-    for one in map(Requirement, metadata.requires("rnnsweep") or ()):
-        if one.marker is not None and not one.marker.evaluate({"extra": ""}):
+    for requirement in map(Requirement, metadata.requires("rnnsweep") or ()):
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
-        version = versions.get(canonicalize_name(one.name))
-        if version is None or not one.specifier.contains(version, prereleases=True):
-            text = f"{version or 'not installed'}, expected {one.specifier or 'any version'}"
-            cure = f"pip install '{one.name}{one.specifier}'"
-            yield Check(one.name, "warning" if version else "missing", text, cure, not version)
+        version = versions.get(canonicalize_name(requirement.name))
+        if version is None or not requirement.specifier.contains(version, prereleases=True):
+            text = (
+                f"{version or 'not installed'}, expected {requirement.specifier or 'any version'}"
+            )
+            cure = f"pip install '{requirement.name}{requirement.specifier}'"
+            yield Check(
+                requirement.name, "warning" if version else "missing", text, cure, not version
+            )
     yield Check("Python", "ok", f"{platform.python_version()} in {sys.prefix}")
 
 
@@ -146,7 +152,11 @@ def _backends(
     if spec is not None:
         parsed = (parse_implementation(t) for t in spec.arms.implementations)
         names = {implementation.backend for implementation in parsed}
-        classes = [one for entry in spec.hardware for one in matching_classes(entry, classes)]
+        classes = [
+            hardware_class
+            for entry in spec.hardware
+            for hardware_class in matching_classes(entry, classes)
+        ]
     has_gpu, is_needed = any(item.device == "gpu" for item in classes), spec is not None
     for skipped in unusable_backends():
         if skipped.name in names:
@@ -161,7 +171,7 @@ def _backends(
         report(f"starting {name} …")
         request = TrialRequest(_DEVICES, f"{name}/portable", device="gpu" if has_gpu else "cpu")
         with TrainerProcess(Implementation(name, "portable"), request.device) as trainer:
-            answer = ask(trainer, request)
+            answer = ask_trainer(trainer, request)
         if answer.reason is not None:
             status: Status = "missing" if is_needed else "warning"
             yield Check(name, status, answer.reason, is_needed=is_needed)
@@ -187,7 +197,9 @@ def _sweep(
     names = [arm.implementation for arm in plan.arms]
     names += [awaited.arm.implementation for awaited in plan.awaited]
     for entry in spec.hardware:
-        present = ", ".join(one.name for one in matching_classes(entry, classes))
+        present = ", ".join(
+            hardware_class.name for hardware_class in matching_classes(entry, classes)
+        )
         if present or (on_cluster and entry.wait_s):
             yield Check(str(entry), "ok", present or "no node yet, and a sweep waits for one")
         else:
@@ -196,5 +208,9 @@ def _sweep(
         if count := names.count(name):
             yield Check(name, "ok", f"can run in {counted(count, 'arm')}")
         else:
-            reasons = (one.reason for one in plan.impossible if one.arm.implementation == name)
+            reasons = (
+                impossible.reason
+                for impossible in plan.impossible
+                if impossible.arm.implementation == name
+            )
             yield Check(name, "missing", "; ".join(dict.fromkeys(reasons)), is_needed=True)

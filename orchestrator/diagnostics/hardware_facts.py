@@ -16,31 +16,31 @@ LABELS = "Ray labels"
 _HIDDEN_LABELS = ("ray.io/node-id",)
 
 
-class Fact(NamedTuple):
+class HardwareFact(NamedTuple):
     """A row of a node's table: `memory`, `252 GiB, 2 NUMA nodes (126 GiB each)`."""
 
     name: str
     text: str
 
 
-def node_facts(node: Node, *, is_first: bool, on_gpu: bool) -> tuple[Fact, ...]:
+def node_facts(node: Node, *, is_first: bool, on_gpu: bool) -> tuple[HardwareFact, ...]:
     """Return the facts of a node, as a class of hardware shows them.
 
     With `is_first` the node is described whole; in later classes that have it, only its share for
     trials and its GPUs are. `on_gpu` is True in a class of GPUs.
     """
     profile = node.profile
-    facts = [Fact("for trials", _for_trials(node))]
+    facts = [HardwareFact("for trials", _for_trials(node))]
     if is_first:
         facts += _machine_facts(profile)
     if on_gpu or not is_first or no_gpu_class_reason(node) is not None:
         facts += _gpu_facts(profile)
     if is_first:
         facts += [
-            Fact("software", _software(profile)),
-            Fact(LABELS, _labels(node)),
+            HardwareFact("software", _software(profile)),
+            HardwareFact(LABELS, _labels(node)),
         ]
-    return tuple(Fact(name, shown) for name, text in facts if (shown := visible(text)))
+    return tuple(HardwareFact(name, shown) for name, text in facts if (shown := visible(text)))
 
 
 def size(kib: float) -> str:
@@ -67,14 +67,14 @@ def _for_trials(node: Node) -> str:
     )
 
 
-def _machine_facts(profile: NodeProfile) -> Iterator[Fact]:
+def _machine_facts(profile: NodeProfile) -> Iterator[HardwareFact]:
     cpu = profile.cpu
-    yield Fact("processor", _processor(cpu) or "unknown")
-    yield Fact("vectors", ", ".join(cpu.vectors))
-    yield Fact("caches", _caches(cpu))
-    yield Fact("memory", _memory(profile))
-    yield Fact("limits", _limits(profile))
-    yield Fact("machine", _machine(profile.machine))
+    yield HardwareFact("processor", _processor(cpu) or "unknown")
+    yield HardwareFact("vectors", ", ".join(cpu.vectors))
+    yield HardwareFact("caches", _caches(cpu))
+    yield HardwareFact("memory", _memory(profile))
+    yield HardwareFact("limits", _limits(profile))
+    yield HardwareFact("machine", _machine(profile.machine))
 
 
 def _processor(cpu: Cpu) -> str:
@@ -141,11 +141,11 @@ def _machine(machine: Machine) -> str:
     return _listed((kind, machine.product))
 
 
-def _gpu_facts(profile: NodeProfile) -> Iterator[Fact]:
+def _gpu_facts(profile: NodeProfile) -> Iterator[HardwareFact]:
     for gpu in profile.gpus:
-        yield Fact(f"GPU {gpu.index}", _gpu(gpu))
+        yield HardwareFact(f"GPU {gpu.index}", _gpu(gpu))
     runs = f", runs CUDA up to {profile.cuda}" if profile.cuda else ""
-    yield Fact(
+    yield HardwareFact(
         "driver", f"{profile.gpu_terms.vendor} {profile.driver}{runs}" if profile.driver else ""
     )
 

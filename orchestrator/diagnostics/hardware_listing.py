@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.diagnostics.hardware_facts import LABELS, Fact, node_facts
-from orchestrator.diagnostics.peaks import Peak, Rate
+from orchestrator.diagnostics.hardware_facts import LABELS, HardwareFact, node_facts
+from orchestrator.diagnostics.peaks import Peak, PeakRate
 from orchestrator.hardware import HardwareClass, Node, NodeProfile, no_gpu_class_reason
-from orchestrator.hardware.files import FORMAT, VERSION, node_json
+from orchestrator.hardware.files import HARDWARE_FORMAT, HARDWARE_VERSION, node_json
 from orchestrator.report.document import Bullet, Column, Document, Kind, Section, Table, make_table
 
 _DISTURBED = (
@@ -51,8 +51,8 @@ def hardware_document(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = 
 def hardware_json(classes: Sequence[HardwareClass], peaks: Sequence[Peak] = ()) -> dict[str, Any]:
     """Return hardware classes, their nodes and their measured peaks."""
     body = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": HARDWARE_FORMAT,
+        "version": HARDWARE_VERSION,
         "classes": [
             {
                 "id": item.id,
@@ -106,7 +106,7 @@ def _missing_peaks(classes: Sequence[HardwareClass], peaks: Sequence[Peak]) -> I
 
 
 def _section(item: HardwareClass, peaks: Sequence[Peak], described: set[Node]) -> Section:
-    groups: dict[tuple[Fact, ...], list[str]] = {}
+    groups: dict[tuple[HardwareFact, ...], list[str]] = {}
     for node in item.nodes:
         host = f"{node.profile.hostname} ({node.id[:8]})" if node.id else node.profile.hostname
         facts = node_facts(node, is_first=node not in described, on_gpu=item.device == "gpu")
@@ -146,7 +146,7 @@ def _peaks(peaks: Sequence[Peak]) -> Table:
     return make_table(columns, peaks)
 
 
-def _rate(rate: Rate, unit: str) -> str:
+def _rate(rate: PeakRate, unit: str) -> str:
     """Return `212 GFLOP/s (198–220)`: the median, with the slowest and the fastest round."""
     scale, prefix = next(
         (s, p) for s, p in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, "")) if rate.median >= s

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.core.arms import HardwareRef
 from orchestrator.core.errors import last_line
-from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
+from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask_trainer
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.hardware import HardwareClass, Node, NodeProfile, only_visible_environment
 from workloads.backends.registry import backends
@@ -24,11 +24,11 @@ from workloads.data.cache import atomic_write
 from workloads.implementations import MIN_CAPABILITY, Implementation
 from workloads.protocol import Device, TrialRequest
 
-WORKLOAD = "workloads.diagnostics.peak_rates:measure"
+PEAK_RATES_WORKLOAD = "workloads.diagnostics.peak_rates:measure"
 METHOD = "1"
 """The version of the method of `workloads.measuring.roofline`; a change of it changes this."""
 
-FILE_NAME = "peaks.json"
+PEAKS_FILE = "peaks.json"
 _PRECISIONS = ("float32", "tf32", "bf16")
 
 _QUIET = 1.5
@@ -40,7 +40,7 @@ _ON_A_GPU = {"cuda_build": "cuda", "cudnn_build": "cudnn", "devices": "devices"}
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class PeakRate:
     """A rate per second: the median of several rounds, and the slowest and fastest of them."""
 
     median: float
@@ -60,8 +60,8 @@ class Peak:
     hardware: str
     backend: str
     precision: str
-    flops_per_s: Rate
-    bytes_per_s: Rate | None
+    flops_per_s: PeakRate
+    bytes_per_s: PeakRate | None
     versions: Mapping[str, str]
     node: str
     at: str
@@ -100,7 +100,7 @@ PeakResults: TypeAlias = tuple[tuple[Peak, ...], tuple[str, ...]]
 """Measured peaks, and a sentence for each failed measurement."""
 
 
-def measure(
+def peaks_of_classes(
     classes: Sequence[HardwareClass],
     home: Path,
     report: Callable[[str], object],
@@ -113,7 +113,11 @@ def measure(
     trial. `report` prints a line for each step and for each failure.
     """
     stored = () if fresh else stored_peaks(home, classes)
-    requests = [request for one in classes if (request := _request(one, stored)) is not None]
+    requests = [
+        request
+        for hardware_class in classes
+        if (request := _request(hardware_class, stored)) is not None
+    ]
     measured, failures = list[Peak](), list[str]()
     for peaks, failed in _run(requests, report):
         measured += peaks
@@ -144,7 +148,9 @@ def measure_peaks(request: PeakRequest) -> PeakResults:
             for precision in request.precisions:
                 options = () if precision == "float32" else (precision,)
                 implementation = str(Implementation(backend, "portable", options))
-                answer = ask(trainer, TrialRequest(WORKLOAD, implementation, device=device))
+                answer = ask_trainer(
+                    trainer, TrialRequest(PEAK_RATES_WORKLOAD, implementation, device=device)
+                )
                 if answer.reason is None:
                     peaks.append(_peak(request, backend, precision, answer))
                 else:
@@ -166,8 +172,8 @@ def _peak(request: PeakRequest, backend: str, precision: str, answer: TrainerAns
     return Peak(hardware.id, backend, precision, product, copied, of, profile.hostname, at)
 
 
-def _rate(metrics: Mapping[str, float], name: str) -> Rate:
-    return Rate(metrics[name], metrics[f"{name}_low"], metrics[f"{name}_high"])
+def _rate(metrics: Mapping[str, float], name: str) -> PeakRate:
+    return PeakRate(metrics[name], metrics[f"{name}_low"], metrics[f"{name}_high"])
 
 
 def _request(hardware: HardwareClass, stored: Sequence[Peak]) -> PeakRequest | None:
@@ -227,7 +233,7 @@ def versions(profile: NodeProfile, backend: str, device: Device) -> dict[str, st
 
 def stored_peaks(home: Path, classes: Iterable[HardwareClass]) -> tuple[Peak, ...]:
     """Return the stored peaks of these classes for the versions of their nodes."""
-    stored = _read(home / FILE_NAME)
+    stored = _read(home / PEAKS_FILE)
     return tuple(
         peak
         for hardware in classes
@@ -244,10 +250,10 @@ def store_peaks(home: Path, peaks: Sequence[Peak]) -> None:
     """Add peaks to the stored ones, and replace those of the same versions; may be an OSError."""
     all_peaks = {
         (peak.hardware, peak.backend, peak.precision, *sorted(peak.versions.items())): peak
-        for peak in (*_read(home / FILE_NAME), *peaks)
+        for peak in (*_read(home / PEAKS_FILE), *peaks)
     }
     content = _Store(peaks=tuple(all_peaks.values())).model_dump_json(indent=2)
-    with atomic_write(home / FILE_NAME) as file:  # another process may read it just now
+    with atomic_write(home / PEAKS_FILE) as file:  # another process may read it just now
         file.write(content.encode())
 
 

@@ -50,7 +50,7 @@ class TrainerAnswer:
                 self.reason, self.failure = message, kind
 
 
-def ask(
+def ask_trainer(
     trainer: TrainerProcess,
     request: TrialRequest,
     listen: Callable[[protocol.Event], object] = lambda event: None,

@@ -27,7 +27,7 @@ from workloads.metrics import SLICED_METRICS
 from workloads.protocol import Device
 from workloads.registry import Workload
 
-FORMAT, VERSION = "rnnsweep-workloads", 2
+CATALOGUE_FORMAT, CATALOGUE_VERSION = "rnnsweep-workloads", 2
 DEVICES: Mapping[Device, str] = {"gpu": "an NVIDIA GPU", "cpu": "a CPU"}
 
 PLAIN = [Implementation(backend, kernel) for backend in backends() for kernel in KERNELS]
@@ -42,10 +42,12 @@ class Catalogue:
     workloads: tuple[Workload, ...] = registry.BUILT_IN
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def reason(self, one: Implementation, task: Workload, hardware: HardwareClass) -> str | None:
+    def reason(
+        self, implementation: Implementation, task: Workload, hardware: HardwareClass
+    ) -> str | None:
         """Return why an implementation cannot run a workload there; None if it can."""
         traits, capability = task.traits(self.settings), hardware.compute_capability
-        return ineligibility_reason(one, traits, hardware.device, capability=capability)
+        return ineligibility_reason(implementation, traits, hardware.device, capability=capability)
 
 
 def workload_catalogue(
@@ -62,7 +64,9 @@ def workload_catalogue(
             f"{name} is a workload of your own; its rules are unknown here. Expected a built-in "
             f"one: {names}"
         )
-    document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
+    document = yaml_locations.parse_yaml(
+        "{}", source="--set", overrides=overrides, example="cell=gru"
+    )
     try:
         workload.resolve(document.data)
     except ValidationError as error:
@@ -88,24 +92,33 @@ def needs() -> Iterator[dict[str, str | None]]:
     `reason` is None if the implementation supports the change.
     """
 
-    def reason(one: Implementation, traits: LayerTraits, device: Device) -> str | None:
-        return ineligibility_reason(one, traits, device, has_package=lambda _: True)
+    def reason(implementation: Implementation, traits: LayerTraits, device: Device) -> str | None:
+        return ineligibility_reason(implementation, traits, device, has_package=lambda _: True)
 
     for device in DEVICES:
-        runners = [one for one in PLAIN if reason(one, LayerTraits(), device) is None]
+        runners = [
+            implementation
+            for implementation in PLAIN
+            if reason(implementation, LayerTraits(), device) is None
+        ]
         for name, traits, options in changes():
-            for one in runners:
-                why = reason(replace(one, options=options), traits, device)
-                yield {"change": name, "implementation": str(one), "device": device, "reason": why}
+            for implementation in runners:
+                why = reason(replace(implementation, options=options), traits, device)
+                yield {
+                    "change": name,
+                    "implementation": str(implementation),
+                    "device": device,
+                    "reason": why,
+                }
 
 
-def to_document(catalogue: Catalogue) -> Document:
+def catalogue_document(catalogue: Catalogue) -> Document:
     """Return settings and metrics, what runs here, and the needs of each kernel."""
     is_full = catalogue.workloads == registry.BUILT_IN
     hint = "What each kernel supports: rnnsweep workloads, without a name"
     if is_full:
         hint = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
-    tasks = [(one.name, one.summary) for one in catalogue.workloads]
+    tasks = [(workload.name, workload.summary) for workload in catalogue.workloads]
     options = [(f"+{name}", text) for name, text in all_options().items()]
     sections = [
         Section("", tables=(Table(("workload", "task"), tuple(tasks)),), paragraphs=(hint,)),
@@ -208,11 +221,11 @@ def _support_everywhere() -> Section:
     )
 
 
-def as_json(catalogue: Catalogue) -> dict[str, Any]:
+def catalogue_json(catalogue: Catalogue) -> dict[str, Any]:
     """Return the catalogue as one versioned object."""
     return {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": CATALOGUE_FORMAT,
+        "version": CATALOGUE_VERSION,
         "hardware": [hardware.name for hardware in catalogue.hardware],
         "asked": dict(catalogue.settings),
         "workloads": [_workload_json(workload, catalogue) for workload in catalogue.workloads],

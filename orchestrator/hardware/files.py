@@ -11,7 +11,7 @@ from orchestrator.core.errors import Refusal, one_line
 from orchestrator.hardware.classes import no_gpu_class_reason
 from orchestrator.hardware.profile import Node, NodeProfile
 
-FORMAT, VERSION = "rnnsweep-hardware", 4
+HARDWARE_FORMAT, HARDWARE_VERSION = "rnnsweep-hardware", 4
 
 _profile = TypeAdapter(NodeProfile).validate_python
 
@@ -34,8 +34,10 @@ def read_nodes(file: Path) -> tuple[Node, ...]:
     try:
         listing = json.loads(file.read_bytes())
         head = listing.get("format"), listing.get("version")
-        if head != (FORMAT, VERSION):
-            raise ValueError(f"expected version {VERSION} of {FORMAT}, received {head}")
+        if head != (HARDWARE_FORMAT, HARDWARE_VERSION):
+            raise ValueError(
+                f"expected version {HARDWARE_VERSION} of {HARDWARE_FORMAT}, received {head}"
+            )
         nodes = [
             Node(row["id"], _profile(row), row["cpus_given"], row["gpus_given"], row["labels"])
             for group in listing["classes"]

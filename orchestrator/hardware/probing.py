@@ -145,8 +145,10 @@ def _read_gpus(info: GpuReaderInfo, library: OpenGpuReader) -> _Answer:
 def _installed() -> Mapping[str, str]:
     """Return the versions of the installed packages, without importing them."""
     versions: dict[str, str] = {}
-    own = (name for one in backends().values() for name in one.recorded_distributions)
-    for name in dict.fromkeys((*_PACKAGES, *own)):
+    of_backends = (
+        name for backend in backends().values() for name in backend.recorded_distributions
+    )
+    for name in dict.fromkeys((*_PACKAGES, *of_backends)):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             if version := importlib.metadata.version(name):  # a damaged installation has none
                 versions[name] = version

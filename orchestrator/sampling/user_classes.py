@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CLASS_PATTERN = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
 """The shape of the name of a class: `package.module:Class`."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class UserClassError(Exception):
@@ -118,7 +118,7 @@ class UserPruner(PrunerKind):
         return _construct(_import_class(self.name, BasePruner), self.options)
 
 
-def _import_class(name: str, base: type[T]) -> type[T]:
+def _import_class(name: str, base: type[_T]) -> type[_T]:
     """Import `package.module:Class`, a subclass of `base`."""
     module_name, _, class_name = name.partition(":")
     try:
@@ -140,7 +140,7 @@ def _import_class(name: str, base: type[T]) -> type[T]:
     return found
 
 
-def _construct(cls: type[T], arguments: Mapping[str, Any]) -> T:
+def _construct(cls: type[_T], arguments: Mapping[str, Any]) -> _T:
     signature = inspect.signature(cls)
     try:
         signature.bind(**arguments)

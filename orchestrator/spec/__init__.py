@@ -1,7 +1,7 @@
 """The spec of a sweep: YAML in, one frozen, checked SweepSpec out."""
 
 from orchestrator.spec.errors import Problem, SpecError
-from orchestrator.spec.reading import expect_usable, load, parse
+from orchestrator.spec.reading import expect_usable, load_spec, parse_spec
 from orchestrator.spec.sections import HardwareEntry, Price
 from orchestrator.spec.space import Choices, Dimension, Objective, Range, Search
 from orchestrator.spec.sweep_spec import SweepSpec
@@ -18,6 +18,6 @@ __all__ = [
     "SpecError",
     "SweepSpec",
     "expect_usable",
-    "load",
-    "parse",
+    "load_spec",
+    "parse_spec",
 ]

@@ -6,7 +6,7 @@ from orchestrator import sampling
 from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import space, workload_checks
-from orchestrator.spec.errors import Path, ProblemAtPath, nearest, shown
+from orchestrator.spec.errors import Path, ProblemAtPath, nearest, shown_value
 from orchestrator.spec.sections import HardwareEntry, MeasureSpec
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads.backends.registry import parse_known_implementation
@@ -43,8 +43,8 @@ def _conditions(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     for name, dimension in dimensions.items():
         findings = [
             finding
-            for other, values in dimension.when.items()
-            for finding in _condition(spec, name, other, values)
+            for condition_name, values in dimension.when.items()
+            for finding in _condition(spec, name, condition_name, values)
         ]
         yield from findings
         if findings:
@@ -57,37 +57,42 @@ def _conditions(spec: SweepSpec) -> Iterator[ProblemAtPath]:
 
 
 def _condition(
-    spec: SweepSpec, name: str, other: str, values: Sequence[ConfigValue]
+    spec: SweepSpec, name: str, condition_name: str, values: Sequence[ConfigValue]
 ) -> Iterator[ProblemAtPath]:
-    path, names = (*_SPACE, name, "when", other), list(spec.search.space)
+    path, names = (*_SPACE, name, "when", condition_name), list(spec.search.space)
     earlier = names[: names.index(name)]
-    if other not in earlier:
+    if condition_name not in earlier:
         hint = ""
-        if other == name:
+        if condition_name == name:
             received = f"{name} itself"
-        elif other in names:
-            received, hint = f"the later {other!r}", f"move {other} above {name}"
-        elif other in spec.settings:
-            received = f"the fixed setting {other!r}"
+        elif condition_name in names:
+            received, hint = f"the later {condition_name!r}", f"move {condition_name} above {name}"
+        elif condition_name in spec.settings:
+            received = f"the fixed setting {condition_name!r}"
         else:
-            received, hint = f"the unknown parameter {other!r}", nearest(other, earlier)
+            received, hint = (
+                f"the unknown parameter {condition_name!r}",
+                nearest(condition_name, earlier),
+            )
         yield ProblemAtPath(path, f"a parameter defined before {name}", received, hint)
         return
-    switch = spec.search.space[other]
+    switch = spec.search.space[condition_name]
     if switch.count is None:
-        hint = f"give {other} choices or a step"
+        hint = f"give {condition_name} choices or a step"
         yield ProblemAtPath(
-            path, "a parameter with a finite number of values", f"{other}: a range", hint
+            path, "a parameter with a finite number of values", f"{condition_name}: a range", hint
         )
     for value in values if switch.count is not None else ():
         if not switch.contains(value):
-            expected = f"values that {other} can take ({_described(switch)})"
-            yield ProblemAtPath(path, expected, shown(value))
+            expected = f"values that {condition_name} can take ({_described(switch)})"
+            yield ProblemAtPath(path, expected, shown_value(value))
 
 
 def _described(dimension: space.Choices | space.Range) -> str:
     if isinstance(dimension, space.Choices):
-        return ", ".join(shown(choice).removesuffix(" (text)") for choice in dimension.choices[:8])
+        return ", ".join(
+            shown_value(choice).removesuffix(" (text)") for choice in dimension.choices[:8]
+        )
     step = f" in steps of {dimension.step}" if dimension.step else ""
     return f"{dimension.low} to {dimension.high}{step}"
 
@@ -105,7 +110,9 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         if not isinstance(search.sampler, sampling.Listed):
             hint = "remove the sampler, or give the number of configs that it is to suggest"
             expected = "list, or no sampler, with a list of configs"
-            yield ProblemAtPath(("search", "sampler"), expected, shown(search.sampler.name), hint)
+            yield ProblemAtPath(
+                ("search", "sampler"), expected, shown_value(search.sampler.name), hint
+            )
         if search.space:
             hint = "values that all configs share belong in settings"
             received = f"{{{', '.join(search.space)}}}"
@@ -113,7 +120,7 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     elif isinstance(search.sampler, sampling.Listed):
         hint = "list each config, such as - {units: 64}, or name a sampler that suggests them"
         expected = "a list of configs, for sampler list"
-        yield ProblemAtPath(_CONFIGS, expected, shown(search.configs), hint)
+        yield ProblemAtPath(_CONFIGS, expected, shown_value(search.configs), hint)
     elif spec.blocks is None and not has_number and not search.is_grid:
         hint = "or blocks: auto, at the top, for as many as it takes"
         yield ProblemAtPath(_CONFIGS, "how many configs to try", "nothing", hint)
@@ -122,7 +129,7 @@ def _search(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         if has_number:
             hint = "remove it (--set search.configs=null): blocks.at_most bounds them"
         expected = "no configs with blocks, which decides their number"
-        yield ProblemAtPath(_CONFIGS, expected, shown(search.configs), hint)
+        yield ProblemAtPath(_CONFIGS, expected, shown_value(search.configs), hint)
     elif spec.blocks is not None and search.space:
         size, least = search.size(), spec.blocks.at_least
         if size is not None and size < least:
@@ -140,7 +147,9 @@ def _listed_configs(configs: Sequence[Config]) -> Iterator[ProblemAtPath]:
         for name in config:
             if name not in names:
                 near = nearest(name, missing)
-                missing = [other for other in missing if repr(other) not in near]
+                missing = [
+                    still_missing for still_missing in missing if repr(still_missing) not in near
+                ]
                 yield ProblemAtPath(
                     (*_CONFIGS, index, name), expected, f"the parameter {name!r}", near
                 )

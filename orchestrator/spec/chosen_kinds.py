@@ -17,12 +17,12 @@ from pydantic_core import CoreSchema
 
 from orchestrator import sampling
 from orchestrator.spec import fields
-from orchestrator.spec.errors import nearest, shown
+from orchestrator.spec.errors import nearest, shown_value
 
 USER_CLASS = "package.module:Class"
 """How messages write the name of a user's class, and the tag of its kind."""
 
-Kind = TypeVar("Kind", bound=sampling.SamplerKind | sampling.PrunerKind)
+ChosenKind = TypeVar("ChosenKind", bound=sampling.SamplerKind | sampling.PrunerKind)
 
 
 def _tag(value: Any) -> str:
@@ -39,17 +39,17 @@ def _as_mapping(words: Sequence[str]) -> Callable[[Any], Any]:
         if isinstance(value, sampling.SamplerKind | sampling.PrunerKind):
             return value
         if not isinstance(value, str | dict):
-            raise fields.refusal(f"{expected}, or a mapping", shown(value))
+            raise fields.refusal(f"{expected}, or a mapping", shown_value(value))
         is_short = isinstance(value, str)
         name, key = (value, "") if isinstance(value, str) else (value.get("name"), "name")
         if not isinstance(name, str) or not (name in words or sampling.is_user_class(name)):
-            raise fields.refusal(expected, shown(name), key=key, hint=nearest(name, words))
+            raise fields.refusal(expected, shown_value(name), key=key, hint=nearest(name, words))
         return {"name": value} if is_short else value
 
     return convert
 
 
-def _one_of(kinds: Sequence[type[Kind]], user_class: type[Kind]) -> GetPydanticSchema:
+def _one_of(kinds: Sequence[type[ChosenKind]], user_class: type[ChosenKind]) -> GetPydanticSchema:
     """Return the schema of a field that has one of the kinds, or a class of the user's."""
     words = [kind.word() for kind in kinds]
     tagged = [Annotated[kind, Tag(kind.word())] for kind in kinds]
@@ -85,7 +85,7 @@ def _one_of(kinds: Sequence[type[Kind]], user_class: type[Kind]) -> GetPydanticS
     return GetPydanticSchema(core_schema, json_schema)
 
 
-def _described(kinds: Sequence[type[Kind]], user_class: type[Kind]) -> str:
+def _described(kinds: Sequence[type[ChosenKind]], user_class: type[ChosenKind]) -> str:
     texts = []
     for kind in kinds:
         extra = f" (needs rnnsweep[{kind.needs.name}])" if kind.needs else ""

@@ -67,7 +67,7 @@ def key_text(path: Path) -> str:
     return text
 
 
-def shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """Return a received value for a message: short, with its kind if quotes would mislead."""
     if value is None:
         return "nothing"
@@ -78,7 +78,7 @@ def shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{cut('{' + ', '.join(map(str, value)) + '}')} (a mapping)"
     if isinstance(value, list | tuple):
-        inside = ", ".join(shown(item).removesuffix(" (text)") for item in value[:10])
+        inside = ", ".join(shown_value(item).removesuffix(" (text)") for item in value[:10])
         return f"{cut(f'[{inside}]')} (a list)"
     return cut(str(value))
 
@@ -141,12 +141,12 @@ def from_pydantic(
         if path and "*" not in path
         for name in _keys(model)
     }
-    findings, others, meant = list[ProblemAtPath](), list[ErrorDetails](), set[Path]()
-    for one in error.errors(include_url=False):
-        if one["type"] != "extra_forbidden":
-            others.append(one)
+    findings, details, meant = list[ProblemAtPath](), list[ErrorDetails](), set[Path]()
+    for detail in error.errors(include_url=False):
+        if detail["type"] != "extra_forbidden":
+            details.append(detail)
             continue
-        *place, key = one["loc"]
+        *place, key = detail["loc"]
         valid = [
             name
             for pattern, model in models.items()
@@ -161,11 +161,13 @@ def from_pydantic(
         meant.update((*place, name) for name in valid if repr(name) in near)
         expected = f"one of {', '.join(valid)}" if valid else "no such key"
         findings.append(
-            ProblemAtPath(_path(one["loc"]), expected, f"the unknown key {key!r}", near)
+            ProblemAtPath(_path(detail["loc"]), expected, f"the unknown key {key!r}", near)
         )
     # A misspelt key is one problem, not one more for the key that it meant.
-    missing = [one for one in others if one["type"] == "missing" and one["loc"] in meant]
-    return findings + [_finding(one) for one in others if one not in missing]
+    missing = [
+        detail for detail in details if detail["type"] == "missing" and detail["loc"] in meant
+    ]
+    return findings + [_finding(detail) for detail in details if detail not in missing]
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
@@ -179,9 +181,11 @@ def _finding(error: ErrorDetails) -> ProblemAtPath:
         return ProblemAtPath(path, "a value (there is no default)", "nothing")
     template = _EXPECTED.get(error["type"])
     # a message of pydantic, or of a workload's own validator
-    own = re.sub("^(Input should be |Value error, |Assertion failed, )", "", error["msg"])
-    expected = template.format(**context) if template else own.removeprefix("expected ")
-    received = context.get("received") or shown(error["input"])
+    text_of_message = re.sub(
+        "^(Input should be |Value error, |Assertion failed, )", "", error["msg"]
+    )
+    expected = template.format(**context) if template else text_of_message.removeprefix("expected ")
+    received = context.get("received") or shown_value(error["input"])
     return ProblemAtPath(path, expected, received, context.get("hint") or _hint(error, expected))
 
 

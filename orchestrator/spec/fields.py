@@ -89,11 +89,11 @@ def arm_text(text: str) -> str:
     return name if hardware is None else f"{name} on {hardware}"
 
 
-Number: TypeAlias = Annotated[int | float, pydantic.BeforeValidator(_number)]
-Choice: TypeAlias = Annotated[ConfigValue, pydantic.BeforeValidator(_choice)]
+IntOrFloat: TypeAlias = Annotated[int | float, pydantic.BeforeValidator(_number)]
+ScalarValue: TypeAlias = Annotated[ConfigValue, pydantic.BeforeValidator(_choice)]
 Text: TypeAlias = Annotated[str, pydantic.StringConstraints(pattern=r"\S")]
-Positive: TypeAlias = Annotated[float, pydantic.Field(gt=0)]
-Count: TypeAlias = Annotated[int, pydantic.Field(ge=1)]
+PositiveFloat: TypeAlias = Annotated[float, pydantic.Field(gt=0)]
+PositiveInt: TypeAlias = Annotated[int, pydantic.Field(ge=1)]
 ImplementationText: TypeAlias = Annotated[str, pydantic.AfterValidator(_implementation)]
 ArmText: TypeAlias = Annotated[str, pydantic.AfterValidator(arm_text)]
 ParameterName: TypeAlias = Annotated[

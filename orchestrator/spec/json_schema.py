@@ -22,7 +22,7 @@ SCHEMA_FILE = Path(__file__).with_name("spec.schema.json")
 _ABOUT = "A spec of rnnsweep, or a file of prices. Written by rnnsweep; do not edit it."
 
 
-def schema() -> Json:
+def spec_schema() -> Json:
     """Return the schema, of draft 7, which editors know best.
 
     The keys of a spec are at the top, its sections in `$defs`, the settings of the built-in
@@ -96,10 +96,10 @@ def _implementation_pattern() -> str:
     return rf"^({'|'.join(backends())})/({kernels})(\+({options}))*$"
 
 
-def text() -> str:
+def spec_schema_text() -> str:
     """Return the text of the file."""
-    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(spec_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(text())
+    sys.stdout.write(spec_schema_text())

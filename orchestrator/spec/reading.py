@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.sampling import UserClassError
 from orchestrator.spec import checks, chosen_kinds, sections, yaml_locations
-from orchestrator.spec.errors import Path, ProblemAtPath, from_pydantic, shown
+from orchestrator.spec.errors import Path, ProblemAtPath, from_pydantic, shown_value
 from orchestrator.spec.fields import Strict
 from orchestrator.spec.space import Choices, Objective, Range, Search
 from orchestrator.spec.sweep_spec import SweepSpec
@@ -39,7 +39,7 @@ _MODELS: Mapping[Path, type[BaseModel]] = {
 }
 
 
-def load(
+def load_spec(
     path: pathlib.Path, overrides: Sequence[str] = (), *, import_classes: bool = False
 ) -> SweepSpec:
     """Read and check a spec file, YAML in UTF-8; raise `SpecError` with all problems.
@@ -47,8 +47,8 @@ def load(
     `overrides` (`dotted.key=YAML`) are set over the values of the file and checked with them. With
     `import_classes`, a sampler and a pruner of the user's are imported and made, too.
     """
-    text = yaml_locations.read_text(path, "a spec file")
-    return parse(
+    text = yaml_locations.read_spec_text(path, "a spec file")
+    return parse_spec(
         text,
         source=str(path),
         overrides=overrides,
@@ -57,7 +57,7 @@ def load(
     )
 
 
-def parse(
+def parse_spec(
     text: str,
     *,
     source: str,
@@ -67,16 +67,16 @@ def parse(
 ) -> SweepSpec:
     """Check a spec that is given as text; raise `SpecError` with all problems.
 
-    `source` names it in messages. Files that it names are looked up in `folder`. See `load` for the
-    rest.
+    `source` names it in messages. Files that it names are looked up in `folder`. See `load_spec`
+    for the rest.
     """
-    document = yaml_locations.read(
+    document = yaml_locations.parse_yaml(
         text, source=source, overrides=overrides, short_forms=sections.SHORT_FORMS
     )
     try:
         spec = SweepSpec.model_validate(_with_price_file(document, folder))
     except ValidationError as error:
-        built_in = {one.name: one.settings_model for one in registry.BUILT_IN}
+        built_in = {workload.name: workload.settings_model for workload in registry.BUILT_IN}
         settings = built_in.get(str(document.data.get("workload")))
         models = {**_MODELS, ("settings",): settings} if settings else _MODELS
         raise document.refusal(from_pydantic(error, models)) from None
@@ -89,7 +89,7 @@ def parse(
 
 
 def expect_usable(spec: SweepSpec, source: str) -> None:
-    """Make the checks of `parse` on a spec that Python code made, its imports included."""
+    """Make the checks of `parse_spec` on a spec that Python code made, its imports included."""
     if findings := checks.inconsistencies(spec) or unusable_classes(spec):
         raise yaml_locations.YamlDocument(source, {}, {}).refusal(findings)
 
@@ -120,10 +120,10 @@ def _with_price_file(
         return document.data
     if folder is None:
         expected = "a list of prices (a file's name needs a spec that is a file)"
-        raise document.refusal([ProblemAtPath(("prices",), expected, shown(name))])
+        raise document.refusal([ProblemAtPath(("prices",), expected, shown_value(name))])
     path = folder / name
     kind = f"a file of prices, which {document.place(('prices',)).text} names"
-    table = yaml_locations.read(yaml_locations.read_text(path, kind), source=str(path))
+    table = yaml_locations.parse_yaml(yaml_locations.read_spec_text(path, kind), source=str(path))
     try:
         _PriceFile.model_validate(table.data)
     except ValidationError as error:

@@ -16,7 +16,7 @@ from orchestrator.core.arms import Usage, Variant
 from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits, Margins, MeasureMode, Timing
 from orchestrator.core.names import CONDITION_SHAPE, KEY_SHAPE, is_condition, is_key, labels_text
 from orchestrator.spec import fields
-from orchestrator.spec.errors import nearest, shown
+from orchestrator.spec.errors import nearest, shown_value
 
 
 def _key(text: str) -> str:
@@ -28,12 +28,12 @@ def _key(text: str) -> str:
 def _condition(value: Any) -> Any:
     if not isinstance(value, str) or not is_condition(value):
         hint = "" if isinstance(value, str) else "labels are text: put it in quotes"
-        raise fields.refusal(CONDITION_SHAPE, shown(value), hint=hint)
+        raise fields.refusal(CONDITION_SHAPE, shown_value(value), hint=hint)
     return value
 
 
 LabelKey: TypeAlias = Annotated[str, pydantic.AfterValidator(_key)]
-Condition: TypeAlias = Annotated[str, pydantic.BeforeValidator(_condition)]
+ClassCondition: TypeAlias = Annotated[str, pydantic.BeforeValidator(_condition)]
 
 
 class HardwareEntry(fields.Strict):
@@ -52,16 +52,16 @@ class HardwareEntry(fields.Strict):
             "cpu, gpu, a hardware class or a GPU by its name, or a pattern such as *H200*."
         ),
     )
-    labels: Mapping[LabelKey, Condition] = pydantic.Field(
+    labels: Mapping[LabelKey, ClassCondition] = pydantic.Field(
         default_factory=dict, description='Labels of Ray nodes, such as {market-type: "!spot"}.'
     )
-    cpus: fields.Count | None = pydantic.Field(
+    cpus: fields.PositiveInt | None = pydantic.Field(
         None, description="CPUs that go with each GPU, instead of its share of the node."
     )
-    threads: fields.Count | None = pydantic.Field(
+    threads: fields.PositiveInt | None = pydantic.Field(
         None, description="CPUs that the trainer uses, of those that are reserved for it."
     )
-    settings: Mapping[fields.ParameterName, fields.Number] = pydantic.Field(
+    settings: Mapping[fields.ParameterName, fields.IntOrFloat] = pydantic.Field(
         default_factory=dict,
         description=(
             "Amounts of work on this hardware, such as epochs, instead of those of the sweep."
@@ -70,7 +70,7 @@ class HardwareEntry(fields.Strict):
     measure: MeasureMode | None = pydantic.Field(
         None, description="The measure on this hardware, instead of that of the sweep."
     )
-    wait_s: fields.Positive | None = pydantic.Field(
+    wait_s: fields.PositiveFloat | None = pydantic.Field(
         None,
         description=(
             "Seconds to wait for a first node of this kind, which an autoscaler may start."
@@ -131,7 +131,7 @@ HardwareEntries: TypeAlias = Annotated[
     pydantic.BeforeValidator(fields.as_tuple),
     pydantic.Field(min_length=1),
 ]
-USUAL = (HardwareEntry(selector="cpu"), HardwareEntry(selector="gpu"))
+DEFAULT_HARDWARE = (HardwareEntry(selector="cpu"), HardwareEntry(selector="gpu"))
 """The hardware of a spec that names none."""
 
 
@@ -146,7 +146,7 @@ class VariantEntry(fields.Strict):
     """
 
     name: str = pydantic.Field(description="The name of the variant in reports.")
-    settings: Mapping[fields.ParameterName, fields.Choice] = pydantic.Field(
+    settings: Mapping[fields.ParameterName, fields.ScalarValue] = pydantic.Field(
         default_factory=dict, description="The settings that the variant replaces."
     )
 
@@ -169,10 +169,14 @@ class VariantEntry(fields.Strict):
         if not isinstance(data, dict) or not data:
             raise fields.refusal("settings, such as {cell: gru}, or {name: …, settings: {…}}")
         inner = data.get("settings")
-        own = inner if len(data) == 1 and isinstance(inner, dict) and inner else data
-        texts = {key: v if isinstance(v, str) else json.dumps(v) for key, v in own.items()}
-        parts = texts.values() if len(own) == 1 and own == texts else map(" ".join, texts.items())
-        return {"name": ", ".join(sorted(parts)), "settings": own}
+        settings = inner if len(data) == 1 and isinstance(inner, dict) and inner else data
+        texts = {key: v if isinstance(v, str) else json.dumps(v) for key, v in settings.items()}
+        parts = (
+            texts.values()
+            if len(settings) == 1 and settings == texts
+            else map(" ".join, texts.items())
+        )
+        return {"name": ", ".join(sorted(parts)), "settings": settings}
 
     @pydantic.field_validator("name")
     @classmethod
@@ -203,7 +207,7 @@ class Arms(fields.Strict):
         )
     )
     hardware: HardwareEntries = pydantic.Field(
-        USUAL,
+        DEFAULT_HARDWARE,
         description=(
             "cpu, gpu, a hardware class or a pattern of one (rnnsweep hardware lists them);"
             " or a mapping with options."
@@ -225,19 +229,19 @@ class Arms(fields.Strict):
 class Limits(fields.Strict):
     """Limits of trials, of failures, and of waiting for hardware."""
 
-    trial_s: fields.Positive = pydantic.Field(
+    trial_s: fields.PositiveFloat = pydantic.Field(
         86_400.0, description="Seconds that a trial may take."
     )
-    idle_s: fields.Positive = pydantic.Field(
+    idle_s: fields.PositiveFloat = pydantic.Field(
         300.0, description="Seconds that a trial may take without progress."
     )
-    memory_mib: fields.Count | None = pydantic.Field(
+    memory_mib: fields.PositiveInt | None = pydantic.Field(
         None, description="Memory that a trainer process may use, in MiB."
     )
-    attempts: fields.Count = pydantic.Field(
+    attempts: fields.PositiveInt = pydantic.Field(
         3, description="Attempts at a trial whose process is lost."
     )
-    failures: fields.Count | None = pydantic.Field(
+    failures: fields.PositiveInt | None = pydantic.Field(
         3, description="Equal failures in a row that stop an arm; null for never."
     )
     preemptions: Annotated[int, pydantic.Field(ge=0)] = pydantic.Field(
@@ -286,7 +290,9 @@ class WordedSection(fields.Strict):
             return cls.words[data]
         key = data if isinstance(data, str) else type(data)
         hint = cls.hints.get(key) or nearest(data, cls.words)
-        raise fields.refusal(f"{' or '.join(cls.words)}, or a mapping", shown(data), hint=hint)
+        raise fields.refusal(
+            f"{' or '.join(cls.words)}, or a mapping", shown_value(data), hint=hint
+        )
 
 
 class MeasureSpec(WordedSection):
@@ -320,7 +326,7 @@ class MeasureSpec(WordedSection):
     def _rising(self) -> Self:
         if self.slices[0] > self.slices[1]:
             expected = "the fewest slices first, then the most"
-            raise fields.refusal(expected, shown(list(self.slices)), key="slices")
+            raise fields.refusal(expected, shown_value(list(self.slices)), key="slices")
         return self
 
 
@@ -403,7 +409,7 @@ class Published(fields.Strict):
         description=("The implementation, by a name of this sweep or in the words of the source.")
     )
     hardware: fields.Text = pydantic.Field(description="The hardware of the result.")
-    config: Mapping[fields.ParameterName, fields.Choice] = pydantic.Field(
+    config: Mapping[fields.ParameterName, fields.ScalarValue] = pydantic.Field(
         default_factory=dict, description="The sizes at which it was measured."
     )
     metrics: Annotated[Mapping[fields.MetricName, float], pydantic.Field(min_length=1)] = (
@@ -421,7 +427,9 @@ def _date(text: str) -> str:
     try:
         return datetime.date.fromisoformat(text).isoformat()
     except ValueError as error:
-        raise fields.refusal("the day of the price, such as 2026-11-21", shown(text)) from error
+        raise fields.refusal(
+            "the day of the price, such as 2026-11-21", shown_value(text)
+        ) from error
 
 
 class Price(fields.Strict):
@@ -432,13 +440,13 @@ class Price(fields.Strict):
             "cpu, gpu, a hardware class or a GPU by its name, or a pattern; the first match counts."
         )
     )
-    usd_per_hour: fields.Positive | None = pydantic.Field(
+    usd_per_hour: fields.PositiveFloat | None = pydantic.Field(
         None, description="The price of the whole machine, which a CPU arm pays."
     )
-    gpus: fields.Count = pydantic.Field(
+    gpus: fields.PositiveInt = pydantic.Field(
         1, description="The GPUs of that machine; a GPU arm pays for one of them."
     )
-    usd_per_kwh: fields.Positive | None = pydantic.Field(
+    usd_per_kwh: fields.PositiveFloat | None = pydantic.Field(
         None, description="The price of measured energy."
     )
     source: fields.Text = pydantic.Field(description="Where the price comes from.")

@@ -20,7 +20,7 @@ from orchestrator import sampling
 from orchestrator.core.names import ANY_IMPLEMENTATION
 from orchestrator.core.trial import Config, ConfigValue, is_number
 from orchestrator.spec import chosen_kinds, fields
-from orchestrator.spec.errors import shown
+from orchestrator.spec.errors import shown_value
 
 MOST_CONFIGS, MOST_REPEATS = 1_000_000, 1_000
 _WIDEST = 1e15
@@ -30,11 +30,11 @@ AGGREGATES = ("mean", "min", "max")
 
 _PLAIN_TYPES = ["boolean", "integer", "number", "string"]
 
-Condition: TypeAlias = Annotated[
+WhenCondition: TypeAlias = Annotated[
     Mapping[
         str,
         Annotated[
-            tuple[fields.Choice, ...],
+            tuple[fields.ScalarValue, ...],
             BeforeValidator(
                 lambda value: tuple(value) if isinstance(value, list | tuple) else (value,)
             ),
@@ -61,16 +61,16 @@ Condition: TypeAlias = Annotated[
 """For each parameter the values with which another one takes part; one value needs no list."""
 
 
-def same(one: ConfigValue, other: ConfigValue) -> bool:
+def same(value: ConfigValue, other_value: ConfigValue) -> bool:
     """Return whether values are equal; true is not 1."""
-    return isinstance(one, bool) is isinstance(other, bool) and one == other
+    return isinstance(value, bool) is isinstance(other_value, bool) and value == other_value
 
 
-def is_met(when: Condition, config: Config) -> bool:
+def is_met(when: WhenCondition, config: Config) -> bool:
     """Return whether `config` has one of its values for every parameter that `when` names."""
     return all(
-        other in config and any(same(config[other], value) for value in values)
-        for other, values in when.items()
+        name in config and any(same(config[name], value) for value in values)
+        for name, values in when.items()
     )
 
 
@@ -78,9 +78,9 @@ class Choices(fields.Strict):
     """One of a list of values; `when` has the values of earlier parameters that activate it."""
 
     choices: Annotated[
-        tuple[fields.Choice, ...], BeforeValidator(fields.as_tuple), Field(min_length=1)
+        tuple[fields.ScalarValue, ...], BeforeValidator(fields.as_tuple), Field(min_length=1)
     ] = Field(description="The values of the parameter.")
-    when: Condition = Field(default_factory=dict)
+    when: WhenCondition = Field(default_factory=dict)
 
     @classmethod
     def short_form(cls) -> fields.Json:
@@ -89,9 +89,11 @@ class Choices(fields.Strict):
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        for one, other in itertools.combinations(self.choices, 2):
-            if same(one, other):
-                raise fields.refusal("each choice once", f"{shown(one)} twice", key="choices")
+        for first, second in itertools.combinations(self.choices, 2):
+            if same(first, second):
+                raise fields.refusal(
+                    "each choice once", f"{shown_value(first)} twice", key="choices"
+                )
         return self
 
     @property
@@ -120,15 +122,15 @@ class Choices(fields.Strict):
 class Range(fields.Strict):
     """From `low` to `high`, both included: ints if all of its numbers are ints, else floats."""
 
-    low: fields.Number = Field(
+    low: fields.IntOrFloat = Field(
         description="The smallest value; if all numbers are whole, so are the values."
     )
-    high: fields.Number = Field(description="The largest value.")
+    high: fields.IntOrFloat = Field(description="The largest value.")
     log: bool = Field(False, description="Spread the values evenly on a logarithmic scale.")
-    step: fields.Number | None = Field(
+    step: fields.IntOrFloat | None = Field(
         None, description="Take only low plus a whole number of steps."
     )
-    when: Condition = Field(default_factory=dict)
+    when: WhenCondition = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -143,20 +145,26 @@ class Range(fields.Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.low > self.high:
-            raise fields.refusal(f"low at most high ({self.high})", shown(self.low), key="low")
+            raise fields.refusal(
+                f"low at most high ({self.high})", shown_value(self.low), key="low"
+            )
         if self.high - self.low > _WIDEST:
-            raise fields.refusal(f"at most {_WIDEST:.0e} above low", shown(self.high), key="high")
+            raise fields.refusal(
+                f"at most {_WIDEST:.0e} above low", shown_value(self.high), key="high"
+            )
         if self.log and self.low <= 0:
-            raise fields.refusal("low above 0, for log: true", shown(self.low), key="low")
+            raise fields.refusal("low above 0, for log: true", shown_value(self.low), key="low")
         if self.step is not None and self.log:
             raise fields.refusal("no step with log: true (Optuna has no such ranges)", key="step")
         if self.step is not None and self.step <= 0:
-            raise fields.refusal("more than 0", shown(self.step), key="step")
+            raise fields.refusal("more than 0", shown_value(self.step), key="step")
         if self.step is not None and self._steps > MOST_CONFIGS:
-            raise fields.refusal(f"at most {MOST_CONFIGS:,} steps", shown(self.step), key="step")
+            raise fields.refusal(
+                f"at most {MOST_CONFIGS:,} steps", shown_value(self.step), key="step"
+            )
         if self.step is not None and not self.contains(self.high):
             expected = f"low plus a whole number of steps, such as {self._nth(self._steps)}"
-            raise fields.refusal(expected, shown(self.high), key="high")
+            raise fields.refusal(expected, shown_value(self.high), key="high")
         return self
 
     @property
@@ -284,8 +292,8 @@ def _number_or_list(value: Any) -> Any:
 
 
 Configs: TypeAlias = Annotated[
-    Annotated[fields.Count, Field(le=MOST_CONFIGS), Tag("count")]
-    | Annotated[tuple[Mapping[fields.ParameterName, fields.Choice], ...], Tag("list")],
+    Annotated[fields.PositiveInt, Field(le=MOST_CONFIGS), Tag("count")]
+    | Annotated[tuple[Mapping[fields.ParameterName, fields.ScalarValue], ...], Tag("list")],
     Discriminator(lambda value: "list" if isinstance(value, tuple) else "count"),
     BeforeValidator(_number_or_list),
 ]
@@ -316,7 +324,7 @@ class Search(fields.Strict):
         default_factory=dict,
         description="The metrics that the sampler reads, each with its direction.",
     )
-    open_blocks: fields.Count | None = Field(
+    open_blocks: fields.PositiveInt | None = Field(
         None,
         description=(
             "Configs that may be suggested and not yet finished. The default keeps the"
@@ -397,8 +405,8 @@ def _states(space: Space, names: Sequence[str]) -> list[tuple[Config, float]]:
         dimension, after = space[name], list[tuple[Config, float]]()
         count = math.inf if dimension.count is None else dimension.count
         relevant = list[ConfigValue]()
-        for value in itertools.chain(*(other.when.get(name, ()) for other in space.values())):
-            if dimension.contains(value) and not any(same(value, one) for one in relevant):
+        for value in itertools.chain(*(later.when.get(name, ()) for later in space.values())):
+            if dimension.contains(value) and not any(same(value, listed) for listed in relevant):
                 relevant.append(value)
         for config, ways in states:
             if not is_met(dimension.when, config):
@@ -415,10 +423,10 @@ def activation(space: Space, name: str) -> Config | None:
     """Return values of earlier parameters that activate `name`; None if there are none."""
     names = list(space)
     needed = {name}
-    for other in reversed(names[: names.index(name)]):
-        if any(other in space[one].when for one in needed):
-            needed.add(other)
-    states = _states(space, [other for other in names if other in needed - {name}])
+    for earlier in reversed(names[: names.index(name)]):
+        if any(earlier in space[dependent].when for dependent in needed):
+            needed.add(earlier)
+    states = _states(space, [earlier for earlier in names if earlier in needed - {name}])
     return next((config for config, _ in states if is_met(space[name].when, config)), None)
 
 

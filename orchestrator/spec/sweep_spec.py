@@ -1,4 +1,4 @@
-"""The frozen model of a spec. `load` and `parse` check more than its types (`checks.py`)."""
+"""The frozen model of a spec. `load_spec` and `parse_spec` check more than types (`checks.py`)."""
 
 import copy
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from orchestrator.core.criteria import (
     Timing,
 )
 from orchestrator.spec import sections
-from orchestrator.spec.fields import ArmText, Count, Json, Strict, Text
+from orchestrator.spec.fields import ArmText, Json, PositiveInt, Strict, Text
 from orchestrator.spec.space import MOST_REPEATS, Search
 from workloads.metrics import FRESH_ONLY
 from workloads.registry import BUILT_IN
@@ -62,7 +62,7 @@ class SweepSpec(Strict):
     arms: sections.Arms = Field(
         description="The implementations, hardware and variants to compare."
     )
-    repeats: Annotated[Count, Field(le=MOST_REPEATS)] = Field(
+    repeats: Annotated[PositiveInt, Field(le=MOST_REPEATS)] = Field(
         1, description="Rounds of each block; every config runs so often on every arm."
     )
     seed: Annotated[int, Field(ge=0)] = Field(

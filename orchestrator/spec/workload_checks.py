@@ -7,7 +7,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from orchestrator.core.trial import Config
-from orchestrator.spec.errors import Path, ProblemAtPath, from_pydantic, key_text, nearest, shown
+from orchestrator.spec.errors import (
+    Path,
+    ProblemAtPath,
+    from_pydantic,
+    key_text,
+    nearest,
+    shown_value,
+)
 from orchestrator.spec.space import activation, example
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
@@ -42,12 +49,14 @@ def check_workload(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         names = [workload.name for workload in registry.BUILT_IN]
         expected = f"{', '.join(names)}, or package.module:function"
         hint = nearest(spec.workload, names)
-        yield ProblemAtPath(("workload",), expected, shown(spec.workload), hint)
+        yield ProblemAtPath(("workload",), expected, shown_value(spec.workload), hint)
         return
     package = spec.workload.partition(":")[0].partition(".")[0]
     if not workload.is_built_in and package in PACKAGES:
         expected = "a package with another name (rnnsweep has one of this name)"
-        yield ProblemAtPath(("workload",), expected, shown(spec.workload), f"rename {package!r}")
+        yield ProblemAtPath(
+            ("workload",), expected, shown_value(spec.workload), f"rename {package!r}"
+        )
     yield from _own_work(spec, workload, searched)
     yield from _variants(spec, workload, searched)
     if workload.settings_model is None:
@@ -111,7 +120,9 @@ def _own_work(
     """Report settings of a hardware entry that are no valid amount of work."""
     entries = enumerate(spec.arms.hardware)
     of_variants = {name for variant in spec.arms.variants for name in variant.settings}
-    for index, name, value in [(i, *item) for i, one in entries for item in one.settings.items()]:
+    for index, name, value in [
+        (i, *item) for i, entry in entries for item in entry.settings.items()
+    ]:
         path: Path = ("arms", "hardware", index, "settings", name)
         if name in searched:
             yield ProblemAtPath(path, _NOT_SEARCHED, f"the parameter {name!r}")
@@ -184,12 +195,15 @@ def _values(
 ) -> Iterator[ProblemAtPath]:
     """Report settings, values of the space and listed configs that the workload refuses."""
     fixed = {name: value for name, value in spec.settings.items() if name in names}
-    own, reported = _refused(workload, fixed), set[str]()
-    yield from (dataclasses.replace(one, path=("settings", *one.path)) for one in own)
+    refused_settings, reported = _refused(workload, fixed), set[str]()
+    yield from (
+        dataclasses.replace(finding, path=("settings", *finding.path))
+        for finding in refused_settings
+    )
     for place, config, varied in _configs(spec):
         ours = {name: value for name, value in config.items() if name in names}
         for finding in _refused(workload, {**fixed, **ours}):
-            if finding in own or varied in reported:
+            if finding in refused_settings or varied in reported:
                 continue
             if varied is None:
                 yield dataclasses.replace(finding, path=(*place, *finding.path))

@@ -18,7 +18,15 @@ from typing import Any, NoReturn, TypeAlias
 
 import yaml
 
-from orchestrator.spec.errors import Path, Problem, ProblemAtPath, SpecError, cut, key_text, shown
+from orchestrator.spec.errors import (
+    Path,
+    Problem,
+    ProblemAtPath,
+    SpecError,
+    cut,
+    key_text,
+    shown_value,
+)
 
 MAX_VALUES = 10_000
 """The largest number of values: aliases may multiply a small file into billions."""
@@ -82,13 +90,19 @@ class YamlDocument:
             first.setdefault(self.written(finding.path), finding)
         ordered = sorted(first.items(), key=lambda item: self.place(item[0]).line)
         problems = [
-            Problem(self.place(path).text, key_text(path), one.expected, one.received, one.hint)
-            for path, one in ordered
+            Problem(
+                self.place(path).text,
+                key_text(path),
+                problem.expected,
+                problem.received,
+                problem.hint,
+            )
+            for path, problem in ordered
         ]
         return SpecError(self.source, problems)
 
 
-def read_text(path: pathlib.Path, kind: str) -> str:
+def read_spec_text(path: pathlib.Path, kind: str) -> str:
     """Return a UTF-8 file's text, or raise `SpecError`; `kind` names it there (`a spec file`)."""
     try:
         with path.open("rb") as file:
@@ -101,9 +115,9 @@ def read_text(path: pathlib.Path, kind: str) -> str:
         received = f"the byte 0x{raw[error.start]:02x}"
         problem = Problem(f"{path}:{line}", "", "text in UTF-8", received, "save it as UTF-8")
     except FileNotFoundError:
-        others = {other.stem: other for other in path.parent.glob("*.y*ml")}
-        near = difflib.get_close_matches(path.stem, others, n=1)
-        hint = f"did you mean {others[near[0]]}?" if near else ""
+        siblings = {sibling.stem: sibling for sibling in path.parent.glob("*.y*ml")}
+        near = difflib.get_close_matches(path.stem, siblings, n=1)
+        hint = f"did you mean {siblings[near[0]]}?" if near else ""
         problem = Problem(str(path), "", kind, "no such file", hint)
     except (OSError, ValueError) as error:  # a ValueError is a path with a null byte
         received = (getattr(error, "strerror", None) or str(error)).lower()
@@ -111,7 +125,7 @@ def read_text(path: pathlib.Path, kind: str) -> str:
     raise SpecError(str(path), [problem])
 
 
-def read(
+def parse_yaml(
     text: str,
     *,
     source: str,
@@ -131,7 +145,7 @@ def read(
     reader = _Reader(source, lambda line: Place(f"{source}:{line}", line))
     data = reader.read(text)
     if not isinstance(data, dict):
-        received = "an empty file" if data is None else shown(data)
+        received = "an empty file" if data is None else shown_value(data)
         expected = "a mapping (name: …, workload: …)"
         raise SpecError(source, [Problem(f"{source}:1", "", expected, received)])
     for override in overrides:
@@ -149,7 +163,7 @@ def _set(
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
     if not equals or not all(path):
-        inner.refuse(place, (), f"KEY=VALUE, such as {example}", shown(override))
+        inner.refuse(place, (), f"KEY=VALUE, such as {example}", shown_value(override))
     value = inner.read(text, at=path)
     parent = data
     for depth, part in enumerate(path[:-1], start=1):
@@ -160,7 +174,7 @@ def _set(
         if not isinstance(child, dict):
             expected = f"a mapping at {key_text(path[:depth])} to set {path[depth]!r} in"
             hint = f"replace the whole of it: --set {key_text(path[:depth])}=…"
-            inner.refuse(place, path, expected, shown(child), hint)
+            inner.refuse(place, path, expected, shown_value(child), hint)
         parent = child
     parent[path[-1]] = value
     for old in [old for old in reader.places if old[: len(path)] == path]:
@@ -259,9 +273,9 @@ class _Reader:
             key = self._value(key_node, at)
             if not isinstance(key, str):
                 hint = f"put it in quotes: {written!r}"
-                self.refuse(place, at, "text as a key", shown(key), hint)
+                self.refuse(place, at, "text as a key", shown_value(key), hint)
             if key in lines:
-                received = f"{shown(key)} again (first on line {lines[key]})"
+                received = f"{shown_value(key)} again (first on line {lines[key]})"
                 self.refuse(place, (*path, key), "each key once", received)
             lines[key] = key_node.start_mark.line + 1
             self.places[(*path, key)] = place
@@ -273,7 +287,7 @@ class _Reader:
         places, result = dict(self.places), dict[str, Any]()
         for part in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(part, yaml.MappingNode):
-                received = shown(self._value(part, path))
+                received = shown_value(self._value(part, path))
                 self.refuse(self._place(part), (*path, "<<"), "a mapping to merge", received)
             result = self._value(part, path) | result
         self.places.update(places)  # what is written here is not at the place of the anchor

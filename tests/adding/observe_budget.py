@@ -28,7 +28,7 @@ def main() -> None:
             sample.session.finish(assignment, on(assignment, energy_j=3.6e6))
         later = sample.killed(SPEC).work()
         decision = sample.state().stop_decision
-    limits = json_schema.schema()["$defs"]["Limits"]["properties"]
+    limits = json_schema.spec_schema()["$defs"]["Limits"]["properties"]
     observed = {
         "ending": ending,
         "trials": len(sample.recorded),

@@ -8,7 +8,7 @@ from orchestrator.cli import reference
 from orchestrator.report.chosen import choose
 from orchestrator.report.query import ask
 from orchestrator.report.render import render
-from orchestrator.spec import json_schema, parse
+from orchestrator.spec import json_schema, parse_spec
 from tests.orchestrator.sample_records import PORTABLE, sweep, trial
 
 SPEC = """
@@ -24,10 +24,10 @@ def main() -> None:
     trials = [trial(PORTABLE, block, step_ms=4.0, grad_norm=0.25 + block) for block in (0, 1)]
     record = sweep(trials, (PORTABLE,))
     summary = summarise(record)
-    rule = json_schema.schema()["allOf"][0]["then"]["properties"]["search"]["properties"]
+    rule = json_schema.spec_schema()["allOf"][0]["then"]["properties"]["search"]["properties"]
     observed = {
         "place": workloads.__file__,
-        "objectives": list(parse(SPEC, source="a test").search.objectives),
+        "objectives": list(parse_spec(SPEC, source="a test").search.objectives),
         "schema": rule["objectives"]["properties"]["grad_norm"]["description"],
         "pages": [
             page for page, text in reference.generated_parts().items() if "grad_norm" in text

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.spec import SpecError, load
+from orchestrator.spec import SpecError, load_spec
 from tests.commands import Done
 from tests.integration.conftest import address, joining, ray_token  # noqa: F401  (fixtures)
 from tests.integration.sweeping import Home
@@ -121,7 +121,7 @@ def test_a_class_that_cannot_be_used_is_refused_at_its_line(case: Wrong, folder:
     words = [f"  {top}:", *(f"    {key}:" for key in inner)]
     line = next(n for n, text in enumerate(lines, 1) if text.startswith(words[-1]))
     with pytest.raises(SpecError) as caught:
-        load(path, import_classes=True)
+        load_spec(path, import_classes=True)
     (problem,) = caught.value.problems
     assert problem.place == f"{path}:{line}" or not inner
     assert problem.key.startswith(f"search.{case.key}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.spec import parse
+from orchestrator.spec import parse_spec
 from orchestrator.spec.errors import SpecError
 from tests.faults.conftest import TABLES, Faults
 
@@ -46,7 +46,7 @@ def test_damaged_specs_are_refused_soon(faults: Faults, part: int) -> None:
     for _ in range(number):
         text, began_s = damage(draw.choice(texts), draw), time.process_time()
         try:
-            parse(text, source="a.yaml")
+            parse_spec(text, source="a.yaml")
         except SpecError as error:
             refused += 1
             assert len(str(error)) < 20_000 and "\x1b" not in str(error)

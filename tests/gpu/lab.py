@@ -110,14 +110,14 @@ class Lab:
         request = TrialRequest(workload, implementation, settings or {}, **fields)
         if environ is None:
             trainer = self._trainer(implementation.partition("/")[0])
-            answer = trainer_answers.ask(trainer, request, listen, self._limits())
+            answer = trainer_answers.ask_trainer(trainer, request, listen, self._limits())
             if not answer.is_usable:
                 trainer.kill()
                 self.expect_time()
             return answer
         asked = parse_implementation(implementation)
         with TrainerProcess(asked, self.device, python_path=[_ROOT], environ=environ) as trainer:
-            return trainer_answers.ask(trainer, request, listen, self._limits())
+            return trainer_answers.ask_trainer(trainer, request, listen, self._limits())
 
     def printed(self, backend: str) -> str:
         """Return what the last trial of a backend's trainer printed."""

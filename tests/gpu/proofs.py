@@ -302,7 +302,7 @@ def roofline(lab: Lab, backend: str) -> Iterator[Outcome]:
         arm = f"{backend}/portable{option}"
         if _ineligible(lab, arm, {"cell": "lstm", "layers": 1}) is not None:
             continue
-        answer = lab.ask(peaks.WORKLOAD, arm)
+        answer = lab.ask(peaks.PEAK_RATES_WORKLOAD, arm)
         measured = some(answer, "product_flops_per_s", "copy_bytes_per_s")
         rate = measured.get("product_flops_per_s", 0.0)
         float32 = float32 or rate

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ray.util.accelerators import accelerators
 
-from orchestrator.spec import load
+from orchestrator.spec import load_spec
 from tests.commands import Command
 from tests.infra.files import INFRA, document, documents
 
@@ -123,7 +123,7 @@ def test_gpu_pods_run_the_gpu_image_on_their_kind_of_node() -> None:
 
 
 def test_the_job_runs_a_sweep_on_nodes_that_the_cluster_can_start() -> None:
-    spec = load(JOB / "sweep.yaml")
+    spec = load_spec(JOB / "sweep.yaml")
     labels = [dict(entry.labels) for entry in spec.arms.hardware]
     assert labels == [group["labels"] for group in GROUPS.values()]
     assert all(entry.wait_s for entry in spec.arms.hardware)

@@ -18,7 +18,7 @@ from ray.core.generated.common_pb2 import LabelSelectorOperator
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.node_wait import requests
-from orchestrator.spec import load
+from orchestrator.spec import load_spec
 from tests.infra.files import INFRA, ROOT, check_shell, document, locked
 
 AWS = INFRA / "cloud/aws.yaml"
@@ -92,7 +92,9 @@ def on_kubernetes() -> dict[str, Any]:
 
 def launches(config: dict[str, Any]) -> tuple[dict[str, int], int]:
     """Return the nodes that start for the sweep, by kind, and the number of failed requests."""
-    awaited = make_plan(load(INFRA / "kubernetes/job/sweep.yaml"), classify(()), "to come").awaited
+    awaited = make_plan(
+        load_spec(INFRA / "kubernetes/job/sweep.yaml"), classify(()), "to come"
+    ).awaited
     is_in = LabelSelectorOperator.LABEL_OPERATOR_IN
     resource_requests = [
         ResourceRequestUtil.make(

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from orchestrator.spec import SweepSpec, parse
+from orchestrator.spec import SweepSpec, parse_spec
 
 BUILT_IN: Mapping[str, Any] = {
     "name": "mine",
@@ -53,4 +53,4 @@ def spec(
     base: Mapping[str, Any] = BUILT_IN, /, *, overrides: Sequence[str] = (), **changes: Any
 ) -> SweepSpec:
     """Return a checked spec (see `spec_data`); `overrides` are those of `--set`."""
-    return parse(spec_text(base, **changes), source="spec", overrides=overrides)
+    return parse_spec(spec_text(base, **changes), source="spec", overrides=overrides)

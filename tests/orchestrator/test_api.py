@@ -20,7 +20,7 @@ from orchestrator.core.trial import Block, make_trial
 from orchestrator.hardware import classify
 from orchestrator.scheduling.sweep import RunOptions, RunResult
 from orchestrator.scheduling.watcher import Watcher
-from orchestrator.spec import SpecError, SweepSpec, parse
+from orchestrator.spec import SpecError, SweepSpec, parse_spec
 from tests.commands import python
 from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_records import paired
@@ -132,7 +132,7 @@ def test_a_spec_comes_as_a_file_a_mapping_or_checked(started: Started, tmp_path:
     path.write_text(text)
     for spec in (path, str(path), SPEC):
         api.run_sweep(spec, {"settings.epochs": 2, "search.configs": 2})
-    checked = parse(text, source="text", overrides=["settings.epochs=2", "search.configs=2"])
+    checked = parse_spec(text, source="text", overrides=["settings.epochs=2", "search.configs=2"])
     assert api.run_sweep(checked).record == paired(6)
     assert [spec for spec, _ in started] == [checked] * 4
     with pytest.raises(TypeError, match="overrides"):

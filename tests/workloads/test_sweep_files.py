@@ -12,7 +12,7 @@ import yaml
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.trial import Block, make_trial
 from orchestrator.scheduling.suggester import Suggester
-from orchestrator.spec import load
+from orchestrator.spec import load_spec
 from tests.orchestrator.cli.typed_commands import typed
 from tests.orchestrator.sample_plans import identity
 from tests.orchestrator.scheduling.sample_sessions import SampleSession
@@ -35,7 +35,7 @@ TINY: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("tiny.yaml"
 
 
 def tiny_overrides(name: str, small: Sequence[str]) -> list[str]:
-    spec = load(SWEEPS[name], small)
+    spec = load_spec(SWEEPS[name], small)
     model = find_workload(spec.workload).settings_model
     assert model is not None
     searched = {*spec.search.space, *(key for config in spec.search.listed for key in config)}
@@ -58,7 +58,7 @@ def test_an_arm_of_each_backend_of_a_file_runs_small(
     words = shlex.split(lines[0] if lines else f"sweeps/{name}.yaml")
     assert typed(capfd, "plan", *words)[0] == 0
     small = words[2::2]
-    spec = load(SWEEPS[name], [*small, *tiny_overrides(name, small)])
+    spec = load_spec(SWEEPS[name], [*small, *tiny_overrides(name, small)])
     text = yaml.safe_dump(spec.model_dump(mode="json", exclude_unset=True))
     sample = SampleSession(tmp_path / "sample", text, this_machine())
     config = Suggester(sample.spec.search, 0).suggest(0)

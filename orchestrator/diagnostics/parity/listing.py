@@ -10,7 +10,7 @@ from orchestrator.diagnostics.parity.parity_check import Excluded, ParityCheck, 
 from orchestrator.report.document import Bullet, Column, Document, Kind, Section, Table, make_table
 from workloads.tasks.image_rows.settings import ImageRowsSettings
 
-FORMAT, VERSION = "rnnsweep-parity", 1
+PARITY_FORMAT, PARITY_VERSION = "rnnsweep-parity", 1
 _LEGEND = (
     "A difference is the largest one between the outputs of the two implementations on the same "
     "validation images, as a share of the largest output. Weights are also read back after "
@@ -19,7 +19,7 @@ _LEGEND = (
 )
 
 
-def to_document(check: ParityCheck) -> Document:
+def parity_document(check: ParityCheck) -> Document:
     """Return conclusions, a table for each cell, and the implementations that cannot run."""
     if check.kept_in is not None:
         title = f"Weights saved in {check.kept_in} on {machine()}"
@@ -42,12 +42,12 @@ def to_document(check: ParityCheck) -> Document:
     )
 
 
-def as_json(check: ParityCheck) -> dict[str, Any]:
+def parity_json(check: ParityCheck) -> dict[str, Any]:
     """Return the results as one versioned object."""
     place = {"implementation", "device"}
     return {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": PARITY_FORMAT,
+        "version": PARITY_VERSION,
         "passed": check.is_good,
         "machine": machine(),
         "saved_on": check.loaded and check.loaded.machine,
@@ -68,8 +68,10 @@ def as_json(check: ParityCheck) -> dict[str, Any]:
             }
             for pair in check.pairs
         ],
-        "failed": [{**_place(one), "device": one.failed_on} for one in check.failed],
-        "impossible": [_place(one) for one in check.excluded if one.failed_on is None],
+        "failed": [{**_place(excluded), "device": excluded.failed_on} for excluded in check.failed],
+        "impossible": [
+            _place(excluded) for excluded in check.excluded if excluded.failed_on is None
+        ],
     }
 
 
@@ -98,16 +100,18 @@ def _conclusions(check: ParityCheck) -> Iterator[Bullet]:
 
 def _excluded(check: ParityCheck) -> Iterator[Bullet]:
     by_reason: dict[str, list[Excluded]] = {}
-    for one in check.excluded:
-        if one.failed_on is None:
-            by_reason.setdefault(one.reason, []).append(one)
+    for excluded in check.excluded:
+        if excluded.failed_on is None:
+            by_reason.setdefault(excluded.reason, []).append(excluded)
         else:
-            label = f"{one.implementation} on {one.failed_on}, {one.cell}"
-            yield Bullet(Kind.SLOWER, f"failed ✗ {label}: {one.reason}")
-    checked = {one.cell for one in check.saved} | {one.cell for one in check.failed}
+            label = f"{excluded.implementation} on {excluded.failed_on}, {excluded.cell}"
+            yield Bullet(Kind.SLOWER, f"failed ✗ {label}: {excluded.reason}")
+    checked = {excluded.cell for excluded in check.saved} | {
+        excluded.cell for excluded in check.failed
+    }
     for reason, impossible in by_reason.items():
-        names = joined(list(dict.fromkeys(str(one.implementation) for one in impossible)))
-        cells = list(dict.fromkeys(one.cell for one in impossible))
+        names = joined(list(dict.fromkeys(str(excluded.implementation) for excluded in impossible)))
+        cells = list(dict.fromkeys(excluded.cell for excluded in impossible))
         where = "" if checked <= set(cells) else f" ({joined(cells)})"
         text = f"cannot run here: {names}{where}: {reason}"
         yield Bullet(Kind.INCONCLUSIVE, text)
@@ -124,7 +128,7 @@ def _table(check: ParityCheck) -> Table:
         Column("tolerance", lambda pair: f"{pair.tolerance:.1e}", numeric=True),
         Column("", lambda pair: "✓" if pair.is_within else "✗"),
     ]
-    shown = (one for one in check.pairs if not one.is_within or one is worst[one.loaded])
+    shown = (pair for pair in check.pairs if not pair.is_within or pair is worst[pair.loaded])
     return make_table(columns, shown)
 
 

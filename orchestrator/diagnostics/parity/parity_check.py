@@ -7,6 +7,7 @@ import re
 import tempfile
 import tomllib
 import typing
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, Val
 from orchestrator import hardware
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.errors import Refusal, first_problem
-from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
+from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask_trainer
 from orchestrator.diagnostics.workload_catalogue import PLAIN
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.spec import yaml_locations
@@ -32,8 +33,8 @@ from workloads.protocol import Device, TrialRequest
 from workloads.tasks.image_rows.settings import ImageRowsSettings
 
 LIST = "parity.json"
-WORKLOAD = "image_rows"
-USUAL = tomllib.loads(Path(__file__).with_name("usual.toml").read_text(encoding="utf-8"))
+PARITY_WORKLOAD = "image_rows"
+PARITY_SETTINGS = tomllib.loads(Path(__file__).with_name("usual.toml").read_text(encoding="utf-8"))
 
 TOLERANCES: Mapping[Precision, float] = {"float32": 1e-5, "tf32": 2e-3, "fp16": 5e-3, "bf16": 3e-2}
 """The largest relative differences explained by rounding alone, by the coarser precision.
@@ -62,9 +63,11 @@ class Participant(BaseModel):
         """Implementation and device, as shown to people."""
         return f"{self.implementation} on {self.device}"
 
-    def tolerance(self, other: Participant) -> float:
+    def tolerance(self, loader: Participant) -> float:
         """Return the tolerance of the coarser of the two precisions."""
-        return max(TOLERANCES[one.implementation.precision] for one in (self, other))
+        return max(
+            TOLERANCES[participant.implementation.precision] for participant in (self, loader)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,7 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
     @property
     def failed(self) -> list[Excluded]:
         """Those that could have run."""
-        return [one for one in self.excluded if one.failed_on is not None]
+        return [excluded for excluded in self.excluded if excluded.failed_on is not None]
 
     @property
     def across(self) -> list[ParityPair]:
@@ -163,34 +166,41 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
     ) -> list[Participant]:
         """Return what can run some cells on each device here; refuse fewer than that number."""
         participants, here = list[Participant](), devices()
-        for cell, one in itertools.product(cells, implementations):
+        for cell, implementation in itertools.product(cells, implementations):
             traits = self.settings_of(cell).traits()
-            reasons = {device: ineligibility_reason(one, traits, device) for device in here}
+            reasons = {
+                device: ineligibility_reason(implementation, traits, device) for device in here
+            }
             participants += [
-                Participant(implementation=one, device=device, cell=cell)
+                Participant(implementation=implementation, device=device, cell=cell)
                 for device in here
                 if reasons[device] is None
             ]
             if None not in reasons.values():
-                self.excluded.append(Excluded(one, cell, str(reasons[here[-1]])))
-        if max(sum(one.cell == cell for one in participants) for cell in cells) < at_least:
-            labels = ", ".join(dict.fromkeys(one.label for one in participants)) or "none"
-            missing = sorted({f"\n  {one.implementation}: {one.reason}" for one in self.excluded})
+                self.excluded.append(Excluded(implementation, cell, str(reasons[here[-1]])))
+        per_cell = Counter(participant.cell for participant in participants)
+        if max(per_cell[cell] for cell in cells) < at_least:
+            labels = ", ".join(dict.fromkeys(participant.label for participant in participants))
+            missing = sorted(
+                {f"\n  {excluded.implementation}: {excluded.reason}" for excluded in self.excluded}
+            )
             raise Refusal(
                 f"nothing to compare: expected at least {at_least} of the implementations on "
-                f"some device here; received {labels}{''.join(missing)}"
+                f"some device here; received {labels or 'none'}{''.join(missing)}"
             )
         return participants
 
     def save(self, participants: Sequence[Participant], folder: Path) -> SavedList:
         """Train and save all participants, each with its own seed, so that all weights differ."""
         requests = {}
-        for number, one in enumerate(participants):
-            own = self.settings_of(one.cell)
+        for number, participant in enumerate(participants):
+            settings = self.settings_of(participant.cell)
             asked = parity_request.SaveRequest(
-                workload=WORKLOAD, settings=own.model_dump(), into=_stem(folder, one)
+                workload=PARITY_WORKLOAD,
+                settings=settings.model_dump(),
+                into=_stem(folder, participant),
             )
-            requests[one] = _request("save", one, asked, seed=number)
+            requests[participant] = _request("save", participant, asked, seed=number)
         answers = self._ask(requests, "saved")
         data = next((answer.dataset for answer in answers.values() if answer.dataset), None)
         return SavedList(
@@ -210,48 +220,56 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
     ) -> None:
         """Have all participants load the weights that all have saved of their cell."""
         requests, wanted = {}, {}
-        for one in participants:
-            wanted[one] = [saved for saved in listed.saved if saved.cell == one.cell]
-            if wanted[one]:
+        for participant in participants:
+            wanted[participant] = [
+                saved for saved in listed.saved if saved.cell == participant.cell
+            ]
+            if wanted[participant]:
                 asked = parity_request.LoadRequest(
-                    workload=WORKLOAD,
-                    settings=self.settings_of(one.cell).model_dump(),
+                    workload=PARITY_WORKLOAD,
+                    settings=self.settings_of(participant.cell).model_dump(),
                     digest=listed.digest,
-                    saved=[_stem(folder, saved) for saved in wanted[one]],
+                    saved=[_stem(folder, saved) for saved in wanted[participant]],
                 )
-                requests[one] = _request("compare", one, asked)
-        for one, answer in self._ask(requests, "loaded").items():
+                requests[participant] = _request("compare", participant, asked)
+        for participant, answer in self._ask(requests, "loaded").items():
             compared = parity_request.OUTPUT_COMPARISONS.validate_json(
                 answer.texts[parity_request.ANSWER]
             )
-            for saved, result in zip(wanted[one], compared, strict=True):
-                limit = tolerance or saved.tolerance(one)
-                self.pairs.append(ParityPair(saved, one, result.difference, result.exact, limit))
+            for saved, result in zip(wanted[participant], compared, strict=True):
+                limit = tolerance or saved.tolerance(participant)
+                self.pairs.append(
+                    ParityPair(saved, participant, result.difference, result.exact, limit)
+                )
 
     def _ask(
         self, requests: Mapping[Participant, TrialRequest], done: str
     ) -> dict[Participant, TrainerAnswer]:
         """Return the answers of those that succeeded; exclude the others."""
         answers: dict[Participant, TrainerAnswer] = {}
-        for number, (one, request) in enumerate(requests.items(), 1):
-            answer, result = self._answer(one, request), done
+        for number, (participant, request) in enumerate(requests.items(), 1):
+            answer, result = self._answer(participant, request), done
             if answer.reason is None:
-                answers[one] = answer
+                answers[participant] = answer
             else:
                 result = f"FAILED: {answer.reason}"
-                failed_on = None if answer.failure == "not_possible" else one.device
-                excluded = Excluded(one.implementation, one.cell, answer.reason, failed_on)
+                failed_on = None if answer.failure == "not_possible" else participant.device
+                excluded = Excluded(
+                    participant.implementation, participant.cell, answer.reason, failed_on
+                )
                 self.excluded.append(excluded)
-            label = f"{number}/{len(requests)}  {one.label}  {one.cell}"
+            label = f"{number}/{len(requests)}  {participant.label}  {participant.cell}"
             self.report(f"{label}  {result}  ({answer.seconds:.0f} s)")
         return answers
 
-    def _answer(self, one: Participant, request: TrialRequest) -> TrainerAnswer:
-        key = one.implementation.backend, one.device
+    def _answer(self, participant: Participant, request: TrialRequest) -> TrainerAnswer:
+        key = participant.implementation.backend, participant.device
         trainer = self._trainers.get(key)
         if trainer is None:
-            trainer = self._trainers[key] = TrainerProcess(one.implementation, one.device)
-        answer = ask(trainer, request)
+            trainer = self._trainers[key] = TrainerProcess(
+                participant.implementation, participant.device
+            )
+        answer = ask_trainer(trainer, request)
         if not answer.is_usable:
             self._trainers.pop(key).close()
         return answer
@@ -277,9 +295,11 @@ def check(
     `image_rows`. `report` prints a line for each finished step. Weights are only saved `into` a
     folder, or only loaded from a `source`. The tolerance replaces the usual ones.
     """
-    document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
+    document = yaml_locations.parse_yaml(
+        "{}", source="--set", overrides=overrides, example="cell=gru"
+    )
     loaded = None if source is None else _read_list(source / LIST)
-    own = {**(loaded.settings if loaded else USUAL), **document.data}
+    settings = {**(loaded.settings if loaded else PARITY_SETTINGS), **document.data}
     chosen = document.data.get("cell")
     cells = typing.get_args(Cell) if chosen is None else (chosen,)
     if loaded:
@@ -288,7 +308,7 @@ def check(
         if not cells:
             expected = f"expected one that was saved in {source} ({', '.join(kept)})"
             raise Refusal(f"--set cell: {expected}")
-    result = ParityCheck(own, report, loaded=loaded)
+    result = ParityCheck(settings, report, loaded=loaded)
     try:
         for cell in cells:
             result.settings_of(cell)
@@ -327,14 +347,23 @@ def _takes_options(implementation: Implementation) -> bool:
     return ineligibility_reason(implementation, usual, "gpu", has_package=lambda _: True) is None
 
 
-def _request(function: str, one: Participant, asked: BaseModel, seed: int = 0) -> TrialRequest:
-    name, own = f"workloads.diagnostics.parity:{function}", asked.model_dump(mode="json")
-    return TrialRequest(name, str(one.implementation), own, one.device, seed)
+def _request(
+    function: str, participant: Participant, asked: BaseModel, seed: int = 0
+) -> TrialRequest:
+    name, request_settings = (
+        f"workloads.diagnostics.parity:{function}",
+        asked.model_dump(mode="json"),
+    )
+    return TrialRequest(
+        name, str(participant.implementation), request_settings, participant.device, seed
+    )
 
 
-def _stem(folder: Path, one: Participant) -> str:
+def _stem(folder: Path, participant: Participant) -> str:
     """Return the path of a participant's files, without their endings."""
-    return str(folder / re.sub(r"[^a-z0-9]+", "-", f"{one.cell} {one.label}".lower()))
+    return str(
+        folder / re.sub(r"[^a-z0-9]+", "-", f"{participant.cell} {participant.label}".lower())
+    )
 
 
 def machine() -> str:

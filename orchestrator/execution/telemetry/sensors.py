@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _SHARE = 0.002
 """The most of a core that a paced value may take: some drivers spin where others wait."""
@@ -17,15 +17,15 @@ _MOST = 16
 """How many CPUs are read: each costs a moment, and a trainer's busy ones are among them."""
 
 
-class Paced(Generic[P, T]):
+class Paced(Generic[P, _T]):
     """A value that is read at most every `every_s` seconds, and less often if reading it costs."""
 
-    def __init__(self, read: Callable[P, T], every_s: float) -> None:
+    def __init__(self, read: Callable[P, _T], every_s: float) -> None:
         self._read, self._every_s = read, every_s
         self._next_s = 0.0
-        self._value: T | None = None
+        self._value: _T | None = None
 
-    def value(self, *args: P.args, **kwargs: P.kwargs) -> T | None:
+    def value(self, *args: P.args, **kwargs: P.kwargs) -> _T | None:
         """Return the value, read again if it is time."""
         now_s = time.monotonic()
         if now_s >= self._next_s:

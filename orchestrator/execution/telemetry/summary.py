@@ -76,7 +76,7 @@ def record(
     `started_s` is in seconds since the epoch. An energy that the workload `reported` itself wins.
     """
     try:
-        metrics, telemetry = summarise(recording)
+        metrics, telemetry = summarise_telemetry(recording)
         if "energy_j" in reported:
             telemetry = replace(
                 telemetry, energy_method="workload", energy_scope=None, energy_absent=None
@@ -100,7 +100,7 @@ def record(
         return {}, Telemetry(energy_absent=reason)
 
 
-def summarise(recording: readings.Recording) -> tuple[dict[str, float], Telemetry]:
+def summarise_telemetry(recording: readings.Recording) -> tuple[dict[str, float], Telemetry]:
     """Return the metrics by name, with units in the name, and the telemetry without its curves."""
     metrics = dict(_metrics(recording))
     parts, telemetry = energy_of(recording)

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from orchestrator.hardware.gpu_readers.nvml import NvmlReader
 from orchestrator.hardware.gpu_readers.reader import GpuReader
 
-BUILT_IN: tuple[type[GpuReader], ...] = (NvmlReader,)
+BUILT_IN_READERS: tuple[type[GpuReader], ...] = (NvmlReader,)
 
 ENTRY_POINTS = "rnnsweep.gpu_readers"
 """The entry-point group in which a package names its subclass of `GpuReader`."""
@@ -25,7 +25,7 @@ class RegisteredReaders:
 @functools.cache
 def registered() -> RegisteredReaders:
     """Return all readers. A broken one of another package is reported, and the others are used."""
-    readers: list[GpuReader] = [reader() for reader in BUILT_IN]
+    readers: list[GpuReader] = [reader() for reader in BUILT_IN_READERS]
     broken: list[str] = []
     for entry in entry_points(group=ENTRY_POINTS):
         try:

@@ -22,7 +22,7 @@ from orchestrator.cli.output import quiet
 from orchestrator.cluster import connection
 from orchestrator.core.version import ROOT
 from orchestrator.scheduling.forecast import Forecaster
-from orchestrator.spec import parse
+from orchestrator.spec import parse_spec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.tracking.mlflow.address import tracking_uri
@@ -83,7 +83,7 @@ class Wide:
         return row
 
     def predicted_s(self, nodes: int, configs: int) -> float:
-        spec = parse(self.spec(configs), source="wide")
+        spec = parse_spec(self.spec(configs), source="wide")
         state = resume.preview(SweepFolder(self._home, "wide"), spec, tracking_uri(self._home, {}))
         (fleet,) = Forecaster(spec, state).fleets([f"{nodes} x cpu"], ())
         assert fleet.forecast.seconds is not None

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.diagnostics import bench as benches
 from orchestrator.diagnostics.bench import Bench
-from orchestrator.spec import load
+from orchestrator.spec import load_spec
 from tests.orchestrator.cli.typed_commands import Run, events
 
 ARMS = ("none/base", "none/slow")
@@ -46,7 +46,7 @@ def test_rounds_give_a_verdict_that_can_be_exported(
     assert (base["verdict"], base["used"], slow["used"]) == ("baseline", 6, 6)
     assert (slow["verdict"], slow["kernels"][0]["ran"]) == (verdict, "slow")
     assert slow["speedup"]["value"] == pytest.approx(1 / 1.5, rel=0.02)
-    saved = load(Path("spec.yaml"))
+    saved = load_spec(Path("spec.yaml"))
     assert saved.arms.implementations == ARMS
     assert saved.settings["slower"] == {"none/slow": 1.5}
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from orchestrator import hardware
 from orchestrator.cluster import connection
 from orchestrator.core.trial import Block, FailureRecord, FinishedTrial, Outcome, make_trial
-from orchestrator.diagnostics.peaks import Peak, Rate, store_peaks, versions
+from orchestrator.diagnostics.peaks import Peak, PeakRate, store_peaks, versions
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
-from orchestrator.spec import parse
+from orchestrator.spec import parse_spec
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import BlockSuggested, Journal, TrialFinished
 from orchestrator.storage.resume import identify, take_over
@@ -24,7 +24,7 @@ def test_this_machine_is_shown_with_the_peaks_that_are_kept(run: Run, home: Path
     profile = hardware.probe()
     (cpu, *_) = classify(connection.this_machine())
     of = versions(profile, "tensorflow", "cpu")
-    rate = Rate(2.12e11, 1.9e11, 2.2e11)
+    rate = PeakRate(2.12e11, 1.9e11, 2.2e11)
     at = "2026-11-21T16:20:00Z"
     store_peaks(home, [Peak(cpu.id, "tensorflow", "float32", rate, None, of, "here", at)])
     assert "212 GFLOP/s" in run("hardware")[1]  # its bounds may be on the next line
@@ -39,7 +39,7 @@ def test_a_plan_has_what_a_start_would_run_without_stopped_arms(run: Run, home: 
     arms = ["python/a", "python/b"]
     text = spec_text(OWN, workload="own_code:run", implementations=arms, baseline=arms[0])
     Path("mine.yaml").write_text(text)
-    asked = parse(text, source="spec")
+    asked = parse_spec(text, source="spec")
     before = identify(asked, 1)
     laid = make_plan(asked, classify(connection.this_machine()))
     failure = FailureRecord("error", "odd")

@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 import yaml
 
-from orchestrator.spec import load
+from orchestrator.spec import load_spec
 from orchestrator.storage.tracking import trial_table
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.run_content import Point
@@ -130,7 +130,7 @@ def test_the_best_config_becomes_a_spec(run: Run, report: Run, tmp_path: Path) -
     path = tmp_path / "best.yml"
     limits = ("--min", "val_accuracy=0.5", "--max", "loss=0.25")
     assert run("best", "quickstart", *limits, "-o", str(path))[0] == 0
-    assert load(path).search.listed[0]["units"] == 32
+    assert load_spec(path).search.listed[0]["units"] == 32
     assert json.loads(run("best", "quickstart", "--format", "json")[1])["values"]["loss"] == 0.25
 
 

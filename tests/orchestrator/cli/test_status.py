@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cli.local import describe_sweeps, list_sweeps, stop
+from orchestrator.cli.local import describe_sweeps, stop_local_sweep, sweep_rows
 from orchestrator.cli.output import quiet
 from orchestrator.cli.progress import LiveView
 from orchestrator.core.errors import Refusal
@@ -49,7 +49,7 @@ def test_a_stray_file_and_a_corrupt_journal_hide_nothing(
     assert "failed" not in text and "DS_Store" not in text
     assert [
         (row["sweep"], row["state"], row["trials"], row["expected"], row["kept_in"])
-        for row in list_sweeps(tmp_path)
+        for row in sweep_rows(tmp_path)
     ] == [("quickstart", "complete", 2, 2, ["home"])]
     assert f"corrupt: cannot be read: {corrupt}, line 1" in capsys.readouterr().err
     with pytest.raises(journal.JournalError, match="line 1"):
@@ -93,9 +93,9 @@ def test_a_running_sweep_shows_what_runs_since_when_and_the_time_left(tmp_path: 
         assert "block 2" not in describe_sweeps(tmp_path, None), "no driver is alive"
         with folder.lock():
             text = describe_sweeps(tmp_path, None)
-            assert list_sweeps(tmp_path)[0]["state"] == "running"
+            assert sweep_rows(tmp_path)[0]["state"] == "running"
         opened.append(journal.SessionEnded(now_s, "complete"))  # it had no more configs
-        row = list_sweeps(tmp_path)[0]
+        row = sweep_rows(tmp_path)[0]
         assert (row["state"], row["trials"], row["expected"]) == ("complete", 2, 2)
     assert "  runs block 2, for 2 min " in text and "earlier" not in text
     assert "  about 20 min 0 s left\n" in text, "four trials at the pace of two"
@@ -151,10 +151,10 @@ def driver(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_the_driver_is_stopped(tmp_path: Path, driver: subprocess.Popen[str]) -> None:
-    stop(tmp_path, "mine")
+    stop_local_sweep(tmp_path, "mine")
     assert driver.wait(10) == 3
     with pytest.raises(Refusal, match="'mine' is not running in"):
-        stop(tmp_path, "mine")
+        stop_local_sweep(tmp_path, "mine")
 
 
 @pytest.mark.parametrize("other", [{"machine": "another boot"}, {"started_s": 1.0}, None])
@@ -168,5 +168,5 @@ def test_nobody_else_is_signalled(
     else:
         lock.write_owner(file, dataclasses.replace(lock.Owner.here(driver.pid), **other))
     with pytest.raises(Refusal, match="expected a driver on this machine"):
-        stop(tmp_path, "mine")
+        stop_local_sweep(tmp_path, "mine")
     assert driver.poll() is None

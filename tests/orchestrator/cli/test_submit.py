@@ -12,7 +12,7 @@ import yaml
 from orchestrator.cluster import jobs
 from orchestrator.cluster.jobs import store_for
 from orchestrator.core.errors import Refusal
-from orchestrator.spec import load, parse
+from orchestrator.spec import load_spec, parse_spec
 from tests.commands import python
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.cluster.fake_job_server import TOKEN, JobServer, serving
@@ -57,8 +57,8 @@ def test_the_sweep_goes_as_a_job_with_its_code_prices_and_credentials(
     resume = words[words.index("--resume-command") + 1]
     assert resume.startswith("rnnsweep submit mine.yaml --address http")
     overrides = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
-    sent = parse(text, source="sweep.yaml", overrides=overrides)  # without the file of prices
-    assert sent == load(Path("mine.yaml"), ["settings.epochs=2"])
+    sent = parse_spec(text, source="sweep.yaml", overrides=overrides)  # without the file of prices
+    assert sent == load_spec(Path("mine.yaml"), ["settings.epochs=2"])
     environ = job["runtime_env"]["env_vars"]
     expected = {
         "RNNSWEEP_HOME": "~/rnnsweep-data",

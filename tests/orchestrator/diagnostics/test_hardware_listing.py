@@ -11,7 +11,7 @@ import yaml
 from orchestrator import hardware
 from orchestrator.diagnostics import hardware_listing
 from orchestrator.diagnostics.hardware_listing import hardware_document, hardware_json
-from orchestrator.diagnostics.peaks import Peak, Rate
+from orchestrator.diagnostics.peaks import Peak, PeakRate
 from orchestrator.hardware import Node, NodeProfile, classify
 from orchestrator.report.document import Document
 from orchestrator.report.formats.text import to_text
@@ -44,8 +44,8 @@ def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Node]:
     return nodes
 
 
-def peak(of: str, precision: str, *, rate: Rate = Rate(2.12e11, 1.9e11, 2.2e11)) -> Peak:  # noqa: B008
-    copied = None if precision == "tf32" else Rate(1.8e10, 1.7e10, 1.85e10)
+def peak(of: str, precision: str, *, rate: PeakRate = PeakRate(2.12e11, 1.9e11, 2.2e11)) -> Peak:  # noqa: B008
+    copied = None if precision == "tf32" else PeakRate(1.8e10, 1.7e10, 1.85e10)
     at = "2026-11-21T16:20:00Z"
     return Peak(of, "torch", precision, rate, copied, {"torch": "2.13.0"}, "host-xeon", at)
 
@@ -94,6 +94,6 @@ def test_differences_between_nodes_of_a_class_are_listed(nodes: list[Node]) -> N
 @pytest.mark.parametrize(("rate", "shown", "is_disturbed"), ROWS["rates"])
 def test_rates(nodes: list[Node], rate: list[float], shown: str, is_disturbed: bool) -> None:
     _, gpu = classify(nodes[:1])
-    part = hardware_document([gpu], [peak(gpu.id, "bf16", rate=Rate(*rate))]).sections[1]
+    part = hardware_document([gpu], [peak(gpu.id, "bf16", rate=PeakRate(*rate))]).sections[1]
     assert part.tables[-1].rows[0][1] == shown
     assert any("rounds differ" in bullet.text for bullet in part.bullets) is is_disturbed

@@ -12,14 +12,14 @@ from orchestrator.diagnostics import parity
 from orchestrator.diagnostics.parity import parity_check
 from orchestrator.diagnostics.parity.parity_check import (
     LIST,
-    USUAL,
+    PARITY_SETTINGS,
     Excluded,
     ParityCheck,
     ParityPair,
     Participant,
     SavedList,
 )
-from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask
+from orchestrator.diagnostics.trainer_answers import TrainerAnswer, ask_trainer
 from orchestrator.execution.trainer_process import TrainerProcess
 from workloads.diagnostics.parity_request import ANSWER
 from workloads.implementations import parse_implementation
@@ -56,7 +56,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, started: list[mock.Mock]) -> list[Par
         asked.append(participant(request.implementation, request.device, cell))
         return compared(request)
 
-    monkeypatch.setattr(parity_check, "ask", answer)
+    monkeypatch.setattr(parity_check, "ask_trainer", answer)
     return asked
 
 
@@ -107,12 +107,14 @@ ITSELF = ParityPair(FUSED, FUSED, 0.0, True, 1e-5)
 FAR = ParityPair(PORTABLE, FUSED, 0.25, True, 1e-5)
 NAN = ParityPair(PORTABLE, FUSED, None, True, 1e-5)
 DIED = Excluded(FUSED.implementation, "lstm", "it died", "cpu")
-LISTED = SavedList(machine="there", settings=dict(USUAL), data="digits", digest="0", saved=(FUSED,))
+LISTED = SavedList(
+    machine="there", settings=dict(PARITY_SETTINGS), data="digits", digest="0", saved=(FUSED,)
+)
 
 
 def finished(*pairs: ParityPair, **changes: Any) -> ParityCheck:
     saved = tuple(dict.fromkeys(pair.saved for pair in pairs))
-    check = ParityCheck(USUAL, data="digits", saved=saved, pairs=list(pairs))
+    check = ParityCheck(PARITY_SETTINGS, data="digits", saved=saved, pairs=list(pairs))
     for name, value in changes.items():
         setattr(check, name, value)
     return check
@@ -133,15 +135,15 @@ def finished(*pairs: ParityPair, **changes: Any) -> ParityCheck:
 def test_results_and_their_first_sentence(
     result: ParityCheck, good: bool, kind: str, words: str
 ) -> None:
-    assert (result.is_good, parity.as_json(result)["passed"]) == (good, good)
-    first = parity.to_document(result).sections[0].bullets[0]
+    assert (result.is_good, parity.parity_json(result)["passed"]) == (good, good)
+    first = parity.parity_document(result).sections[0].bullets[0]
     assert first.kind == kind and first.text.startswith(words)
 
 
 def test_the_table_has_what_fails_and_the_worst_of_the_others() -> None:
     other = participant("jax/portable")
     far, inexact = ParityPair(other, FUSED, 0.25, True, 1e-5), ParityPair(FUSED, other, 0, False, 1)
-    document = parity.to_document(finished(ITSELF, GOOD, far, NAN, inexact))
+    document = parity.parity_document(finished(ITSELF, GOOD, far, NAN, inexact))
     (table,) = document.sections[1].tables
     assert [row[3:] for row in table.rows] == [
         ("2.3e-07", "1.0e-05", "✓"),
@@ -156,7 +158,7 @@ def test_implementations_that_cannot_run_are_listed_once_per_reason() -> None:
     cudnn = [Excluded(parse_implementation(name), "lstm", "needs a GPU") for name in names]
     of_gru = Excluded(parse_implementation("jax/fused"), "gru", "knows only the lstm cell")
     result = finished(GOOD, excluded=[*cudnn, of_gru, DIED])
-    assert {bullet.text for bullet in parity.to_document(result).sections[0].bullets[1:]} == {
+    assert {bullet.text for bullet in parity.parity_document(result).sections[0].bullets[1:]} == {
         "cannot run here: torch/cudnn and jax/cudnn: needs a GPU",
         "cannot run here: jax/fused (gru): knows only the lstm cell",
         "failed ✗ torch/fused on cpu, lstm: it died",
@@ -207,7 +209,7 @@ def test_a_trainer_that_ended_is_replaced_and_all_are_closed(
         has_ended = trainer is started[0]
         return TrainerAnswer("it ended", is_usable=False) if has_ended else compared(request)
 
-    monkeypatch.setattr(parity_check, "ask", answer)
+    monkeypatch.setattr(parity_check, "ask_trainer", answer)
     names = ["torch/fused", "torch/portable", "torch/portable+bf16"]
     lines: list[str] = []
     result = parity.check(names, GRU, lines.append)
@@ -219,7 +221,7 @@ def test_a_trainer_that_ended_is_replaced_and_all_are_closed(
     assert [trainer.close.call_count for trainer in started] == [1, 1]
 
     started.clear()
-    monkeypatch.setattr(parity_check, "ask", mock.Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(parity_check, "ask_trainer", mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         parity.check(names, GRU, str)
     assert [trainer.close.call_count for trainer in started] == [1]
@@ -229,7 +231,7 @@ def test_trainers_that_misbehave_are_reported() -> None:
     implementation = parse_implementation("tensorflow/cudnn")
 
     def answer(trainer: TrainerProcess, name: str) -> TrainerAnswer:
-        return ask(trainer, TrialRequest(f"{HOSTILE}:{name}", str(implementation)))
+        return ask_trainer(trainer, TrialRequest(f"{HOSTILE}:{name}", str(implementation)))
 
     with TrainerProcess(implementation, "cpu") as trainer:
         assert "the workload broke" in str(answer(trainer, "raises").reason)

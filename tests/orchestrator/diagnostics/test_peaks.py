@@ -13,10 +13,10 @@ import pytest
 
 from orchestrator.diagnostics import peaks
 from orchestrator.diagnostics.peaks import (
-    FILE_NAME,
+    PEAKS_FILE,
     Peak,
+    PeakRate,
     PeakRequest,
-    Rate,
     measure_peaks,
     store_peaks,
 )
@@ -29,7 +29,7 @@ from workloads.protocol import TrialRequest
 PACKAGES = {"tensorflow": "2.21.0", "keras": "3.15.1", "torch": "2.13.0"}
 METRICS = {f"product_flops_per_s{end}": 2e11 for end in ("", "_low", "_high")}
 FACTS = {"cuda_build": "12.8", "cudnn_build": "9.1", "devices": "CPU", "python": "3.11"}
-RATE = Rate(2e11, 2e11, 2e11)
+RATE = PeakRate(2e11, 2e11, 2e11)
 
 
 def pretended(trial: Context) -> dict[str, float]:
@@ -62,7 +62,7 @@ def measure(
     home: Path, classes: tuple[HardwareClass, ...], *, fresh: bool = False
 ) -> tuple[peaks.PeakResults, list[str]]:
     lines: list[str] = []
-    return peaks.measure(classes, home, lines.append, fresh=fresh), lines
+    return peaks.peaks_of_classes(classes, home, lines.append, fresh=fresh), lines
 
 
 def kinds(measured: tuple[Peak, ...]) -> list[tuple[str, str]]:
@@ -81,7 +81,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return TrainerAnswer(metrics=METRICS, facts=FACTS)
 
     monkeypatch.setattr(peaks, "TrainerProcess", mock.MagicMock())
-    monkeypatch.setattr(peaks, "ask", answer)
+    monkeypatch.setattr(peaks, "ask_trainer", answer)
     return asked
 
 
@@ -154,7 +154,7 @@ def test_a_backend_that_fails_leaves_the_others(tmp_path: Path, asked: list[str]
 @pytest.mark.parametrize("text", ["", "[]", '{"version": 3}', '{"version": 2, "peaks": [{}]}'])
 def test_an_invalid_file_is_replaced(tmp_path: Path, text: str) -> None:
     classes = classify([node()])
-    (tmp_path / FILE_NAME).write_text(text)
+    (tmp_path / PEAKS_FILE).write_text(text)
     assert peaks.stored_peaks(tmp_path, classes) == ()
     versions = {"method": "1", **PACKAGES}
     one = Peak(classes[0].id, "torch", "bf16", RATE, None, versions, "a", "2026-11-21T16:20:00Z")
@@ -162,12 +162,12 @@ def test_an_invalid_file_is_replaced(tmp_path: Path, text: str) -> None:
     store_peaks(tmp_path, [one, older])
     store_peaks(tmp_path, [dataclasses.replace(one, node="b")])
     assert peaks.stored_peaks(tmp_path, classes) == (dataclasses.replace(one, node="b"),)
-    assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
-    assert json.loads((tmp_path / FILE_NAME).read_text())["format"] == "rnnsweep-peaks"
+    assert [path.name for path in tmp_path.iterdir()] == [PEAKS_FILE]
+    assert json.loads((tmp_path / PEAKS_FILE).read_text())["format"] == "rnnsweep-peaks"
 
 
 def test_trainers_answer_for_each_precision_until_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peaks, "WORKLOAD", f"{__name__}:pretended")
+    monkeypatch.setattr(peaks, "PEAK_RATES_WORKLOAD", f"{__name__}:pretended")
     _, hardware = classify([node(gpus=(gpu(),))])
     precisions = ("fp16", "float32", "bf16", "tf32")
     request = PeakRequest(hardware.ref, node(), ("torch", "jax"), precisions, "GPU-aaaa")

@@ -29,7 +29,7 @@ def rows(document: Document, title: str) -> dict[str, str]:
 
 def test_settings_have_their_choices_and_what_selects_the_data_is_not_searchable() -> None:
     listing = Catalogue((), (IMAGE_ROWS,))
-    (workload,) = catalogue.as_json(listing)["workloads"]
+    (workload,) = catalogue.catalogue_json(listing)["workloads"]
     settings = {one["name"]: one for one in workload["settings"]}
     fixed = [name for name in settings if not settings[name]["searchable"]]
     assert fixed == ["dataset", "data_path"]
@@ -40,7 +40,7 @@ def test_settings_have_their_choices_and_what_selects_the_data_is_not_searchable
 
 
 def test_each_implementation_runs_or_has_a_reason_on_each_class() -> None:
-    document = catalogue.to_document(Catalogue(machine(gpus=1)))
+    document = catalogue.catalogue_document(Catalogue(machine(gpus=1)))
     on_cpu, on_gpu = rows(document, "on CPU A, 4 CPUs"), rows(document, "on NVIDIA T4 (CPU A")
     assert on_cpu["tensorflow/cudnn"] == "cuDNN kernels need an NVIDIA GPU"
     assert on_cpu["tensorflow/portable"].startswith("runs, also +xla +unroll")
@@ -49,7 +49,7 @@ def test_each_implementation_runs_or_has_a_reason_on_each_class() -> None:
 
 def test_workloads_that_differ_are_listed_separately() -> None:
     listing = Catalogue(machine(gpus=1), (IMAGE_ROWS, registry.find_workload("sentiment")))
-    verdict = rows(catalogue.to_document(listing), "on NVIDIA T4")["torch/cudnn"]
+    verdict = rows(catalogue.catalogue_document(listing), "on NVIDIA T4")["torch/cudnn"]
     assert verdict.startswith("image_rows: runs, also +bf16")
     assert "; sentiment: Keras' cuDNN path takes no mask on torch" in verdict
 
@@ -57,11 +57,11 @@ def test_workloads_that_differ_are_listed_separately() -> None:
 def test_one_workload_is_listed_with_settings() -> None:
     overrides = ["cell=gru", "recurrent_dropout=0.2"]
     listing = catalogue.workload_catalogue("image_rows", overrides, machine(gpus=1))
-    document = catalogue.to_document(listing)
+    document = catalogue.catalogue_document(listing)
     titles = [part.title for part in document.sections]
     assert "on NVIDIA T4 (CPU A, 4 CPUs), with cell gru, recurrent_dropout 0.2" in titles
     assert not any("one change at a time" in title for title in titles)
-    body = catalogue.as_json(listing)
+    body = catalogue.catalogue_json(listing)
     assert body["asked"] == {"cell": "gru", "recurrent_dropout": 0.2}
     verdicts = {
         (row["implementation"], row["hardware"]): row["reason"]

@@ -10,7 +10,7 @@ import yaml
 from orchestrator import hardware
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import make_plan
-from orchestrator.spec import load
+from orchestrator.spec import load_spec
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml
 
 GOLDEN = Path(__file__).with_suffix(".yaml")
@@ -25,7 +25,7 @@ def reference_plans(patch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
     for path in sorted(SWEEPS.glob("*.yaml")):
         if path.stem == "prices":
             continue
-        spec = load(path)
+        spec = load_spec(path)
         for card, capability in CARDS.items():
             gpu = SimulatedGpu(name=card, compute_capability=capability)
             SimulatedNvml([gpu]).in_this_process(patch, folder)

@@ -9,7 +9,7 @@ import yaml
 from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.trial import Outcome, Telemetry
 from orchestrator.planning.pricing import describe_prices, price_of, priced
-from orchestrator.spec import Price, Problem, SpecError, parse
+from orchestrator.spec import Price, Problem, SpecError, parse_spec
 from tests.orchestrator.sample_hardware import on_cpu, on_gpu
 from tests.orchestrator.sample_specs import spec_text
 
@@ -78,7 +78,7 @@ def test_a_plan_shows_which_hardware_has_a_price() -> None:
 
 
 def test_the_table_that_we_give_is_one_with_its_sources() -> None:
-    table = parse(spec_text(prices="prices.yaml"), source="s", folder=ROOT / "sweeps").prices
+    table = parse_spec(spec_text(prices="prices.yaml"), source="s", folder=ROOT / "sweeps").prices
     assert len(table) >= 5
     assert all("replace" in price.source or "EXAMPLE" in price.source for price in table)
     matched = price_of(T4.hardware, table)
@@ -108,5 +108,5 @@ def test_a_prices_file_is_found_in_the_folder_of_the_spec(tmp_path: Path) -> Non
 
 def problems(prices: str, folder: Path | None) -> list[Problem]:
     with pytest.raises(SpecError) as refused:
-        parse(spec_text(prices=prices, repeats=0), source="s.yaml", folder=folder)
+        parse_spec(spec_text(prices=prices, repeats=0), source="s.yaml", folder=folder)
     return list(refused.value.problems)

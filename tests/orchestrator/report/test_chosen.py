@@ -8,7 +8,7 @@ from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.chosen import Limit, choose, to_yaml
-from orchestrator.spec import parse
+from orchestrator.spec import parse_spec
 from tests.orchestrator.sample_records import CELLS, CPU, LSTM, sweep, trial
 
 TWO_THREADS = HardwareUse(CPU.hardware_class, Usage(threads=2, settings={"epochs": 1}))
@@ -72,7 +72,7 @@ def test_what_is_as_accurate_as_required_is_chosen_by_its_speed(record: SweepRec
 
 def test_the_spec_is_the_config_on_its_arm(record: SweepRecord) -> None:
     record = replace(record, name="n" * 64)
-    spec = parse(to_yaml(choose(record, arm="torch/fused")), source="best.yaml")
+    spec = parse_spec(to_yaml(choose(record, arm="torch/fused")), source="best.yaml")
     assert (spec.name, spec.workload, spec.seed) == (f"{'n' * 59}-best", "image_rows", 7)
     assert spec.search.listed == ({"units": 48, "batch_size": 32},)
     assert spec.settings == {"dataset": "digits", "epochs": 1, "cell": "lstm"}

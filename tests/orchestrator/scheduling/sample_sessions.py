@@ -20,7 +20,7 @@ from orchestrator.scheduling.remaining import RemainingWork, remaining_work
 from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.stopping_rules import MakeRules, stopping_rules
 from orchestrator.scheduling.watcher import Watcher
-from orchestrator.spec import parse
+from orchestrator.spec import parse_spec
 from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read
 from tests.orchestrator.sample_plans import ConfigLog, identity, node
 
@@ -56,7 +56,7 @@ class SampleSession:
         self.journal = Journal(folder)
         if self.journal.state is None:
             self.journal.append(SweepOpened(identity(), {}))
-        self.spec = parse(text, source="spec")
+        self.spec = parse_spec(text, source="spec")
         self.plan = make_plan(self.spec, classify(nodes))
         work = self.work()
         lanes = make_lanes(work.plan)

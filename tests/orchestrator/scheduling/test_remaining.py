@@ -22,7 +22,7 @@ from orchestrator.scheduling.remaining import (
     make_opening,
     remaining_work,
 )
-from orchestrator.spec import SweepSpec, parse
+from orchestrator.spec import SweepSpec, parse_spec
 from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.tracking.records import Manifest
@@ -104,7 +104,7 @@ def test_a_stopped_arm_leaves_nothing_to_run_until_it_is_retried(tmp_path: Path)
         ([], True, 5),
         (["limits.failures=null"], False, 3),
     ):
-        asked = parse(text, source="spec", overrides=overrides)
+        asked = parse_spec(text, source="spec", overrides=overrides)
         work = remaining_work(asked, sample.plan, sample.state(), retry_failed=retry_failed)
         assert (work.missing, len(work.running.arms)) == (missing, 2 if missing else 1)
     assert sample.killed(text).view.arm_stopped.call_args_list == [stopped], "each start reports it"
@@ -147,7 +147,7 @@ CPU, GPU = node("a"), node("b", gpus=1)
 def earlier(figure: float | None, text: str = TWO) -> journal.SweepState:
     """Return the state after a start on both nodes that needed seven blocks, by its own rule."""
     # By the rule of now they are not: the second arm of the pair swings from block to block.
-    spec = parse(text, source="spec")
+    spec = parse_spec(text, source="spec")
     laid = make_plan(spec, classify([CPU, GPU]))
     records: list[journal.Record] = [
         journal.SweepOpened(identity(), spec.model_dump(mode="json")),
@@ -174,7 +174,7 @@ def earlier(figure: float | None, text: str = TWO) -> journal.SweepState:
 
 
 def left_on(nodes: list[Node], state: journal.SweepState, text: str = TWO) -> RemainingWork:
-    spec = parse(text, source="spec")
+    spec = parse_spec(text, source="spec")
     laid = make_plan(spec, classify(nodes), "to come")
     return remaining_work(spec, laid, state, retry_failed=False)
 
@@ -239,7 +239,7 @@ def test_a_spec_that_asks_for_more_than_was_reached_continues(case: Changed) -> 
     assert changed != TWO or case.most != 20
     work = left_on([CPU, GPU], state, changed)
     assert (work.stop_decision is None, work.missing > 0) == (case.continues, case.continues)
-    most = parse(changed, source="spec").most_blocks
+    most = parse_spec(changed, source="spec").most_blocks
     assert work.plan.blocks == (most if case.continues else 7)
 
 

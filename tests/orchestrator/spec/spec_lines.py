@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from orchestrator.spec import Problem, SpecError, SweepSpec, parse, yaml_locations
+from orchestrator.spec import Problem, SpecError, SweepSpec, parse_spec, yaml_locations
 from orchestrator.spec.json_schema import SCHEMA_FILE
 from orchestrator.spec.sections import SHORT_FORMS
 from tests.orchestrator.sample_specs import spec_text
@@ -34,8 +34,10 @@ def precise(**changes: Any) -> str:
 
 def read(text: str, *overrides: str) -> SweepSpec:
     """Return a good spec, which the JSON Schema has to accept as well."""
-    spec = parse(text, source="x.yaml", overrides=overrides)
-    data = yaml_locations.read(text, source="x", overrides=overrides, short_forms=SHORT_FORMS).data
+    spec = parse_spec(text, source="x.yaml", overrides=overrides)
+    data = yaml_locations.parse_yaml(
+        text, source="x", overrides=overrides, short_forms=SHORT_FORMS
+    ).data
     VALIDATOR.validate(data)
     return spec
 

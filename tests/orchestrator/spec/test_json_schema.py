@@ -16,8 +16,8 @@ SWEEPS = sorted((Path(__file__).parents[3] / "sweeps").glob("*.yaml"))
 
 def test_the_file_is_up_to_date_and_describes_every_key() -> None:
     renew = "renew it: python -m orchestrator.spec.json_schema > orchestrator/spec/spec.schema.json"
-    assert json_schema.SCHEMA_FILE.read_text() == json_schema.text(), renew
-    schema = json_schema.schema()
+    assert json_schema.SCHEMA_FILE.read_text() == json_schema.spec_schema_text(), renew
+    schema = json_schema.spec_schema()
     VALIDATOR.check_schema(schema)
     sections: list[Any] = [schema, *schema["$defs"].values()]
     sections += [form for one in sections for form in one.get("anyOf", ())]
@@ -35,10 +35,10 @@ def test_every_sweep_file_names_the_schema_and_is_accepted(path: Path) -> None:
     first, *_ = path.read_text().splitlines()
     relative = first.removeprefix("# yaml-language-server: $schema=")
     assert (path.parent / relative).resolve() == json_schema.SCHEMA_FILE
-    VALIDATOR.validate(yaml_locations.read(path.read_text(), source="x").data)
+    VALIDATOR.validate(yaml_locations.parse_yaml(path.read_text(), source="x").data)
 
 
 @pytest.mark.parametrize("override", ROWS["keys"])
 def test_typical_errors_are_refused(override: str) -> None:
-    data = yaml_locations.read(written({}), source="x", overrides=[override]).data
+    data = yaml_locations.parse_yaml(written({}), source="x", overrides=[override]).data
     assert not VALIDATOR.is_valid(data)

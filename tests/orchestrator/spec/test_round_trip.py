@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.spec import SweepSpec, checks, load, parse, yaml_locations
+from orchestrator.spec import SweepSpec, checks, load_spec, parse_spec, yaml_locations
 from tests.profiles import draws
 
 SWEEPS = sorted((Path(__file__).parents[3] / "sweeps").glob("*.yaml"))
@@ -23,7 +23,7 @@ def dumps(spec: SweepSpec) -> Iterator[dict[str, Any]]:
         yield plain
         yield json.loads(spec.model_dump_json(exclude_unset=only_set))
         for text in (yaml.safe_dump(plain, sort_keys=False), json.dumps(plain)):
-            yield yaml_locations.read(text, source="dump").data
+            yield yaml_locations.parse_yaml(text, source="dump").data
 
 
 def expect_round_trips(spec: SweepSpec) -> None:
@@ -39,9 +39,9 @@ def expect_round_trips(spec: SweepSpec) -> None:
     "path", [path for path in SWEEPS if path.stem != "prices"], ids=lambda path: path.stem
 )
 def test_every_sweep_file_round_trips(path: Path) -> None:
-    spec = load(path)
+    spec = load_spec(path)
     expect_round_trips(spec)
-    assert parse(spec.model_dump_json(), source="dump") == spec
+    assert parse_spec(spec.model_dump_json(), source="dump") == spec
 
 
 def mapping(**optional: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator.spec import Problem, SpecError, load, yaml_locations
-from orchestrator.spec.errors import key_text, shown
+from orchestrator.spec import Problem, SpecError, load_spec, yaml_locations
+from orchestrator.spec.errors import key_text, shown_value
 from tests.orchestrator.spec.spec_lines import read, refused, written
 
 ROWS: dict[str, Any] = yaml.safe_load(
@@ -48,7 +48,7 @@ def test_keys_and_tags_that_yaml_allows_and_a_spec_does_not(
 
 def test_anchors_aliases_and_merges_are_understood_and_earlier_names_win() -> None:
     text = "a: &a {x: 1, y: 1}\nb: &b {x: 2, z: 2}\nc: {<<: [*a, *b], y: 3}\nd: *a\n"
-    document = yaml_locations.read(text, source="x")
+    document = yaml_locations.parse_yaml(text, source="x")
     assert document.data["c"] == {"x": 1, "y": 3, "z": 2}
     assert document.data["d"] == {"x": 1, "y": 1}
     assert document.place(("c", "y")).line == 3
@@ -56,7 +56,7 @@ def test_anchors_aliases_and_merges_are_understood_and_earlier_names_win() -> No
 
 def test_scalars_are_read_as_yaml_1_2_with_booleans_of_1_1() -> None:
     text = "[1_000, 0x1f, -3, 1e-3, 1E3, .1, 1., 010, 1:30, 2001-01-01, on, No, ~, '1', 0o17, 1.5.2, +1]"
-    data = yaml_locations.read(f"a: {text}\n", source="x").data
+    data = yaml_locations.parse_yaml(f"a: {text}\n", source="x").data
     expected = [1000, 31, -3, 0.001, 1000.0, 0.1, 1.0, "010", "1:30", "2001-01-01", True, False, None, "1",
                 15, "1.5.2", 1]  # fmt: skip
     assert data["a"] == expected
@@ -65,7 +65,7 @@ def test_scalars_are_read_as_yaml_1_2_with_booleans_of_1_1() -> None:
 
 def refused_file(path: pathlib.Path) -> Problem:
     with pytest.raises(SpecError) as caught:
-        load(path)
+        load_spec(path)
     [problem] = caught.value.problems
     return problem
 
@@ -73,7 +73,7 @@ def refused_file(path: pathlib.Path) -> Problem:
 def test_what_is_no_file_of_text_is_reported(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "quickstart.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + written({}).replace("\n", "\r\n").encode())
-    assert load(path).name == "quick", "a byte order mark and Windows lines are fine"
+    assert load_spec(path).name == "quick", "a byte order mark and Windows lines are fine"
     missing = refused_file(tmp_path / "quikstart.yaml")
     assert (missing.place, missing.received) == (str(tmp_path / "quikstart.yaml"), "no such file")
     assert missing.hint == f"did you mean {path}?"
@@ -122,8 +122,8 @@ def test_a_wrong_override_is_reported_as_it_was_typed(
 def test_a_problem_reads_as_one_line_and_its_advice_short_and_harmless() -> None:
     assert key_text(("arms", "hardware", 1)) == "arms.hardware[1]"
     assert key_text(("a", "\x1b[31m")) == "a.'\\x1b[31m'"
-    assert shown("\x1b[31m") == "'\\x1b[31m' (text)"
-    assert shown("x" * 100) == f"'{'x' * 68}… (text)"
-    assert shown([1, "a", None, True]) == "[1, 'a', nothing, true] (a list)"
+    assert shown_value("\x1b[31m") == "'\\x1b[31m' (text)"
+    assert shown_value("x" * 100) == f"'{'x' * 68}… (text)"
+    assert shown_value([1, "a", None, True]) == "[1, 'a', nothing, true] (a list)"
     problem = Problem("x.yaml:7", "a.b", "a number", "'x' (text)", "try 3")
     assert str(problem) == "x.yaml:7: a.b: expected a number; received 'x' (text)\n    try 3"

@@ -23,7 +23,7 @@ from orchestrator.execution.telemetry import sampler as sampler_module
 from orchestrator.execution.telemetry.gpu_gauge import GpuGauge
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
 from orchestrator.execution.telemetry.sensors import CpuClocks, Rapl
-from orchestrator.execution.telemetry.summary import summarise
+from orchestrator.execution.telemetry.summary import summarise_telemetry
 from orchestrator.hardware.gpu_readers import LinkTraffic
 from tests.commands import wait_for
 from tests.nvml.simulated import (
@@ -240,7 +240,7 @@ def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
     show: Show, pid: int, rivals: tuple[int, ...]
 ) -> None:
     show(SimulatedGpu(processes=[(7, 900.0), (8, 900.0), (9, 1.0)]))  # numbers of another namespace
-    _, telemetry = summarise(sample(pid, rivals=rivals))
+    _, telemetry = summarise_telemetry(sample(pid, rivals=rivals))
     assert telemetry.other_gpu_processes == (1 if rivals else 2)
 
 
@@ -271,7 +271,7 @@ def test_a_gpu_that_cannot_be_found_has_a_reason_and_the_node_is_recorded(
 ) -> None:
     show(SimulatedGpu(), **{call: DRIVER_NOT_LOADED})
     recording = sample(pid)
-    metrics, telemetry = summarise(recording)
+    metrics, telemetry = summarise_telemetry(recording)
     assert telemetry.energy_absent == recording.gpu_reason != ""
     assert "sm_clock_mhz" not in metrics
     assert {"trainer_cpu_pct", "others_cpu_pct"} <= set(metrics)
@@ -280,14 +280,14 @@ def test_a_gpu_that_cannot_be_found_has_a_reason_and_the_node_is_recorded(
 def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(show: Show, pid: int) -> None:
     show(SimulatedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=30)}))
     instruments = Instruments()
-    metrics, telemetry = summarise(sample(pid, seconds=0.8, instruments=instruments))
+    metrics, telemetry = summarise_telemetry(sample(pid, seconds=0.8, instruments=instruments))
     assert "energy_j" not in metrics
     assert telemetry.energy_absent == "; ".join(
         f"GPU 0: nvmlDeviceGet{call}: GPU is lost"
         for call in ("PowerUsage", "TotalEnergyConsumption")
     )
     show(SimulatedGpu())  # after a reset, the next trial has it again
-    metrics, telemetry = summarise(sample(pid, instruments=instruments))
+    metrics, telemetry = summarise_telemetry(sample(pid, instruments=instruments))
     assert "energy_j" in metrics
 
 
@@ -303,13 +303,13 @@ def test_a_driver_that_hangs_delays_no_trial(show: Show, pid: int) -> None:
     assert time.monotonic() - began_s < 2.0
     assert instruments.gpus is not in_use
     assert recording.gpu_reason == "NVML did not answer within 0.5 s"
-    assert summarise(recording)[0] == {}
+    assert summarise_telemetry(recording)[0] == {}
 
 
 def test_a_fault_of_telemetry_ends_no_trial(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: 1 / 0)
     recording = sample(pid, "cpu")
-    _, telemetry = summarise(recording)
+    _, telemetry = summarise_telemetry(recording)
     assert telemetry.energy_absent == "telemetry failed: ZeroDivisionError: division by zero"
 
 

@@ -19,7 +19,13 @@ from orchestrator.execution.telemetry.readings import (
     SampleBuffer,
     TimeWindow,
 )
-from orchestrator.execution.telemetry.summary import POINTS, curves, energy_of, record, summarise
+from orchestrator.execution.telemetry.summary import (
+    POINTS,
+    curves,
+    energy_of,
+    record,
+    summarise_telemetry,
+)
 from orchestrator.hardware.gpu_readers import ClockState
 
 GPU = GpuReading(
@@ -219,7 +225,7 @@ def test_the_packages_count_where_no_other_trainer_shares_them(at_s: float, shar
 def test_a_summary_is_of_the_timed_epochs() -> None:
     hot = {**EXPECTED["between"], "clock_state": ClockState(frozenset({"hw_slowdown"}))}
     samples = gpu_samples(lambda at_s: {} if watts(at_s) == 100.0 else hot)
-    metrics, telemetry = summarise(recording(samples, cost_pct=0.4))
+    metrics, telemetry = summarise_telemetry(recording(samples, cost_pct=0.4))
     energy_j = metrics["energy_j"]
     energies = {"mean_power_w": energy_j / 12, "energy_j": energy_j, "energy_gpu_j": energy_j}
     assert metrics == pytest.approx({**EXPECTED["metrics"], **energies})
@@ -228,8 +234,10 @@ def test_a_summary_is_of_the_timed_epochs() -> None:
 
 def test_of_trials_that_took_turns_the_cpus_has_no_gpu() -> None:
     both = recording(gpu_samples())
-    on_cpu, on_gpu = (summarise(both.of(device, both.windows)) for device in ("cpu", "gpu"))
-    assert on_gpu == summarise(both)
+    on_cpu, on_gpu = (
+        summarise_telemetry(both.of(device, both.windows)) for device in ("cpu", "gpu")
+    )
+    assert on_gpu == summarise_telemetry(both)
     of_gpus = {"mean_gpu_utilization_pct", "sm_clock_mhz", "throttled_pct", "peak_gpu_used_mib"}
     assert of_gpus < set(on_gpu[0])
     assert not of_gpus & set(on_cpu[0])
@@ -248,7 +256,7 @@ def test_what_slowed_a_gpu_down_has_its_share_and_its_own_load_drops_no_clock() 
             "highest_sm_clock_mhz": 2000.0,
         }
     )
-    metrics, telemetry = summarise(recording(samples))
+    metrics, telemetry = summarise_telemetry(recording(samples))
     assert metrics["throttled_pct"] == pytest.approx(100 * 8 / 12)
     shares = {"sw_power_cap": 100 / 3, "hw_slowdown": 100 / 3}
     assert telemetry.throttle_reasons == pytest.approx(shares)
@@ -260,20 +268,20 @@ def test_cpus_are_slow_and_hot_in_a_cpu_s_trial_only() -> None:
         Sample(at_s, node=node(at_s, clock_share=share, throttled_s=at_s / 10))
         for at_s, share in ((float(at_s), 0.8 if at_s < 15 else 1.2) for at_s in range(31))
     ]
-    metrics, _ = summarise(recording(samples, device="cpu"))
+    metrics, _ = summarise_telemetry(recording(samples, device="cpu"))
     assert metrics["clock_drop_pct"] == pytest.approx(20 * 4 / 12)
     assert metrics["throttled_pct"] == pytest.approx(10.0)
-    assert not {"clock_drop_pct", "throttled_pct"} & set(summarise(recording(samples))[0])
+    assert not {"clock_drop_pct", "throttled_pct"} & set(summarise_telemetry(recording(samples))[0])
 
 
 def test_what_was_not_measured_is_absent_and_never_0() -> None:
     blind = [Sample(sample.at_s, (GpuReading(),)) for sample in gpu_samples()]
-    metrics, telemetry = summarise(recording(blind))
+    metrics, telemetry = summarise_telemetry(recording(blind))
     assert metrics == {}
     reason = "GPU 0: the samples do not cover all of the timed epochs"
     assert telemetry == Telemetry(energy_absent=reason)
     assert curves(blind) == ([], {})
-    assert set(summarise(recording(node_samples(trainer_s=None)))[0]) == {"steal_pct"}
+    assert set(summarise_telemetry(recording(node_samples(trainer_s=None)))[0]) == {"steal_pct"}
 
 
 def test_curves_have_mlflows_names_and_truth_between_the_points() -> None:
