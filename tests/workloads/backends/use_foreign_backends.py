@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator.cluster.connection import this_machine
 from orchestrator.diagnostics import doctor
 from orchestrator.diagnostics.peaks import versions
-from orchestrator.diagnostics.workload_catalogue import Catalogue, as_json
+from orchestrator.diagnostics.workload_catalogue import Catalogue, catalogue_json
 from orchestrator.hardware import HardwareClass, classify
 from orchestrator.hardware.probing import probe
 from orchestrator.planning.plan import make_plan
@@ -36,8 +36,8 @@ def known() -> dict[str, object]:
         "backends": list(backends()),
         "unusable": [skipped.name for skipped in unusable_backends()],
         "parsed": str(parse_known_implementation("mirror/portable+polished")),
-        "schema": json_schema.text(),
-        "catalogue": as_json(Catalogue(classes, BUILT_IN[:1])),
+        "schema": json_schema.spec_schema_text(),
+        "catalogue": catalogue_json(Catalogue(classes, BUILT_IN[:1])),
         "arms": [arm.implementation for arm in plan.arms],
         "impossible": {one.arm.implementation: one.reason for one in plan.impossible},
         "peak_versions": sorted(versions(profile, "mirror", "cpu")),
