@@ -86,7 +86,7 @@ def run_sweep(  # noqa: PLR0913
     from orchestrator.scheduling import sweep
     from orchestrator.scheduling.watcher import Watcher
     from orchestrator.storage.home import SweepFolder, sweep_home
-    from orchestrator.storage.tracking.mlflow.address import tracking_uri as default_store
+    from orchestrator.storage.tracking.trackers import tracking_uri as default_store
 
     checked = _checked(spec, overrides)
     place = sweep_home() if home is None else Path(home).expanduser().resolve()
@@ -125,7 +125,7 @@ def read_sweep(
 
 def _store(tracking_uri: str | None = None) -> str:
     from orchestrator.storage.home import sweep_home
-    from orchestrator.storage.tracking.mlflow.address import tracking_uri as default_store
+    from orchestrator.storage.tracking.trackers import tracking_uri as default_store
 
     return tracking_uri or default_store(sweep_home(), os.environ)
 

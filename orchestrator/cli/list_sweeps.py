@@ -18,7 +18,7 @@ def list_command(form: str | None) -> None:
     """List the sweeps of this machine and of its store, latest first."""
     from orchestrator.cli import local
     from orchestrator.report.document import Column, Document, Section, make_table
-    from orchestrator.storage.tracking.mlflow.address import shown, tracking_uri
+    from orchestrator.storage.tracking.trackers import shown, tracking_uri
 
     home = sweep_home()
     store = tracking_uri(home, os.environ)

@@ -22,7 +22,7 @@ from orchestrator.storage import journal
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import SweepState, read, read_running
 from orchestrator.storage.lock import Owner, holder
-from orchestrator.storage.tracking.mlflow.address import shown, sqlite_path
+from orchestrator.storage.tracking.trackers import is_missing, shown
 
 _WAIT_S, _POLL_S, _FOLLOW_S = 90.0, 0.2, 1.0
 _COUNTS = ("trials", "trials_expected", "trials_failed")
@@ -89,8 +89,7 @@ def sweep_rows(home: Path, tracking_uri: str | None = None) -> list[dict[str, An
                 finished, _, _, trials = _extent(state)
                 begun_s = state.sessions[-1].at_s
                 rows[state.identity.label] = _row_of(word, finished, trials, begun_s, "home")
-    file = sqlite_path(tracking_uri) if tracking_uri else None
-    if tracking_uri and (file is None or file.exists()):
+    if tracking_uri and not is_missing(tracking_uri):
         with _skipped(f"the store {shown(tracking_uri)}"):
             _add_stored(rows, tracking_uri)
     listed = ({"sweep": label, **row} for label, row in rows.items())

@@ -58,7 +58,7 @@ def plan(
     from orchestrator.spec import load_spec
     from orchestrator.storage import resume
     from orchestrator.storage.home import SweepFolder
-    from orchestrator.storage.tracking.mlflow.address import tracking_uri
+    from orchestrator.storage.tracking.trackers import tracking_uri
 
     checked = load_spec(spec, overrides, import_classes=True)
     expect_importable(checked, on_cluster=address is not None)

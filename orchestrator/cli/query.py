@@ -14,7 +14,7 @@ from orchestrator.cli.messages import show
 from orchestrator.cli.output import write_output
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
-from orchestrator.storage.tracking.mlflow.address import tracking_uri
+from orchestrator.storage.tracking.trackers import tracking_uri
 
 _FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json", "parquet": ".parquet"}
 

@@ -17,7 +17,7 @@ from orchestrator.cli.output import width, write_output
 from orchestrator.core.errors import Refusal
 from orchestrator.report.document import PARTS
 from orchestrator.storage.home import sweep_home
-from orchestrator.storage.tracking.mlflow.address import tracking_uri
+from orchestrator.storage.tracking.trackers import tracking_uri
 
 _FORMATS = {
     "text": ".txt",

@@ -58,7 +58,7 @@ def run(
     from orchestrator.core.stop_signal import Stopped, StopSignal, exit_at_once
     from orchestrator.scheduling.sweep import RunOptions, run_sweep
     from orchestrator.storage.home import SweepFolder
-    from orchestrator.storage.tracking.mlflow.address import tracking_uri
+    from orchestrator.storage.tracking.trackers import tracking_uri
 
     home = sweep_home()
     store = tracking_uri(home, os.environ)
@@ -114,7 +114,7 @@ def run(
 def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, log: Path) -> str:
     """Return what a person reads before a sweep starts."""
     from orchestrator.planning.description import describe_plan
-    from orchestrator.storage.tracking.mlflow.address import shown
+    from orchestrator.storage.tracking.trackers import shown
 
     lines = [describe_plan(spec, plan)]
     if missing < plan.trials:

@@ -20,12 +20,13 @@ from orchestrator.cli.exit_codes import interrupted_by
 from orchestrator.cli.messages import show
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
-from orchestrator.storage.tracking.errors import TrackingError, no_store
+from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.mlflow import address
+from orchestrator.storage.tracking.mlflow.sqlite_client import no_store
 
 if TYPE_CHECKING:
     from orchestrator.core.records import SweepRecord
-    from orchestrator.storage.tracking.run_content import StoredRun
+    from orchestrator.storage.tracking.tracker import StoredRun
 
 HOST, PORT = "127.0.0.1", 5000
 """The default address of the UI."""

@@ -26,7 +26,7 @@ from orchestrator.planning.feasibility import absence_reason, matching_classes
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.tracking.errors import StoreMissing
-from orchestrator.storage.tracking.mlflow.address import shown, tracking_uri
+from orchestrator.storage.tracking.trackers import shown, tracking_uri
 from workloads.backends.registry import backends, unusable_backends
 from workloads.eligibility import is_installed
 from workloads.failures import DataError

@@ -35,7 +35,7 @@ from orchestrator.scheduling.runnable import expect_runnable
 from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import SweepState
-from orchestrator.storage.tracking.run_content import all_settings
+from orchestrator.storage.tracking.trial_content import all_settings
 
 _UNCERTAIN = 2.0  # the time outside of trials may be longer or shorter by this factor
 

@@ -7,11 +7,9 @@ import itertools
 import secrets
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
-from pathlib import Path
 
 from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.errors import Refusal
-from orchestrator.core.text import rendered
 from orchestrator.core.trial import (
     Block,
     Config,
@@ -27,7 +25,7 @@ from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.tracking.mlflow.address import sqlite_path
+from orchestrator.storage.tracking import trackers
 from orchestrator.storage.tracking.records import Manifest
 from workloads import registry
 from workloads.own_code import read_code
@@ -36,9 +34,50 @@ from workloads.own_code import read_code
 class Incomparable(Refusal):
     """A spec of another sweep than the one that has this name, or trials of two configs."""
 
-    def __init__(self, problem: str, **values: object) -> None:
-        template = Path(__file__).with_name("incomparable.j2")
-        super().__init__(rendered(template, problem=problem, **values))
+
+_NEW_GENERATION = "run the sweep with --fresh for a new generation"
+
+
+def _other_spec(name: str, changes: Iterable[str]) -> Incomparable:
+    lines = "".join(f"  {change}\n" for change in changes)
+    return Incomparable(
+        f"sweep '{name}': expected the workload, settings, sampler, space, objectives, seed and"
+        f" data that its trials have, received\n{lines}Trials before and after would not be"
+        " comparable: give the sweep another name, or run it with --fresh for a new generation."
+        " (More configs, values of a grid, arms or repeats extend it.)"
+    )
+
+
+def _other_code(name: str, files: Iterable[str]) -> Incomparable:
+    lines = "".join(f"  {file}\n" for file in files)
+    return Incomparable(
+        f"sweep '{name}': the code of its workload has changed since its trials were run\n{lines}"
+        "Run it with --fresh for a new generation; or, if the change does not matter to these"
+        " trials, with --same-code (after a fix, with --same-code --retry-failed)"
+    )
+
+
+def _other_variant(name: str, variant: str, before: str, now: str) -> Incomparable:
+    return Incomparable(
+        f"sweep '{name}': expected the settings that variant '{variant}' has in earlier trials,"
+        f" {before}; received {now}. Give it another name, or {_NEW_GENERATION}"
+    )
+
+
+def _two_configs(block: int, before: str, now: str) -> Incomparable:
+    return Incomparable(
+        f"block {block}: expected one config for all of its trials, received {before} and {now},"
+        " run from two homes with separate journals. Run it with --fresh for a new generation;"
+        " these trials are kept"
+    )
+
+
+def _other_journal(name: str, before: str) -> Incomparable:
+    return Incomparable(
+        f"sweep {name}: expected its own journal, received that of {before}. Move journal.jsonl of"
+        " this generation away, and run the same command again: finished trials are read back from"
+        " the tracking store"
+    )
 
 
 def generation(folder: SweepFolder, latest_stored: int, *, fresh: bool) -> int:
@@ -86,7 +125,7 @@ def take_over(
         draft.clear()
     if draft.state is not None:
         if draft.state.identity.label != identity.label:
-            raise Incomparable("journal", name=identity.label, before=draft.state.identity.label)
+            raise _other_journal(identity.label, draft.state.identity.label)
         has_result = any(t.status != "failed" for t in draft.state.finished.values())
         is_same = same_code or not has_result  # that results of other code could be compared with
         _expect_same(draft.state.identity, identity, same_code=is_same)
@@ -114,7 +153,9 @@ def merge_stored(draft: journal.Draft, stored: Iterable[FinishedTrial]) -> None:
     stored = list(stored)
     _expect_one_config([*state.finished.values(), *stored])
     had = state.finished
-    newer = [one for one in stored if one.key not in had or one.ended_s > had[one.key].ended_s]
+    newer = [
+        trial for trial in stored if trial.key not in had or trial.ended_s > had[trial.key].ended_s
+    ]
     for record in rebuild(newer):
         if isinstance(record, journal.BlockSuggested):
             block = state.blocks.get(record.block)
@@ -187,9 +228,11 @@ def preview(
     `Incomparable` as `take_over` does, and `TrackingError` if the store cannot be used.
     """
     number, before, stored = max(folder.latest(), 1), None, list[FinishedTrial]()
-    draft, file = journal.Draft(journal.read(folder.generation(number))), sqlite_path(tracking_uri)
-    is_complete = draft.state is not None and file == folder.home / "mlflow.db"
-    if not is_complete and (file is None or file.exists()):
+    draft = journal.Draft(journal.read(folder.generation(number)))
+    store_path = trackers.kind_of(tracking_uri).local_path(tracking_uri)
+    is_store_of_home = store_path is not None and store_path.parent == folder.home
+    is_complete = draft.state is not None and is_store_of_home
+    if not is_complete and not trackers.is_missing(tracking_uri):
         from orchestrator.storage.tracking import reader  # noqa: PLC0415  (MLflow: seconds)
 
         latest, before, _ = reader.find(tracking_uri, spec.name)
@@ -206,10 +249,10 @@ def preview(
 def _expect_same(before: SweepIdentity, now: SweepIdentity, *, same_code: bool) -> None:
     changes = before.differences(now)
     if changes:
-        raise Incomparable("spec", name=now.name, lines=changes)
+        raise _other_spec(now.name, changes)
     files = before.code_changes(now)
     if files and not same_code:
-        raise Incomparable("code", name=now.name, lines=files)
+        raise _other_code(now.name, files)
 
 
 def _expect_same_variants(arms: Iterable[Arm], spec: SweepSpec) -> None:
@@ -217,9 +260,8 @@ def _expect_same_variants(arms: Iterable[Arm], spec: SweepSpec) -> None:
     now = {entry.name: entry.variant for entry in spec.arms.variants}
     for before in dict.fromkeys(arm.variant for arm in arms if arm.variant):
         if now.get(before.name, before) != before:
-            settings = now[before.name].settings
-            pair = {"before": canonical(before.settings), "now": canonical(settings)}
-            raise Incomparable("variant", name=spec.name, variant=before.name, **pair)
+            earlier, received = canonical(before.settings), canonical(now[before.name].settings)
+            raise _other_variant(spec.name, before.name, earlier, received)
 
 
 def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
@@ -227,5 +269,4 @@ def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
     for trial in finished:
         config = configs.setdefault(trial.block, trial.config)
         if config != trial.config:
-            pair = {"before": canonical(config), "now": canonical(trial.config)}
-            raise Incomparable("configs", block=trial.block, **pair)
+            raise _two_configs(trial.block, canonical(config), canonical(trial.config))

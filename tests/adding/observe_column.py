@@ -5,7 +5,7 @@ import json
 from orchestrator.cli import reference
 from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.query import ask
-from orchestrator.storage.tracking.run_content import run_content
+from orchestrator.storage.tracking.trial_content import trial_content
 from tests.orchestrator.sample_records import PORTABLE, sweep, trial
 from tests.orchestrator.sample_sweeps import IDENTITY
 
@@ -18,7 +18,7 @@ def main() -> None:
             page for page, text in reference.generated_parts().items() if "epochs_run" in text
         ],
         "csv": "epochs_run" in HEADER,
-        "tag": run_content(IDENTITY, finished).tags["epochs_run"],
+        "tag": trial_content(IDENTITY, finished).tags["epochs_run"],
         "rows": ask({"sweep": record}, "epochs_run = 0", ["epochs_run"])["epochs_run"].tolist(),
     }
     print(json.dumps(observed))

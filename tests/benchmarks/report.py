@@ -28,8 +28,9 @@ from typing import Any
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.storage.tracking.mlflow import address
+from orchestrator.storage.tracking.mlflow.names import PARENT_TAG, mlflow_status, mlflow_tag
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
-from orchestrator.storage.tracking.run_content import PARENT_TAG, PARENTS, run_content
+from orchestrator.storage.tracking.trial_content import trial_content
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, table_tag, write_table
 from orchestrator.storage.tracking.writer import Writer
 from tests.benchmarks import rig
@@ -145,11 +146,11 @@ _TABLES = {
 def _record(home: Path, blocks: int) -> None:
     """Write a store: the sweep's run by the recorder's writer, the runs of its trials by SQL."""
     uri = address.tracking_uri(home, {})
-    writer = Writer(uri, address.artifact_root(home, uri))
+    writer = Writer(uri, home)
     writer.open(opening(arms=_ARMS, impossible=(), blocks=blocks, repeats=_REPEATS))
     writer.close("complete", {})
-    store = MlflowStore(uri, create=True)
-    (parent,) = store.search([store.experiments()["quickstart"]], PARENTS)
+    store = MlflowStore(uri, home)
+    (parent,) = store.sweep_runs("quickstart")
     trials = []
     with closing(sqlite3.connect(home / "mlflow.db")) as database:
         query = "SELECT artifact_uri FROM runs WHERE run_uuid = ?"
@@ -163,23 +164,32 @@ def _record(home: Path, blocks: int) -> None:
         database.commit()
     with tempfile.TemporaryDirectory() as scratch:
         write_table(Path(scratch) / TABLE_FILE, 1, trials)
-        store.write_file(parent.run_id, Path(scratch) / TABLE_FILE)
+        store.write_file(parent.run_id, TABLE_FILE, Path(scratch) / TABLE_FILE)
 
 
 def _insert(
     database: sqlite3.Connection, trial: FinishedTrial, parent_id: str, of_run: tuple[str, ...]
 ) -> None:
-    content, own = run_content(IDENTITY, trial), trial.run_id
+    content, own = trial_content(IDENTITY, trial), trial.run_id
     tags = {
-        **content.tags,
+        **{mlflow_tag(name): text for name, text in content.tags.items()},
         PARENT_TAG: parent_id,
-        table_tag(1): "1",
+        mlflow_tag(table_tag(1)): "1",
         "mlflow.runName": content.name,
     }
     points = {(p.name, p.at_ms, p.step): p for p in content.points}
     latest = {p.name: p for p in sorted(points.values(), key=lambda p: (p.step, p.at_ms))}
     rows: dict[str, list[tuple[Any, ...]]] = {
-        "runs": [(own, content.name, content.status, content.start_ms, content.end_ms, *of_run)],
+        "runs": [
+            (
+                own,
+                content.name,
+                mlflow_status(content.status),
+                content.start_ms,
+                content.end_ms,
+                *of_run,
+            )
+        ],
         "tags": [(key, value, own) for key, value in tags.items()],
         "params": [(key, value, own) for key, value in content.params.items()],
         "metrics": [(p.name, p.value, p.at_ms, own, p.step, False) for p in points.values()],

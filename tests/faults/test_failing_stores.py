@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.reader import read_sweep
 from orchestrator.storage.tracking.recorder import Recorder
+from orchestrator.storage.tracking.trackers import open_tracker
 from tests.faults.conftest import Faults
 from tests.http_double import answering
 from tests.orchestrator.sample_sweeps import IDENTITY, opening
@@ -51,9 +51,10 @@ def test_a_server_whose_answers_get_lost_has_each_trial_once(
         opened.close("complete", {})
     read = read_sweep(server[0], IDENTITY.name)
     assert [(one.key, one.metrics) for one in read.trials] == [(t.key, t.metrics) for t in TRIALS]
-    store = MlflowStore(server[0])
-    runs = list(store.search([read.experiment_id], "tags.trial_key LIKE '%'"))
-    assert (len(runs), {run.status for run in runs}) == (len(TRIALS), {"FINISHED"})
+    tracker = open_tracker(server[0])
+    (sweep_run,) = tracker.sweep_runs(IDENTITY.name)
+    runs = list(tracker.trial_runs(sweep_run))
+    assert (len(runs), {run.status for run in runs}) == (len(TRIALS), {"finished"})
 
 
 def forwarded(server: str, request: BaseHTTPRequestHandler, body: bytes) -> tuple[int, bytes]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from orchestrator.storage.tracking.mlflow.names import mlflow_tag
 from orchestrator.storage.tracking.records import BEAT_S, LEASE, LEASE_TAG
 from tests.commands import wait_for
 from tests.faults.conftest import Faults
@@ -118,8 +119,8 @@ def test_a_suspended_driver_leaves_its_sweep_to_another_one(
         driver, suspended_s = psutil.Process(command.pid), time.monotonic()
         driver.suspend()
         (parent,) = joining.parents(NAME)
-        lapsed = replace(LEASE.load(parent.data.tags[LEASE_TAG], ""), until_s=1.0)
-        joining.client().set_tag(parent.info.run_id, LEASE_TAG, LEASE.dump(lapsed))
+        lapsed = replace(LEASE.load(parent.data.tags[mlflow_tag(LEASE_TAG)], ""), until_s=1.0)
+        joining.client().set_tag(parent.info.run_id, mlflow_tag(LEASE_TAG), LEASE.dump(lapsed))
         other.run("run", spec, MLFLOW_TRACKING_URI=store).expect(0)
         time.sleep(max(0.0, BEAT_S + 1 - (time.monotonic() - suspended_s)))
         driver.resume()

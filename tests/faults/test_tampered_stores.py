@@ -4,6 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from orchestrator.storage.tracking.mlflow.names import mlflow_tag
 from orchestrator.storage.tracking.records import LEASE_TAG
 from tests.faults.conftest import TABLES, Faults
 from tests.faults.test_hostile_commands import expect_clean
@@ -20,7 +21,7 @@ def test_tampered_tags_and_columns(run: Run, store: Path, faults: Faults) -> Non
         with closing(sqlite3.connect(store / "mlflow.db")) as database, database:
             tags = database.execute("SELECT key, run_uuid FROM tags ORDER BY 1, 2").fetchall()
             key, run_id = draw.choice(tags)
-            value = draw.choice(TABLES["leases" if key == LEASE_TAG else "tags"])
+            value = draw.choice(TABLES["leases" if key == mlflow_tag(LEASE_TAG) else "tags"])
             if draw.random() < 0.7:
                 database.execute(
                     "UPDATE tags SET value = ? WHERE key = ? AND run_uuid = ?", (value, key, run_id)

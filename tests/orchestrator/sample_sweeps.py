@@ -108,5 +108,5 @@ def _empty_store() -> Path:
 
     home = Path(tempfile.mkdtemp(prefix="rnnsweep-test-store-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
-    MlflowStore(address(home), create=True)
+    MlflowStore(address(home), home)
     return home / "mlflow.db"

@@ -1,7 +1,7 @@
 """The recorder process: `python -m orchestrator.storage.tracking FD` answers calls on a socket.
 
-MLflow is imported and written to in a process of its own. Neither takes time from the driver's
-loop, and nothing that MLflow prints reaches the driver's terminal.
+The tracker's library is imported and written to in a process of its own. Neither takes time from
+the driver's loop, and nothing that the library prints reaches the driver's terminal.
 """
 
 import gc
@@ -12,35 +12,38 @@ import sys
 import threading
 from multiprocessing.connection import Connection
 
-from orchestrator.storage.tracking.mlflow.address import shown
+from orchestrator.storage.tracking.trackers import TrackerKind, kind_of
 from workloads.process import die_with_parent
 
 
-class _Masked(logging.Formatter):
+class _WithoutPasswords(logging.Formatter):
+    def __init__(self, kind: TrackerKind) -> None:
+        super().__init__("%(asctime)s %(name)s: %(message)s")
+        self._kind = kind
+
     def format(self, record: logging.LogRecord) -> str:
-        return shown(super().format(record))
+        return self._kind.shown(super().format(record))
 
 
 def main() -> None:
     """Answer calls of the writer's methods until the driver closes the socket."""
     with Connection(int(sys.argv[1])) as connection:
-        tracking_uri, artifact_root, parent_pid = connection.recv()
+        tracking_uri, home, parent_pid = connection.recv()
         # Whatever stops a sweep may signal all of its processes, as Ray's job server does. The
         # driver still records then, and ends this process itself.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         die_with_parent(parent_pid)
         gc.set_threshold(200_000)  # the trials of a sweep are one large structure
-        os.umask(0o077)  # MLflow's file is next to others where a home was there before
+        os.umask(0o077)  # a tracker's file is next to others where a home was there before
         logging.basicConfig(level=logging.WARNING)
         (handler,) = logging.getLogger().handlers
-        handler.setFormatter(_Masked("%(asctime)s %(name)s: %(message)s"))
-        # Imported after the parent-death signal is set: MLflow's import takes seconds.
-        from orchestrator.storage.tracking.mlflow.store import import_mlflow  # noqa: PLC0415
+        kind = kind_of(tracking_uri)
+        handler.setFormatter(_WithoutPasswords(kind))
         from orchestrator.storage.tracking.writer import Writer  # noqa: PLC0415
 
         # It takes seconds: meanwhile the driver asks for the generation, and reads its journal.
-        threading.Thread(target=import_mlflow, daemon=True).start()
-        writer = Writer(tracking_uri, artifact_root)
+        threading.Thread(target=kind.prepare, daemon=True).start()
+        writer = Writer(tracking_uri, home)
         while True:
             try:
                 method, arguments = connection.recv()

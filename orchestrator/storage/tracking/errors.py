@@ -1,11 +1,10 @@
-"""Errors between a sweep and its tracking store. Picklable: they cross processes."""
+"""Errors between a sweep and its tracker. They can be pickled, because they cross processes."""
 
 import datetime
 from collections.abc import Sequence
-from pathlib import Path
 
 from orchestrator.core.errors import Refusal, wrong_version
-from orchestrator.core.text import rendered
+from orchestrator.core.text import counted
 
 
 class TrackingError(Refusal, RuntimeError):
@@ -47,46 +46,72 @@ class StoreMissing(TrackingError):
     """A store that is a file, and the file is not there."""
 
 
-def no_store(path: Path) -> StoreMissing:
-    """Return the error for a missing store."""
-    return StoreMissing(
-        f"MLflow store {path}",
-        "a SQLite file",
-        "no such file",
-        "Run a sweep first, or set MLFLOW_TRACKING_URI (or RNNSWEEP_HOME) to the store you mean",
-    )
-
-
-class _Worded(Refusal):
-    """An error whose text follows from its class and its arguments (`errors.j2`)."""
-
-    def __str__(self) -> str:
-        facts = {"kind": type(self).__name__, "args": self.args, **vars(self)}
-        return rendered(Path(__file__).with_suffix(".j2"), **facts)
-
-
-class LeaseHeld(_Worded, RuntimeError):
+class LeaseHeld(Refusal, RuntimeError):
     """Another driver records into this `sweep` until `until_s` (since the epoch): its `owner`."""
 
     def __init__(self, sweep: str, owner: str, until_s: float) -> None:
         super().__init__(sweep, owner, until_s)
+        self.sweep, self.owner, self.until_s = sweep, owner, until_s
+
+    def __str__(self) -> str:
+        return (
+            f"sweep '{self.sweep}': expected no other driver, but {self.owner} is recording into"
+            f" it. Stop that one first; if it is gone already, its lease ends at {self._end}, or"
+            " now with --take-over"
+        )
+
+    @property
+    def _end(self) -> str:
         try:
-            end = datetime.datetime.fromtimestamp(until_s, datetime.UTC)
-            self.until = f"{end:%Y-%m-%d %H:%M:%S} UTC"
-        except (ValueError, OverflowError, OSError):  # a damaged one
-            self.until = f"{until_s:g} s after 1970"
+            end = datetime.datetime.fromtimestamp(self.until_s, datetime.UTC)
+        except (ValueError, OverflowError, OSError):  # a damaged lease
+            return f"{self.until_s:g} s after 1970"
+        return f"{end:%Y-%m-%d %H:%M:%S} UTC"
 
 
-class OtherSweep(_Worded):
-    """A journal and a parent run with different ids: not of one sweep, though of one spec."""
+class OtherSweep(Refusal):
+    """A journal and a sweep's run with different ids: not of one sweep, though of one spec."""
+
+    def __init__(self, sweep: str, store: str) -> None:
+        super().__init__(sweep, store)
+        self.sweep, self.store = sweep, store
+
+    def __str__(self) -> str:
+        return (
+            f"sweep '{self.sweep}': expected the journal of the sweep in {self.store}, received"
+            " that of another sweep with this name and spec, under another id. Set"
+            " MLFLOW_TRACKING_URI to the store of its trials; or move journal.jsonl of this"
+            " generation away, and run the same command again: finished trials are read back from"
+            " the store"
+        )
 
 
-class SweepNotFound(_Worded, LookupError):
+class SweepNotFound(Refusal, LookupError):
     """The store has no such sweep; `nearest` are the names most like it, or all if few."""
 
-    def __init__(self, name: str, where: str, nearest: Sequence[str] = ()) -> None:
-        super().__init__(name, where, tuple(nearest))
+    def __init__(self, name: str, store: str, nearest: Sequence[str] = ()) -> None:
+        super().__init__(name, store, tuple(nearest))
+        self.name, self.store, self.nearest = name, store, tuple(nearest)
+
+    def __str__(self) -> str:
+        nearest = f"; the nearest there: {', '.join(self.nearest)}" if self.nearest else ""
+        return (
+            f"no sweep '{self.name}' in {self.store}{nearest}. Name one of those, run the sweep"
+            " first, or set MLFLOW_TRACKING_URI (or RNNSWEEP_HOME) to the store that has it"
+        )
 
 
-class NotRecorded(_Worded, RuntimeError):
+class NotRecorded(Refusal, RuntimeError):
     """So many `trials` are in the journal and, for a `reason`, not yet in the tracking store."""
+
+    def __init__(self, trials: int, reason: str) -> None:
+        super().__init__(trials, reason)
+        self.trials, self.reason = trials, reason
+
+    def __str__(self) -> str:
+        what = counted(self.trials, "finished trial") if self.trials else "all"
+        verb = "are" if self.trials > 1 else "is"
+        return (
+            f"{what} {verb} safe in the journal but could not be recorded in MLflow: {self.reason}."
+            " Nothing is lost: the next start of the same command records what is missing"
+        )

@@ -1,4 +1,4 @@
-"""Sweeps read back from a store, from any machine that can reach it.
+"""Sweeps read back from a tracker, from any machine that can reach it.
 
 Every function raises `TrackingError`, and `WrongVersion` for another version's store.
 """
@@ -16,9 +16,10 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, count_expected
 from orchestrator.storage.tracking import errors, records, trial_table
-from orchestrator.storage.tracking.mlflow.store import MlflowStore
-from orchestrator.storage.tracking.records import Manifest, SweepState
-from orchestrator.storage.tracking.run_content import PARENTS, StoredRun, all_settings
+from orchestrator.storage.tracking.records import Manifest, SweepStatus
+from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_text
+from orchestrator.storage.tracking.trackers import open_tracker
+from orchestrator.storage.tracking.trial_content import all_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,11 +33,11 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     """Return a sweep and its finished trials; without `generation`, the latest.
 
     `name` may be a label too (`quickstart#2`). A sweep whose driver died reads as stopped. Raise
-    `SweepNotFound` if the store has none of that name and generation.
+    `SweepNotFound` if the tracker has none of that name and generation.
     """
-    store = MlflowStore(tracking_uri)
-    parent, manifest = _parent(store, *_split(name, generation))
-    return _read(store, parent, manifest)
+    tracker = open_tracker(tracking_uri)
+    parent, manifest = _parent(tracker, *_split(name, generation))
+    return _read(tracker, parent, manifest)
 
 
 def read_rows(
@@ -44,27 +45,28 @@ def read_rows(
 ) -> tuple[SweepRecord, pa.Table]:
     """Return a sweep without its trials, and these as the table that `to_rows` makes.
 
-    That is quicker than `read_sweep` unless trials were recorded or deleted after the stored table.
+    That is quicker than `read_sweep` unless trials were recorded or deleted after the table was
+    written.
     """
-    store = MlflowStore(tracking_uri)
-    parent, manifest = _parent(store, *_split(name, generation))
-    rows = trial_table.read_rows(store, parent)
+    tracker = open_tracker(tracking_uri)
+    parent, manifest = _parent(tracker, *_split(name, generation))
+    rows = trial_table.read_rows(tracker, parent)
     if rows is None:
-        record = _read(store, parent, manifest)
+        record = _read(tracker, parent, manifest)
         return replace(record, trials=()), trial_table.to_rows(record.trials)
     prefix = trial_table.CONFIG
     names = {n.removeprefix(prefix) for n in rows.column_names if n.startswith(prefix)}
     own = {name for arm in manifest.arms for name in arm.settings}
-    return sweep_of(store, parent, manifest, (), names - own), rows
+    return sweep_of(tracker, parent, manifest, (), names - own), rows
 
 
-def _read(store: MlflowStore, parent: StoredRun, manifest: Manifest) -> SweepRecord:
-    stored = trial_table.read_trials(store, parent, manifest.identity)
-    return sweep_of(store, parent, manifest, list(stored.finished.values()))
+def _read(tracker: Tracker, parent: StoredRun, manifest: Manifest) -> SweepRecord:
+    stored = trial_table.read_trials(tracker, parent, manifest.identity)
+    return sweep_of(tracker, parent, manifest, list(stored.finished.values()))
 
 
 def sweep_of(
-    store: MlflowStore,
+    tracker: Tracker,
     parent: StoredRun,
     manifest: Manifest,
     trials: Sequence[FinishedTrial],
@@ -90,7 +92,7 @@ def sweep_of(
         datasets=datasets(trials),
         sampler=manifest.identity.sampler,
         seed=manifest.identity.seed,
-        state=_state(store, parent),
+        state=_state(tracker, parent),
         criteria=manifest.criteria,
         experiment_id=parent.experiment_id,
         current=manifest.current,
@@ -102,7 +104,9 @@ def sweep_of(
 def in_order(trials: Iterable[FinishedTrial], arms: Sequence[Arm]) -> list[FinishedTrial]:
     """Return the trials by block, repeat and arm."""
     order = {arm: position for position, arm in enumerate(arms)}
-    return sorted(trials, key=lambda one: (one.block, one.repeat, order.get(one.arm, len(order))))
+    return sorted(
+        trials, key=lambda trial: (trial.block, trial.repeat, order.get(trial.arm, len(order)))
+    )
 
 
 def find(tracking_uri: str, name: str, fresh: bool = False) -> tuple[int, Manifest | None, str]:
@@ -111,27 +115,25 @@ def find(tracking_uri: str, name: str, fresh: bool = False) -> tuple[int, Manife
     With `fresh` there are no manifest and no id, and a generation of any version is counted.
     """
     try:
-        store = MlflowStore(tracking_uri)
+        tracker = open_tracker(tracking_uri)
     except errors.StoreMissing:
         return 0, None, ""
-    parents = _parents(store, name)
+    parents = tracker.sweep_runs(name)
     number = max(map(_generation, parents), default=0)
     latest = first_parent(run for run in parents if _generation(run) == number)
     if fresh or latest is None:
         return number, None, ""
     sweep_id = latest.tags.get(records.ID_TAG, "")
     try:
-        return number, _parent(store, name, None)[1], sweep_id
+        return number, _parent(tracker, name, None)[1], sweep_id
     except errors.SweepNotFound:
         return number, None, sweep_id
 
 
 def list_sweeps(tracking_uri: str) -> list[StoredRun]:
     """Return the parent run of each generation of every sweep, the latest started first."""
-    store = MlflowStore(tracking_uri)
-    experiments = list(store.experiments().values())
-    parents = store.search(experiments, PARENTS) if experiments else ()
-    return sorted(parents, key=lambda run: run.start_ms, reverse=True)
+    tracker = open_tracker(tracking_uri)
+    return sorted(tracker.sweep_runs(), key=lambda run: run.start_ms, reverse=True)
 
 
 def _split(name: str, generation: int | None) -> tuple[str, int | None]:
@@ -140,27 +142,22 @@ def _split(name: str, generation: int | None) -> tuple[str, int | None]:
     return (head, int(tail)) if is_label else (name, generation)
 
 
-def _parents(store: MlflowStore, name: str) -> list[StoredRun]:
-    experiment = store.experiment(name)
-    return list(store.search([experiment], PARENTS)) if experiment else []
-
-
-def _parent(store: MlflowStore, name: str, generation: int | None) -> tuple[StoredRun, Manifest]:
+def _parent(tracker: Tracker, name: str, generation: int | None) -> tuple[StoredRun, Manifest]:
     """Return the parent run of a generation, or of the latest; one without a manifest is none."""
-    runs = _parents(store, name)
+    runs = tracker.sweep_runs(name)
     generations = sorted({_generation(run) for run in runs})
     wanted = generations[::-1] if generation is None else [generation]
     for number in wanted:
         parent = first_parent(run for run in runs if _generation(run) == number)
-        manifest = parent and read_manifest(store, parent)
+        manifest = parent and read_manifest(tracker, parent)
         if parent and manifest:
             return parent, manifest
     if runs:
         nearest = [f"{name}#{number}" for number in generations]
-        raise errors.SweepNotFound(f"{name}#{wanted[0]}", store.shown, nearest)
-    names = [other for other in store.experiments() if other != "Default"]
+        raise errors.SweepNotFound(f"{name}#{wanted[0]}", tracker.shown, nearest)
+    names = tracker.sweep_names()
     nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    raise errors.SweepNotFound(name, store.shown, nearest or sorted(names)[:5])
+    raise errors.SweepNotFound(name, tracker.shown, nearest or sorted(names)[:5])
 
 
 def _fixed_settings(manifest: Manifest, searched: Collection[str]) -> Mapping[str, object]:
@@ -186,11 +183,11 @@ def _generation(run: StoredRun) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _state(store: MlflowStore, parent: StoredRun) -> SweepState:
+def _state(tracker: Tracker, parent: StoredRun) -> SweepStatus:
     """Return the state of a sweep; one that nobody holds the lease of is stopped."""
     state = parent.tags.get("state", "")
-    is_dead = state == "running" and not lease_of(store, parent).is_held(time.time())
-    return "stopped" if is_dead or state not in get_args(SweepState) else cast(SweepState, state)
+    is_dead = state == "running" and not lease_of(tracker, parent).is_held(time.time())
+    return "stopped" if is_dead or state not in get_args(SweepStatus) else cast(SweepStatus, state)
 
 
 def _merged(trials: Iterable[FinishedTrial]) -> Mapping[str, str]:
@@ -206,23 +203,23 @@ def first_parent(runs: Iterable[StoredRun]) -> StoredRun | None:
     return min(runs, key=lambda run: (run.start_ms, run.run_id), default=None)
 
 
-def read_manifest(store: MlflowStore, parent: StoredRun) -> Manifest | None:
+def read_manifest(tracker: Tracker, parent: StoredRun) -> Manifest | None:
     """Return the manifest of a parent run; None where its driver was killed while writing it."""
-    if MANIFEST_FILE not in store.texts(parent.run_id):
+    if MANIFEST_FILE not in tracker.files(parent.run_id):
         return None
-    text = store.read_text(parent.run_id, MANIFEST_FILE)
+    text = read_text(tracker, parent.run_id, MANIFEST_FILE)
     try:
-        place = f"{MANIFEST_FILE} of run {parent.run_id} in {store.shown}"
+        place = f"{MANIFEST_FILE} of run {parent.run_id} in {tracker.shown}"
         return records.MANIFEST.load(text, place)
     except errors.Damaged as error:
         _log.warning("%s", error)
         return None
 
 
-def lease_of(store: MlflowStore, parent: StoredRun) -> records.Lease:
-    """Return the lease of a parent run, also that of a driver of an earlier version."""
-    text = parent.tags.get(records.LEASE_TAG, parent.tags.get("lease"))
-    place = f"tag {records.LEASE_TAG} of run {parent.run_id} in {store.shown}"
+def lease_of(tracker: Tracker, parent: StoredRun) -> records.Lease:
+    """Return the lease of a sweep's run; a damaged one is none."""
+    text = parent.tags.get(records.LEASE_TAG)
+    place = f"tag {records.LEASE_TAG} of run {parent.run_id} in {tracker.shown}"
     try:
         return records.Lease() if text is None else records.LEASE.load(text, place)
     except errors.Damaged as error:  # nobody could renew it

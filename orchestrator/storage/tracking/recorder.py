@@ -2,7 +2,8 @@
 
 A thread of the driver starts the process, sends it the queue in batches, renews the lease, and
 starts another process when one dies. The thread lives as long as the process, because the
-kernel's parent-death signal follows the thread that spawned the child. No MLflow on this side.
+kernel's parent-death signal follows the thread that spawned the child. The tracker's library is not
+imported on this side.
 """
 
 from __future__ import annotations  # `Connection` has no parameters at runtime
@@ -28,7 +29,6 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.core.version import import_path
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
-from orchestrator.storage.tracking.mlflow import address
 from orchestrator.storage.tracking.records import (
     BEAT_S,
     Answer,
@@ -91,7 +91,7 @@ class Recorder:
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """The reasons why MLflow will never take some of the trials as they are, by trial key."""
+        """Why the tracker will never take some of the trials as they are, by trial key."""
         with self._change:
             return dict(self._refused)
 
@@ -132,7 +132,7 @@ class Recorder:
             self._change.notify_all()
 
     def drain(self, timeout_s: float, *, patient: bool = False) -> None:
-        """Wait until MLflow has every queued trial, except those that it refuses (`refused`).
+        """Wait until the tracker has every queued trial, except those that it refuses (`refused`).
 
         Raise `NotRecorded` if that takes over `timeout_s` (`patient`: if none is recorded in that
         time), `LeaseHeld` if the sweep was taken over.
@@ -193,7 +193,7 @@ class Recorder:
 
     def _run(self) -> None:
         try:
-            self._process.start()  # MLflow is imported during the driver's own start
+            self._process.start()  # its imports take seconds: as the driver's own start does
             while self._take_turn():
                 pass
         except Exception as error:  # noqa: BLE001  (raised in whoever waits)
@@ -271,10 +271,9 @@ class RecorderProcess:
     """
 
     def __init__(self, tracking_uri: str, home: Path, log_path: Path) -> None:
-        self._setup = tracking_uri, address.artifact_root(home, tracking_uri), os.getpid()
+        self._setup = tracking_uri, home, os.getpid()
         self._log_path = log_path
         self._environ = {**os.environ, **import_path(os.environ)}
-        address.set_defaults(self._environ)
         self._opening: SweepOpening | None = None
         self._has_opened = False
         self._running: tuple[subprocess.Popen[bytes], Connection[Any, Any]] | None = None

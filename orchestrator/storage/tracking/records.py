@@ -1,4 +1,4 @@
-"""The versioned JSON of a store: manifests, leases and records of trials. No MLflow."""
+"""What a sweep keeps in a tracker: versioned JSON of its manifest, its lease and its trials."""
 
 import json
 from collections.abc import Mapping
@@ -18,23 +18,24 @@ from orchestrator.storage.tracking.errors import Damaged, WrongVersion
 T = TypeVar("T")
 
 EndState: TypeAlias = Literal["complete", "stopped", "failed"]
-SweepState: TypeAlias = Literal["running", "complete", "stopped", "failed"]
+SweepStatus: TypeAlias = Literal["running", "complete", "stopped", "failed"]
 
 LEASE_S = 60.0
 BEAT_S = 15.0
 
-LEASE_TAG, RECORD_TAG = "mlflow.rnnsweep.lease", "mlflow.rnnsweep.record"
-"""MLflow's UI hides tags with this prefix; `lease` and `record` are those of earlier versions."""
-ID_TAG = "mlflow.rnnsweep.id"  # a sweep's random id, which its journals have too
-SOURCE_TAG = "mlflow.rnnsweep.source"  # the source of the answer that the parent run shows
-RECORD_FILE = "outcome.json"  # the artifact that replaces the tag where it would be too long
+HIDDEN = "rnnsweep."
+"""The prefix of tags that are for this program: a tracker need not show them to people."""
+LEASE_TAG, RECORD_TAG = f"{HIDDEN}lease", f"{HIDDEN}record"
+ID_TAG = f"{HIDDEN}id"  # a sweep's random id, which its journals have too
+SOURCE_TAG = f"{HIDDEN}source"  # the source of the answer that the sweep's run shows
+RECORD_FILE = "outcome.json"  # the file that replaces the tag where it would be too long
 TAG_LIMIT = 8000  # MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH
 ANSWER_LIMIT = 4400  # of a description: links follow it, and some servers take 5,000 characters
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The artifact `sweep.json`, from which a report or a lost journal is rebuilt.
+    """The file `sweep.json`, from which a report or a lost journal is rebuilt.
 
     `arms` are those of all starts. `current` are those that the last start that began was to run,
     all of them where it is empty. `criteria` are what the report has to decide by.
@@ -57,7 +58,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class SweepOpening:
-    """All that the store gets before the trials; `spec_yaml` and `plan` are for people.
+    """All that the tracker gets before the trials; `spec_yaml` and `plan` are for people.
 
     With `takes_over` another driver's lease is ignored.
     """
@@ -72,7 +73,7 @@ class SweepOpening:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A sweep's answer, as its parent run shows it: in Markdown, and as values to compare.
+    """A sweep's answer, as its run shows it: in Markdown, and as values to compare.
 
     `source` is a digest of all that it was made of.
     """
@@ -155,7 +156,7 @@ def lease_tag(owner: Owner | None = None, now_s: float = 0.0) -> dict[str, str]:
 
 
 def record_of(finished: FinishedTrial) -> FinishedTrial:
-    """Return what a record keeps of a trial: no artifacts and curves, which its run has."""
+    """Return what a record keeps of a trial: no files and curves, which its run has."""
     telemetry = replace(finished.telemetry, at_s=(), curves={})
     outcome = replace(finished.outcome, artifacts={}, telemetry=telemetry)
     return replace(finished, outcome=outcome)
@@ -167,7 +168,7 @@ def record_text(finished: FinishedTrial) -> str:
 
 
 def record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:
-    """Return the tag of the record, and the artifact that holds it where a tag is too short."""
+    """Return the tag of the record, and the file that holds it where a tag is too short."""
     text = record_text(finished)
     if len(text.encode()) <= TAG_LIMIT:  # bytes, as some databases count
         return text, {}

@@ -1,8 +1,8 @@
-"""A sweep's trials: in one file, `trials.parquet` of the parent run, and in runs that it lacks.
+"""A sweep's trials: in one file, `trials.parquet` of the sweep's run, and in runs that it lacks.
 
 The file has the columns of `to_rows`, which `query` reads alone, and the column `record` to read
-trials back: that of 10,000 runs takes MLflow half a minute, and this file a second. It has only
-trials of its sweep. Runs that were deleted in MLflow are left out.
+trials back: reading 10,000 runs takes MLflow half a minute, and this file a second. It has only
+trials of its sweep. Runs that somebody deleted are left out.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity, canonic
 from orchestrator.core.trial_columns import COLUMNS, CellKind, config_names, metric_names
 from orchestrator.storage.tracking import records
 from orchestrator.storage.tracking.errors import Damaged, TrackingError, WrongVersion
-from orchestrator.storage.tracking.mlflow.store import MlflowStore
-from orchestrator.storage.tracking.run_content import PARENT_TAG, StoredRun
+from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -162,58 +161,51 @@ class StoredTrials:
 def table_tag(number: int) -> str:
     """Return the tag of the runs that this table has first as they are now.
 
-    The number is in the tag's name, since stores have an index of names, and none of values.
+    The number is in the tag's name, since MLflow has an index of names, and none of values.
     """
-    return f"mlflow.rnnsweep.table.{number}"
+    return f"{records.HIDDEN}table.{number}"
 
 
-def trials_of(parent_id: str) -> str:
-    """Return the search filter of the runs of a sweep's trials."""
-    return f"tags.`{PARENT_TAG}` = '{parent_id}'"
-
-
-def read_trials(store: MlflowStore, parent: StoredRun, identity: SweepIdentity) -> StoredTrials:
-    """Return the trials that the store has of a sweep."""
+def read_trials(tracker: Tracker, parent: StoredRun, identity: SweepIdentity) -> StoredTrials:
+    """Return the trials that the tracker has of a sweep."""
     stored = StoredTrials()
-    table = _read_table(store, parent, stored, read_table)
+    table = _read_table(tracker, parent, stored, read_table)
     if table is None:
-        every = store.search([parent.experiment_id], trials_of(parent.run_id))
-        _add_runs(store, stored, every, identity)
+        _add_runs(tracker, stored, tracker.trial_runs(parent), identity)
         return stored
     stored.table, trials = table
-    deleted, late, half_written = _changes(store, parent, stored.table)
+    deleted, late, half_written = _changes(tracker, parent, stored.table)
     gone = {run.run_id for run in deleted}
     stored.finished = {trial.key: trial for trial in trials if trial.run_id not in gone}
     stored.late = len(trials) - len(stored.finished)
-    stored.late += _add_runs(store, stored, late, identity)
-    _add_runs(store, stored, half_written, identity)
+    stored.late += _add_runs(tracker, stored, late, identity)
+    _add_runs(tracker, stored, half_written, identity)
     return stored
 
 
-def read_rows(store: MlflowStore, parent: StoredRun) -> pa.Table | None:
+def read_rows(tracker: Tracker, parent: StoredRun) -> pa.Table | None:
     """Return the rows of the table; None if runs were recorded or deleted since it was written."""
-    table = _read_table(store, parent, StoredTrials(), read_stored_rows)
+    table = _read_table(tracker, parent, StoredTrials(), read_stored_rows)
     if table is None:
         return None
-    deleted, *later = _changes(store, parent, table[0])
+    deleted, *later = _changes(tracker, parent, table[0])
     gone = {run.run_id for run in deleted}
     if gone and not gone.isdisjoint(table[1]["run_id"].to_pylist()):
         return None
     return None if any(next(runs, None) for runs in later) else table[1]
 
 
-def _changes(store: MlflowStore, parent: StoredRun, table: int) -> list[Iterator[StoredRun]]:
+def _changes(tracker: Tracker, parent: StoredRun, table: int) -> list[Iterator[StoredRun]]:
     """Return the deleted runs, those recorded after a table was written, and half-written ones."""
-    query, experiment = trials_of(parent.run_id), [parent.experiment_id]
     return [
-        store.search(experiment, query, deleted=True),
-        store.search(experiment, f"{query} and tags.`{table_tag(table + 1)}` = '1'"),
-        store.search(experiment, f"{query} and attributes.status = 'RUNNING'"),
+        tracker.trial_runs(parent, deleted=True),
+        tracker.trial_runs(parent, tag=(table_tag(table + 1), "1")),
+        tracker.trial_runs(parent, status="running"),
     ]
 
 
 def _add_runs(
-    store: MlflowStore, stored: StoredTrials, runs: Iterable[StoredRun], identity: SweepIdentity
+    tracker: Tracker, stored: StoredTrials, runs: Iterable[StoredRun], identity: SweepIdentity
 ) -> int:
     """Add what is in these runs, and return their number; a run replaces its own row."""
     count = 0
@@ -222,7 +214,7 @@ def _add_runs(
         if key is None:
             continue
         count += 1
-        trial = finished_of(store, run)
+        trial = finished_of(tracker, run)
         if trial is not None and not _is_own(trial, identity):
             _log.warning("run %s is skipped: its trial has the key of another one", run.run_id)
             trial = None
@@ -248,28 +240,28 @@ def _is_own(trial: FinishedTrial, identity: SweepIdentity) -> bool:
 
 
 def _read_table(
-    store: MlflowStore, parent: StoredRun, stored: StoredTrials, read: Callable[[Path, str], T]
+    tracker: Tracker, parent: StoredRun, stored: StoredTrials, read: Callable[[Path, str], T]
 ) -> T | None:
-    if TABLE_FILE not in store.texts(parent.run_id):
+    if TABLE_FILE not in tracker.files(parent.run_id):
         return None
     try:
-        with store.file(parent.run_id, TABLE_FILE) as path:
-            return read(path, f"{TABLE_FILE} of run {parent.run_id} in {store.shown}")
+        with tracker.file(parent.run_id, TABLE_FILE) as path:
+            return read(path, f"{TABLE_FILE} of run {parent.run_id} in {tracker.shown}")
     except Damaged as error:
         _log.warning("run %s: %s", parent.run_id, error)
         stored.needs_table = True
         return None
 
 
-def finished_of(store: MlflowStore, run: StoredRun) -> FinishedTrial | None:
+def finished_of(tracker: Tracker, run: StoredRun) -> FinishedTrial | None:
     """Return the trial of a run; None where its writer was stopped half-way, or it is damaged."""
-    text = run.tags.get(records.RECORD_TAG, run.tags.get("record"))
+    text = run.tags.get(records.RECORD_TAG)
     if not run.has_ended or text is None:
         return None
     try:
         if text == records.RECORD_FILE:
-            text = store.read_text(run.run_id, records.RECORD_FILE)
-        place = f"tag {records.RECORD_TAG} of run {run.run_id} in {store.shown}"
+            text = read_text(tracker, run.run_id, records.RECORD_FILE)
+        place = f"tag {records.RECORD_TAG} of run {run.run_id} in {tracker.shown}"
         return replace(records.TRIAL.load(text, place), run_id=run.run_id)
     except WrongVersion:
         raise

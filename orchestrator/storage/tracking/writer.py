@@ -2,11 +2,10 @@
 
 import functools
 import logging
-import shutil
 import tarfile
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -15,15 +14,19 @@ from typing import Any
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, SweepIdentity, canonical, digest
-from orchestrator.storage.tracking import errors, reader, records, run_content, trial_table
-from orchestrator.storage.tracking.mlflow.store import NOTE_TAG, MlflowStore
-from orchestrator.storage.tracking.mlflow.ui_views import colour_tags, markdown_links, view_tags
+from orchestrator.storage.tracking import errors, reader, records, trial_table
 from orchestrator.storage.tracking.records import Answer, EndState
-from orchestrator.storage.tracking.run_content import StoredRun
+from orchestrator.storage.tracking.tracker import RunStatus, StoredRun, Tracker, TrialContent
+from orchestrator.storage.tracking.trackers import kind_of
+from orchestrator.storage.tracking.trial_content import TRIAL_TAGS, trial_content
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, StoredTrials
 
 _SETTLE_S = 0.5
-_RUN_STATUS = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
+_RUN_STATUS: Mapping[EndState, RunStatus] = {
+    "complete": "finished",
+    "stopped": "stopped",
+    "failed": "failed",
+}
 
 _FEWEST_LATE, _LATE_SHARE = 100, 0.25
 """The new trials, and their share, at which the table is written again.
@@ -31,30 +34,26 @@ _FEWEST_LATE, _LATE_SHARE = 100, 0.25
 All tables of a sweep together then take about five times as long to write as the last one.
 """
 
-_KERAS_MODEL = Path(__file__).parent / "mlflow" / "keras_model.json"
-"""The file `MLmodel` of a model in `data/model.keras` (MLflow 3.17, mlflow/keras/save.py)."""
-
 _log = logging.getLogger(__name__)
 
 
 class Writer:
     """The writer of one sweep. Used from one thread; the driver calls its public methods."""
 
-    def __init__(self, tracking_uri: str, artifact_root: Path | None) -> None:
+    def __init__(self, tracking_uri: str, home: Path) -> None:
         self._uri = tracking_uri
-        self._artifact_root = artifact_root
+        self._home = home
         self._opening: records.SweepOpening  # from `open` on
         self._holds_lease = False
-        self._parent = ""
-        self._experiment = ""
+        self._sweep_run: StoredRun  # from `open` on; as it was then
         self._stored = StoredTrials()
         self._unsure: set[str] = set()  # keys whose creation ended in an error
         self._beat_s = 0.0
         self._last_run = "", ""  # trial key and run id
 
     @functools.cached_property
-    def _store(self) -> MlflowStore:
-        return MlflowStore(self._uri, create=True)
+    def _tracker(self) -> Tracker:
+        return kind_of(self._uri).create(self._uri, self._home)
 
     def answer(self, method: str, *arguments: Any) -> Any:
         """Return the result of a method, or of a reader's function, or the error in its place."""
@@ -78,7 +77,9 @@ class Writer:
         """Return the sweep without its trials, and the ids of their runs by key, in its order."""
         self._update_table()  # so that the next reading needs no single runs
         trials, manifest = list(self._stored.finished.values()), self._opening.manifest
-        record = reader.sweep_of(self._store, self._store.run(self._parent), manifest, trials)
+        record = reader.sweep_of(
+            self._tracker, self._tracker.run(self._parent_id), manifest, trials
+        )
         return replace(record, trials=()), {trial.key: trial.run_id for trial in record.trials}
 
     def open(
@@ -90,7 +91,8 @@ class Writer:
         """Find or make the sweep's runs, and take the lease; or store what an open sweep has now.
 
         Return the trials in the store, and the keys of those that it lacks, compared with what the
-        caller `had`: the end of each outcome by key. A SQLite store that does not exist is made.
+        caller `had`: the end of each outcome by key. A store that is a missing file is made.
+
         Raise `LeaseHeld` if a live driver records into this sweep, or has taken the lease of one
         that `has_claimed` it, `OtherSweep` for the journal of another one, and errors of `reader`.
         """
@@ -99,23 +101,19 @@ class Writer:
             self.beat()
             self._describe(is_described=True)
             return [], []
-        name = self._identity.name
-        self._experiment = self._store.experiment(name) or self._store.create_experiment(
-            name, self._artifact_root
-        )
         parent = self._find_parent()
         if parent is None:
             parent = self._create_parent()
         else:
-            reader.read_manifest(self._store, parent)  # refuses one of another version
-        self._parent = parent.run_id
+            reader.read_manifest(self._tracker, parent)  # refuses one of another version
+        self._sweep_run = parent
         claimed_s = self._claim(parent, has_claimed=has_claimed)
-        self._stored = trial_table.read_trials(self._store, parent, self._identity)
-        self._describe(is_described=NOTE_TAG in parent.tags)
+        self._stored = trial_table.read_trials(self._tracker, parent, self._identity)
+        self._describe(is_described=records.SOURCE_TAG in parent.tags)
         self._confirm(claimed_s)
         for run in self._stored.doubles:
             _log.warning("run %s doubles trial %s: deleted", run.run_id, run.tags["trial_key"])
-            self._store.delete_run(run.run_id)
+            self._tracker.delete_run(run.run_id)
         self._holds_lease, stored = True, self._stored.finished
         ends_s = {key: trial.ended_s for key, trial in stored.items()}
         newer = [trial for key, trial in stored.items() if trial.ended_s > had.get(key, 0.0)]
@@ -141,7 +139,7 @@ class Writer:
                 self._expect_lease(time.time())  # else the run may be another driver's by now
                 refused[trial.key] = str(error)
                 if run := self._stored.unfinished.get(trial.key):
-                    self._store.set_status(run.run_id, "FAILED", round(trial.ended_s * 1000))
+                    self._tracker.set_status(run.run_id, "failed", round(trial.ended_s * 1000))
         if self._stored.late >= max(_FEWEST_LATE, _LATE_SHARE * len(self._stored.finished)):
             self._write_table()
         return refused
@@ -151,7 +149,7 @@ class Writer:
         now_s = time.time()
         if not self._beat_s <= now_s < self._beat_s + records.BEAT_S:
             self._expect_lease(now_s)
-            self._store.log(self._parent, tags=records.lease_tag(self._opening.owner, now_s))
+            self._tracker.log(self._parent_id, tags=records.lease_tag(self._opening.owner, now_s))
             self._beat_s = now_s
 
     def close(
@@ -160,41 +158,45 @@ class Writer:
         """End the session, as `Recorder.close`; without an answer, that of the run stays."""
         self._update_table()
         trials = self._stored.finished.values()
-        distinct = {id(e): e for e in (trial.outcome.environment for trial in trials)}
-        environments = canonical({digest(one): one for one in distinct.values()})
+        found = (trial.outcome.environment for trial in trials)
+        distinct = {id(environment): environment for environment in found}
+        environments = canonical({digest(facts): facts for facts in distinct.values()})
         for path, text in {**texts, "environments.json": environments}.items():
-            self._store.write_text(self._parent, path, text)
+            self._tracker.write_file(self._parent_id, path, text)
         for dataset in reader.datasets(trials):
-            self._store.log_dataset(self._parent, dataset)
+            self._tracker.log_dataset(self._parent_id, dataset)
         self._publish(answer)
-        self._store.log(self._parent, tags={"state": state, **records.lease_tag()})
-        self._store.set_status(self._parent, _RUN_STATUS[state], round(time.time() * 1000))
+        self._tracker.log(self._parent_id, tags={"state": state, **records.lease_tag()})
+        self._tracker.set_status(self._parent_id, _RUN_STATUS[state], round(time.time() * 1000))
         self._holds_lease = False
-        self._store.analyse()
+        self._tracker.settle()
 
     def log_model(self, run_id: str, packed: Path) -> None:
-        """Log a model with its run, in MLflow's format if it is one of Keras."""
+        """Log a packed model with its run."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             with tarfile.open(packed) as tar:
-                tar.extractall(folder / "data", filter="data")
-            for file in sorted((folder / "data").glob("*.keras"))[:1]:
+                tar.extractall(folder, filter="data")
+            for file in sorted(folder.glob("*.keras"))[:1]:
                 file.replace(file.with_name("model.keras"))
-                shutil.copy(_KERAS_MODEL, folder / "MLmodel")  # JSON is YAML
-            self._store.log_model(self._store.run(run_id), folder)
+            self._tracker.log_model(self._tracker.run(run_id), folder)
+
+    @property
+    def _parent_id(self) -> str:
+        return self._sweep_run.run_id
 
     @property
     def _identity(self) -> SweepIdentity:
         return self._opening.manifest.identity
 
     def _find_parent(self) -> StoredRun | None:
-        query = f"tags.generation = '{self._identity.generation}'"
-        return reader.first_parent(self._store.search([self._experiment], query))
+        number = str(self._identity.generation)
+        runs = self._tracker.sweep_runs(self._identity.name)
+        return reader.first_parent(run for run in runs if run.tags.get("generation") == number)
 
     def _create_parent(self) -> StoredRun:
         identity, now_s = self._identity, time.time()
         tags = {
-            **run_content.SOURCE_TAGS,
             "sweep": identity.label,
             "generation": str(identity.generation),
             "workload": identity.workload,
@@ -202,10 +204,12 @@ class Writer:
             records.ID_TAG: self._opening.sweep_id,
             **records.lease_tag(self._opening.owner, now_s),
         }
-        run_id = self._store.create_run(self._experiment, identity.label, round(now_s * 1000), tags)
-        parent = self._find_parent() or self._store.run(run_id)
-        if parent.run_id != run_id:
-            self._store.delete_run(run_id)  # another driver was first
+        made = self._tracker.create_sweep_run(
+            identity.name, identity.label, round(now_s * 1000), tags
+        )
+        parent = self._find_parent() or made
+        if parent.run_id != made.run_id:
+            self._tracker.delete_run(made.run_id)  # another driver was first
         return parent
 
     def _claim(self, parent: StoredRun, *, has_claimed: bool) -> float:
@@ -215,31 +219,31 @@ class Writer:
             self._refuse_other(parent, now_s, has_claimed=has_claimed)
         stored_id = parent.tags.get(records.ID_TAG) or sweep_id
         if stored_id != sweep_id:
-            raise errors.OtherSweep(self._identity.label, self._store.shown)
+            raise errors.OtherSweep(self._identity.label, self._tracker.shown)
         lease = records.lease_tag(self._opening.owner, now_s)
         tags = {"state": "running", records.ID_TAG: sweep_id, **lease}
-        self._store.log(self._parent, tags=tags)
-        self._store.set_status(self._parent, "RUNNING")
+        self._tracker.log(self._parent_id, tags=tags)
+        self._tracker.set_status(self._parent_id, "running")
         self._beat_s = now_s
         return now_s
 
     def _confirm(self, claimed_s: float) -> None:
         """Read the lease again, later than another driver that saw it free could write."""
-        # MLflow has no compare-and-set. Of two drivers that write at once the later one reads its
-        # own name here and the other is refused.
+        # A tracker has no compare-and-set. Of two drivers that write at once the later one reads
+        # its own name here and the other is refused.
         time.sleep(max(0.0, min(_SETTLE_S, claimed_s + _SETTLE_S - time.time())))
         parent = self._find_parent()
-        if parent is not None and parent.run_id == self._parent:
+        if parent is not None and parent.run_id == self._parent_id:
             self._refuse_other(parent, time.time())
             return
         if not self._stored.finished and not self._stored.unfinished:
-            self._store.delete_run(self._parent)
+            self._tracker.delete_run(self._parent_id)
         self._holds_lease = False
         until_s = time.time() + records.LEASE_S
         raise errors.LeaseHeld(self._identity.label, "another driver", until_s)
 
     def _refuse_other(self, parent: StoredRun, now_s: float, *, has_claimed: bool = False) -> None:
-        lease = reader.lease_of(self._store, parent)
+        lease = reader.lease_of(self._tracker, parent)
         is_lost = has_claimed or lease.is_held(now_s)  # another may have released it already
         if lease.owner != self._opening.owner and is_lost:
             self._holds_lease = False
@@ -247,45 +251,28 @@ class Writer:
 
     def _expect_lease(self, now_s: float) -> None:
         try:
-            self._refuse_other(self._store.run(self._parent), now_s, has_claimed=True)
+            self._refuse_other(self._tracker.run(self._parent_id), now_s, has_claimed=True)
         except errors.LeaseHeld:
             self._delete_double()
             raise
 
     def _describe(self, *, is_described: bool) -> None:
         opening, manifest = self._opening, self._opening.manifest
-        self._store.write_text(self._parent, "spec.yaml", opening.spec_yaml)
-        self._store.write_text(self._parent, "plan.json", canonical(opening.plan))
-        self._store.write_text(self._parent, reader.MANIFEST_FILE, records.MANIFEST.dump(manifest))
-        self._store.log(self._parent, tags=manifest.identity.code_facts)
+        for path, text in (
+            ("spec.yaml", opening.spec_yaml),
+            ("plan.json", canonical(opening.plan)),
+            (reader.MANIFEST_FILE, records.MANIFEST.dump(manifest)),
+        ):
+            self._tracker.write_file(self._parent_id, path, text)
+        self._tracker.log(self._parent_id, tags=manifest.identity.code_facts)
         waiting = f"The answer of {manifest.identity.label} appears here at the end.\n"
         self._publish(None if is_described else Answer(waiting))
 
     def _publish(self, answer: Answer | None) -> None:
-        experiment, manifest = self._experiment, self._opening.manifest
+        if answer is not None:
+            answer = replace(answer, description=answer.description[: records.ANSWER_LIMIT])
         settings = {name for trial in self._stored.finished.values() for name in trial.config}
-        self._store.tag_experiment(experiment, view_tags(self._parent, manifest, settings))
-        if answer is None:
-            return
-        note = answer.description[: records.ANSWER_LIMIT] + markdown_links(experiment, self._parent)
-        self._store.describe_experiment(experiment, note)
-        run, params = self._store.run(self._parent), run_content.param_texts(answer.params)
-        now_ms = round(time.time() * 1000)
-        # A param cannot change. What differs in a later session, such as a version, is a tag.
-        changed = {key: text for key, text in params.items() if run.params.get(key, text) != text}
-        self._store.log(
-            self._parent,
-            params={key: text for key, text in params.items() if key not in run.params},
-            tags={
-                NOTE_TAG: note,
-                records.SOURCE_TAG: answer.source,
-                **{f"latest.{key}": text for key, text in changed.items()},
-            },
-            points=[
-                run_content.Point(run_content.entity_name(k), value, now_ms, 0)
-                for k, value in answer.metrics.items()
-            ],
-        )
+        self._tracker.show_sweep(self._parent_id, self._opening.manifest, settings, answer)
 
     def _update_table(self) -> None:
         if (self._stored.late or self._stored.needs_table) and self._holds_lease:
@@ -302,7 +289,7 @@ class Writer:
             path = Path(folder) / TABLE_FILE
             trials = reader.in_order(stored.finished.values(), self._opening.manifest.arms)
             trial_table.write_table(path, stored.table + 1, trials)
-            self._store.write_file(self._parent, path)
+            self._tracker.write_file(self._parent_id, TABLE_FILE, path)
         stored.table, stored.late, stored.needs_table = stored.table + 1, 0, False
 
     def _record_one(self, trial: FinishedTrial) -> None:
@@ -310,14 +297,12 @@ class Writer:
         stored = self._stored.finished.get(key)
         if stored is not None and _revision(stored) == _revision(trial):
             return
-        content = run_content.run_content(self._identity, trial)
-        colour = colour_tags(self._opening.manifest.arms, trial.arm)
-        tags = {**content.tags, **colour, self._table_tag: "1"}
-        content = replace(content, tags=tags)
+        content = trial_content(self._identity, trial, self._opening.manifest.arms)
+        content = replace(content, tags={**content.tags, self._table_tag: "1"})
         run_id = stored.run_id if stored else ""
         if key in self._stored.unfinished:
             run_id = self._stored.unfinished[key].run_id
-        run = self._store.run(run_id) if run_id else self._create_run(key, content)
+        run = self._tracker.run(run_id) if run_id else self._create_run(key, content)
         self._stored.finished.pop(key, None)
         self._stored.unfinished[key] = run
         self._stored.late += 1
@@ -329,36 +314,36 @@ class Writer:
     def _delete_double(self) -> None:
         """Delete the last run of this driver if another one has recorded its trial as well."""
         # This process may have been suspended while it wrote it, for longer than the lease.
-        mine = self._last_run
-        query = f"{trial_table.trials_of(self._parent)} and tags.trial_key = '{mine[0]}'"
-        runs = [run.run_id for run in self._store.search([self._experiment], query)]
-        if mine[1] in runs and len(runs) > 1:
-            self._store.delete_run(mine[1])
+        key, run_id = self._last_run
+        runs = [run.run_id for run in self._runs_of_trial(key)]
+        if run_id in runs and len(runs) > 1:
+            self._tracker.delete_run(run_id)
 
-    def _create_run(self, key: str, content: run_content.RunContent) -> StoredRun:
+    def _runs_of_trial(self, key: str) -> Iterator[StoredRun]:
+        return self._tracker.trial_runs(self._sweep_run, tag=("trial_key", key))
+
+    def _create_run(self, key: str, content: TrialContent) -> StoredRun:
         """Make the run, unless an earlier request whose answer was lost has made it."""
-        experiment, tags = self._experiment, {run_content.PARENT_TAG: self._parent, **content.tags}
         if key in self._unsure:
-            query = f"{trial_table.trials_of(self._parent)} and tags.trial_key = '{key}'"
-            for run in self._store.search([experiment], query):
+            for run in self._runs_of_trial(key):
                 return run
         self._unsure.add(key)
-        run_id = self._store.create_run(experiment, content.name, content.start_ms, tags)
+        run = self._tracker.create_trial_run(self._sweep_run, content)
         self._unsure.discard(key)
-        return StoredRun(run_id, experiment, content.name, "RUNNING", content.start_ms, tags)
+        return run
 
-    def _fill(self, run: StoredRun, content: run_content.RunContent) -> None:
+    def _fill(self, run: StoredRun, content: TrialContent) -> None:
         """Write the content of a run. Its status is set last, so that a partial one is noticed."""
         if run.has_ended:
             # Before anything else: the table has the trial as it was.
-            self._store.log(run.run_id, tags={self._table_tag: "1"})
-            self._store.set_status(run.run_id, "RUNNING")
+            self._tracker.log(run.run_id, tags={self._table_tag: "1"})
+            self._tracker.set_status(run.run_id, "running")
         for path, text in content.texts.items():
-            self._store.write_text(run.run_id, path, text)
-        for key in run_content.TRIAL_TAGS:
+            self._tracker.write_file(run.run_id, path, text)
+        for key in TRIAL_TAGS:
             if key in run.tags and key not in content.tags:
-                self._store.delete_tag(run.run_id, key)
-        self._store.log(
+                self._tracker.delete_tag(run.run_id, key)
+        self._tracker.log(
             run.run_id,
             params={  # a param cannot change, and an earlier attempt may have written another
                 key: value for key, value in content.params.items() if key not in run.params
@@ -367,8 +352,8 @@ class Writer:
             points=content.points,
         )
         if content.dataset is not None:
-            self._store.log_dataset(run.run_id, content.dataset)
-        self._store.set_status(run.run_id, content.status, content.end_ms)
+            self._tracker.log_dataset(run.run_id, content.dataset)
+        self._tracker.set_status(run.run_id, content.status, content.end_ms)
 
 
 def _revision(trial: FinishedTrial) -> tuple[str, int, float, float]:

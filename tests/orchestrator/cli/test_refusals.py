@@ -13,7 +13,7 @@ from orchestrator.core.trial import Block, FinishedTrial, make_trial
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal
 from orchestrator.storage.resume import Incomparable, identify, preview, take_over
-from orchestrator.storage.tracking.run_content import StoredRun
+from orchestrator.storage.tracking.tracker import StoredRun
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_specs import spec, spec_text
 from tests.orchestrator.sample_sweeps import PORTABLE, address, finished, fresh_home, opening
@@ -79,7 +79,7 @@ def test_the_server_of_ui_gets_a_password_in_its_environment_alone(
 
 def test_a_tracking_server_has_its_own_ui(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example/")
-    runs = [StoredRun("", name[1], name, "FINISHED", 0, {}) for name in ("s1#2", "s2", "s1")]
+    runs = [StoredRun("", name[1], name, "finished", 0, {}) for name in ("s1#2", "s2", "s1")]
     monkeypatch.setattr("orchestrator.storage.tracking.reader.list_sweeps", lambda uri: runs)
     code, out, _ = run("ui")
     lines = out.splitlines()

@@ -15,13 +15,12 @@ import yaml
 
 from orchestrator.spec import load_spec
 from orchestrator.storage.tracking import trial_table
-from orchestrator.storage.tracking.mlflow.store import MlflowStore
-from orchestrator.storage.tracking.run_content import Point
+from orchestrator.storage.tracking.tracker import Point
 from tests.documents import rnnsweep_commands
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_hardware import on_cpu
-from tests.orchestrator.sample_sweeps import PORTABLE, XLA, address, finished, fresh_home
-from tests.orchestrator.storage.tracking.recording import parent, record
+from tests.orchestrator.sample_sweeps import PORTABLE, XLA, finished, fresh_home
+from tests.orchestrator.storage.tracking.recording import parent, record, tracker
 
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("reports.yaml").read_text())
 
@@ -99,7 +98,7 @@ def test_sweeps_are_listed_and_the_latest_one_is_reported(
     monkeypatch.setenv("COLUMNS", "160")
     metrics = {"trials": 14, "trials_expected": 14, "trials_failed": 0}
     points = [Point(name, number, 0, 0) for name, number in metrics.items()]
-    store, run_id = MlflowStore(address(stored), create=True), parent(stored).info.run_id
+    store, run_id = tracker(stored), parent(stored).run_id
     with monkeypatch.context() as only_parents:
         store.log(run_id, params={"nodes": "node-1"}, points=points)
         only_parents.setattr(trial_table, "read_trials", mock.Mock(side_effect=AssertionError))

@@ -9,7 +9,7 @@ from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.core.trial_columns import COLUMNS, PARAMS, TAGS, TrialColumn
 from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.query import trial_table
-from orchestrator.storage.tracking.run_content import run_content
+from orchestrator.storage.tracking.trial_content import trial_content
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import CELLS, PORTABLE, sweep, trial
 from tests.orchestrator.sample_sweeps import IDENTITY, failed, finished
@@ -21,7 +21,7 @@ def cell(name: str, of: FinishedTrial) -> object:
 
 
 def test_each_column_is_in_the_run_the_csv_and_the_sheet() -> None:
-    content = run_content(IDENTITY, finished())
+    content = trial_content(IDENTITY, finished())
     for stored, columns in ((content.params, PARAMS), (content.tags, TAGS)):
         for column in columns:
             assert (column.name in stored) == (column.get(finished()) is not None)

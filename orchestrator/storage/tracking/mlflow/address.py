@@ -1,4 +1,4 @@
-"""The address of a tracking store, and MLflow's environment variables. Imports no MLflow."""
+"""Addresses of MLflow's stores, and its environment variables. Imports no MLflow."""
 
 import re
 import tomllib
@@ -8,6 +8,8 @@ from pathlib import Path
 
 _SECRET = "password|passwd|pwd|token|secret|access_?key|api_?key"
 _DEFAULTS = tomllib.loads(Path(__file__).with_name("settings.toml").read_text())
+
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 
 
 def tracking_uri(home: Path, environ: Mapping[str, str]) -> str:
@@ -27,7 +29,7 @@ def artifact_root(home: Path, uri: str) -> Path | None:
 def is_database(uri: str) -> bool:
     """Return whether the address is that of a database, which MLflow opens without a server."""
     scheme = uri.partition(":")[0].partition("+")[0]
-    return scheme in ("sqlite", "postgresql", "mysql", "mssql")
+    return scheme in DATABASES
 
 
 def sqlite_path(uri: str) -> Path | None:

@@ -1,6 +1,6 @@
 """MLflow's client for reading a SQLite file, without MLflow, whose import takes seconds.
 
-It has the methods that `mlflow_store` reads with, and needs a few tables and columns that MLflow
+It has the methods that `store` reads with, and needs a few tables and columns that MLflow
 has had since version 2. Files that lack one, other stores, and all writing are for MLflow itself.
 """
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from orchestrator.storage.tracking.errors import no_store
-from orchestrator.storage.tracking.mlflow import address
-from orchestrator.storage.tracking.run_content import PARENT_TAG, StoredRun
+from orchestrator.storage.tracking.errors import StoreMissing
+from orchestrator.storage.tracking.mlflow import address, names
+from orchestrator.storage.tracking.tracker import StoredRun
 
 _EXPERIMENTS = (
     "SELECT CAST(experiment_id AS TEXT) AS experiment_id, name, lifecycle_stage FROM experiments"
@@ -34,6 +34,16 @@ _METRICS = "SELECT key, value FROM latest_metrics WHERE NOT is_nan AND run_uuid 
 _CONDITION = re.compile(r"(tags|attributes)\.`?([\w.]+)`? (=|LIKE) '([^']*)'")
 _HAS_TAG = "EXISTS (SELECT 1 FROM tags WHERE run_uuid = runs.run_uuid AND key = ? AND value {} ?)"
 _PATIENCE_S = 20.0  # as MLflow's, while somebody writes
+
+
+def no_store(path: Path) -> StoreMissing:
+    """Return the error for a SQLite file that is not there."""
+    return StoreMissing(
+        f"MLflow store {path}",
+        "a SQLite file",
+        "no such file",
+        "Run a sweep first, or set MLFLOW_TRACKING_URI (or RNNSWEEP_HOME) to the store you mean",
+    )
 
 
 def client_of(uri: str) -> "SqliteClient | None":
@@ -86,7 +96,7 @@ class SqliteClient:
             values += [name, value] if kind == "tags" else [value]
         clauses.append(f"experiment_id IN ({', '.join('?' * len(experiment_ids))})")
         query = f"{_RUNS} WHERE {' AND '.join(clauses)} ORDER BY start_time"
-        is_whole = PARENT_TAG not in filter_string
+        is_whole = names.PARENT_TAG not in filter_string
         rows = self._rows(query, *values, *experiment_ids)
         return (self._stored(row, is_whole=is_whole) for row in rows)
 
@@ -116,8 +126,16 @@ class SqliteClient:
         maps: dict[str, Any] = {
             name: dict(self._database.execute(q, [row.run_uuid])) for name, q in queries.items()
         }
-        facts = row.run_uuid, row.experiment, row.name or "", row.status, row.start_time or 0
-        return StoredRun(*facts, **maps, end_ms=row.end_time or 0)
+        maps["tags"] = names.tags_of(maps["tags"])
+        return StoredRun(
+            row.run_uuid,
+            row.experiment,
+            row.name or "",
+            names.run_status(row.status),
+            row.start_time or 0,
+            **maps,
+            end_ms=row.end_time or 0,
+        )
 
     def _rows(self, query: str, *values: str) -> list[Any]:
         cursor = self._database.execute(query, values)

@@ -1,4 +1,6 @@
-"""The one file that uses MLflow: experiments, runs and artifacts as plain data.
+"""The one file that uses MLflow, as the tracker of a sweep.
+
+A sweep's name is an experiment, and its files are artifacts.
 
 MLflow is imported on demand, which takes three seconds: SQLite files are read without it. Every
 error of MLflow is raised as a `TrackingError`.
@@ -9,8 +11,10 @@ import functools
 import logging
 import os
 import re
+import shutil
 import sqlite3
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -19,10 +23,10 @@ from typing import Any
 from orchestrator.core.errors import one_line
 from orchestrator.core.trial import DatasetRecord, canonical, digest
 from orchestrator.storage.tracking.errors import ContentRefused, StoreAway, TrackingError
-from orchestrator.storage.tracking.mlflow import address, sqlite_client
-from orchestrator.storage.tracking.run_content import Point, StoredRun
-
-address.set_defaults(os.environ)  # MLflow reads them when it is imported
+from orchestrator.storage.tracking.mlflow import address, names, sqlite_client, ui_views
+from orchestrator.storage.tracking.records import SOURCE_TAG, Answer, Manifest
+from orchestrator.storage.tracking.tracker import Point, RunStatus, StoredRun, TrialContent
+from orchestrator.storage.tracking.trial_content import entity_name, param_texts
 
 # MLflow 3.17, mlflow/utils/validation.py: MAX_METRICS_PER_BATCH, MAX_PARAMS_TAGS_PER_BATCH,
 # MAX_DATASET_NAME_SIZE, MAX_DATASET_DIGEST_SIZE.
@@ -40,21 +44,25 @@ _CONTENT_METHODS = ("create_run", "log_batch", "log_inputs", "log_text")
 _TOO_LARGE = 413  # HTTP: a proxy or server with a limit on bodies
 _FORBIDDEN, _SERVER_ERROR = 403, 500
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
-MODEL_TAG = "model"  # the address of a run's model (`models:/ID`), as MLflow's loaders take it
-NOTE_TAG = "mlflow.note.content"  # the description of a run or an experiment, in Markdown
-_NOTE_DIGEST_TAG = "mlflow.rnnsweep.note"
+_KERAS_MODEL = Path(__file__).with_name("keras_model.json")
+"""The file `MLmodel` of a model in `data/model.keras` (MLflow 3.17, mlflow/keras/save.py)."""
 _MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 """The kind of experiment for which MLflow's UI shows runs and charts, not traces and prompts."""
 
 
 class MlflowStore:
-    """A connection to a tracking store."""
+    """A connection to a store of MLflow: its `Tracker`, whose protocol documents the methods."""
 
-    def __init__(self, uri: str, *, create: bool = False) -> None:
-        """Connect, or raise `TrackingError`; with `create`, to write, or to make a SQLite file."""
+    def __init__(self, uri: str, home: Path | None = None) -> None:
+        """Connect, or raise `TrackingError`.
+
+        With a `home` the store can be written: a SQLite file is made if need be, and the artifacts
+        of a database are kept in the home.
+        """
         self.uri = uri
         self.shown = address.shown(uri)
-        self._quick = None if create else sqlite_client.client_of(uri)
+        self._home = home
+        self._quick = None if home else sqlite_client.client_of(uri)
         client: Any = self._quick
         if client is None:
             with _translated(self.shown), _creation_lock(uri):
@@ -63,73 +71,50 @@ class MlflowStore:
                 client = import_mlflow().MlflowClient(tracking_uri=uri)
         self._client = _Client(client, self.shown)
 
-    def experiments(self) -> dict[str, str]:
-        """Return the ids of all experiments by name."""
-        pages = _pages(self.shown, self._client.search_experiments, max_results=1000)
-        return {entity.name: entity.experiment_id for entity in pages}
+    def sweep_names(self) -> list[str]:
+        """Return the names of all experiments, without the one that MLflow makes itself."""
+        return [entity.name for entity in self._experiments() if entity.name != "Default"]
 
-    def experiment(self, name: str) -> str | None:
-        """Return the experiment's id; None where there is none."""
-        entity = self._client.get_experiment_by_name(name)
-        if entity is None:
-            return None
-        if entity.lifecycle_stage != "active":
-            raise TrackingError(
-                self.shown,
-                f"no experiment, or an active one, named {name!r}",
-                "one that was deleted in MLflow",
-                f"Bring it back (`mlflow experiments restore -x {entity.experiment_id}`), remove it"
-                " for good (`mlflow gc`), or give the sweep another name",
-            )
-        return str(entity.experiment_id)
+    def sweep_runs(self, name: str | None = None) -> list[StoredRun]:
+        """Return the runs of all generations of a sweep, or of all sweeps."""
+        if name is None:
+            ids = [str(entity.experiment_id) for entity in self._experiments()]
+        else:
+            experiment = self._experiment(name)
+            ids = [experiment] if experiment else []
+        return list(self._search(ids, names.SWEEP_RUNS)) if ids else []
 
-    def create_experiment(self, name: str, artifact_root: Path | None) -> str:
-        """Make an experiment, or find one that somebody made meanwhile; return its id."""
-        location = artifact_root.resolve().as_uri() if artifact_root else None
-        try:
-            with _without_retries():
-                return str(self._client.create_experiment(name, location, _MODEL_TRAINING))
-        except TrackingError:
-            experiment_id = self.experiment(name)
-            if experiment_id is None:
-                raise
-            return experiment_id
+    def create_sweep_run(
+        self, sweep: str, name: str, start_ms: int, tags: Mapping[str, str]
+    ) -> StoredRun:
+        """Make the run of a generation, and the experiment of the sweep if it has none."""
+        experiment = self._experiment(sweep) or self._create_experiment(sweep)
+        return self._create_run(experiment, name, start_ms, tags)
 
-    def tag_experiment(self, experiment_id: str, tags: Mapping[str, str]) -> None:
-        """Set tags of an experiment."""
-        for key, value in tags.items():
-            self._client.set_experiment_tag(experiment_id, key, value)
-
-    def describe_experiment(self, experiment_id: str, text: str) -> None:
-        """Set an experiment's description, unless a person has written another one."""
-        tags = self._client.get_experiment(experiment_id).tags
-        before = tags.get(NOTE_TAG, "")
-        if not before or digest(before) == tags.get(_NOTE_DIGEST_TAG):
-            self.tag_experiment(experiment_id, {NOTE_TAG: text, _NOTE_DIGEST_TAG: digest(text)})
-
-    def create_run(
-        self, experiment_id: str, name: str, start_ms: int, tags: Mapping[str, str]
-    ) -> str:
-        """Make a run and return its id. After an error the store may have it: search first."""
-        with _without_retries():
-            # A retried POST whose first answer was only late would make a second run.
-            run = self._client.create_run(experiment_id, start_ms, dict(tags), name)
-        return str(run.info.run_id)
-
-    def search(
-        self, experiment_ids: Sequence[str], filter_text: str, *, deleted: bool = False
+    def trial_runs(
+        self,
+        sweep_run: StoredRun,
+        *,
+        tag: tuple[str, str] | None = None,
+        status: RunStatus | None = None,
+        deleted: bool = False,
     ) -> Iterator[StoredRun]:
-        """Yield active runs, or those deleted in MLflow, in order of start, page by page."""
-        pages = _pages(
-            self.shown,
-            self._client.search_runs,
-            experiment_ids=list(experiment_ids),
-            filter_string=filter_text,
-            run_view_type=2 if deleted else 1,  # of `mlflow.entities.ViewType`
-            max_results=_RUNS_PER_PAGE,
-            order_by=["attributes.start_time ASC"],
-        )
-        return map(_stored, pages)
+        """Yield the runs of a sweep's trials in order of their start, page by page."""
+        conditions = [names.trial_runs_filter(sweep_run.run_id)]
+        if tag is not None:
+            conditions.append(f"tags.`{names.mlflow_tag(tag[0])}` = '{tag[1]}'")
+        if status is not None:
+            conditions.append(f"attributes.status = '{names.mlflow_status(status)}'")
+        return self._search([sweep_run.experiment_id], " and ".join(conditions), deleted=deleted)
+
+    def create_trial_run(self, sweep_run: StoredRun, content: TrialContent) -> StoredRun:
+        """Make the run of a trial, in the colour of its arm."""
+        tags = {
+            names.PARENT_TAG: sweep_run.run_id,
+            **content.tags,
+            **ui_views.colour_tags(content.arm_index),
+        }
+        return self._create_run(sweep_run.experiment_id, content.name, content.start_ms, tags)
 
     def run(self, run_id: str) -> StoredRun:
         """Return one run."""
@@ -145,9 +130,10 @@ class MlflowStore:
     ) -> None:
         """Add to a run, in as few requests as MLflow's limits allow."""
         entities = import_mlflow().entities
-        metrics = [entities.Metric(one.name, one.value, one.at_ms, one.step) for one in points]
+        metrics = [entities.Metric(at.name, at.value, at.at_ms, at.step) for at in points]
         texts = [entities.Param(key, value) for key, value in (params or {}).items()]
-        labels = [entities.RunTag(key, value) for key, value in (tags or {}).items()]
+        mlflow_tags = _mlflow_tags(tags or {})
+        labels = [entities.RunTag(key, value) for key, value in mlflow_tags.items()]
         few, many = _PARAMS_PER_BATCH, _METRICS_PER_BATCH - 2 * _PARAMS_PER_BATCH
         while metrics or texts or labels:
             self._client.log_batch(run_id, metrics[:many], texts[:few], labels[:few])
@@ -169,50 +155,60 @@ class MlflowStore:
         self._client.log_inputs(run_id, [entities.DatasetInput(entity, [use])])
 
     def log_model(self, run: StoredRun, folder: Path) -> None:
-        """Log a folder as the model of a run; after an error that of the first try is completed."""
-        model_id = run.tags.get(MODEL_TAG, "").removeprefix("models:/")
+        """Log a model, in MLflow's format if it is one of Keras.
+
+        After an error the model of the first try is completed.
+        """
+        with tempfile.TemporaryDirectory() as name:
+            target = Path(name)
+            shutil.copytree(folder, target / "data")
+            if (folder / "model.keras").exists():
+                shutil.copy(_KERAS_MODEL, target / "MLmodel")  # JSON is YAML
+            self._log_model(run, target)
+
+    def _log_model(self, run: StoredRun, folder: Path) -> None:
+        model_id = run.tags.get(names.MODEL_TAG, "").removeprefix("models:/")
         if not model_id:
             name = f"block-{run.tags['block']}"
             made = self._client.create_logged_model(run.experiment_id, name, run.run_id)
             model_id = str(made.model_id)
-            self.log(run.run_id, tags={MODEL_TAG: f"models:/{model_id}"})
+            self.log(run.run_id, tags={names.MODEL_TAG: f"models:/{model_id}"})
             self._client.log_outputs(
                 run.run_id, [import_mlflow().entities.LoggedModelOutput(model_id, 0)]
             )
         self._client.log_model_artifacts(model_id, str(folder))
         self._client.finalize_logged_model(model_id, "READY")
 
-    def delete_tag(self, run_id: str, key: str) -> None:
+    def delete_tag(self, run_id: str, name: str) -> None:
         """Remove a tag that the run has."""
-        self._client.delete_tag(run_id, key)
+        self._client.delete_tag(run_id, names.mlflow_tag(name))
 
-    def set_status(self, run_id: str, status: str, end_ms: int | None = None) -> None:
+    def set_status(self, run_id: str, status: RunStatus, end_ms: int | None = None) -> None:
         """Set a run's status; with `end_ms` it has ended."""
+        word = names.mlflow_status(status)
         if end_ms is None:
-            self._client.update_run(run_id, status=status)
+            self._client.update_run(run_id, status=word)
         else:
-            self._client.set_terminated(run_id, status=status, end_time=end_ms)
+            self._client.set_terminated(run_id, status=word, end_time=end_ms)
 
     def delete_run(self, run_id: str) -> None:
         """Mark a run as deleted; MLflow keeps it until `mlflow gc`."""
         self._client.delete_run(run_id)
 
-    def write_text(self, run_id: str, path: str, text: str) -> None:
-        """Write a text artifact, and replace one of that path."""
-        self._client.log_text(run_id, text, path)
+    def write_file(self, run_id: str, path: str, content: str | Path) -> None:
+        """Write a text, or a copy of a file, as an artifact, and replace one of that path."""
+        if isinstance(content, str):
+            self._client.log_text(run_id, content, path)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            local = Path(folder) / Path(path).name
+            local.symlink_to(content.absolute())  # the artifact has the link's name
+            parent = str(Path(path).parent)
+            self._client.log_artifact(run_id, str(local), None if parent == "." else parent)
 
-    def write_file(self, run_id: str, path: Path) -> None:
-        """Copy a file to the top of a run's artifacts, and replace one of that name."""
-        self._client.log_artifact(run_id, str(path))
-
-    def texts(self, run_id: str) -> list[str]:
-        """Return the paths of the files and folders at the top of a run's artifacts."""
+    def files(self, run_id: str) -> list[str]:
+        """Return the names of the files and folders at the top of a run's artifacts."""
         return [info.path for info in self._client.list_artifacts(run_id)]
-
-    def read_text(self, run_id: str, path: str) -> str:
-        """Return a text artifact."""
-        with self.file(run_id, path) as local:
-            return local.read_text(encoding="utf-8", errors="replace")
 
     @contextmanager
     def file(self, run_id: str, path: str) -> Iterator[Path]:
@@ -230,7 +226,35 @@ class MlflowStore:
                 )
             yield Path(local)
 
-    def analyse(self) -> None:
+    def show_sweep(
+        self, run_id: str, manifest: Manifest, settings: set[str], answer: Answer | None
+    ) -> None:
+        """Write the view of the sweep in MLflow's UI, and its answer with links."""
+        experiment = self.run(run_id).experiment_id
+        self._tag_experiment(experiment, ui_views.view_tags(run_id, manifest, settings))
+        if answer is None:
+            return
+        links = ui_views.markdown_links(experiment, run_id)
+        note = answer.description + links
+        self._describe_experiment(experiment, note)
+        run, params = self.run(run_id), param_texts(answer.params)
+        now_ms = round(time.time() * 1000)
+        # A param cannot change. What differs in a later session, such as a version, is a tag.
+        changed = {key: text for key, text in params.items() if run.params.get(key, text) != text}
+        self.log(
+            run_id,
+            params={key: text for key, text in params.items() if key not in run.params},
+            tags={
+                names.NOTE_TAG: note,
+                SOURCE_TAG: answer.source,
+                **{f"latest.{key}": text for key, text in changed.items()},
+            },
+            points=[
+                Point(entity_name(name), value, now_ms, 0) for name, value in answer.metrics.items()
+            ],
+        )
+
+    def settle(self) -> None:
         """Update the statistics of a SQLite store, which make MLflow's queries fast.
 
         A sample of each index is enough. Another writer has priority: the next sweep updates them.
@@ -243,6 +267,72 @@ class MlflowStore:
             with closing(sqlite3.connect(target, _ANALYSE_WAIT_S, uri=True)) as database:
                 database.execute(f"PRAGMA analysis_limit = {_ANALYSED_ROWS}")
                 database.execute("ANALYZE")
+
+    def _experiments(self) -> Iterator[Any]:
+        return _pages(self.shown, self._client.search_experiments, max_results=1000)
+
+    def _experiment(self, name: str) -> str | None:
+        entity = self._client.get_experiment_by_name(name)
+        if entity is None:
+            return None
+        if entity.lifecycle_stage != "active":
+            raise TrackingError(
+                self.shown,
+                f"no experiment, or an active one, named {name!r}",
+                "one that was deleted in MLflow",
+                f"Bring it back (`mlflow experiments restore -x {entity.experiment_id}`), remove it"
+                " for good (`mlflow gc`), or give the sweep another name",
+            )
+        return str(entity.experiment_id)
+
+    def _create_experiment(self, name: str) -> str:
+        """Make an experiment, or find one that somebody made meanwhile; return its id."""
+        root = address.artifact_root(self._home, self.uri) if self._home else None
+        location = root.as_uri() if root else None
+        try:
+            with _without_retries():
+                return str(self._client.create_experiment(name, location, _MODEL_TRAINING))
+        except TrackingError:
+            experiment_id = self._experiment(name)
+            if experiment_id is None:
+                raise
+            return experiment_id
+
+    def _tag_experiment(self, experiment_id: str, tags: Mapping[str, str]) -> None:
+        for key, value in tags.items():
+            self._client.set_experiment_tag(experiment_id, key, value)
+
+    def _describe_experiment(self, experiment_id: str, text: str) -> None:
+        """Set an experiment's description, unless a person has written another one."""
+        tags = self._client.get_experiment(experiment_id).tags
+        before = tags.get(names.NOTE_TAG, "")
+        if not before or digest(before) == tags.get(names.NOTE_DIGEST_TAG):
+            described = {names.NOTE_TAG: text, names.NOTE_DIGEST_TAG: digest(text)}
+            self._tag_experiment(experiment_id, described)
+
+    def _create_run(
+        self, experiment_id: str, name: str, start_ms: int, tags: Mapping[str, str]
+    ) -> StoredRun:
+        with _without_retries():
+            # A retried POST whose first answer was only late would make a second run.
+            all_tags = {**names.SOURCE_TAGS, **_mlflow_tags(tags)}
+            run = self._client.create_run(experiment_id, start_ms, all_tags, name)
+        return StoredRun(run.info.run_id, experiment_id, name, "running", start_ms, dict(tags))
+
+    def _search(
+        self, experiment_ids: Sequence[str], filter_text: str, *, deleted: bool = False
+    ) -> Iterator[StoredRun]:
+        """Yield active runs, or those deleted in MLflow, in order of start, page by page."""
+        pages = _pages(
+            self.shown,
+            self._client.search_runs,
+            experiment_ids=list(experiment_ids),
+            filter_string=filter_text,
+            run_view_type=2 if deleted else 1,  # of `mlflow.entities.ViewType`
+            max_results=_RUNS_PER_PAGE,
+            order_by=["attributes.start_time ASC"],
+        )
+        return map(_stored, pages)
 
 
 class _Client:
@@ -265,6 +355,7 @@ class _Client:
 @functools.cache
 def import_mlflow() -> Any:
     """Import MLflow, which takes seconds, and return it."""
+    address.set_defaults(os.environ)  # MLflow reads them when it is imported
     import mlflow  # noqa: PLC0415
     import mlflow.artifacts  # noqa: PLC0415
 
@@ -337,13 +428,17 @@ def _stored(run: Any) -> StoredRun:
         info.run_id,
         info.experiment_id,
         info.run_name or "",
-        info.status,
+        names.run_status(info.status),
         info.start_time or 0,
-        dict(run.data.tags),
+        names.tags_of(run.data.tags),
         dict(run.data.params),
         dict(run.data.metrics),
         info.end_time or 0,
     )
+
+
+def _mlflow_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    return {names.mlflow_tag(name): text for name, text in tags.items()}
 
 
 def _probe(uri: str) -> None:

@@ -1,7 +1,8 @@
 """The view of a sweep in MLflow's UI: its trials, columns, charts and colours.
 
 MLflow's "share" button stores a view as a tag of the experiment, and a link with the tag's key
-opens it in any browser; this module writes such a tag. Names are those of MLflow 3.17
+opens it in any browser; this module writes such a tag. A plain link can carry a filter and an order
+only: it shows no metric, no arm and no chart of them. Names are those of MLflow 3.17
 (mlflow/server/js/src/experiment-tracking: ExperimentPageUIState, runs-charts.types). The table is
 grouped by arm, and charts have a dot or a line per trial: MLflow's mean of a group has no text.
 """
@@ -17,8 +18,8 @@ from typing import Any
 from orchestrator.core.arms import Arm
 from orchestrator.core.names import known_implementation
 from orchestrator.core.trial import canonical
+from orchestrator.storage.tracking.mlflow import names
 from orchestrator.storage.tracking.records import Manifest
-from orchestrator.storage.tracking.run_content import PARENT_TAG, PARENTS
 from workloads.backends.registry import is_compiled
 from workloads.implementations import parse_implementation
 
@@ -40,7 +41,7 @@ def view_tags(parent_id: str, manifest: Manifest, settings: Collection[str]) -> 
     ]
     state = {
         **_VIEW["state"],
-        "searchFilter": f"tags.`{PARENT_TAG}` = '{parent_id}'",
+        "searchFilter": names.trial_runs_filter(parent_id),
         "selectedColumns": columns,
         "columnOrder": [*_VIEW["widths_px"], *columns],
         "columnWidths": {**_VIEW["widths_px"], **dict.fromkeys(columns, _VIEW["width_px"])},
@@ -64,7 +65,7 @@ def view_link(address: str, experiment_id: str, parent_id: str, **shown: str) ->
 
 def sweeps_link(address: str, experiment_ids: Sequence[str]) -> str:
     """Return the link to charts that compare all generations of these sweeps."""
-    shown = {"experiments": canonical(sorted(experiment_ids)), "searchFilter": PARENTS}
+    shown = {"experiments": canonical(sorted(experiment_ids)), "searchFilter": names.SWEEP_RUNS}
     return _link(f"{address}/#/compare-experiments/s", {**shown, **_CHARTS})
 
 
@@ -76,10 +77,12 @@ def markdown_links(experiment_id: str, parent_id: str) -> str:
     return f"\n[Trials]({trials}) · [charts]({charts}) · [all generations]({generations})\n"
 
 
-def colour_tags(arms: Sequence[Arm], arm: Arm) -> dict[str, str]:
+def colour_tags(arm_index: int | None) -> dict[str, str]:
     """Return the tag that gives the trials of an arm one colour in all charts."""
+    if arm_index is None:
+        return {}
     hues = _VIEW["hues"]
-    return {"mlflow.runColor": hues[arms.index(arm) % len(hues)]} if arm in arms else {}
+    return {"mlflow.runColor": hues[arm_index % len(hues)]}
 
 
 def _link(page: str, shown: dict[str, str]) -> str:
@@ -95,8 +98,8 @@ def _key(parent_id: str) -> str:
 def _charts(manifest: Manifest, params: list[str]) -> Iterator[dict[str, Any]]:
     objectives = list(manifest.objectives)
     factors = [name for name in _factors(manifest.arms) if name not in params]
-    for section, names in (("sizes", params), ("arms", factors)):
-        for name in names:
+    for section, axis_names in (("sizes", params), ("arms", factors)):
+        for name in axis_names:
             for metric in dict.fromkeys((*objectives, *_VIEW["outcomes"])):
                 axes = {"xaxis": (name, "PARAM"), "yaxis": (metric, "METRIC")}
                 parts = {axis: {"key": key, "type": kind} for axis, (key, kind) in axes.items()}

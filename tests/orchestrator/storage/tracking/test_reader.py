@@ -1,55 +1,53 @@
 """Sweeps read back from a store: from the table of trials, and from the runs that it lacks."""
 
 import gc
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from mlflow import MlflowClient
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, Margins, PublishedRow, ReportCriteria
 from orchestrator.core.trial import ConfigValue, FinishedTrial
 from orchestrator.storage.tracking import trial_table
 from orchestrator.storage.tracking.errors import Damaged, SweepNotFound, TrackingError, WrongVersion
-from orchestrator.storage.tracking.mlflow import sqlite_client
-from orchestrator.storage.tracking.mlflow.store import MlflowStore
-from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, read_sweep
+from orchestrator.storage.tracking.reader import find, list_sweeps, read_sweep
 from orchestrator.storage.tracking.records import LEASE_TAG, RECORD_TAG
-from orchestrator.storage.tracking.run_content import StoredRun
-from orchestrator.storage.tracking.trial_table import read_stored_rows, read_table, to_rows
-from tests.orchestrator.sample_sweeps import (
-    IDENTITY,
-    PORTABLE,
-    XLA,
+from orchestrator.storage.tracking.tracker import StoredRun, Tracker
+from orchestrator.storage.tracking.trackers import open_tracker
+from orchestrator.storage.tracking.trial_table import read_stored_rows, read_table
+from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished, opening
+from tests.orchestrator.storage.tracking.recording import (
     address,
-    failed,
-    finished,
-    opening,
+    children,
+    parent,
+    record,
+    restore_run,
+    table,
+    tracker,
+    writer,
 )
-from tests.orchestrator.storage.tracking.recording import children, record, runs, table, writer
 
 
 @pytest.fixture
-def runs_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def runs_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that gets the trials whose runs are read, by key."""
     seen: list[str] = []
-    search = MlflowStore.search
+    kind: Any = type(tracker(home))
+    trial_runs = kind.trial_runs
 
     def watched(
-        store: MlflowStore, experiments: Sequence[str], query: str, *, deleted: bool = False
+        store: Tracker, sweep_run: StoredRun, deleted: bool = False, **options: Any
     ) -> Iterator[StoredRun]:
-        for run in search(store, experiments, query, deleted=deleted):
-            if "trial_key" in run.tags and not deleted:
+        for run in trial_runs(store, sweep_run, deleted=deleted, **options):
+            if not deleted:
                 seen.append(run.tags["trial_key"])
             yield run
 
-    monkeypatch.setattr(MlflowStore, "search", watched)
+    monkeypatch.setattr(kind, "trial_runs", watched)
     return seen
 
 
@@ -94,19 +92,18 @@ def test_what_is_recorded_later_is_read_from_its_runs(home: Path, runs_read: lis
 
 def test_a_deleted_run_is_left_out_and_can_be_recorded_again(home: Path) -> None:
     record(home, finished(0), finished(1))
-    client = MlflowClient(tracking_uri=address(home))
-    gone = children(home)[1].info.run_id
-    client.delete_run(gone)
+    gone = children(home)[1].run_id
+    tracker(home).delete_run(gone)
     assert trials(home) == [finished(0)]
     assert record(home) == [finished(0)]
     assert len(pq.read_table(table(home))) == 1  # nor does it come back once it is gone for good
     assert record(home, finished(1)) == [finished(0)]
     assert trials(home) == [finished(0), finished(1)]
-    client.restore_run(gone)
+    restore_run(home, gone)
     assert trials(home) == [finished(0), finished(1)]
 
 
-@pytest.mark.parametrize("damage", ["torn", "no table", "damaged record", "earlier tag"])
+@pytest.mark.parametrize("damage", ["torn", "no table", "damaged record"])
 def test_a_table_that_cannot_be_read_is_made_again(
     home: Path, damage: str, runs_read: list[str]
 ) -> None:
@@ -120,10 +117,6 @@ def test_a_table_that_cannot_be_read_is_made_again(
     else:
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2] if damage == "torn" else b"<html>")
-    client = MlflowClient(tracking_uri=address(home))
-    for run in children(home) if damage == "earlier tag" else ():
-        client.set_tag(run.info.run_id, "record", run.data.tags[RECORD_TAG])
-        client.delete_tag(run.info.run_id, RECORD_TAG)
     with pytest.raises(Damaged):
         read_table(path)
     assert trials(home) == [finished(0), finished(1)]
@@ -136,7 +129,7 @@ def test_a_table_that_cannot_be_read_is_made_again(
         for old, new in (("{", ""), (finished(0).key, "0" * 16)):
             change_tag(home, RECORD_TAG, old, new, block=0)
             table(home).unlink()
-            next(home.glob("mlartifacts/**/sweep.json")).write_bytes(b"")
+            next(home.glob("**/sweep.json")).write_bytes(b"")
             assert record(home, finished(0)) == [finished(1)]
         assert len(record(home)) == len(children(home)) == 2
 
@@ -145,19 +138,20 @@ def test_a_table_is_written_now_and_then_and_an_error_loses_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orchestrator.storage.tracking.writer._FEWEST_LATE", 2)
-    write = MlflowStore.write_file
+    kind: Any = type(tracker(home))
+    write = kind.write_file
 
-    def lose_the_answer(store: MlflowStore, run_id: str, path: Path) -> None:
-        write(store, run_id, path)
+    def lose_the_answer(store: Tracker, run_id: str, path: str, content: str | Path) -> None:
+        write(store, run_id, path, content)
         raise TrackingError("a store", "an answer", "none", "Wait")
 
     with writer(home) as opened:
         opened.open(opening())
         opened.record([finished(0)])
-        assert not list(home.glob("mlartifacts/**/trials.parquet"))
+        assert not list(home.glob("**/trials.parquet"))
         opened.record([finished(1)])
         assert len(pq.read_table(table(home))) == 2
-        monkeypatch.setattr(MlflowStore, "write_file", lose_the_answer)
+        monkeypatch.setattr(kind, "write_file", lose_the_answer)
         batch = [finished(2), finished(3), finished(4)]
         with pytest.raises(TrackingError):
             opened.record(batch[:2])
@@ -195,50 +189,23 @@ def test_reading_leaves_the_garbage_collector_of_the_caller_on(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(home, finished(0))
-    search, enabled = MlflowStore.search, list[bool]()
+    kind: Any = type(open_tracker(address(home)))
+    trial_runs, enabled = kind.trial_runs, list[bool]()
 
-    def watched(store: MlflowStore, *args: Any, **options: Any) -> Iterator[StoredRun]:
+    def watched(store: Tracker, *args: Any, **options: Any) -> Iterator[StoredRun]:
         enabled.append(gc.isenabled())
-        return search(store, *args, **options)
+        found: Iterator[StoredRun] = trial_runs(store, *args, **options)
+        return found
 
-    monkeypatch.setattr(MlflowStore, "search", watched)
+    monkeypatch.setattr(kind, "trial_runs", watched)
     read_sweep(address(home), "quickstart")
     assert enabled and all(enabled)
 
 
-def test_a_sqlite_file_is_read_without_mlflow_and_as_it_reads(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record(home, finished(0), failed(1), finished(2), finished(3))
-    MlflowClient(tracking_uri=address(home)).delete_run(children(home)[2].info.run_id)
-
-    def read() -> list[object]:
-        sweep, rows = read_rows(address(home), "quickstart")
-        whole = read_sweep(address(home), "quickstart")
-        assert rows.to_pylist() == to_rows(whole.trials).to_pylist()
-        assert (sweep.settings, sweep.state) == (whole.settings, whole.state)
-        listed = list_sweeps(address(home))
-        return [whole, rows.to_pylist(), listed, find(address(home), "quickstart")]
-
-    with writer(home) as opened:
-        opened.open(opening())
-        states = [read()]
-        opened.record([finished(1, attempt=2), finished(4, epochs=300)])
-        states.append(read())
-    code = "import sys; from orchestrator.storage.tracking.reader import read_sweep"
-    code += f"; read_sweep({address(home)!r}, 'quickstart'); sys.exit('mlflow' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    states.append(read())
-    monkeypatch.setattr(sqlite_client, "client_of", lambda uri: None)
-    assert read() == states.pop()
-    assert [len(state[1]) for state in states] == [3, 4]  # type: ignore[arg-type]
-
-
 def change_tag(home: Path, tag: str, old: str, new: str, block: int | None = None) -> None:
-    own = runs(home) if block is None else [children(home)[block]]
-    (run,) = [run for run in own if tag in run.data.tags]
-    text = run.data.tags[tag].replace(old, new)
-    MlflowClient(tracking_uri=address(home)).set_tag(run.info.run_id, tag, text)
+    runs = [parent(home), *children(home)] if block is None else [children(home)[block]]
+    (run,) = [run for run in runs if tag in run.tags]
+    tracker(home).log(run.run_id, tags={tag: run.tags[tag].replace(old, new)})
 
 
 def give_another_version(home: Path, place: str, version: int) -> None:
@@ -249,7 +216,7 @@ def give_another_version(home: Path, place: str, version: int) -> None:
             change_tag(home, "state", "complete", "running")  # so that the lease counts
             table(home).unlink()
         case ["sweep.json", *_]:
-            (path,) = home.glob("mlartifacts/**/sweep.json")
+            (path,) = home.glob("**/sweep.json")
             path.write_text(path.read_text().replace(old, '"release":5'))
         case _:
             content = pq.read_table(table(home))
@@ -276,7 +243,7 @@ def test_a_store_of_another_version_is_refused(
             read()
         where, _, *versions = caught.value.args
         assert (where.startswith(place), versions) == (True, [expected, received])
-        assert str(home / "mlflow.db") in where
+        assert tracker(home).shown in where
         assert "--fresh" in str(caught.value)
     assert [run.name for run in list_sweeps(address(home))] == ["quickstart"]
     with writer(home) as opened:  # as --fresh does
@@ -300,12 +267,12 @@ def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
         assert getattr(read, name) == getattr(manifest, name)
     order = [(0, PORTABLE), (1, PORTABLE), (1, XLA)]
     assert [(item.block, item.arm) for item in read.trials] == order
-    stored = {run.info.run_id: run.data.metrics for run in children(home)}
+    stored = {run.run_id: run.metrics for run in children(home)}
     assert all(stored[item.run_id].items() >= item.metrics.items() for item in read.trials)
     assert read.environment["python"] == "3.11.7 | 3.12"
     assert read.settings["epochs"] == 3
     assert not read.settings.keys() & read.trials[0].config.keys()
-    assert {run.data.tags["mlflow.parentRunId"] for run in children(home)} == {read.run_id}
+    assert parent(home).run_id == read.run_id
 
 
 def test_an_arm_that_leaves_a_sweep_keeps_its_results(home: Path) -> None:
@@ -341,5 +308,5 @@ def test_generations_are_separate(home: Path) -> None:
     assert find(address(home), "another") == (0, None, "")
     with pytest.raises(SweepNotFound, match=r"quickstart#3.*quickstart#1, quickstart#2"):
         read_sweep(address(home), "quickstart", 3)
-    with pytest.raises(SweepNotFound, match=r"'quikstart' in sqlite.*nearest there: quickstart"):
+    with pytest.raises(SweepNotFound, match=r"'quikstart' in .*nearest there: quickstart"):
         read_sweep(address(home), "quikstart")

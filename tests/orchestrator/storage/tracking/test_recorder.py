@@ -15,12 +15,12 @@ import pytest
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.errors import NotRecorded, TrackingError
-from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.recorder import Recorder, RecorderProcess
 from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, Lease, record_of
+from orchestrator.storage.tracking.trackers import open_tracker
 from tests.commands import wait_for
-from tests.orchestrator.sample_sweeps import XLA, address, failed, finished, opening
-from tests.orchestrator.storage.tracking.recording import children
+from tests.orchestrator.sample_sweeps import XLA, failed, finished, opening
+from tests.orchestrator.storage.tracking.recording import address, children
 
 TRIALS = [finished(block) for block in range(40)]
 
@@ -30,7 +30,7 @@ def recorder(home: Path) -> Recorder:
 
 
 def recorded(home: Path) -> list[tuple[str, str]]:
-    return [(run.data.tags["trial_key"], run.info.status) for run in children(home)]
+    return [(run.tags["trial_key"], run.status) for run in children(home)]
 
 
 def process_of_recorder() -> psutil.Process:
@@ -51,8 +51,8 @@ def pretend(monkeypatch: pytest.MonkeyPatch, answers: Callable[..., Any]) -> Non
 
 
 def expect_once(home: Path, trials: list[FinishedTrial]) -> None:
-    status = {"failed": "FAILED"}
-    expected = [(trial.key, status.get(trial.status, "FINISHED")) for trial in trials]
+    status = {"failed": "failed"}
+    expected = [(trial.key, status.get(trial.status, "finished")) for trial in trials]
     assert sorted(recorded(home)) == sorted(expected)
 
 
@@ -175,5 +175,5 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
     assert sorted(type(error).__name__ for error in errors) == ["KeyError", "LeaseHeld"]
     expect_once(tmp_path, TRIALS[:1])
     assert not (tmp_path / "mlflow.db").stat().st_mode & 0o077
-    (parent,) = MlflowStore(address(tmp_path)).search(["1"], "tags.generation = '1'")
+    (parent,) = open_tracker(address(tmp_path)).sweep_runs()
     assert (parent.tags["state"], LEASE.load(parent.tags[LEASE_TAG], "")) == ("stopped", Lease())

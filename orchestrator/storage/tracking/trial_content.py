@@ -1,20 +1,18 @@
-"""A finished trial as the content of an MLflow run. Pure: nothing here speaks to MLflow.
+"""A finished trial as the content of a tracker's run. Pure: nothing here speaks to a tracker.
 
-The README lists the names; `orchestrator.core.trial_columns` defines those of most params and tags.
+`docs/mlflow.md` lists the names; `orchestrator.core.trial_columns` defines most params and tags.
 Everything is derived from the trial and its outcome, so that writing a run again changes nothing.
 """
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import ValidationError
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.trial import (
     Config,
-    DatasetRecord,
     FinishedTrial,
     Outcome,
     SweepIdentity,
@@ -24,16 +22,13 @@ from orchestrator.core.trial import (
 )
 from orchestrator.core.trial_columns import PARAMS, TAGS, TrialColumn
 from orchestrator.storage.tracking.records import RECORD_TAG, TAG_LIMIT, record_tag
+from orchestrator.storage.tracking.tracker import Point, TrialContent
 from workloads import registry
 
-PARENT_TAG = "mlflow.parentRunId"
-PARENTS = "tags.generation LIKE '%'"
-"""The search filter of every sweep's parent run: runs of trials have no generation."""
 OUTPUT_FILE = "trainer_output.txt"
 EVIDENCE_FILE = "kernel_evidence.txt"
 ARTIFACT_FOLDER = "texts"
 """The folder of the texts that a workload keeps, separate from ours whatever their names are."""
-SOURCE_TAGS = {"mlflow.source.name": "rnnsweep", "mlflow.source.type": "LOCAL"}
 
 # MLflow 3.17, mlflow/utils/validation.py: MAX_PARAM_VAL_LENGTH, MAX_ENTITY_KEY_LENGTH.
 _PARAM_LIMIT = 6000
@@ -44,53 +39,10 @@ TRIAL_TAGS = tuple(column.name for column in TAGS)
 """Tags of an outcome. A later outcome must not keep those of an earlier one that it lacks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One value of one metric. Times are milliseconds since the epoch."""
-
-    name: str
-    value: float
-    at_ms: int
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A run as the store has it. Times are milliseconds since the epoch; 0 is no end."""
-
-    run_id: str
-    experiment_id: str
-    name: str
-    status: str
-    start_ms: int
-    tags: Mapping[str, str]
-    params: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    end_ms: int = 0
-
-    @property
-    def has_ended(self) -> bool:
-        """True if its writer reached the end of it."""
-        return self.status in ("FINISHED", "FAILED")
-
-
-@dataclass(frozen=True, slots=True)
-class RunContent:
-    """The content of a trial's MLflow run. `texts` are artifacts by path."""
-
-    name: str
-    start_ms: int
-    end_ms: int
-    status: Literal["FINISHED", "FAILED"]
-    params: Mapping[str, str]
-    tags: Mapping[str, str]
-    points: tuple[Point, ...]
-    dataset: DatasetRecord | None
-    texts: Mapping[str, str] = field(default_factory=dict)
-
-
-def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
-    """Return the content of a trial's run."""
+def trial_content(
+    identity: SweepIdentity, finished: FinishedTrial, arms: Sequence[Arm] = ()
+) -> TrialContent:
+    """Return the content of a trial's run; `arms` are those of the sweep."""
     trial, outcome = finished.trial, finished.outcome
     record, texts = record_tag(finished)
     if outcome.failure is not None:
@@ -101,14 +53,13 @@ def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
         texts[EVIDENCE_FILE] = outcome.kernel.evidence
     for name, text in outcome.artifacts.items():
         texts[f"{ARTIFACT_FOLDER}/{name}"] = text.encode(errors="replace").decode()
-    return RunContent(
+    return TrialContent(
         name=run_name(identity, trial),
         start_ms=_ms(outcome.started_s),
         end_ms=_ms(outcome.ended_s),
-        status="FAILED" if outcome.status == "failed" else "FINISHED",
+        status="failed" if outcome.status == "failed" else "finished",
         params=_params(identity, finished),
         tags={
-            **SOURCE_TAGS,
             "sweep": identity.label,
             **{name: _cut(text, _READABLE_LIMIT) for name, text in _cells(TAGS, finished).items()},
             "config": _cut(canonical(finished.config), TAG_LIMIT),
@@ -118,6 +69,7 @@ def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
         points=tuple(_points(outcome)),
         dataset=outcome.dataset,
         texts=texts,
+        arm_index=arms.index(trial.arm) if trial.arm in arms else None,
     )
 
 
@@ -142,7 +94,7 @@ def run_name(identity: SweepIdentity, trial: Trial) -> str:
 
 
 def entity_name(name: str) -> str:
-    """Return `name` as MLflow accepts it: it refuses some characters and path-like forms."""
+    """Return `name` as trackers accept it: MLflow refuses some characters and path-like forms."""
     clean = re.sub(r"[^\w.\- :/]", "_", name)[:_NAME_LIMIT]
     if posixpath.normpath(clean) != clean or clean.startswith(("/", "..")) or clean == ".":
         clean = clean.replace("/", "_").replace(".", "_") or "_"
@@ -169,7 +121,7 @@ def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
 
 
 def param_texts(values: Mapping[str, object]) -> dict[str, str]:
-    """Return params with names and texts that MLflow accepts."""
+    """Return params with names and texts that trackers accept."""
     return {entity_name(name): _cut(_text(value), _PARAM_LIMIT) for name, value in values.items()}
 
 
@@ -186,7 +138,7 @@ def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object
 
 
 def _points(outcome: Outcome) -> Iterator[Point]:
-    # MLflow shows the value with the highest (step, time). So a final value of a name that has a
+    # A tracker shows the value with the highest (step, time). So a final value of a name that has a
     # curve goes to the curve's last step with the trial's end as its time.
     clock_s, last_step, latest = outcome.started_s, 0, dict[str, float]()
     for epoch in outcome.epochs:

@@ -24,6 +24,8 @@ from orchestrator.storage.tracking.mlflow import ui_views
 from orchestrator.storage.tracking.mlflow.address import artifact_root, shown, tracking_uri
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
 from orchestrator.storage.tracking.reader import find, list_sweeps, read_sweep
+from orchestrator.storage.tracking.tracker import StoredRun
+from orchestrator.storage.tracking.trial_content import trial_content
 from orchestrator.storage.tracking.writer import Writer
 from tests.http_double import answering
 from tests.orchestrator.sample_sweeps import (
@@ -35,8 +37,11 @@ from tests.orchestrator.sample_sweeps import (
     fresh_home,
     opening,
 )
-from tests.orchestrator.storage.tracking.recording import children, record
+from tests.orchestrator.storage.tracking.mlflow.stored import trial_runs
+from tests.orchestrator.storage.tracking.recording import record
 
+SWEEP_RUN = StoredRun("1", "1", "quickstart", "running", 0, {})
+CONTENT = trial_content(IDENTITY, finished())
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("addresses.yaml").read_text())
 
 
@@ -76,7 +81,7 @@ def test_a_store_that_cannot_be_used_is_reported_soon(
     (tmp_path / "no.db").write_text("this is not a database, " * 100)
     started_s = time.monotonic()
     with pytest.raises(TrackingError, match="expected a working store, received") as caught:
-        Writer(uri.format(tmp_path), None).open(opening())
+        Writer(uri.format(tmp_path), tmp_path).open(opening())
     assert reason in str(caught.value)
     assert "secret" not in str(caught.value)
     assert time.monotonic() - started_s < 10
@@ -96,9 +101,10 @@ def test_the_creation_of_a_run_is_requested_once(monkeypatch: pytest.MonkeyPatch
     """A retried request whose first answer was only late would make a second run."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     with refusing(500, "busy") as (store, requests):
-        for request in (lambda: store.run("1"), lambda: store.create_run("1", "name", 0, {})):
-            with pytest.raises(TrackingError):
-                request()
+        with pytest.raises(TrackingError):
+            store.run("1")
+        with pytest.raises(TrackingError):
+            store.create_trial_run(SWEEP_RUN, CONTENT)
     assert requests == ["GET", "GET", "POST"]
 
 
@@ -126,9 +132,9 @@ def test_a_deleted_experiment_is_reported_with_the_way_back(home: Path) -> None:
 
 
 def test_an_experiment_that_somebody_made_meanwhile_is_used(home: Path) -> None:
-    store = MlflowStore(address(home), create=True)
-    made = store.create_experiment("quickstart", None)
-    assert store.create_experiment("quickstart", home / "elsewhere") == made
+    store = MlflowStore(address(home), home)
+    made = MlflowClient(tracking_uri=address(home)).create_experiment("quickstart")
+    assert store._create_experiment("quickstart") == made
 
 
 def test_the_end_of_a_sweep_updates_sqlites_statistics_unless_somebody_writes(
@@ -142,7 +148,7 @@ def test_the_end_of_a_sweep_updates_sqlites_statistics_unless_somebody_writes(
     monkeypatch.setattr("orchestrator.storage.tracking.mlflow.store._ANALYSE_WAIT_S", 0.0)
     with closing(sqlite3.connect(home / "mlflow.db")) as other:
         other.execute("BEGIN IMMEDIATE")
-        MlflowStore(address(home)).analyse()
+        MlflowStore(address(home)).settle()
     assert not analysed()
     record(home, finished())
     assert analysed()
@@ -160,7 +166,7 @@ def test_the_view_in_mlflow_shows_the_sweeps_trials_by_arm(home: Path) -> None:
     assert "https://host/mlflow/#/experiments/1/" in view_of(read, "https://me:secret@host/mlflow/")
     tags = MlflowClient(tracking_uri=address(home)).get_experiment(read.experiment_id).tags
     assert f"mlflow.sharedViewState.{shown['viewStateShareKey']}" in tags
-    assert len({run.data.tags["mlflow.runColor"] for run in children(home)}) == 2
+    assert len({run.data.tags["mlflow.runColor"] for run in trial_runs(home)}) == 2
 
 
 def test_every_link_opens_the_view_of_model_training() -> None:

@@ -1,0 +1,151 @@
+"""What a recorded sweep looks like in MLflow: its answer, its models, its refusals."""
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+from mlflow.models import Model as MLmodel
+
+from orchestrator.analysis.summary import summarise
+from orchestrator.report.formats.mlflow_values import to_metrics, to_params
+from orchestrator.storage.tracking.errors import TrackingError
+from orchestrator.storage.tracking.mlflow import names, sqlite_client
+from orchestrator.storage.tracking.mlflow.store import MlflowStore
+from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, read_sweep
+from orchestrator.storage.tracking.records import Answer
+from orchestrator.storage.tracking.tracker import read_text
+from orchestrator.storage.tracking.trial_table import to_rows
+from tests.orchestrator.sample_sweeps import IDENTITY, XLA, address, failed, finished, opening
+from tests.orchestrator.storage.tracking.mlflow.stored import sweep_run, trial_runs
+from tests.orchestrator.storage.tracking.recording import record, writer
+
+
+def test_a_model_is_logged_as_one_of_keras(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = tmp_path / "model.tar"
+    (tmp_path / "best.keras").write_text("weights")
+    with tarfile.open(packed, "w") as tar:
+        tar.add(tmp_path / "best.keras", arcname="./best.keras")
+    with writer(home) as opened:
+        opened.open(opening())
+        opened.record([finished()])
+        (run,) = trial_runs(home)
+        monkeypatch.setattr(MlflowClient, "finalize_logged_model", _break)
+        with pytest.raises(TrackingError):
+            opened.log_model(run.info.run_id, packed)
+        monkeypatch.undo()
+        opened.close("complete", {})
+        opened.log_model(run.info.run_id, packed)
+    (run,) = trial_runs(home)
+    client = MlflowClient(tracking_uri=address(home))
+    (model,) = client.search_logged_models([run.info.experiment_id])
+    assert (model.status, model.source_run_id) == ("READY", run.info.run_id)
+    assert run.data.tags["model"] == model.model_uri
+    stored = Path(model.artifact_location.removeprefix("file://"))
+    assert (stored / "data" / "model.keras").read_text() == "weights"
+    assert MLmodel.load(stored).flavors["keras"]["data"] == "data"
+
+
+@pytest.mark.parametrize("metric", ["//", "large"])
+def test_one_trial_that_mlflow_refuses_keeps_no_other_waiting(
+    home: Path, monkeypatch: pytest.MonkeyPatch, metric: str
+) -> None:
+    log_batch = MlflowClient.log_batch
+
+    def limited(client: MlflowClient, run_id: str, metrics: Any, *others: Any) -> Any:
+        if any(point.key == "large" for point in metrics):
+            raise MlflowException("API request failed with error code 413 != 200")
+        return log_batch(client, run_id, metrics, *others)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", limited)
+    monkeypatch.setattr("orchestrator.storage.tracking.trial_content.entity_name", str)
+    bad = finished(0, metrics={metric: 1.0})
+    with writer(home) as opened:
+        opened.open(opening())
+        refused = opened.record([bad, finished(1)])
+        opened.close("complete", {})
+    assert list(refused) == [bad.key]
+    assert "expected content that it takes, received" in refused[bad.key]
+    assert record(home) == [finished(1)]
+
+
+def test_the_parent_run_has_the_answer_reports_and_documents(home: Path) -> None:
+    halved = {**finished().metrics, "step_ms": finished().metrics["step_ms"] / 2}
+    client = MlflowClient(tracking_uri=address(home))
+    with writer(home) as opened:
+        opened.open(opening())
+        assert sweep_run(home).info.status == "RUNNING"
+        opened.record([finished(block) for block in range(6)])
+        opened.record([finished(block, XLA, metrics=halved) for block in range(6)])
+        summary = summarise(read_sweep(address(home), "quickstart"))
+        params = to_params(summary, IDENTITY.search["space"])
+        answer = Answer("×" * 9_000, to_metrics(summary), params)
+        opened.close("complete", {"report.md": "# Whole", "report.json": "{}"}, answer)
+        note = sweep_run(home).data.tags[names.NOTE_TAG]
+        assert note.startswith("×××") and len(note) < 5000
+        assert client.get_experiment("1").tags[names.NOTE_TAG] == note
+        client.set_experiment_tag("1", names.NOTE_TAG, "a person's own")
+        opened.open(opening())
+        later = Answer("later", answer.metrics, {**params, "baseline": "x", "new": 1})
+        opened.close("failed", {}, later)
+    assert client.get_experiment("1").tags[names.NOTE_TAG] == "a person's own"
+    run = sweep_run(home)
+    assert (run.info.status, run.data.tags["state"]) == ("FAILED", "failed")
+    visible = {name for name in run.data.tags if not name.startswith("mlflow.")}
+    assert visible == {"sweep", "generation", "workload", "state", "latest.baseline"}
+    speedup = {name: 2.0 for name in run.data.metrics if name.startswith("speedup")}
+    assert len(speedup) == 3 and "speedup/tensorflow portable xla" in speedup
+    counts = {"trials": 12, "trials_expected": 12, "trials_failed": 0, "trials_disturbed": 0}
+    best = {"best/val_accuracy": 0.875, "best/step_ms": halved["step_ms"]}
+    assert run.data.metrics == pytest.approx({**speedup, **counts, **best})
+    texts = {"workload": "image_rows", "epochs": "3", "search.units": '{"high":128,"low":16}'}
+    texts |= {"baseline": str(finished().arm), "tensorflow": "2.21.0", "new": "1", "seed": "7"}
+    texts["nodes"] = "node-1"
+    assert run.data.params.items() >= texts.items()
+    assert len(read_sweep(address(home), "quickstart").trials) == 12
+    store = MlflowStore(address(home))
+    assert read_text(store, run.info.run_id, "report.md") == "# Whole"
+    assert read_text(store, run.info.run_id, "spec.yaml") == opening().spec_yaml
+    assert json.loads(read_text(store, run.info.run_id, "plan.json")) == opening().plan
+    environments = json.loads(read_text(store, run.info.run_id, "environments.json"))
+    digest = trial_runs(home)[0].data.tags["environment"]
+    assert (len(environments), environments[digest]["python"]) == (1, "3.11.7")
+
+
+def test_a_sqlite_file_is_read_without_mlflow_and_as_it_reads(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(home, finished(0), failed(1), finished(2), finished(3))
+    MlflowClient(tracking_uri=address(home)).delete_run(trial_runs(home)[2].info.run_id)
+
+    def read() -> list[object]:
+        sweep, rows = read_rows(address(home), "quickstart")
+        whole = read_sweep(address(home), "quickstart")
+        assert rows.to_pylist() == to_rows(whole.trials).to_pylist()
+        assert (sweep.settings, sweep.state) == (whole.settings, whole.state)
+        listed = list_sweeps(address(home))
+        return [whole, rows.to_pylist(), listed, find(address(home), "quickstart")]
+
+    with writer(home) as opened:
+        opened.open(opening())
+        states = [read()]
+        opened.record([finished(1, attempt=2), finished(4, epochs=300)])
+        states.append(read())
+    code = "import sys; from orchestrator.storage.tracking.reader import read_sweep"
+    code += f"; read_sweep({address(home)!r}, 'quickstart'); sys.exit('mlflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    states.append(read())
+    monkeypatch.setattr(sqlite_client, "client_of", lambda uri: None)
+    assert read() == states.pop()
+    assert [len(state[1]) for state in states] == [3, 4]  # type: ignore[arg-type]
+
+
+def _break(*_: Any, **__: Any) -> Any:
+    raise TrackingError("the store", "an answer", "none", "Try again")
