@@ -65,6 +65,7 @@ class MlflowStore:
         self._quick = None if home else sqlite_client.client_of(uri)
         client: Any = self._quick
         if client is None:
+            address.set_defaults(os.environ)  # it reads some when imported, some at each request
             with _translated(self.shown), _creation_lock(uri):
                 if address.is_database(uri):
                     _probe(uri)  # MLflow itself tries for 100 s
@@ -470,9 +471,12 @@ def _creation_lock(uri: str) -> Iterator[None]:
 @contextmanager
 def _without_retries() -> Iterator[None]:
     """Switch off retries, which MLflow reads from the environment at every request."""
-    before = os.environ[_RETRIES]
+    before = os.environ.get(_RETRIES)
     os.environ[_RETRIES] = "0"
     try:
         yield
     finally:
-        os.environ[_RETRIES] = before
+        if before is None:
+            del os.environ[_RETRIES]
+        else:
+            os.environ[_RETRIES] = before
