@@ -18,7 +18,7 @@ from orchestrator.diagnostics import doctor
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_specs import spec_text
-from tests.orchestrator.spec.spec_lines import VALIDATOR
+from tests.orchestrator.spec.example_specs import VALIDATOR
 from workloads.context import Context
 from workloads.implementations import parse_implementation
 from workloads.protocol import KernelProof

@@ -1,43 +1,357 @@
-"""Malformed specs, one row of malformed.yaml each: its one problem is reported at its line."""
+"""Malformed specs: the one problem of each is reported at its line, with what was expected.
 
-from pathlib import Path
-from typing import Any
+Wrong searches are in `test_malformed_search`, wrong arms in `test_malformed_arms`.
+"""
+
+from typing import NamedTuple
 
 import pytest
-import yaml
 
-from tests.orchestrator.sample_specs import spec_text
-from tests.orchestrator.spec.spec_lines import LINES, LISTED, precise, refused, written
+from tests.orchestrator.spec.example_specs import MalformedSpec, precise_spec_text, problems_of
 
-ROWS: dict[str, list[Any]] = yaml.safe_load(Path(__file__).with_name("malformed.yaml").read_text())
-OBJECTIVES = {"val_accuracy": "maximize", "val_loss": {"direction": "minimize", "over": "cpu"}}
-PRUNED = {"settings": {"epochs": 8}, "objectives": {"val_accuracy": "maximize"}}
-CASES = [(LINES, *row) for row in ROWS["lines"]] + [(LISTED, *row) for row in ROWS["lists"]]
-CASES += [(LINES, {23: f"seed: {'9' * 5000}"}, 23, "seed", "64 bits", "999")]
+MALFORMED = [
+    MalformedSpec(
+        name="a name that YAML reads as true",
+        replaced={"name": "name: yes"},
+        key="name",
+        expected="text",
+        received="true",
+        hint="quotes",
+    ),
+    MalformedSpec(
+        name="a name that is a path",
+        replaced={"name": "name: ../quick"},
+        key="name",
+        expected="shape",
+        received="'../quick'",
+    ),
+    MalformedSpec(
+        name="too many repeats",
+        replaced={"repeats": "repeats: 1000000"},
+        key="repeats",
+        expected="at most 1000",
+        received="1000000",
+    ),
+    MalformedSpec(
+        name="a misspelt key at the top level",
+        added="repeat: 3",
+        key="repeat",
+        expected="repeats",
+        received="'repeat'",
+        hint="'repeats'",
+    ),
+    MalformedSpec(
+        name="a number in words",
+        replaced={"repeats": "repeats: two"},
+        key="repeats",
+        expected="a whole number",
+        received="'two'",
+    ),
+    MalformedSpec(
+        name="no repeats",
+        replaced={"repeats": "repeats: 0"},
+        key="repeats",
+        expected="at least 1",
+        received="0",
+    ),
+    MalformedSpec(
+        name="a misspelt workload",
+        replaced={"workload": "workload: image_row"},
+        key="workload",
+        expected="package.module:function",
+        received="'image_row'",
+        hint="image_rows",
+    ),
+    MalformedSpec(
+        name="a workload in a module that hides one of ours",
+        replaced={"workload": "workload: workloads.mine:run"},
+        key="workload",
+        expected="another name",
+        received="'workloads.mine:run'",
+        hint="rename 'workloads'",
+    ),
+    MalformedSpec(
+        name="a misspelt setting",
+        replaced={"epochs": "epoch: 2"},
+        key="settings.epoch",
+        expected="a setting of image_rows",
+        received="'epoch'",
+        hint="'epochs'",
+    ),
+    MalformedSpec(
+        name="a setting that is too small",
+        replaced={"epochs": "epochs: 0"},
+        key="settings.epochs",
+        expected="at least 1",
+        received="0",
+    ),
+    MalformedSpec(
+        name="a setting that is not finite",
+        replaced={"epochs": "dropout: .nan"},
+        key="settings.dropout",
+        expected="finite",
+        received=".nan",
+    ),
+    MalformedSpec(
+        name="a setting that is searched as well",
+        replaced={"epochs": "units: 32"},
+        key="settings.units",
+        expected="fixed setting or a searched",
+        received="search.space.units",
+    ),
+    MalformedSpec(
+        name="a data path for a dataset that has none",
+        replaced={"dataset": "data_path: x.npz"},
+        line="settings",
+        key="settings",
+        expected="fit together",
+        received="data_path is read for dataset mnist",
+    ),
+    MalformedSpec(
+        name="memory as an objective of warm trainers",
+        replaced={"step_ms": "peak_rss_mib: minimize"},
+        added="trainer: warm",
+        key="trainer",
+        expected="fresh, or no trainer at all, with the objective peak_rss_mib",
+        received="warm",
+        hint="all its trials so far",
+    ),
+    MalformedSpec(
+        name="a time with a colon",
+        added="limits: {trial_s: 1:30}",
+        key="limits.trial_s",
+        expected="a number",
+        received="'1:30'",
+    ),
+    MalformedSpec(
+        name="a misspelt limit",
+        added="limits: {trial_seconds: 5}",
+        key="limits.trial_seconds",
+        expected="trial_s, idle_s",
+        received="'trial_seconds'",
+        hint="'trial_s'",
+    ),
+    MalformedSpec(
+        name="prices that are a number",
+        added="prices: 3",
+        key="prices",
+        expected="a list",
+        received="3",
+    ),
+    MalformedSpec(
+        name="a price without an amount",
+        added="prices: [{hardware: cpu, source: a, date: 2026-11-21}]",
+        key="prices[0]",
+        expected="usd_per_hour, usd_per_kwh, or both",
+        received="neither",
+    ),
+    MalformedSpec(
+        name="a price without a source",
+        added="prices: [{hardware: cpu, usd_per_hour: 1, date: 2026-11-21}]",
+        key="prices[0].source",
+        expected="a value",
+        received="nothing",
+    ),
+    MalformedSpec(
+        name="a price of zero",
+        added="prices: [{hardware: cpu, usd_per_hour: 0, source: a, date: 2026-11-21}]",
+        key="prices[0].usd_per_hour",
+        expected="more than 0",
+        received="0",
+    ),
+    MalformedSpec(
+        name="a price without a day",
+        added="prices: [{hardware: cpu, usd_per_hour: 1, source: a, date: last year}]",
+        key="prices[0].date",
+        expected="the day of the price",
+        received="'last year'",
+    ),
+    MalformedSpec(
+        name="a setting at the top level",
+        added="epochs: 3",
+        key="epochs",
+        expected="repeats",
+        received="'epochs'",
+        hint="'settings.epochs'",
+    ),
+    MalformedSpec(
+        name="a seed of thousands of digits",
+        added=f"seed: {'9' * 5000}",
+        key="seed",
+        expected="64 bits",
+        received="999",
+    ),
+]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[3]} {case[5]}")
-def test_a_wrong_spec_is_reported_with_its_place(case: Any) -> None:
-    good, lines, line, key, expected, received, *hint = case
-    (problem,) = refused(written(lines, good))
-    assert (problem.place, problem.key) == (f"x.yaml:{line}", key)
-    assert expected in problem.expected
-    assert received in problem.received
-    assert "".join(hint) in problem.hint
+@pytest.mark.parametrize("case", MALFORMED, ids=lambda case: case.name)
+def test_a_wrong_key_or_value_is_reported_at_its_line(case: MalformedSpec) -> None:
+    case.expect_its_problem_alone()
 
 
-@pytest.mark.parametrize(("changes", "key", "expected"), ROWS["pruners"])
-def test_a_pruner_that_cannot_prune_is_refused(
-    changes: dict[str, Any], key: str, expected: str
-) -> None:
-    problems = refused(spec_text(**{**PRUNED, **changes}))
-    assert [expected in one.expected for one in problems if one.key == key] == [True]
+class WrongOverride(NamedTuple):
+    """A `--set` for a good spec of automatic blocks, and parts of a problem that it causes."""
+
+    name: str
+    override: str
+    key: str
+    expected: str
+    hint: str = ""
 
 
-@pytest.mark.parametrize(("override", "key", "expected", "hint"), ROWS["overrides"])
-def test_a_wrong_precision_is_reported_at_its_key(
-    override: str, key: str, expected: str, hint: str
-) -> None:
-    problem = {one.key: one for one in refused(precise(objectives=OBJECTIVES), override)}[key]
-    assert expected in problem.expected
-    assert hint in problem.hint
+WRONG_OVERRIDES = [
+    WrongOverride(
+        name="a misspelt word of measure",
+        override="measure=timming",
+        key="measure",
+        expected="full or timing",
+        hint="'timing'",
+    ),
+    WrongOverride(
+        name="a misspelt key of measure",
+        override="measure={mod: timing}",
+        key="measure.mod",
+        expected="mode, interval, slices",
+        hint="'mode'",
+    ),
+    WrongOverride(
+        name="fewest slices above the most",
+        override="measure={mode: timing, slices: [9, 7]}",
+        key="measure.slices",
+        expected="fewest slices first",
+    ),
+    WrongOverride(
+        name="too few slices",
+        override="measure={mode: timing, slices: [2, 7]}",
+        key="measure.slices[0]",
+        expected="at least 6",
+    ),
+    WrongOverride(
+        name="an interval without slices",
+        override="measure.interval=0.02",
+        key="measure.interval",
+        expected="timed in slices",
+        hint="mode: timing",
+    ),
+    WrongOverride(
+        name="a misspelt measure of hardware",
+        override="arms.hardware=[{class: cpu, measure: slices}]",
+        key="arms.hardware[0].measure",
+        expected="'timing'",
+    ),
+    WrongOverride(
+        name="the same hardware class twice but for its measure",
+        override="arms.hardware=[cpu, {class: cpu, measure: full}]",
+        key="arms.hardware[1]",
+        expected="once",
+    ),
+    WrongOverride(
+        name="a number of blocks",
+        override="blocks=7",
+        key="blocks",
+        expected="auto",
+        hint="search.configs",
+    ),
+    WrongOverride(
+        name="a misspelt key of blocks",
+        override="blocks.at_lest=8",
+        key="blocks.at_lest",
+        expected="at_least",
+        hint="'at_least'",
+    ),
+    WrongOverride(
+        name="at_most below at_least",
+        override="blocks={at_least: 9, at_most: 8}",
+        key="blocks.at_most",
+        expected="at_least (9)",
+    ),
+    WrongOverride(
+        name="a number of configs beside automatic blocks",
+        override="search.configs=5",
+        key="search.configs",
+        expected="no configs with blocks",
+        hint="at_most",
+    ),
+    WrongOverride(
+        name="a list of configs beside automatic blocks",
+        override="search={configs: [{units: 5}]}",
+        key="search.configs",
+        expected="no configs with blocks",
+        hint="a list decides",
+    ),
+    WrongOverride(
+        name="a space that is too small for automatic blocks",
+        override="search.space.units=[1, 2, 3]",
+        key="search.space",
+        expected="at least 6 configs",
+    ),
+    WrongOverride(
+        name="a misspelt word of disturbed",
+        override="disturbed=again",
+        key="disturbed",
+        expected="mark, or a mapping",
+    ),
+    WrongOverride(
+        name="a rerun in place of automatic blocks",
+        override="disturbed=rerun",
+        key="disturbed",
+        expected="mark",
+        hint="blocks: auto",
+    ),
+    WrongOverride(
+        name="a canary that no trial passes",
+        override="disturbed.canary=0.9",
+        key="disturbed.canary",
+        expected="more than 1",
+    ),
+    WrongOverride(
+        name="a misspelt margin",
+        override="margins={sped: 0.1}",
+        key="margins.sped",
+        expected="speed, accuracy",
+        hint="'speed'",
+    ),
+    WrongOverride(
+        name="neither configs nor blocks",
+        override="blocks=null",
+        key="search.configs",
+        expected="how many configs",
+        hint="blocks: auto",
+    ),
+    WrongOverride(
+        name="accuracy as an objective where all is timed",
+        override="measure=timing",
+        key="search.objectives.val_accuracy",
+        expected="an arm that is trained whole",
+        hint="measure: full",
+    ),
+    WrongOverride(
+        name="an objective over hardware that is timed",
+        override="arms.hardware=[gpu, {class: cpu, measure: timing}]",
+        key="search.objectives.val_loss",
+        expected="an arm that is trained whole",
+        hint="measure: full",
+    ),
+    WrongOverride(
+        name="a published row without an implementation",
+        override="published=[{source: x}]",
+        key="published[0].implementation",
+        expected="a value",
+    ),
+    WrongOverride(
+        name="a misspelt metric of a published row",
+        override="published=[{source: x, implementation: y, hardware: z, metrics: {step_m: 1}}]",
+        key="published[0].metrics.step_m",
+        expected="a metric of ours",
+        hint="'step_ms'",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", WRONG_OVERRIDES, ids=lambda case: case.name)
+def test_a_wrong_precision_is_reported_at_its_key(case: WrongOverride) -> None:
+    val_loss = {"direction": "minimize", "over": "cpu"}
+    text = precise_spec_text(objectives={"val_accuracy": "maximize", "val_loss": val_loss})
+    problem = {problem.key: problem for problem in problems_of(text, case.override)}[case.key]
+    assert case.expected in problem.expected
+    assert case.hint in problem.hint

@@ -1,49 +1,199 @@
 """How a spec's text is read: files, YAML's traps, and `--set`."""
-# ruff: noqa: E501  tables are read by their columns
 
 import pathlib
-from typing import Any
+from typing import NamedTuple
 
 import pytest
-import yaml
 
 from orchestrator.spec import Problem, SpecError, load_spec, yaml_locations
 from orchestrator.spec.errors import key_text, shown_value
-from tests.orchestrator.spec.spec_lines import read, refused, written
-
-ROWS: dict[str, Any] = yaml.safe_load(
-    pathlib.Path(__file__).with_name("yaml_traps.yaml").read_text()
-)
-DEEP = ("a: " + "[" * 5000, "x.yaml:1", "at most 32 levels", "more")
-LONG = ("#" * 1_000_001, "x.yaml", "at most 1,000,000 characters", "1,000,001 characters")
+from tests.orchestrator.spec.example_specs import QUICK_SPEC, edit_spec, problems_of, read_spec
 
 
-@pytest.mark.parametrize(("text", "place", "expected", "received"), [*ROWS["texts"], LONG, DEEP])
-def test_what_is_no_mapping_of_yaml_is_reported_by_line(
-    text: str, place: str, expected: str, received: str
-) -> None:
-    [problem] = refused(text)
-    assert problem.place == place
-    assert expected in problem.expected
-    assert received in problem.received
+class UnreadableText(NamedTuple):
+    """A text that is no mapping of YAML; its problem's place, and parts of the rest."""
+
+    name: str
+    text: str
+    place: str
+    expected: str
+    received: str
+
+
+UNREADABLE = [
+    UnreadableText(
+        name="an empty file",
+        text="",
+        place="x.yaml:1",
+        expected="a mapping",
+        received="an empty file",
+    ),
+    UnreadableText(
+        name="words alone",
+        text="just words\n",
+        place="x.yaml:1",
+        expected="a mapping",
+        received="'just words'",
+    ),
+    UnreadableText(
+        name="a list that is not closed",
+        text="name: [a\nworkload: b\n",
+        place="x.yaml:2:9",
+        expected="valid YAML",
+        received="expected ',' or ']'",
+    ),
+    UnreadableText(
+        name="a text that is not closed",
+        text="name: 'open\n",
+        place="x.yaml:2:1",
+        expected="valid YAML",
+        received="found unexpected end of stream",
+    ),
+    UnreadableText(
+        name="two colons in a line",
+        text="name: a: b\n",
+        place="x.yaml:1:8",
+        expected="valid YAML",
+        received="mapping values are not allowed",
+    ),
+    UnreadableText(
+        name="a tab",
+        text="search:\n\tsampler: tpe\n",
+        place="x.yaml:2:1",
+        expected="spaces",
+        received="a tab",
+    ),
+    UnreadableText(
+        name="two documents",
+        text="name: a\n---\nname: b\n",
+        place="x.yaml:2:1",
+        expected="valid YAML",
+        received="found another document",
+    ),
+    UnreadableText(
+        name="a zero byte",
+        text="name: a\nseed: \x00\n",
+        place="x.yaml:2",
+        expected="printable text",
+        received="U+0000",
+    ),
+    UnreadableText(
+        name="an alias of itself",
+        text="a: &a [*a]\n",
+        place="x.yaml:1",
+        expected="32 levels deep",
+        received="more",
+    ),
+    UnreadableText(
+        name="a file that is too long",
+        text="#" * 1_000_001,
+        place="x.yaml",
+        expected="at most 1,000,000 characters",
+        received="1,000,001 characters",
+    ),
+    UnreadableText(
+        name="lists that are too deep",
+        text="a: " + "[" * 5000,
+        place="x.yaml:1",
+        expected="at most 32 levels",
+        received="more",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", UNREADABLE, ids=lambda case: case.name)
+def test_what_is_no_mapping_of_yaml_is_reported_by_line(case: UnreadableText) -> None:
+    [problem] = problems_of(case.text)
+    assert problem.place == case.place
+    assert case.expected in problem.expected
+    assert case.received in problem.received
 
 
 def test_an_alias_bomb_is_refused_before_it_grows() -> None:
     lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"{one}: &{one} [{', '.join([f'*{before}'] * 10)}]" for before, one in
               zip("abcdefghi", "bcdefghij", strict=True)]  # fmt: skip
-    [problem] = refused("\n".join(lines))
+    [problem] = problems_of("\n".join(lines))
     assert "at most 10,000 values" in problem.expected
     assert "aliases" in problem.hint
 
 
-@pytest.mark.parametrize(("line", "key", "expected", "received"), ROWS["keys"])
-def test_keys_and_tags_that_yaml_allows_and_a_spec_does_not(
-    line: str, key: str, expected: str, received: str
-) -> None:
-    problem = next(one for one in refused(written({23: line})) if one.key == key)
-    assert expected in problem.expected
-    assert received in problem.received
+class WrongLine(NamedTuple):
+    """A line that is added to a good spec, and parts of the problem that it causes."""
+
+    name: str
+    line: str
+    key: str
+    expected: str
+    received: str
+
+
+WRONG_LINES = [
+    WrongLine(
+        name="a key twice",
+        line="seed: 1\nseed: 2",
+        key="seed",
+        expected="each key once",
+        received="'seed' (text) again (first on line 23)",
+    ),
+    WrongLine(
+        name="a number as a key",
+        line="7: 1",
+        key="7",
+        expected="text as a key",
+        received="7",
+    ),
+    WrongLine(
+        name="a list as a key",
+        line="? [a, b]\n: 1",
+        key="?",
+        expected="text as a key",
+        received="(a list)",
+    ),
+    WrongLine(
+        name="a tag that makes a Python object",
+        line="seed: !!python/object:os.system {}",
+        key="seed",
+        expected="a whole number",
+        received="(a mapping)",
+    ),
+    WrongLine(
+        name="a tag that makes a Python name",
+        line="seed: !!python/name:os.system x",
+        key="seed",
+        expected="a plain value",
+        received="python/name",
+    ),
+    WrongLine(
+        name="a tag that the value contradicts",
+        line="seed: !!bool maybe",
+        key="seed",
+        expected="a plain value",
+        received="'maybe' tagged !!bool",
+    ),
+    WrongLine(
+        name="half of a surrogate pair",
+        line='baseline: "\\ud800"',
+        key="baseline",
+        expected="a plain value",
+        received="\\ud800",
+    ),
+    WrongLine(
+        name="a merge of a number",
+        line="<<: 3",
+        key="<<",
+        expected="a mapping to merge",
+        received="3",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", WRONG_LINES, ids=lambda case: case.name)
+def test_keys_and_tags_that_yaml_allows_and_a_spec_does_not(case: WrongLine) -> None:
+    problems = problems_of(edit_spec(QUICK_SPEC, added=case.line))
+    problem = next(problem for problem in problems if problem.key == case.key)
+    assert case.expected in problem.expected
+    assert case.received in problem.received
 
 
 def test_anchors_aliases_and_merges_are_understood_and_earlier_names_win() -> None:
@@ -55,12 +205,16 @@ def test_anchors_aliases_and_merges_are_understood_and_earlier_names_win() -> No
 
 
 def test_scalars_are_read_as_yaml_1_2_with_booleans_of_1_1() -> None:
-    text = "[1_000, 0x1f, -3, 1e-3, 1E3, .1, 1., 010, 1:30, 2001-01-01, on, No, ~, '1', 0o17, 1.5.2, +1]"
-    data = yaml_locations.parse_yaml(f"a: {text}\n", source="x").data
-    expected = [1000, 31, -3, 0.001, 1000.0, 0.1, 1.0, "010", "1:30", "2001-01-01", True, False, None, "1",
-                15, "1.5.2", 1]  # fmt: skip
-    assert data["a"] == expected
-    assert [type(value) for value in data["a"]] == [type(value) for value in expected]
+    expected: dict[str, object] = {
+        "1_000": 1000, "0x1f": 31, "0o17": 15, "-3": -3, "+1": 1, "1e-3": 0.001, "1E3": 1000.0,
+        ".1": 0.1, "1.": 1.0, "010": "010", "1:30": "1:30", "2001-01-01": "2001-01-01",
+        "on": True, "No": False, "~": None, "'1'": "1", "1.5.2": "1.5.2",
+    }  # fmt: skip
+    data = yaml_locations.parse_yaml(f"a: [{', '.join(expected)}]\n", source="x").data
+    read = dict(zip(expected, data["a"], strict=True))
+    assert read == expected
+    types = {text: type(value) for text, value in expected.items()}
+    assert {text: type(value) for text, value in read.items()} == types
 
 
 def refused_file(path: pathlib.Path) -> Problem:
@@ -72,7 +226,7 @@ def refused_file(path: pathlib.Path) -> Problem:
 
 def test_what_is_no_file_of_text_is_reported(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "quickstart.yaml"
-    path.write_bytes(b"\xef\xbb\xbf" + written({}).replace("\n", "\r\n").encode())
+    path.write_bytes(b"\xef\xbb\xbf" + QUICK_SPEC.replace("\n", "\r\n").encode())
     assert load_spec(path).name == "quick", "a byte order mark and Windows lines are fine"
     missing = refused_file(tmp_path / "quikstart.yaml")
     assert (missing.place, missing.received) == (str(tmp_path / "quikstart.yaml"), "no such file")
@@ -90,8 +244,8 @@ def test_what_is_no_file_of_text_is_reported(tmp_path: pathlib.Path) -> None:
 
 
 def test_overrides_replace_add_and_are_typed_as_yaml() -> None:
-    spec = read(
-        written({1: "name: yes", 6: "  epochs: 0"}),
+    spec = read_spec(
+        edit_spec(QUICK_SPEC, {"name": "name: yes", "epochs": "epochs: 0"}),
         "name=mended",
         "settings.epochs=3",
         "search.space.units.high=32",
@@ -106,17 +260,108 @@ def test_overrides_replace_add_and_are_typed_as_yaml() -> None:
     assert spec.arms.implementations == ("tensorflow/portable",)
 
 
-@pytest.mark.parametrize(("override", "key", "expected", "received", "hint"), ROWS["overrides"])
-def test_a_wrong_override_is_reported_as_it_was_typed(
-    override: str, key: str, expected: str, received: str, hint: str
-) -> None:
-    [problem] = refused(written({}), override)
-    typed = override if override.isprintable() else ascii(override)
-    assert problem.place == f"--set {typed}"
-    assert problem.key == key
-    assert expected in problem.expected
-    assert received in problem.received
-    assert hint in problem.hint
+class WrongOverride(NamedTuple):
+    """A `--set` for a good spec, and parts of the one problem that it causes."""
+
+    name: str
+    override: str
+    key: str
+    expected: str
+    received: str
+    hint: str = ""
+
+
+WRONG_OVERRIDES = [
+    WrongOverride(
+        name="a number in words",
+        override="settings.epochs=two",
+        key="settings.epochs",
+        expected="a whole number",
+        received="'two'",
+    ),
+    WrongOverride(
+        name="a key without a value",
+        override="settings.epochs",
+        key="",
+        expected="KEY=VALUE",
+        received="'settings.epochs'",
+    ),
+    WrongOverride(
+        name="an empty part of a key",
+        override="settings..epochs=3",
+        key="",
+        expected="KEY=VALUE",
+        received="'settings..epochs=3'",
+    ),
+    WrongOverride(
+        name="a misspelt key",
+        override="search.space.units.hihg=3",
+        key="search.space.units.hihg",
+        expected="high",
+        received="'hihg'",
+        hint="'high'",
+    ),
+    WrongOverride(
+        name="a value that is too large",
+        override="search.space.units.high=99999",
+        key="search.space.units.high",
+        expected="at most 16384",
+        received="99999",
+    ),
+    WrongOverride(
+        name="a key below a list",
+        override="search.space.batch_size.high=3",
+        key="search.space.batch_size.high",
+        expected="a mapping at",
+        received="[32, 64]",
+        hint="--set search.space.batch_size=",
+    ),
+    WrongOverride(
+        name="a list that is not closed",
+        override="repeats=[1",
+        key="repeats",
+        expected="valid YAML",
+        received="expected ',' or ']'",
+    ),
+    WrongOverride(
+        name="a key twice",
+        override="settings={epochs: 1, epochs: 2}",
+        key="settings.epochs",
+        expected="each key once",
+        received="'epochs'",
+    ),
+    WrongOverride(
+        name="a misspelt kernel",
+        override="arms.implementations=[tensorflow/portable, tensorflow/cudn]",
+        key="arms.implementations[1]",
+        expected="a kernel among",
+        received="'cudnn'",
+    ),
+    WrongOverride(
+        name="an unknown tag",
+        override="repeats=!!x 1",
+        key="repeats",
+        expected="a plain value",
+        received="!x",
+    ),
+    WrongOverride(
+        name="a zero byte",
+        override="limits.attempts=\x00",
+        key="limits.attempts",
+        expected="printable text",
+        received="U+0000",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", WRONG_OVERRIDES, ids=lambda case: case.name)
+def test_a_wrong_override_is_reported_as_it_was_typed(case: WrongOverride) -> None:
+    [problem] = problems_of(QUICK_SPEC, case.override)
+    typed = case.override if case.override.isprintable() else ascii(case.override)
+    assert (problem.place, problem.key) == (f"--set {typed}", case.key)
+    assert case.expected in problem.expected
+    assert case.received in problem.received
+    assert case.hint in problem.hint
 
 
 def test_a_problem_reads_as_one_line_and_its_advice_short_and_harmless() -> None:

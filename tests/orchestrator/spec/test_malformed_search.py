@@ -1,0 +1,618 @@
+"""Malformed searches: samplers, spaces, conditions, objectives, lists of configs and pruners."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.orchestrator.sample_specs import spec_text
+from tests.orchestrator.spec.example_specs import LISTED_CONFIGS, MalformedSpec, problems_of
+
+MALFORMED_SEARCHES = [
+    MalformedSpec(
+        name="too many configs",
+        replaced={"configs": "configs: 1000000000000"},
+        key="search.configs",
+        expected="at most 1000000",
+        received="1000000000000",
+    ),
+    MalformedSpec(
+        name="a misspelt sampler",
+        replaced={"sampler": "sampler: tpee"},
+        key="search.sampler",
+        expected="random",
+        received="'tpee'",
+        hint="'tpe'",
+    ),
+    MalformedSpec(
+        name="a misspelt key of search",
+        replaced={"configs": "config: 3"},
+        key="search.config",
+        expected="configs",
+        received="'config'",
+        hint="configs",
+    ),
+    MalformedSpec(
+        name="more configs than the space has",
+        replaced={"configs": "configs: 5", "units": ""},
+        key="search.configs",
+        expected="at most 4",
+        received="5",
+    ),
+    MalformedSpec(
+        name="a grid of a continuous range",
+        replaced={
+            "sampler": "sampler: grid",
+            "configs": "",
+            "units": "dropout: {low: 0.0, high: 0.5}",
+        },
+        line="dropout",
+        key="search.space.dropout",
+        expected="finitely many",
+        received="continuous",
+        hint="choices or a step",
+    ),
+    MalformedSpec(
+        name="a grid that is too large",
+        replaced={
+            "sampler": "sampler: grid",
+            "configs": "",
+            "units": "units: {low: 1, high: 16384}",
+            "layers": "dense_units: {low: 1, high: 16384}",
+        },
+        line="space",
+        key="search.space",
+        expected="100,000",
+        received="536,870,912",
+    ),
+    MalformedSpec(
+        name="a range that is too wide",
+        replaced={"units": "dropout: {low: -1.0e+308, high: 1.0e+308}"},
+        key="search.space.dropout.high",
+        expected="at most 1e+15 above low",
+        received="1e+308",
+    ),
+    MalformedSpec(
+        name="a range with too many steps",
+        replaced={"units": "dropout: {low: 0.0, high: 0.5, step: 1.0e-300}"},
+        key="search.space.dropout.step",
+        expected="at most 1,000,000 steps",
+        received="1e-300",
+    ),
+    MalformedSpec(
+        name="a bound that is no number",
+        replaced={"units": "units: {low: x, high: 128}"},
+        key="search.space.units.low",
+        expected="a number",
+        received="'x'",
+    ),
+    MalformedSpec(
+        name="a range whose low is above its high",
+        replaced={"units": "units: {low: 16, high: 8}"},
+        key="search.space.units.low",
+        expected="at most high (8)",
+        received="16",
+    ),
+    MalformedSpec(
+        name="a logarithmic range from zero",
+        replaced={"units": "dropout: {low: 0.0, high: 0.5, log: true}"},
+        key="search.space.dropout.low",
+        expected="above 0",
+        received="0",
+    ),
+    MalformedSpec(
+        name="a negative step",
+        replaced={"units": "units: {low: 1, high: 9, step: -2}"},
+        key="search.space.units.step",
+        expected="more than 0",
+        received="-2",
+    ),
+    MalformedSpec(
+        name="a step with log",
+        replaced={"units": "units: {low: 1, high: 9, log: true, step: 2}"},
+        key="search.space.units.step",
+        expected="no step with log",
+        received="",
+    ),
+    MalformedSpec(
+        name="a step that does not reach high",
+        replaced={"units": "dropout: {low: 0.1, high: 0.45, step: 0.1}"},
+        key="search.space.dropout.high",
+        expected="such as 0.4",
+        received="0.45",
+    ),
+    MalformedSpec(
+        name="a range without high",
+        replaced={"units": "units: {low: 16}"},
+        key="search.space.units.high",
+        expected="a value",
+        received="nothing",
+    ),
+    MalformedSpec(
+        name="a misspelt bound",
+        replaced={"units": "units: {low: 16, hihg: 32}"},
+        key="search.space.units.hihg",
+        expected="high",
+        received="'hihg'",
+        hint="'high'",
+    ),
+    MalformedSpec(
+        name="a misspelt key of a dimension",
+        replaced={"batch_size": "batch_size: {choice: [1, 2]}"},
+        key="search.space.batch_size.choice",
+        expected="choices",
+        received="'choice'",
+        hint="'choices'",
+    ),
+    MalformedSpec(
+        name="a single value in place of choices",
+        replaced={"batch_size": "batch_size: 32"},
+        key="search.space.batch_size",
+        expected="a list of choices, or {low",
+        received="32",
+    ),
+    MalformedSpec(
+        name="no choices",
+        replaced={"batch_size": "batch_size: []"},
+        key="search.space.batch_size",
+        expected="at least 1",
+        received="[]",
+    ),
+    MalformedSpec(
+        name="the same choice twice",
+        replaced={"batch_size": "batch_size: [32, 64, 32]"},
+        key="search.space.batch_size",
+        expected="each choice once",
+        received="32 twice",
+    ),
+    MalformedSpec(
+        name="a choice that is nothing",
+        replaced={"batch_size": "batch_size:\n  - 32\n  - null"},
+        line="- null",
+        key="search.space.batch_size[1]",
+        expected="a number, a text",
+        received="nothing",
+    ),
+    MalformedSpec(
+        name="a misspelt parameter",
+        replaced={"units": "unit: [16, 32]"},
+        key="search.space.unit",
+        expected="a setting of image_rows",
+        received="'unit'",
+        hint="'units'",
+    ),
+    MalformedSpec(
+        name="a bound that the setting cannot take",
+        replaced={"units": "units: {low: 0, high: 8}"},
+        key="search.space.units.low",
+        expected="at least 1",
+        received="0",
+    ),
+    MalformedSpec(
+        name="a choice that the setting cannot take",
+        replaced={"batch_size": "cell: [lstm, grru]", "cell": ""},
+        key="search.space.cell[1]",
+        expected="'lstm', 'gru'",
+        received="'grru'",
+        hint="'gru'",
+    ),
+    MalformedSpec(
+        name="a bound with a point for a whole setting",
+        replaced={"units": "units: {low: 16.0, high: 32}"},
+        key="search.space.units.low",
+        expected="a whole number",
+        received="16.0",
+    ),
+    MalformedSpec(
+        name="a parameter that is no identifier",
+        replaced={"workload": "workload: a.b:c", "units": "a-b: [1, 2]"},
+        line="a-b",
+        key="search.space.a-b",
+        expected="shape",
+        received="'a-b'",
+    ),
+    MalformedSpec(
+        name="a choice that the setting cannot take beside a condition",
+        replaced={"batch_size": "batch_size: {choices: [8, 0], when: {layers: 2}}"},
+        key="search.space.batch_size.choices[1]",
+        expected="at least 1",
+        received="0",
+    ),
+    MalformedSpec(
+        name="data as a parameter",
+        replaced={"dataset": "", "units": "dataset: [mnist, digits]"},
+        line="dataset",
+        key="search.space.dataset",
+        expected="a fixed setting",
+        received="'dataset'",
+        hint="move dataset to settings",
+    ),
+    MalformedSpec(
+        name="a condition on the parameter itself",
+        replaced={"batch_size": "batch_size: {choices: [8, 9], when: {batch_size: 8}}"},
+        key="search.space.batch_size.when.batch_size",
+        expected="before batch_size",
+        received="itself",
+    ),
+    MalformedSpec(
+        name="a condition on a later parameter",
+        replaced={"layers": "layers: {choices: [1, 2], when: {batch_size: 32}}"},
+        key="search.space.layers.when.batch_size",
+        expected="before layers",
+        received="later",
+        hint="move batch_size above",
+    ),
+    MalformedSpec(
+        name="a condition on an unknown parameter",
+        replaced={"batch_size": "batch_size: {choices: [8, 9], when: {layer: 1}}"},
+        key="search.space.batch_size.when.layer",
+        expected="before batch_size",
+        received="unknown parameter 'layer'",
+        hint="'layers'",
+    ),
+    MalformedSpec(
+        name="a condition on a fixed setting",
+        replaced={"batch_size": "batch_size: {choices: [8, 9], when: {cell: lstm}}"},
+        key="search.space.batch_size.when.cell",
+        expected="before batch_size",
+        received="fixed setting 'cell'",
+    ),
+    MalformedSpec(
+        name="a condition outside of the range",
+        replaced={"batch_size": "batch_size: {choices: [8, 9], when: {layers: [1, 3]}}"},
+        key="search.space.batch_size.when.layers",
+        expected="1 to 2",
+        received="3",
+    ),
+    MalformedSpec(
+        name="a condition on a continuous range",
+        replaced={
+            "layers": "dropout: {low: 0.1, high: 0.3}",
+            "batch_size": "batch_size: {choices: [8, 9], when: {dropout: 0.2}}",
+        },
+        line="batch_size",
+        key="search.space.batch_size.when.dropout",
+        expected="finite number",
+        received="range",
+        hint="choices or a step",
+    ),
+    MalformedSpec(
+        name="conditions that are never met together",
+        replaced={
+            "layers": "layers: {choices: [1, 2], when: {use_bias: true}}",
+            "units": "use_bias: [true, false]",
+            "batch_size": "batch_size: {choices: [8, 9], when: {layers: 1, use_bias: false}}",
+        },
+        line="batch_size",
+        key="search.space.batch_size.when",
+        expected="met together",
+        received="layers and use_bias",
+    ),
+    MalformedSpec(
+        name="a misspelt direction",
+        replaced={"val_accuracy": "val_accuracy: maximise"},
+        key="search.objectives.val_accuracy",
+        expected="'maximize' or 'minimize'",
+        received="'maximise'",
+        hint="'maximize'",
+    ),
+    MalformedSpec(
+        name="a misspelt objective",
+        replaced={"val_accuracy": "val_acuracy: maximize"},
+        key="search.objectives.val_acuracy",
+        expected="a metric of image_rows",
+        received="'val_acuracy'",
+        hint="'val_accuracy'",
+    ),
+    MalformedSpec(
+        name="an objective of costs without prices",
+        replaced={"step_ms": "cost_usd: minimize"},
+        key="search.objectives.cost_usd",
+        expected="prices as well",
+        received="nothing",
+    ),
+    MalformedSpec(
+        name="a misspelt word in over",
+        replaced={"step_ms": "step_ms: {direction: minimize, over: maen}"},
+        key="search.objectives.step_ms.over",
+        expected="mean, min, max",
+        received="'maen'",
+        hint="'mean'",
+    ),
+    MalformedSpec(
+        name="an objective over an implementation that the sweep lacks",
+        replaced={"step_ms": "step_ms: {direction: minimize, over: tensorflow/portable+xla}"},
+        key="search.objectives.step_ms.over",
+        expected="tensorflow/portable, tensorflow/cudnn",
+        received="+xla",
+        hint="'tensorflow/portable'",
+    ),
+    MalformedSpec(
+        name="an objective over hardware that the sweep lacks",
+        replaced={
+            "step_ms": "step_ms: {direction: minimize, over: tensorflow/cudnn on gpu}",
+            "hardware": "hardware: [cpu]",
+        },
+        key="search.objectives.step_ms.over",
+        expected="hardware of this sweep (cpu)",
+        received="'gpu'",
+    ),
+    MalformedSpec(
+        name="an objective that needs a target accuracy",
+        replaced={"step_ms": "time_to_accuracy_s: minimize"},
+        key="search.objectives.time_to_accuracy_s",
+        expected="settings.target_accuracy as well",
+        received="nothing",
+    ),
+    MalformedSpec(
+        name="no objective for a sampler that learns",
+        replaced={"objectives": "objectives: {}", "val_accuracy": "", "step_ms": ""},
+        key="search.objectives",
+        expected="at least one objective",
+        received="nothing",
+        hint="random, grid, qmc",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", MALFORMED_SEARCHES, ids=lambda case: case.name)
+def test_a_wrong_search_is_reported_at_its_line(case: MalformedSpec) -> None:
+    case.expect_its_problem_alone()
+
+
+MALFORMED_LISTS = [
+    MalformedSpec(
+        name="a list of configs with a sampler",
+        text=LISTED_CONFIGS,
+        replaced={"search": "search:\n  sampler: grid"},
+        line="sampler",
+        key="search.sampler",
+        expected="list, or no sampler",
+        received="'grid'",
+        hint="remove the sampler",
+    ),
+    MalformedSpec(
+        name="a list of configs with a space",
+        text=LISTED_CONFIGS,
+        replaced={"search": "search:\n  space: {epochs: [1, 2]}"},
+        line="space",
+        key="search.space",
+        expected="no space",
+        received="{epochs}",
+        hint="settings",
+    ),
+    MalformedSpec(
+        name="the sampler list with a number of configs",
+        text=LISTED_CONFIGS,
+        replaced={
+            "configs": "sampler: list\nconfigs: 3",
+            "- {units: 8, layers: 1": "",
+            "- {units: 16, layers: 2": "",
+            "- {units: 8, layers: 2": "",
+        },
+        line="configs",
+        key="search.configs",
+        expected="a list of configs",
+        received="3",
+        hint="- {units: 64}",
+    ),
+    MalformedSpec(
+        name="an empty list of configs",
+        text=LISTED_CONFIGS,
+        replaced={
+            "configs": "configs: []",
+            "- {units: 8, layers: 1": "",
+            "- {units: 16, layers: 2": "",
+            "- {units: 8, layers: 2": "",
+        },
+        key="search.configs",
+        expected="at least one config",
+        received="[]",
+    ),
+    MalformedSpec(
+        name="configs without dashes",
+        text=LISTED_CONFIGS,
+        replaced={
+            "- {units: 8, layers: 1": "units: 8",
+            "- {units: 16, layers: 2": "layers: 1",
+            "- {units: 8, layers: 2": "",
+        },
+        line="configs",
+        key="search.configs",
+        expected="a whole number, or a list",
+        received="{units, layers}",
+        hint="a dash before",
+    ),
+    MalformedSpec(
+        name="a config that is a word",
+        text=LISTED_CONFIGS,
+        replaced={"- {units: 16, layers: 2": "- units"},
+        key="search.configs[1]",
+        expected="a mapping",
+        received="'units'",
+    ),
+    MalformedSpec(
+        name="a config with a list of values",
+        text=LISTED_CONFIGS,
+        replaced={"- {units: 16, layers: 2": "- {units: [8, 16], layers: 2, use_bias: true}"},
+        key="search.configs[1].units",
+        expected="a number, a text, true or false",
+        received="[8, 16]",
+    ),
+    MalformedSpec(
+        name="a config that lacks a parameter",
+        text=LISTED_CONFIGS,
+        replaced={"- {units: 16, layers: 2": "- {units: 16, layers: 2}"},
+        key="search.configs[1]",
+        expected="the parameters of search.configs[0] (units, layers, use_bias)",
+        received="no use_bias",
+        hint="every parameter",
+    ),
+    MalformedSpec(
+        name="a config with a misspelt parameter",
+        text=LISTED_CONFIGS,
+        replaced={"- {units: 8, layers: 2": "- {units: 8, layer: 2, use_bias: true}"},
+        key="search.configs[2].layer",
+        expected="the parameters of search.configs[0]",
+        received="'layer'",
+        hint="'layers'",
+    ),
+    MalformedSpec(
+        name="a config again in another order",
+        text=LISTED_CONFIGS,
+        replaced={"- {units: 8, layers: 2": "- {use_bias: true, layers: 1, units: 8}"},
+        key="search.configs[2]",
+        expected="each config once",
+        received="search.configs[0] again",
+    ),
+    MalformedSpec(
+        name="a config again with another kind of number",
+        text=LISTED_CONFIGS,
+        replaced={
+            "- {units: 8, layers: 1": "- {dropout: 0}",
+            "- {units: 16, layers: 2": "- {dropout: 0.0}",
+            "- {units: 8, layers: 2": "",
+        },
+        line="- {dropout: 0.0}",
+        key="search.configs[1]",
+        expected="each config once",
+        received="search.configs[0] again",
+    ),
+    MalformedSpec(
+        name="a parameter of a config that is a fixed setting",
+        text=LISTED_CONFIGS,
+        replaced={"dataset": "units: 8"},
+        key="settings.units",
+        expected="a fixed setting or a searched parameter",
+        received="search.configs[0].units",
+    ),
+    MalformedSpec(
+        name="data as a parameter of a config",
+        text=LISTED_CONFIGS,
+        replaced={
+            "dataset": "",
+            "settings": "settings: {}",
+            "- {units: 8, layers: 1": "- {dataset: digits}",
+            "- {units: 16, layers: 2": "- {dataset: mnist}",
+            "- {units: 8, layers: 2": "",
+        },
+        line="- {dataset: digits}",
+        key="search.configs[0].dataset",
+        expected="a fixed setting",
+        received="'dataset'",
+        hint="move dataset to settings",
+    ),
+    MalformedSpec(
+        name="a whole number as text in a config",
+        text=LISTED_CONFIGS,
+        replaced={"- {units: 16, layers: 2": "- units: 16\n  layers: '2'\n  use_bias: true"},
+        line="layers",
+        key="search.configs[1].layers",
+        expected="a whole number",
+        received="'2'",
+        hint="write 2",
+    ),
+    MalformedSpec(
+        name="a config whose settings do not fit together",
+        text=LISTED_CONFIGS,
+        replaced={
+            "dataset": "activation: relu",
+            "- {units: 8, layers: 1": "- {cell: lstm}",
+            "- {units: 16, layers: 2": "- {cell: rnn_tanh}",
+            "- {units: 8, layers: 2": "",
+        },
+        line="- {cell: rnn_tanh}",
+        key="search.configs[1]",
+        expected="fit together",
+        received="has a fixed activation",
+    ),
+    MalformedSpec(
+        name="settings that fit no config",
+        text=LISTED_CONFIGS,
+        replaced={"dataset": "data_path: x.npz"},
+        line="settings",
+        key="settings",
+        expected="fit together",
+        received="data_path is read for dataset mnist",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", MALFORMED_LISTS, ids=lambda case: case.name)
+def test_a_wrong_list_of_configs_is_reported_at_its_line(case: MalformedSpec) -> None:
+    case.expect_its_problem_alone()
+
+
+class WrongPruner(NamedTuple):
+    """Changes of a good spec (see `spec_data`), and parts of a problem that they cause."""
+
+    name: str
+    changes: Mapping[str, Any]
+    key: str
+    expected: str
+
+
+WRONG_PRUNERS = [
+    WrongPruner(
+        name="a misspelt pruner",
+        changes={"pruner": "medain"},
+        key="search.pruner",
+        expected="median, hyperband, wilcoxon or package.module:Class",
+    ),
+    WrongPruner(
+        name="an option of another pruner",
+        changes={"pruner": {"name": "median", "p_threshold": 0.1}},
+        key="search.pruner.p_threshold",
+        expected="one of name, n_startup_trials",
+    ),
+    WrongPruner(
+        name="a resource that is too small",
+        changes={"pruner": {"name": "hyperband", "min_resource": 0}},
+        key="search.pruner.min_resource",
+        expected="at least 1",
+    ),
+    WrongPruner(
+        name="a pruner with two objectives",
+        changes={
+            "pruner": "median",
+            "objectives": {
+                "val_accuracy": "maximize",
+                "val_loss": {"direction": "minimize", "over": "cpu"},
+            },
+        },
+        key="search.pruner",
+        expected="one objective",
+    ),
+    WrongPruner(
+        name="a pruner for an objective that no epoch has",
+        changes={"pruner": "median", "objectives": {"step_ms": "minimize"}},
+        key="search.pruner",
+        expected="a metric of each epoch (loss",
+    ),
+    WrongPruner(
+        name="a pruner where all is timed",
+        changes={"pruner": "median", "measure": "timing"},
+        key="search.pruner",
+        expected="an arm that is trained whole",
+    ),
+    WrongPruner(
+        name="a pruner with variants",
+        changes={"pruner": "median", "variants": [{"cell": "lstm"}, {"cell": "gru"}]},
+        key="search.pruner",
+        expected="no pruner in a sweep of variants",
+    ),
+    WrongPruner(
+        name="a pruner that needs more epochs",
+        changes={"pruner": "wilcoxon", "settings": {"epochs": 4}},
+        key="search.pruner",
+        expected="more than 4",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", WRONG_PRUNERS, ids=lambda case: case.name)
+def test_a_pruner_that_cannot_prune_is_refused(case: WrongPruner) -> None:
+    can_prune = {"settings": {"epochs": 8}, "objectives": {"val_accuracy": "maximize"}}
+    problems = problems_of(spec_text(**{**can_prune, **case.changes}))
+    [problem] = [problem for problem in problems if problem.key == case.key]
+    assert case.expected in problem.expected
