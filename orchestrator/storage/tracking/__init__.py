@@ -1,1 +1,1 @@
-"""A sweep's trials in MLflow: written exactly once, and read back. Imports no MLflow."""
+"""A sweep's trials in a tracker: written exactly once, and read back."""
