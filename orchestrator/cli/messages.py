@@ -4,7 +4,6 @@ import datetime
 import json
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,10 +83,10 @@ def unwritable(path: Path | str, error: OSError) -> str:
     return f"{path}: expected a place that can be written, received: {reason}"
 
 
-def wants_colour(environ: Mapping[str, str] = os.environ) -> bool:
+def wants_colour() -> bool:
     """Return whether stdout may have colours: NO_COLOR decides, FORCE_COLOR, then the terminal."""
-    if environ.get("NO_COLOR"):
+    if os.environ.get("NO_COLOR"):
         return False
-    if environ.get("FORCE_COLOR"):
+    if os.environ.get("FORCE_COLOR"):
         return True
-    return sys.stdout.isatty() and environ.get("TERM") != "dumb"
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

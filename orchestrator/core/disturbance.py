@@ -7,11 +7,9 @@ would make any implementation look faster. A disturbance hits implementations un
 
 import itertools
 import math
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import quantiles
 from typing import Self
 
@@ -20,10 +18,25 @@ from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial, Telemetry
 
-_KNOWN: Mapping[str, Mapping[str, str]] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
-_CAUSES, _SHARES, _CANARIES = _KNOWN["texts"], _KNOWN["shares"], _KNOWN["canaries"]
+_SHARES = {
+    "other_processes": "others_cpu_pct",
+    "host_steal": "steal_pct",
+    "throttling": "throttled_pct",
+    "low_clocks": "clock_drop_pct",
+}
+"""Causes whose figure is a percentage: the metric, and the field of `DisturbanceLimits`."""
+
+_CANARIES = {"slow_canary": "canary_ms", "slow_gpu": "canary_gpu_ms"}
+"""Causes whose figure is the ratio of a canary's time to its expected time: the metric."""
+
+_SENTENCES = {
+    "other_processes": "other processes took {:.0f} % of the CPUs",
+    "host_steal": "the machine's host took {:.0f} % of the CPUs",
+    "throttling": "clocks were throttled {:.0f} % of the time",
+    "low_clocks": "clocks were {:.0f} % below their maximum",
+    "slow_canary": "the calibration probe took {:.2f} times its expected time",
+    "slow_gpu": "the calibration probe of the GPU took {:.2f} times its expected time",
+}
 _OF_CPUS = ("others_cpu_pct", "steal_pct")
 _SAMPLING_S = 1.0
 """The interval between samples of a node's CPU time. In shorter trials the shares include work
@@ -130,7 +143,7 @@ def throttle_text(reasons: Mapping[str, float] | None) -> str | None:
 def _cause_text(cause: str, figure: float) -> str:
     if cause == "shared_gpu":
         return _gpu_processes(round(figure))
-    return _CAUSES[cause].format(figure) if cause in _CAUSES else f"{cause} {figure:g}"
+    return _SENTENCES[cause].format(figure) if cause in _SENTENCES else f"{cause} {figure:g}"
 
 
 def _gpu_processes(number: int) -> str:

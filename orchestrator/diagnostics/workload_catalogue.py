@@ -3,11 +3,9 @@
 `make docs` writes the part that is the same on every machine into `docs/workloads.md`.
 """
 
-import tomllib
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -75,14 +73,28 @@ def workload_catalogue(
     return Catalogue(hardware, (workload,), document.data)
 
 
-_CHANGES: Mapping[str, Mapping[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("changes.toml").read_text(encoding="utf-8")
-)
+_CHANGES: Mapping[str, LayerTraits] = {
+    "one lstm layer": LayerTraits(),
+    "cell gru": LayerTraits(cell="gru"),
+    "cell rnn_tanh": LayerTraits(cell="rnn_tanh"),
+    "cell rnn_relu": LayerTraits(cell="rnn_relu"),
+    "activation relu": LayerTraits(activation="relu"),
+    "recurrent_activation relu": LayerTraits(recurrent_activation="relu"),
+    "recurrent_dropout": LayerTraits(recurrent_dropout=0.2),
+    "use_bias false": LayerTraits(use_bias=False),
+    "layers 2": LayerTraits(layers=2),
+    "layers 2 with dropout": LayerTraits(layers=2, dropout=0.2),
+    "bidirectional": LayerTraits(bidirectional=True),
+    "padding right, masked": LayerTraits(mask="right"),
+    "padding left, masked": LayerTraits(mask="left"),
+    "stateful": LayerTraits(stateful=True),
+}
+"""Changes of one LSTM layer, by which kernels differ."""
 
 
 def changes() -> Iterator[tuple[str, LayerTraits, tuple[str, ...]]]:
     """Yield names of changes with the layers and the options: none, each trait, each option."""
-    yield from ((name, LayerTraits(**changed), ()) for name, changed in _CHANGES.items())
+    yield from ((name, traits, ()) for name, traits in _CHANGES.items())
     yield from ((f"+{option}", LayerTraits(), (option,)) for option in all_options())
 
 

@@ -100,9 +100,9 @@ def key_of(job: Job) -> TrainerKey:
 class TrainerPool:
     """The `warm` trainers of an actor, and its claims on CPUs."""
 
-    def __init__(self, claims: CpuClaims | None = None) -> None:
+    def __init__(self) -> None:
         self.warm: dict[TrainerKey, TrainerProcess] = {}
-        self.claims = claims or CpuClaims()
+        self.claims = CpuClaims()
 
     def trainer_for(
         self, job: Job, key: TrainerKey, rivals: Collection[TrainerKey] = ()

@@ -123,10 +123,10 @@ def memory_share(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
         return share
 
 
-def oom_kills(vmstat: Path = Path("/proc/vmstat")) -> int | None:
+def oom_kills() -> int | None:
     """Return how many processes the kernel's out-of-memory killer has ended on this node."""
     try:
-        counters = dict(line.split() for line in vmstat.read_text().splitlines())
+        counters = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
         return int(counters["oom_kill"])
     except (OSError, ValueError, KeyError):
         return None

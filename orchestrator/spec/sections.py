@@ -266,7 +266,6 @@ Percent: TypeAlias = Annotated[float, pydantic.Field(ge=0, le=100)]
 Words: TypeAlias = Mapping[str, Mapping[str, Any]]
 Hints: TypeAlias = Mapping[object, str]
 Blocks: TypeAlias = Annotated[int, pydantic.Field(ge=FEWEST_BLOCKS)]
-Natural: TypeAlias = Annotated[int, pydantic.Field(ge=0)]
 
 
 class WordedSection(fields.Strict):

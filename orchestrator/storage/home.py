@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +20,12 @@ class HomeUnusable(Refusal):
         )
 
 
-def sweep_home(environ: Mapping[str, str] = os.environ, *, any_kind: bool = False) -> Path:
+def sweep_home(*, any_kind: bool = False) -> Path:
     """Return `RNNSWEEP_HOME`, or `rnnsweep-data` in the current folder; always absolute.
 
     Raise `HomeUnusable` if that is no folder (but not with `any_kind`), or could never be one.
     """
-    home = Path(environ.get("RNNSWEEP_HOME") or "rnnsweep-data")
+    home = Path(os.environ.get("RNNSWEEP_HOME") or "rnnsweep-data")
     try:
         os.fsencode(home).decode("utf-8")  # as SQLite and MLflow need it
         home = home.expanduser().resolve()

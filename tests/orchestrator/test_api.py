@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 from unittest.mock import Mock
 
 import pytest
-import yaml
 
 import rnnsweep
 from orchestrator import api
@@ -28,8 +27,6 @@ from tests.orchestrator.sample_specs import spec_data
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import writer
 from workloads.own_code import PACKAGES
-
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("hidden.yaml").read_text())
 
 ROOT = Path(__file__).resolve().parents[2]
 Started: TypeAlias = list[tuple[SweepSpec, RunOptions]]
@@ -97,7 +94,25 @@ def test_the_documented_sweep_runs_in_a_script(tmp_path: Path) -> None:
     assert (home / "sweeps" / "example" / "1" / "journal.jsonl").exists()
 
 
-@pytest.mark.parametrize(("package", "program", "code"), ROWS["packages"])
+@pytest.mark.parametrize(
+    ("package", "program", "code"),
+    [
+        pytest.param("orchestrator", "import rnnsweep", 1, id="orchestrator-api"),
+        pytest.param("workloads", "import rnnsweep", 1, id="workloads-api"),
+        pytest.param(
+            "workloads",
+            "import orchestrator.__main__ as command; command.main()",
+            2,
+            id="workloads-command",
+        ),
+        pytest.param(
+            "orchestrator",
+            "import sys; sys.argv[0] = 'bin/rnnsweep'; import rnnsweep.__main__",
+            2,
+            id="orchestrator-command",
+        ),
+    ],
+)
 def test_a_package_that_hides_one_of_ours_is_refused(
     tmp_path: Path, package: str, program: str, code: int
 ) -> None:

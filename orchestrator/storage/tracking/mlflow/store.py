@@ -44,7 +44,12 @@ _CONTENT_METHODS = ("create_run", "log_batch", "log_inputs", "log_text")
 _TOO_LARGE = 413  # HTTP: a proxy or server with a limit on bodies
 _FORBIDDEN, _SERVER_ERROR = 403, 500
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
-_KERAS_MODEL = Path(__file__).with_name("keras_model.json")
+_KERAS_MODEL = {
+    "flavors": {
+        "keras": {"data": "data", "save_exported_model": False},
+        "python_function": {"loader_module": "mlflow.keras"},
+    }
+}
 """The file `MLmodel` of a model in `data/model.keras` (MLflow 3.17, mlflow/keras/save.py)."""
 _MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 """The kind of experiment for which MLflow's UI shows runs and charts, not traces and prompts."""
@@ -164,7 +169,7 @@ class MlflowStore:
             target = Path(name)
             shutil.copytree(folder, target / "data")
             if (folder / "model.keras").exists():
-                shutil.copy(_KERAS_MODEL, target / "MLmodel")  # JSON is YAML
+                (target / "MLmodel").write_text(json.dumps(_KERAS_MODEL))  # JSON is YAML
             self._log_model(run, target)
 
     def _log_model(self, run: StoredRun, folder: Path) -> None:
