@@ -8,6 +8,7 @@ error of MLflow is raised as a `TrackingError`.
 
 import fcntl
 import functools
+import json
 import logging
 import os
 import re
