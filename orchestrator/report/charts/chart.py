@@ -4,37 +4,22 @@ Colours are tokens (`var(--ink)`): CSS variables on the page, the light theme's 
 All texts are data, which Vega draws as they are, without markup.
 """
 
-import json
 import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from orchestrator.analysis.measures import MEASURES
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
+from orchestrator.report.charts.look import CONFIG, DASHES, LIGHT, ROW_NAMES, SYMBOLS, TOKENS
 from orchestrator.report.document import Table, visible
 from orchestrator.report.wording import ArmNames
 
-_LOOK = json.loads((Path(__file__).parent / "look.json").read_text(encoding="utf-8"))
-"""Colours, symbols and dashes, and what else all charts have in common.
-
-They have no `aria`, because the page describes each chart as a whole.
-"""
-LIGHT, DARK = _LOOK["light"], _LOOK["dark"]
-"""Colours that distinguish arms on white and on black.
-
-The hues follow Okabe and Ito's palette for colour-blind readers ("Color universal design", 2008),
-darker on white and lighter on black so that each has a contrast of 3 to 1 at least (WCAG 2.2,
-1.4.11). They repeat after 8 arms, symbols after 9 and dashes after 5: 40 arms differ.
-"""
-SYMBOLS, DASHES = _LOOK["symbols"], _LOOK["dashes"]
-
 _COLOURS = [f"var(--style-{i})" for i in range(len(LIGHT))]
-_TOKENS = {**_LOOK["tokens"], **{f"style-{i}": hue for i, hue in enumerate(LIGHT)}}
+_TOKENS = {**TOKENS, **{f"style-{i}": hue for i, hue in enumerate(LIGHT)}}
 _LONGEST = 60  # characters of a name; the tables of the report have full names
 _WILD = 100.0  # an interval is cut off if it is this many times the range of all values
 _TITLES = {measure.metric: measure.title for measure in MEASURES}
@@ -76,7 +61,7 @@ class Chart:
             "width": width,
             "height": self.height,
             "autosize": {"type": "fit-x", "contains": "padding"},
-            "config": _LOOK["config"],
+            "config": CONFIG,
         }
 
 
@@ -147,7 +132,7 @@ def looks(styles: Mapping[str, int], **options: Any) -> dict[str, Any]:
     options = {"field": "name", "type": "nominal", **options}
     if len(styles) == 1:
         options["legend"] = None
-    scales = {"color": _COLOURS, "shape": SYMBOLS, "strokeDash": DASHES}
+    scales: dict[str, Sequence[Any]] = {"color": _COLOURS, "shape": SYMBOLS, "strokeDash": DASHES}
     return {
         channel: {**options, "scale": {"domain": [*map(short, styles)], "range": chosen}}
         for channel, all_looks in scales.items()
@@ -176,7 +161,7 @@ ROW_HEIGHT = 60
 
 def row_names(data: str) -> list[Layer]:
     """Return the name of each row above it, and its label: at the right, or below if narrow."""
-    looks = _LOOK["row_names"].items()
+    looks = ROW_NAMES.items()
     return [layer(data, "text", look, text=field, y=ROW) for field, look in looks]
 
 

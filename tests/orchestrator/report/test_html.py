@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import summarise
 from orchestrator.report.charts import charts_of
-from orchestrator.report.charts.chart import DARK, DASHES, LIGHT, SYMBOLS, axis
+from orchestrator.report.charts.chart import axis
+from orchestrator.report.charts.look import DARK, DASHES, LIGHT, SYMBOLS
 from orchestrator.report.document import PARTS
 from orchestrator.report.formats import html
 from orchestrator.report.formats.images import draw

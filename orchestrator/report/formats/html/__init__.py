@@ -21,7 +21,8 @@ from orchestrator import __version__
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.trial_columns import config_names
 from orchestrator.report.charts import CHARTS, charts_of
-from orchestrator.report.charts.chart import DARK, LIGHT, Chart, ChartBuilder, short, slug
+from orchestrator.report.charts.chart import Chart, ChartBuilder, short, slug
+from orchestrator.report.charts.look import DARK, LIGHT
 from orchestrator.report.document import PARTS, Kind, Section, visible
 from orchestrator.report.formats.csv_rows import HEADER, Cell, csv_columns
 from orchestrator.report.sections.answer import title
