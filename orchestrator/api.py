@@ -162,7 +162,7 @@ def query(  # noqa: PLR0913
         >>> trials["step_ms"].tolist()
         [2.5, 2.625]
     """
-    from orchestrator.report.query import ask
+    from orchestrator.report.query import query_records
     from orchestrator.storage.tracking.reader import read_rows
 
     sweeps: dict[str, SweepRecord] = {}
@@ -172,7 +172,7 @@ def query(  # noqa: PLR0913
             sweeps[side], rows[side] = read_rows(_store(tracking_uri), side, number)
         else:
             sweeps[f"{side.name}#{side.generation}"] = side
-    return ask(sweeps, where, columns, sort=sort, limit=limit, sql=sql, rows=rows)
+    return query_records(sweeps, where, columns, sort=sort, limit=limit, sql=sql, rows=rows)
 
 
 def compare(
@@ -198,7 +198,7 @@ def compare(
         tensorflow/portable same 1.0
         tensorflow/portable+xla slower 0.67
     """
-    from orchestrator.report.compare.changes import compare as compare_sides
+    from orchestrator.report.compare.changes import compare_sides
 
     return compare_sides(_side(before, tracking_uri), _side(after, tracking_uri), margin)
 

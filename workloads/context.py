@@ -31,7 +31,7 @@ _DOUBLINGS = 30
 class Slicing:
     """A trial's side of timing in slices; `next_command` waits for the next command."""
 
-    next_command: Callable[[], protocol.Command]
+    next_command: Callable[[], protocol.RoundCommand]
     slice_s: float
     done_slices: list[protocol.SliceDone] = field(default_factory=list)
     is_ready: bool = False
@@ -280,7 +280,7 @@ class Context:
 
     def environment(self, **facts: Fact) -> None:
         """Report versions, devices and settings of the process that may explain a time."""
-        self.emit(protocol.Environment(facts))
+        self.emit(protocol.EnvironmentFacts(facts))
 
 
 def expect_finite(metrics: Mapping[str, float], place: str) -> None:

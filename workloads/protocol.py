@@ -38,8 +38,8 @@ ARTIFACTS, ARTIFACTS_KIB = 16, 256
 the driver's memory and its journal."""
 
 Integer: TypeAlias = Annotated[int, pydantic.Strict()]
-Count: TypeAlias = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1)]
-Number: TypeAlias = Annotated[pydantic.FiniteFloat, pydantic.Strict()]
+StrictCount: TypeAlias = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1)]
+StrictNumber: TypeAlias = Annotated[pydantic.FiniteFloat, pydantic.Strict()]
 Seconds: TypeAlias = Annotated[pydantic.FiniteFloat, pydantic.Strict(), pydantic.Field(gt=0)]
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -85,7 +85,7 @@ class Slice(_Message):
     """A command to train for about `steps` steps; None: as many as `Ready` suggested."""
 
     command: ClassVar[str] = "slice"
-    steps: Count | None = None
+    steps: StrictCount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Finish(_Message):
     command: ClassVar[str] = "finish"
 
 
-Command: TypeAlias = Slice | Finish
+RoundCommand: TypeAlias = Slice | Finish
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class PhaseBegan(_Message):
 
     event: ClassVar[str] = "phase_began"
     phase: str
-    at_s: Number
+    at_s: StrictNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class PhaseEnded(_Message):
 
     event: ClassVar[str] = "phase_ended"
     phase: str
-    at_s: Number
-    seconds: Number
+    at_s: StrictNumber
+    seconds: StrictNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,9 @@ class Epoch(_Message):
 
     event: ClassVar[str] = "epoch"
     index: Annotated[int, pydantic.Strict(), Ge(-(2**31)), Lt(2**31)]
-    seconds: Number
-    validate_s: Number | None = None
-    metrics: Mapping[str, Number] = field(default_factory=dict)
+    seconds: StrictNumber
+    validate_s: StrictNumber | None = None
+    metrics: Mapping[str, StrictNumber] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class SliceDone(_Message):
     """A finished slice: the number of whole training steps, and their synchronised wall time."""
 
     event: ClassVar[str] = "slice_done"
-    steps: Count
+    steps: StrictCount
     seconds: Seconds
 
     @property
@@ -179,11 +179,11 @@ class Dataset(_Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Environment(_Message):
+class EnvironmentFacts(_Message):
     """Versions and devices of the trainer, by name."""
 
     event: ClassVar[str] = "environment"
-    facts: Mapping[str, str | Integer | Number | pydantic.StrictBool | None]
+    facts: Mapping[str, str | Integer | StrictNumber | pydantic.StrictBool | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Result(_Message):
     """
 
     event: ClassVar[str] = "result"
-    metrics: Mapping[str, Number]
+    metrics: Mapping[str, StrictNumber]
     pruned: pydantic.StrictBool = False
 
 
@@ -217,14 +217,14 @@ class Failure(_Message):
     detail: str = ""
 
 
-Ending: TypeAlias = Result | Failure
-Observation: TypeAlias = KernelProof | Dataset | Environment | Artifact
-Event: TypeAlias = PhaseBegan | PhaseEnded | Epoch | Ready | SliceDone | Observation | Ending
+TrialEnding: TypeAlias = Result | Failure
+TrialFact: TypeAlias = KernelProof | Dataset | EnvironmentFacts | Artifact
+Event: TypeAlias = PhaseBegan | PhaseEnded | Epoch | Ready | SliceDone | TrialFact | TrialEnding
 
 MessageType = TypeVar("MessageType")
 _REQUEST = pydantic.TypeAdapter(TrialRequest)
-_COMMANDS: Mapping[str, pydantic.TypeAdapter[Command]] = {
-    kind.command: pydantic.TypeAdapter(kind) for kind in typing.get_args(Command)
+_COMMANDS: Mapping[str, pydantic.TypeAdapter[RoundCommand]] = {
+    kind.command: pydantic.TypeAdapter(kind) for kind in typing.get_args(RoundCommand)
 }
 _EVENTS: Mapping[str, pydantic.TypeAdapter[Event]] = {
     kind.event: pydantic.TypeAdapter(kind) for kind in typing.get_args(Event)
@@ -250,7 +250,7 @@ def artifact_refusal_reason(artifact: Artifact, stored: Mapping[str, str]) -> st
     return None
 
 
-def encode(message: TrialRequest | Command | Event, nonce: str = "") -> str:
+def encode_message(message: TrialRequest | RoundCommand | Event, nonce: str = "") -> str:
     """Return a request, a command or an event as one line, without its newline.
 
     The `nonce` is that of the request which the event answers.
@@ -274,7 +274,7 @@ def decode_request(line: str) -> TrialRequest:
     return _validated(_REQUEST, _object(line), "request")
 
 
-def decode_command(line: str) -> Command:
+def decode_command(line: str) -> RoundCommand:
     """Read a command line; raise `ProtocolError` for any other line."""
     return _tagged(_object(line), "command", _COMMANDS)
 

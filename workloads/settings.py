@@ -18,7 +18,7 @@ Rate: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 UpTo10: TypeAlias = Annotated[float, Field(gt=0, le=10)]
 Width: TypeAlias = Annotated[int, Field(ge=1, le=16_384)]
 Length: TypeAlias = Annotated[int, Field(ge=1, le=100_000)]
-Count: TypeAlias = Annotated[int | None, Field(ge=1)]
+OptionalCount: TypeAlias = Annotated[int | None, Field(ge=1)]
 
 # Settings whose default differs from task to task keep their meaning with their type.
 Units: TypeAlias = Annotated[Width, Field(description="width of each recurrent layer")]
@@ -31,7 +31,7 @@ BatchSize: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000, description="sam
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class MetricGoal:
     """A value of a metric whose training time is measured: the metric `reported_as` has it."""
 
     metric: str
@@ -50,7 +50,7 @@ class TrainingPlan:
     batch_size: int
     epochs: int = 1
     timed_steps: int = 0
-    goal: Goal | None = None
+    goal: MetricGoal | None = None
     keeps_model: bool = False
 
 

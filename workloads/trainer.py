@@ -66,7 +66,7 @@ class Channel:
         if os.getpid() != self._owner:
             print(f"dropped, a child process reports it: {event}", file=sys.stderr)  # noqa: T201
             return
-        line = memoryview((protocol.encode(event, nonce) + "\n").encode())
+        line = memoryview((protocol.encode_message(event, nonce) + "\n").encode())
         with self._writing:
             try:
                 while line:
@@ -119,7 +119,7 @@ class Lines:
         """Note that a trial takes commands: late ones may follow its end."""
         self._had_commands, self.is_finishing = True, False
 
-    def next_command(self) -> protocol.Command:
+    def next_command(self) -> protocol.RoundCommand:
         """Wait for the next command; raise `BadRequest` for another line, or for the end."""
         line = next(self, None)
         if line is None:

@@ -48,7 +48,7 @@ class NotPredicted(Refusal):
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class MeasuredTrial:
     """One complete trial: its params (settings and config), its arm, and its costs."""
 
     params: Config
@@ -74,7 +74,7 @@ class Expectation:
 
 def observe(
     finished: Iterable[FinishedTrial], settings: Mapping[str, Any] | None = None
-) -> list[Observation]:
+) -> list[MeasuredTrial]:
     """Return the complete trials of one sweep, with its settings that are numbers or words.
 
     Pruned trials count with their times per step and their memory. A trainer's first trial includes
@@ -95,7 +95,7 @@ def observe(
         if is_whole and not (is_first and one.arm in warm):
             costs["trial_s"] = seconds
         took = {name: value for name, value in costs.items() if 0 < value < math.inf}
-        observations.append(Observation(params_of(fixed, one.config, one.arm), one.arm, took))
+        observations.append(MeasuredTrial(params_of(fixed, one.config, one.arm), one.arm, took))
     return observations
 
 
@@ -104,7 +104,7 @@ def params_of(settings: Mapping[str, Any], config: Config, arm: Arm) -> Config:
     return {**settings, **config, **arm.settings}
 
 
-def config_groups(observations: Sequence[Observation]) -> list[str]:
+def config_groups(observations: Sequence[MeasuredTrial]) -> list[str]:
     """Return each one's params as text, without those that an arm has for its own.
 
     Trials of the same text, on any arm, are held out together.
@@ -224,7 +224,7 @@ def _half_width(errors: Logarithms) -> float:
     return float(ordered[min(rank, len(ordered)) - 1]) * beyond
 
 
-def fit(observations: Sequence[Observation], target: str) -> CostModel:
+def fit(observations: Sequence[MeasuredTrial], target: str) -> CostModel:
     """Fit a model of the target to all observations; NotPredicted if the configs are too few."""
     usable = [one for one in observations if target in one.took]
     groups = config_groups(usable)
@@ -288,7 +288,7 @@ def _learn_ridge(
 
 
 def expect(
-    observations: Sequence[Observation],
+    observations: Sequence[MeasuredTrial],
     asked: Sequence[ConfigOnArm],
     settings: Mapping[str, Any],
     targets: Sequence[str] = TARGETS,

@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.analysis.arms import arm_summary, best_configs
 from orchestrator.analysis.comparisons.effects import Crossover, ParamEffect, crossovers, effects
 from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking, break_evens, rankings
-from orchestrator.analysis.comparisons.speed import Comparison, compare
+from orchestrator.analysis.comparisons.speed import Comparison, compare_arms
 from orchestrator.analysis.comparisons.targets import Target, reach
 from orchestrator.analysis.measures import Measure, by_arm, expenses_of, measures_of
 from orchestrator.analysis.pairing.complete_rounds import BlockGap, ParamRange, Round, match, ranges
@@ -137,7 +137,7 @@ def summarise(
         arm: matched.comparable_trials(arm) or [t for t in ended if t.status == "complete"]
         for arm, ended in own.items()
     }
-    comparisons = compare(record, timed, over) if over else ()
+    comparisons = compare_arms(record, timed, over) if over else ()
     speedups: dict[Arm, tuple[Estimate | None, str]] = {
         **dict.fromkeys(over.of.values() if over else (), (None, "baseline")),
         **{one.arm: (one.speedup, one.label) for one in comparisons},

@@ -50,7 +50,7 @@ class TrialCosts:
     def __init__(
         self,
         target: str,
-        observations: Sequence[cost_model.Observation],
+        observations: Sequence[cost_model.MeasuredTrial],
         settings: Mapping[str, Any],
         configs: Iterable[Config],
     ) -> None:

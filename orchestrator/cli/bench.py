@@ -61,7 +61,7 @@ def bench(
 
     from orchestrator.analysis.summary import summarise
     from orchestrator.diagnostics import bench as benches
-    from orchestrator.report.formats.json_format import to_json
+    from orchestrator.report.formats.json_format import summary_json
     from orchestrator.report.formats.text import to_text
 
     made = benches.make_bench(implementations, workload, overrides, device)
@@ -98,7 +98,7 @@ def bench(
     summary = summarise(made.record())
     write(benches.as_document(summary))
     if export_json is not None:
-        write_output(to_json(summary).encode(), export_json)
+        write_output(summary_json(summary).encode(), export_json)
     if code == COMPLETE and summary.left_out:
         return WITH_FAILURES
     return code

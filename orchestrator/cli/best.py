@@ -81,4 +81,4 @@ def best(  # noqa: PLR0913  (its options)
     if form == "yaml":
         write_output(chosen.to_yaml(choice).encode(errors="replace"), path)
     else:
-        write(to_plain_data(choice) if form == "json" else chosen.to_document(choice), path)
+        write(to_plain_data(choice) if form == "json" else chosen.choice_document(choice), path)

@@ -72,16 +72,16 @@ def compare(
 ) -> int:
     """Report what changed beyond noise from A to B."""
     from orchestrator.report.compare.changes import failing
-    from orchestrator.report.compare.document import as_json, to_document
+    from orchestrator.report.compare.document import changes_document, changes_json
 
     form = form or options.usual_form(path, _FORMATS)
     changes = api.compare(before, after, margin=margin)
     changes = replace(changes, accept_provisional=accept_provisional)
     failed = failing(changes, fail_on)
     if form == "json":
-        write(as_json(changes, failed), path)
+        write(changes_json(changes, failed), path)
     else:
-        write(to_document(changes), path, markdown=form == "markdown")
+        write(changes_document(changes), path, markdown=form == "markdown")
     fails = _print_failures(changes, failed, fail_on)
     return WITH_FAILURES if fails else COMPLETE
 

@@ -20,7 +20,7 @@ from orchestrator.core.text import duration
 from orchestrator.core.trial import FinishedTrial, count_expected
 from orchestrator.storage import journal
 from orchestrator.storage.home import HomeUnusable, SweepFolder
-from orchestrator.storage.journal import SweepState, read, read_running
+from orchestrator.storage.journal import JournalState, read, read_running
 from orchestrator.storage.lock import Owner, holder
 from orchestrator.storage.tracking.trackers import is_missing, shown
 
@@ -183,7 +183,7 @@ def _describe(folder: SweepFolder) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _extent(state: SweepState) -> tuple[list[FinishedTrial], int, int, int]:
+def _extent(state: JournalState) -> tuple[list[FinishedTrial], int, int, int]:
     """Return the last plan's finished trials, suggested blocks, all its blocks, all its trials."""
     session = state.sessions[-1]
     finished = [done for done in state.finished.values() if session.includes(done.trial)]
@@ -195,7 +195,7 @@ def _extent(state: SweepState) -> tuple[list[FinishedTrial], int, int, int]:
     return finished, blocks, total, count_expected(total, arms, session.repeats, finished)
 
 
-def _failures(state: SweepState) -> FailureLimit:
+def _failures(state: JournalState) -> FailureLimit:
     """Return the limit of equal failures of the last session after all outcomes of its plan."""
     session = state.sessions[-1]
     limit = FailureLimit(session.failures, state.identity.code_facts.get("code"))
@@ -208,7 +208,7 @@ def _failures(state: SweepState) -> FailureLimit:
 _RESUME = "resume with the same run command"
 
 
-def _activity(folder: SweepFolder, state: SweepState) -> str:
+def _activity(folder: SweepFolder, state: JournalState) -> str:
     driver = holder(folder.path)
     if not state.sessions:  # the store has it, and it has begun no trial
         return f"stopped before it began; {_RESUME}" if driver is None else f"starting ({driver})"
@@ -241,7 +241,7 @@ def repair_sweep(home: Path, sweep: str) -> str:
     """Remove the damaged lines of a sweep's journal; return what was done, and the next step."""
     folder = _expect_sweep(home, sweep)
     try:
-        repaired = journal.repair(folder.generation(folder.latest()))
+        repaired = journal.repair_journal(folder.generation(folder.latest()))
     except FileNotFoundError:
         return f"{sweep} has no journal: `rnnsweep run` reads its trials back from MLflow\n"
     if repaired is None:

@@ -74,7 +74,7 @@ def query(  # noqa: PLR0913  (its options)
     path: Path | None,
 ) -> None:
     """Print the trials of SWEEP that match WHERE, or the result of SQL."""
-    from orchestrator.report.query import as_bytes, ask, usual_columns
+    from orchestrator.report.query import as_bytes, query_records, usual_columns
     from orchestrator.storage.tracking.reader import read_rows
 
     has_conditions = where or column_names or sort_names or limit is not None
@@ -92,7 +92,7 @@ def query(  # noqa: PLR0913  (its options)
     record = sweeps[sweep]
     wanted = _names(column_names)
     columns = None if lists_columns or wanted in ([], ["all"]) else wanted
-    result = ask(
+    result = query_records(
         sweeps,
         where,
         columns,

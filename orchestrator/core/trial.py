@@ -17,7 +17,7 @@ from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.errors import printable
 from workloads import protocol
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _Fact: TypeAlias = str | int | float | bool | None
 
@@ -413,7 +413,7 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_jsonable)
 
 
-def to_json(adapter: TypeAdapter[T], value: T) -> bytes:
+def validated_json(adapter: TypeAdapter[_T], value: _T) -> bytes:
     """Return JSON as `adapter` writes it, with `?` for text that UTF-8 cannot encode.
 
     Texts of a trial come from user code. A message that names an undecodable file has lone

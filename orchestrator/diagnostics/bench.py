@@ -19,7 +19,7 @@ from orchestrator import hardware
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.pairs import geometric
-from orchestrator.analysis.statistics.formatting import quartiles, ratio, speed
+from orchestrator.analysis.statistics.formatting import quartiles, ratio, speed_phrase
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.arms import Arm
@@ -203,7 +203,7 @@ def _bullet(comparison: Comparison) -> Bullet | None:
         return None
     text = (
         f"{comparison.arm.implementation} "
-        f"{speed(comparison.speedup, comparison.baseline.implementation)}"
+        f"{speed_phrase(comparison.speedup, comparison.baseline.implementation)}"
     )
     if comparison.verdict == "inconclusive":
         is_busy = comparison.bias is not None

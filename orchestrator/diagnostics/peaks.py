@@ -24,7 +24,7 @@ from workloads.data.cache import atomic_write
 from workloads.implementations import MIN_CAPABILITY, Implementation
 from workloads.protocol import Device, TrialRequest
 
-PEAK_RATES_WORKLOAD = "workloads.diagnostics.peak_rates:measure"
+PEAK_RATES_WORKLOAD = "workloads.diagnostics.peak_rates:measure_rates"
 METHOD = "1"
 """The version of the method of `workloads.measuring.roofline`; a change of it changes this."""
 

@@ -38,7 +38,7 @@ class TrainerAnswer:
             case protocol.KernelProof(asked, ran, evidence):
                 self.proof = event
                 self.reason = None if ran == asked else f"ran {ran}, not {asked} ({evidence})"
-            case protocol.Environment(facts):
+            case protocol.EnvironmentFacts(facts):
                 self.facts |= {k: str(v) for k, v in facts.items() if v is not None}
             case protocol.Dataset():
                 self.dataset = event

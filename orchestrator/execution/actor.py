@@ -9,7 +9,7 @@ from typing import Any
 
 from ray import tune
 
-from orchestrator.core.trial import FailureRecord, outcome_adapter, to_json
+from orchestrator.core.trial import FailureRecord, outcome_adapter, validated_json
 from orchestrator.execution import telemetry
 from orchestrator.execution.interleaved_round import InterleavedRound
 from orchestrator.execution.job import JobProgress, TrialRun, job_adapter
@@ -51,7 +51,7 @@ class TrialActor(tune.Trainable):
         outcomes = [trial_run.outcome() for trial_run in trial_runs]
         return {
             "models": [trial_runs[0].packed_model()],
-            "outcomes": [to_json(outcome_adapter, outcome).decode() for outcome in outcomes],
+            "outcomes": [validated_json(outcome_adapter, outcome).decode() for outcome in outcomes],
         }
 
     def prune(self) -> None:

@@ -78,7 +78,7 @@ class InterleavedTrial:
         self.trial_run.end(failure, output=output)
         self.watchdog = None
 
-    def _ask(self, command: protocol.Command) -> None:
+    def _ask(self, command: protocol.RoundCommand) -> None:
         assert self.watchdog is not None
         self.watchdog.wake()
         self.watchdog.trainer.send(command)

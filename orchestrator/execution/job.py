@@ -186,7 +186,7 @@ class TrialRun:
                 self.kernel = event
             case protocol.Dataset():
                 self.dataset = event
-            case protocol.Environment(facts):
+            case protocol.EnvironmentFacts(facts):
                 self.environment = {**self.environment, **facts}
             case protocol.Artifact(name, text):
                 if reason := protocol.artifact_refusal_reason(event, self.artifacts):

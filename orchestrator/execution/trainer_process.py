@@ -115,11 +115,11 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
         self._nonce = secrets.token_hex(8)
         self.send(replace(request, nonce=self._nonce))
 
-    def send(self, command: protocol.TrialRequest | protocol.Command) -> None:
+    def send(self, command: protocol.TrialRequest | protocol.RoundCommand) -> None:
         """Send a command to the running trial; raise `TrainerGone` if the process has ended."""
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(protocol.encode(command) + "\n")
+            self._process.stdin.write(protocol.encode_message(command) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError as error:
             raise TrainerGone(self._end()) from error

@@ -11,7 +11,7 @@ from orchestrator.core.trial import FailureReason
 from orchestrator.execution.job import TrialLimits
 from orchestrator.execution.telemetry import TelemetrySampler
 from orchestrator.execution.trainer_process import TrainerGone, TrainerProcess
-from workloads.protocol import Ending, Event, ProtocolError
+from workloads.protocol import Event, ProtocolError, TrialEnding
 
 _WATCH_S = 0.1
 """How often a silent trainer is checked."""
@@ -59,12 +59,12 @@ class Watchdog:
     def events(self) -> Iterator[Event]:
         """Yield events up to the end; raise `TrialFailed` at a limit, or as `next_event`."""
         event = None
-        while not isinstance(event, Ending):
+        while not isinstance(event, TrialEnding):
             event = self.trainer.next_event(_WATCH_S)
             now = time.monotonic()
             if event is not None:
                 self._active = now
-            if now - self._looked >= _WATCH_S and not isinstance(event, Ending):
+            if now - self._looked >= _WATCH_S and not isinstance(event, TrialEnding):
                 self._look(now)
             if event is not None:
                 yield event

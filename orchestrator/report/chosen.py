@@ -124,7 +124,7 @@ def _spec_of(record: SweepRecord, arm: Arm, config: Config) -> dict[str, Any]:
     }
 
 
-def to_document(chosen: Mapping[str, Any]) -> Document:
+def choice_document(chosen: Mapping[str, Any]) -> Document:
     """Return the choice as a document, whose table has its facts."""
     limits = ", ".join(map(str, chosen["limits"]))
     within = f" with {limits}" if limits else ""
@@ -146,6 +146,6 @@ def to_yaml(chosen: Mapping[str, Any]) -> str:
     """Return the spec as YAML, with the facts of the choice as comments."""
     import yaml  # noqa: PLC0415
 
-    (table,) = to_document(chosen).sections[0].tables
+    (table,) = choice_document(chosen).sections[0].tables
     facts = "".join(f"# {name}: {text}\n" for name, text in (table.headers, *table.rows))
     return facts + yaml.safe_dump(chosen["spec"], sort_keys=False, allow_unicode=True)

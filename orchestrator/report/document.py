@@ -24,7 +24,7 @@ PARTS = {
 }
 """The parts of a report in their order, with the questions that they answer."""
 
-Item = TypeVar("Item")
+_Row = TypeVar("_Row")
 
 
 def cell_text(value: object) -> str:
@@ -35,7 +35,7 @@ def cell_text(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[Item]):
+class Column(Generic[_Row]):
     """A column of a table: its title, and the value that each row's item has in it.
 
     `show` makes a text of a value that is not None. The column is aligned right if it is `numeric`:
@@ -44,7 +44,7 @@ class Column(Generic[Item]):
     """
 
     title: str
-    value: Callable[[Item], Any]
+    value: Callable[[_Row], Any]
     show: Callable[[Any], str] = cell_text
     numeric: bool | None = None
     optional: bool = False
@@ -65,7 +65,7 @@ class Table:
 
 
 def make_table(
-    columns: Sequence[Column[Item]], items: Iterable[Item], *, divisible: bool = False
+    columns: Sequence[Column[_Row]], items: Iterable[_Row], *, divisible: bool = False
 ) -> Table:
     """Make a table with a row for each item."""
     items = list(items)

@@ -48,7 +48,7 @@ class QueryError(Refusal, ValueError):
     """An error in a query; the message shows the line, with carets below the position."""
 
 
-def ask(  # noqa: PLR0913
+def query_records(  # noqa: PLR0913
     sweeps: Mapping[str, SweepRecord],
     where: str = "",
     columns: Sequence[str] | None = None,
@@ -234,8 +234,8 @@ def _readable(error: duckdb.Error) -> str:
 
 SheetFormat: TypeAlias = Literal["table", "csv", "json", "parquet"]
 
-FORMAT = "rnnsweep-query"
-VERSION = 2
+QUERY_FORMAT = "rnnsweep-query"
+QUERY_VERSION = 2
 
 _KINDS: dict[str, CellKind] = {"i": "whole", "f": "number", "O": "text", "b": "truth", "M": "time"}
 
@@ -253,8 +253,8 @@ def as_bytes(frame: pd.DataFrame, form: SheetFormat, about: dict[str, Any]) -> b
         header = list(map(safe, frame.columns))
         return cells.map(safe).to_csv(index=False, header=header, lineterminator="\n").encode()
     body = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": QUERY_FORMAT,
+        "version": QUERY_VERSION,
         **about,
         "columns": [{"name": name, "kind": _kind_of(frame, name)} for name in frame],
         "rows": cells.to_dict("records"),

@@ -11,7 +11,7 @@ from orchestrator.report.charts.chart import ChartBuilder
 from orchestrator.report.document import PARTS, Document, Section
 from orchestrator.report.formats.csv_rows import to_csv
 from orchestrator.report.formats.html import to_html
-from orchestrator.report.formats.json_format import to_json
+from orchestrator.report.formats.json_format import summary_json
 from orchestrator.report.formats.text import to_markdown, to_text
 from orchestrator.report.sections.answer import answer
 from orchestrator.report.sections.document import SECTIONS, ReportSection, document
@@ -55,7 +55,7 @@ def render(  # noqa: PLR0913
     if format == "markdown":
         return to_markdown(_chosen(document(summary, sections), parts))
     if format == "json":
-        return to_json(summary)
+        return summary_json(summary)
     if format == "csv":
         return to_csv(summary.trials, summary.matched_runs)
     if format == "html":

@@ -17,7 +17,7 @@ from orchestrator.analysis.statistics.formatting import (
     ratio,
     ratio_interval,
     share,
-    speed,
+    speed_phrase,
 )
 from orchestrator.core.disturbance import disturbance_text
 from orchestrator.core.text import counted
@@ -47,7 +47,7 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
         margin = share(comparison.margin)
         equal = f"{arm} and {base} are equally fast within {margin} ({ratio_interval(shown)})"
         return f"{equal}{_over(comparison)}{learned}"
-    figures = f"{arm} {speed(shown, base)}"
+    figures = f"{arm} {speed_phrase(shown, base)}"
     if comparison.verdict != "inconclusive":
         return f"{figures}{_over(comparison)}{learned}"
     if comparison.corrected is None:
@@ -124,7 +124,7 @@ def change_sentence(comparison: Comparison, arm: str, margin: float, lost: str =
     if comparison.verdict == "same":
         figures = f"{ratio(shown)}, over {over}"
         return f"{arm} is as fast as before, within {share(margin)}: {figures}{lost}"
-    change = f": it {speed(shown, 'before')}" if shown else ""
+    change = f": it {speed_phrase(shown, 'before')}" if shown else ""
     if comparison.verdict == "inconclusive":
         reason = f"{comparison.reason}{lost if comparison.pairs else ''}"
         return f"inconclusive: whether {arm} became faster or slower{change} ({reason})"

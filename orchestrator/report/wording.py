@@ -48,7 +48,7 @@ def config_or_repeat(summary: ReportSummary) -> str:
 
 
 Key = TypeVar("Key")
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,9 @@ def arm_names(summary: ReportSummary) -> ArmNames:
     )
 
 
-def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+def grouped(pairs: Iterable[tuple[Key, _Item]]) -> dict[Key, list[_Item]]:
     """Return the items by their keys, in their order."""
-    groups: dict[Key, list[Item]] = {}
+    groups: dict[Key, list[_Item]] = {}
     for key, item in pairs:
         groups.setdefault(key, []).append(item)
     return groups

@@ -34,7 +34,7 @@ from orchestrator.scheduling.remaining import RemainingWork, begun_index_count, 
 from orchestrator.scheduling.runnable import expect_runnable
 from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import SweepSpec
-from orchestrator.storage.journal import SweepState
+from orchestrator.storage.journal import JournalState
 from orchestrator.storage.tracking.trial_content import all_settings
 
 _UNCERTAIN = 2.0  # the time outside of trials may be longer or shorter by this factor
@@ -95,7 +95,7 @@ class FleetForecast:
 class Forecaster:
     """Everything that forecasts of a sweep share, whatever its nodes."""
 
-    def __init__(self, spec: SweepSpec, state: SweepState) -> None:
+    def __init__(self, spec: SweepSpec, state: JournalState) -> None:
         finished = list(state.finished.values())
         self._spec, self._state = spec, state
         self._settings = all_settings(state.identity, {})

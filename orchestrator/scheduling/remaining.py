@@ -26,11 +26,11 @@ from orchestrator.scheduling.stopping_rules import (
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.journal import (
+    JournalState,
     Record,
     SessionEnded,
     SessionStarted,
     StopDecided,
-    SweepState,
 )
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.records import Manifest, SweepOpening
@@ -68,7 +68,7 @@ class RemainingWork:
 def remaining_work(
     spec: SweepSpec,
     full_plan: Plan,
-    state: SweepState,
+    state: JournalState,
     *,
     retry_failed: bool,
     rules: MakeRules = stopping_rules,
@@ -98,7 +98,7 @@ def remaining_work(
     return RemainingWork(state.identity, plan, history, missing, decision, failures, make_rules)
 
 
-def first_records(work: RemainingWork, state: SweepState) -> list[Record]:
+def first_records(work: RemainingWork, state: JournalState) -> list[Record]:
     """Return what a start adds to the journal before it runs anything.
 
     If nothing is missing it adds nothing, except to complete the records of a killed session.

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from orchestrator.core.stopping import EarlierDecision, StopDecision, StoppingRule
 from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec
-from orchestrator.storage.journal import SweepState
+from orchestrator.storage.journal import JournalState
 
 MakeRules: TypeAlias = Callable[[SweepSpec, Plan], Sequence[StoppingRule]]
 
@@ -34,7 +34,7 @@ def stopping_rules(spec: SweepSpec, plan: Plan) -> list[StoppingRule]:
     return rules
 
 
-def decision_that_holds(rules: Sequence[StoppingRule], state: SweepState) -> StopDecision | None:
+def decision_that_holds(rules: Sequence[StoppingRule], state: JournalState) -> StopDecision | None:
     """Return the decision that the latest session recorded, if its rule says that it still holds.
 
     A rule that the spec no longer asks for decides nothing.

@@ -20,11 +20,18 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal, first_problem, wrong_version
 from orchestrator.core.stopping import StopDecision
-from orchestrator.core.trial import Block, Config, FinishedTrial, SweepIdentity, Trial, to_json
+from orchestrator.core.trial import (
+    Block,
+    Config,
+    FinishedTrial,
+    SweepIdentity,
+    Trial,
+    validated_json,
+)
 from orchestrator.storage import lock
 
-FILE_NAME = "journal.jsonl"
-VERSION = 12  # only journals of this version are read
+JOURNAL_FILE = "journal.jsonl"
+JOURNAL_VERSION = 12  # only journals of this version are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,7 @@ class SweepOpened:
     identity: SweepIdentity
     spec: Mapping[str, Any]
     sweep_id: str = ""
-    journal_version: int = VERSION
+    journal_version: int = JOURNAL_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +142,8 @@ class SessionEnded:
 
 
 Opening: TypeAlias = SweepOpened | SessionStarted | BlockSuggested
-Ending: TypeAlias = TrialFinished | RoundFinished | AttemptLost | StopDecided | SessionEnded
-Record: TypeAlias = Opening | Ending
+LaterRecord: TypeAlias = TrialFinished | RoundFinished | AttemptLost | StopDecided | SessionEnded
+Record: TypeAlias = Opening | LaterRecord
 
 _LINE: TypeAdapter[Record] = TypeAdapter(
     Annotated[Record, Field(discriminator="record")],
@@ -150,7 +157,7 @@ _RUNNING = TypeAdapter(list[tuple[float, str]])
 
 
 @dataclass(slots=True)
-class SweepState:
+class JournalState:
     """The state of a sweep after the records of its journal.
 
     `order` has `blocks` and `finished` in one sequence, by index and by key. A trial that ended
@@ -213,11 +220,11 @@ class SweepState:
         self.all_outcomes.append(finished)
 
 
-def replay(records: Iterable[Record], state: SweepState | None = None) -> SweepState | None:
+def replay(records: Iterable[Record], state: JournalState | None = None) -> JournalState | None:
     """Return the state after these records; without a state, the first opens the sweep."""
     for record in records:
         if isinstance(record, SweepOpened):
-            state = SweepState(record.identity, record.spec, record.sweep_id)
+            state = JournalState(record.identity, record.spec, record.sweep_id)
         else:
             assert state is not None
             state.add(record)
@@ -231,7 +238,7 @@ class JournalError(Refusal, RuntimeError):
 class Draft:
     """Records that are written nowhere, for a plan; `state` is None until one opens the sweep."""
 
-    def __init__(self, state: SweepState | None) -> None:
+    def __init__(self, state: JournalState | None) -> None:
         self.state = state
 
     def append(self, record: Record) -> None:
@@ -251,7 +258,7 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
 
         Raise `Locked` if there is one, `JournalError` for a damaged line or another version's.
         """
-        self.path = folder / FILE_NAME
+        self.path = folder / JOURNAL_FILE
         self._guard = threading.Lock()
         self._lock = lock.take(folder)
         try:
@@ -268,7 +275,7 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
 
     def append(self, record: Record) -> None:
         """Write one record to disk; remove it and raise `OSError` if the disk is full."""
-        line = _signed(to_json(_LINE, record)) + b"\n"
+        line = _signed(validated_json(_LINE, record)) + b"\n"
         with self._guard:
             try:
                 written = os.write(self._file, line)
@@ -310,12 +317,12 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
         self.close()
 
 
-def read(folder: Path) -> SweepState | None:
+def read(folder: Path) -> JournalState | None:
     """Return the state in `folder`'s journal without becoming its writer; None if there is none.
 
     A last line that is still being written is left out. Raise `JournalError` as `Journal` does.
     """
-    path = folder / FILE_NAME
+    path = folder / JOURNAL_FILE
     try:
         return replay(_parse(path, path.read_bytes())[0])
     except FileNotFoundError:
@@ -364,13 +371,13 @@ def _read_line(line: bytes) -> tuple[Record | None, str]:
         return None, first_problem(error)
 
 
-def repair(folder: Path) -> tuple[Path, int] | None:
+def repair_journal(folder: Path) -> tuple[Path, int] | None:
     """Remove the damaged lines of a journal; return where the old one is kept, and their number.
 
     None if no line is damaged. Without its first line the whole journal is set aside. Raise
     `Locked` if a driver writes it, `FileNotFoundError` if there is none.
     """
-    path = folder / FILE_NAME
+    path = folder / JOURNAL_FILE
     with contextlib.closing(os.fdopen(lock.take(folder), "rb")):
         lines = path.read_bytes().split(b"\n")[:-1]
         _expect_version(path, lines)
@@ -380,7 +387,7 @@ def repair(folder: Path) -> tuple[Path, int] | None:
         kept = path.with_name(f"journal-damaged-{time.time_ns()}.jsonl")
         if whole and whole[0] == lines[0]:
             # Whenever the power fails, the journal is the old one or the whole new one.
-            new = path.with_name(f"{FILE_NAME}.new")
+            new = path.with_name(f"{JOURNAL_FILE}.new")
             _write_synced(new, b"".join(line + b"\n" for line in whole))
             os.link(path, kept)
             _sync_folder(folder)
@@ -407,8 +414,10 @@ def _expect_version(path: Path, lines: Sequence[bytes]) -> None:
         return
     if isinstance(value, dict) and value.get("record") == "sweep_opened":
         version = value.get("journal_version")
-        if version != VERSION:
-            raise JournalError(wrong_version(f"{path}, line 1", "a journal", VERSION, version))
+        if version != JOURNAL_VERSION:
+            raise JournalError(
+                wrong_version(f"{path}, line 1", "a journal", JOURNAL_VERSION, version)
+            )
 
 
 def _write_synced(path: Path, content: bytes) -> None:

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.core.errors import Refusal
 
-FILE_NAME = "lock"
+LOCK_FILE = "lock"
 _TRIES, _PAUSE_S = 5, 0.02
 
 
@@ -72,7 +72,7 @@ class Locked(Refusal):
 def take(folder: Path) -> int:
     """Take the lock of a folder, made if need be, until the descriptor is closed; else `Locked`."""
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / FILE_NAME, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     for last_try in (*[False] * _TRIES, True):  # `holder` takes it for a moment
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,7 +104,7 @@ def parse_owner(content: bytes) -> Owner:
 def holder(folder: Path) -> Owner | None:
     """Return the holder of the lock of a folder; None if nobody holds it."""
     try:
-        descriptor = os.open(folder / FILE_NAME, os.O_RDONLY)
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY)
     except OSError:  # none, or no folder of that name can be
         return None
     try:

@@ -113,7 +113,7 @@ def take_over(
     *,
     same_code: bool = False,
     sweep_id: str = "",
-) -> journal.SweepState:
+) -> journal.JournalState:
     """Open the sweep in the journal, unless it is there; `merge_stored` adds the store's trials.
 
     A journal without blocks gets the `sweep_id` of the store's parent run, or a random one: another
@@ -178,7 +178,7 @@ def rebuild(finished: Iterable[FinishedTrial]) -> Iterator[journal.Record]:
 
 
 def events(
-    state: journal.SweepState, *, retry_failed: bool, retimed: Container[str] = ()
+    state: journal.JournalState, *, retry_failed: bool, retimed: Container[str] = ()
 ) -> Iterator[Block | FinishedTrial]:
     """Yield blocks and finished trials in order; not `retimed` keys, nor failed ones on request."""
     for event in state.order.values():
@@ -189,7 +189,7 @@ def events(
         yield event
 
 
-def trials_to_retime(state: journal.SweepState, plan: Plan, *, retry_failed: bool) -> set[str]:
+def trials_to_retime(state: journal.JournalState, plan: Plan, *, retry_failed: bool) -> set[str]:
     """Return the keys of the complete trials of incomplete interleaved rounds.
 
     If an arm of a hardware class has no outcome, or one from another round on that node, all of
@@ -221,7 +221,7 @@ def trials_to_retime(state: journal.SweepState, plan: Plan, *, retry_failed: boo
 
 def preview(
     folder: SweepFolder, spec: SweepSpec, tracking_uri: str, *, same_code: bool = False
-) -> journal.SweepState:
+) -> journal.JournalState:
     """Return the state that a start of the spec would resume; write nothing.
 
     The store is read as well, unless it is in this home and the home has the sweep's journal. Raise

@@ -4,7 +4,7 @@ import json
 
 from orchestrator.cli import reference
 from orchestrator.report.formats.csv_rows import HEADER
-from orchestrator.report.query import ask
+from orchestrator.report.query import query_records
 from orchestrator.storage.tracking.trial_content import trial_content
 from tests.orchestrator.sample_records import PORTABLE, sweep, trial
 from tests.orchestrator.sample_sweeps import IDENTITY
@@ -19,7 +19,9 @@ def main() -> None:
         ],
         "csv": "epochs_run" in HEADER,
         "tag": trial_content(IDENTITY, finished).tags["epochs_run"],
-        "rows": ask({"sweep": record}, "epochs_run = 0", ["epochs_run"])["epochs_run"].tolist(),
+        "rows": query_records({"sweep": record}, "epochs_run = 0", ["epochs_run"])[
+            "epochs_run"
+        ].tolist(),
     }
     print(json.dumps(observed))
 

@@ -6,7 +6,7 @@ import workloads
 from orchestrator.analysis.summary import summarise
 from orchestrator.cli import reference
 from orchestrator.report.chosen import choose
-from orchestrator.report.query import ask
+from orchestrator.report.query import query_records
 from orchestrator.report.render import render
 from orchestrator.spec import json_schema, parse_spec
 from tests.orchestrator.sample_records import PORTABLE, sweep, trial
@@ -36,8 +36,10 @@ def main() -> None:
         "titles": [measure.title for measure in (*summary.measures, *summary.expenses)],
         "report": render(summary, "text", full=True),
         "steps_per_s": summary.arms[0].measures["steps_per_s"].median,
-        "rows": ask({"sweep": record}, "grad_norm < 1", ["grad_norm"])["grad_norm"].tolist(),
-        "possible": len(ask({"sweep": sweep([trial(PORTABLE, 0)])}, "grad_norm IS NULL")),
+        "rows": query_records({"sweep": record}, "grad_norm < 1", ["grad_norm"])[
+            "grad_norm"
+        ].tolist(),
+        "possible": len(query_records({"sweep": sweep([trial(PORTABLE, 0)])}, "grad_norm IS NULL")),
     }
     print(json.dumps(observed))
 

@@ -26,7 +26,7 @@ from scipy.special import stdtrit
 from orchestrator.cli.output import quiet
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.home import SweepFolder, sweep_home
-from orchestrator.storage.journal import FILE_NAME
+from orchestrator.storage.journal import JOURNAL_FILE
 from tests.benchmarks import rig
 from tests.benchmarks.trusting import real
 from tests.orchestrator.sample_specs import spec_text
@@ -57,7 +57,7 @@ def sweep(name: str, arms: Sequence[str], configs: Sequence[dict[str, int]], **c
 
 
 def ended(home: Path, name: str) -> int:
-    path = SweepFolder(home, name).generation(1) / FILE_NAME
+    path = SweepFolder(home, name).generation(1) / JOURNAL_FILE
     return path.read_bytes().count(b'"outcome":') if path.exists() else 0
 
 

@@ -17,7 +17,7 @@ from sklearn.model_selection import GroupShuffleSplit
 from orchestrator.analysis.cost_model import (
     MIN_CONFIGS,
     TARGETS,
-    Observation,
+    MeasuredTrial,
     config_groups,
     fit,
     observe,
@@ -27,7 +27,7 @@ from orchestrator.storage.journal import read
 from tests.benchmarks import rig
 from workloads.metrics import FRESH_ONLY
 
-Split: TypeAlias = tuple[list[Observation], list[Observation]]
+Split: TypeAlias = tuple[list[MeasuredTrial], list[MeasuredTrial]]
 
 SWEEPS = {"cost-model-time": tuple(set(TARGETS) - set(FRESH_ONLY)), "cost-model-memory": FRESH_ONLY}
 
@@ -64,7 +64,7 @@ def judge(target: str, splits: Sequence[Split]) -> dict[str, Any]:
     }
 
 
-def hide_thirds(observations: Sequence[Observation], target: str, splits: int) -> list[Split]:
+def hide_thirds(observations: Sequence[MeasuredTrial], target: str, splits: int) -> list[Split]:
     measured = [one for one in observations if target in one.took]
     groups = config_groups(measured)
     if len(set(groups)) < _ENOUGH:

@@ -12,7 +12,7 @@ from tests.orchestrator.storage.test_journal import RECORDS, write
 def test_every_byte_of_a_line_flipped_in_turn(tmp_path: Path, faults: Faults) -> None:
     draw, number = faults(1, 2)
     whole = write(tmp_path)
-    path, lines = tmp_path / journal.FILE_NAME, whole.splitlines(keepends=True)
+    path, lines = tmp_path / journal.JOURNAL_FILE, whole.splitlines(keepends=True)
     for _ in range(number):
         line = draw.randrange(len(lines) - 1)  # a damaged last one is the trace of a crash
         begin = sum(map(len, lines[:line]))
@@ -22,9 +22,9 @@ def test_every_byte_of_a_line_flipped_in_turn(tmp_path: Path, faults: Faults) ->
             with pytest.raises(journal.JournalError, match=f"line {line + 1}: expected a journal"):
                 journal.read(tmp_path)
         path.write_bytes(damaged := whole[:begin] + b"\0" + whole[begin + 1 :])
-        repaired = journal.repair(tmp_path)
+        repaired = journal.repair_journal(tmp_path)
         assert repaired is not None and repaired[1] == 1
         assert repaired[0].read_bytes() == damaged
         kept = (*RECORDS[:line], *RECORDS[line + 1 :]) if line else ()
         assert journal.read(tmp_path) == journal.replay(kept)
-        assert not line or journal.repair(tmp_path) is None
+        assert not line or journal.repair_journal(tmp_path) is None

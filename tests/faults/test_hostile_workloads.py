@@ -7,7 +7,7 @@ import psutil
 import pytest
 import yaml
 
-from orchestrator.core.trial import FinishedTrial, outcome_adapter, to_json
+from orchestrator.core.trial import FinishedTrial, outcome_adapter, validated_json
 from orchestrator.execution.job import TrialLimits
 from orchestrator.execution.trainer_pool import TrainerPool
 from tests.orchestrator.execution.test_trial import run
@@ -37,7 +37,7 @@ def test_hostile_workloads(trainers: TrainerPool, tmp_path: Path, group: int) ->
         assert (after.status, after.epochs) == ("complete", ()), (does, after)
         assert after.metrics["loss"] == number + 0.5, does
         assert trainer in ("any", "same" if after.trainer_trials else "new"), does
-        stored = outcome_adapter.validate_json(to_json(outcome_adapter, outcome))
+        stored = outcome_adapter.validate_json(validated_json(outcome_adapter, outcome))
         ended.append(FinishedTrial(finished(number).trial, stored))
     trainers.close()
     processes = psutil.process_iter(["cmdline"])

@@ -46,7 +46,9 @@ class Trainer:
     def ask(
         self, workload: str, implementation: str = "none/noop", **fields: Any
     ) -> list[protocol.Event]:
-        self.send(protocol.encode(protocol.TrialRequest(workload, implementation, **fields)))
+        self.send(
+            protocol.encode_message(protocol.TrialRequest(workload, implementation, **fields))
+        )
         return self.events_of_trial()
 
     def events_of_trial(self) -> list[protocol.Event]:
@@ -94,12 +96,14 @@ def run_by_hand(*lines: str) -> tuple[int, list[protocol.Event | str], str]:
         except protocol.ProtocolError:
             events.append(line)
             continue
-        events += [] if isinstance(event, protocol.Environment) else [event]
+        events += [] if isinstance(event, protocol.EnvironmentFacts) else [event]
     return done.returncode, events, done.stderr
 
 
 def request(workload: str, **fields: Any) -> str:
-    return protocol.encode(protocol.TrialRequest(f"{HOSTILE}:{workload}", "none/noop", **fields))
+    return protocol.encode_message(
+        protocol.TrialRequest(f"{HOSTILE}:{workload}", "none/noop", **fields)
+    )
 
 
 def expect_package(backend: str) -> None:

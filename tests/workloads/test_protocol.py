@@ -22,7 +22,7 @@ EVENTS: tuple[protocol.Event, ...] = (
     protocol.SliceDone(1, 1e-9),
     protocol.KernelProof("cudnn+xla", "portable", "line one\nline two"),
     protocol.Dataset("digits", "ab" * 32, "scikit-learn", 10**15, 0),
-    protocol.Environment({"a": None, "b": True, "c": 3, "d": 0.5, "e": "ä\u2028"}),
+    protocol.EnvironmentFacts({"a": None, "b": True, "c": 3, "d": 0.5, "e": "ä\u2028"}),
     protocol.Artifact("sample.txt", '"quotes" and \\'),
     protocol.Result({"loss": 0.0}),
     protocol.Failure("non_finite", "why"),
@@ -43,19 +43,19 @@ def refused(words: str) -> pytest.RaisesExc[protocol.ProtocolError]:
 def test_lines_survive_a_round_trip() -> None:
     assert {type(event) for event in EVENTS} == set(get_args(protocol.Event))
     for event in EVENTS:
-        assert protocol.decode_event(protocol.encode(event)) == event
-        assert "\n" not in protocol.encode(event)
+        assert protocol.decode_event(protocol.encode_message(event)) == event
+        assert "\n" not in protocol.encode_message(event)
     for request in REQUESTS:
-        assert protocol.decode_request(protocol.encode(request)) == request
-        assert not protocol.is_command(protocol.encode(request))
+        assert protocol.decode_request(protocol.encode_message(request)) == request
+        assert not protocol.is_command(protocol.encode_message(request))
     for command in (protocol.Slice(), protocol.Slice(7), protocol.Finish()):
-        assert protocol.decode_command(protocol.encode(command)) == command
-        assert protocol.is_command(protocol.encode(command))
+        assert protocol.decode_command(protocol.encode_message(command)) == command
+        assert protocol.is_command(protocol.encode_message(command))
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.event)
 def test_a_missing_or_unknown_field_is_named(event: protocol.Event) -> None:
-    body, missing = json.loads(protocol.encode(event)), dataclasses.MISSING
+    body, missing = json.loads(protocol.encode_message(event)), dataclasses.MISSING
     fields = dataclasses.fields(event)
     for name in [i.name for i in fields if i.default is i.default_factory is missing]:
         with refused(rf"{event.event}\.{name}: this field is missing"):
@@ -95,14 +95,14 @@ def test_a_number_that_is_no_finite_float_is_refused(number: str) -> None:
 
 def test_numbers_of_numpy_are_written_as_numbers() -> None:
     loss: Any = np.float32(0.5)
-    sent = protocol.encode(protocol.Result(MappingProxyType({"loss": loss})))
+    sent = protocol.encode_message(protocol.Result(MappingProxyType({"loss": loss})))
     assert protocol.decode_event(sent) == protocol.Result({"loss": 0.5})
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}])
 def test_values_that_json_lacks_are_refused(value: Any) -> None:
     with refused("cannot be written"):
-        protocol.encode(protocol.Result({"loss": value}))
+        protocol.encode_message(protocol.Result({"loss": value}))
 
 
 def context(sent: list[protocol.Event]) -> Context:

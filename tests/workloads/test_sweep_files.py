@@ -17,7 +17,7 @@ from tests.orchestrator.cli.typed_commands import typed
 from tests.orchestrator.sample_plans import identity
 from tests.orchestrator.scheduling.sample_sessions import SampleSession
 from tests.workloads.shared_trainer import Trainer, result, single_event
-from workloads.protocol import Finish, KernelProof, Slice, encode
+from workloads.protocol import Finish, KernelProof, Slice, encode_message
 from workloads.registry import find_workload
 
 pytestmark = pytest.mark.full
@@ -69,7 +69,7 @@ def test_an_arm_of_each_backend_of_a_file_runs_small(
         request = replace(sample.session.request(trial), data_digest=None)
         trainer = trainer_for(arm.implementation)
         for line in (request, *((Slice(), Finish()) if request.measure == "timing" else ())):
-            trainer.send(encode(line))
+            trainer.send(encode_message(line))
         events = trainer.events_of_trial()
         result(events)
         proof = single_event(events, KernelProof)

@@ -29,7 +29,6 @@ from workloads.context import SliceSize, Slicing, choose_slice_size
 from workloads.own_code import read_code
 from workloads.protocol import (
     Artifact,
-    Command,
     Epoch,
     Event,
     Failure,
@@ -39,10 +38,11 @@ from workloads.protocol import (
     PhaseEnded,
     Ready,
     Result,
+    RoundCommand,
     Slice,
     SliceDone,
     TrialRequest,
-    encode,
+    encode_message,
 )
 from workloads.trainer import Lines, answer_request
 
@@ -50,7 +50,7 @@ ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("requests.yaml").
 ATTACHED = ("--die-with-parent", str(os.getpid()))
 pytestmark = pytest.mark.timeout(60)
 SLICING = "tests.workloads.examples.slicing"
-SLICE, FINISH = encode(Slice()), encode(Finish())
+SLICE, FINISH = encode_message(Slice()), encode_message(Finish())
 
 
 @pytest.fixture(autouse=True)
@@ -69,12 +69,12 @@ def run(*texts: str) -> tuple[list[int], list[Event]]:
 
 
 def ask(workload: str, implementation: str = "none/noop", **fields: Any) -> list[Event]:
-    return run(encode(TrialRequest(workload, implementation, **fields)))[1]
+    return run(encode_message(TrialRequest(workload, implementation, **fields)))[1]
 
 
 def timing(name: str, **settings: Any) -> str:
     own = {"step_s": 1e-4, **settings}
-    return encode(TrialRequest(f"{SLICING}:{name}", "none/one", own, measure="timing"))
+    return encode_message(TrialRequest(f"{SLICING}:{name}", "none/one", own, measure="timing"))
 
 
 def ends(events: list[Event]) -> list[Result | Failure]:
@@ -150,7 +150,7 @@ def test_a_users_workload_trains() -> None:
 
 
 def test_a_users_workload_takes_slices() -> None:
-    _, events = run(timing("steady", spread=0.1), SLICE, encode(Slice(7)), SLICE, FINISH)
+    _, events = run(timing("steady", spread=0.1), SLICE, encode_message(Slice(7)), SLICE, FINISH)
     window = [PhaseBegan, PhaseEnded, SliceDone]
     assert [type(event) for event in events] == [Ready, *window * 3, KernelProof, Result]
     done = [event for event in events if isinstance(event, SliceDone)]
@@ -165,7 +165,7 @@ def test_a_users_workload_takes_slices() -> None:
 
 def test_trial_runs_that_are_not_recorded_choose_the_steps_of_a_slice() -> None:
     events, seconds, compiled = list[Event](), list[float](), set[int]()
-    commands = iter(list[Command]([Slice(), Finish()]))
+    commands = iter(list[RoundCommand]([Slice(), Finish()]))
     slicing = Slicing(commands.__next__, slice_s=0.25)
     for steps in slicing.slices(None, events.append, lambda: sum(seconds)):
         seconds.append(0.01 * steps + (steps not in compiled))  # each number is compiled

@@ -32,7 +32,7 @@ from workloads.failures import DataError
 
 Cut: TypeAlias = Callable[[Tokens], tuple[Samples, Samples]]
 
-UNKNOWN = "\ufffd"
+UNKNOWN_TOKEN = "\ufffd"
 """The text of token 0, which replaces every token outside the vocabulary."""
 
 VALIDATION_SHARE = 0.1
@@ -133,7 +133,7 @@ def _encoded(content: bytes, source: str, digest: str, corpus: Corpus) -> Encode
     kind, vocabulary = corpus.kind, corpus.vocabulary
 
     def make() -> Arrays:
-        encoded = encode(_decode(content, source), kind, vocabulary)
+        encoded = encode_text(_decode(content, source), kind, vocabulary)
         vocabulary_json = json.dumps(encoded.vocabulary).encode()
         return {"tokens": encoded.tokens, "vocabulary": np.frombuffer(vocabulary_json, np.uint8)}
 
@@ -155,7 +155,7 @@ def _decode(content: bytes, source: str) -> str:
         ) from error
 
 
-def encode(text: str, kind: TokenKind, vocabulary: int) -> EncodedText:
+def encode_text(text: str, kind: TokenKind, vocabulary: int) -> EncodedText:
     """Number the tokens of a text, the most frequent first; ties are in code point order.
 
     Words are runs of letters, digits and underscores with inner apostrophes, in lower case; every
@@ -163,7 +163,7 @@ def encode(text: str, kind: TokenKind, vocabulary: int) -> EncodedText:
     different tokens, including the unknown one.
     """
     words: Sequence[str] = text if kind == "character" else split_words(text)
-    texts = (UNKNOWN, *rank_words(words, vocabulary - 1))
+    texts = (UNKNOWN_TOKEN, *rank_words(words, vocabulary - 1))
     numbers = {word: number for number, word in enumerate(texts)}
     tokens = np.fromiter((numbers.get(word, 0) for word in words), np.int32, len(words))
     return EncodedText(tokens, texts, kind)
@@ -188,19 +188,19 @@ def zipf_corpus(length: int, vocabulary: int) -> EncodedText:
     shares = owners ** -ZIPF["exponent"]
     ends = np.cumsum(shares / shares.sum())
     tokens = owners[np.searchsorted(ends[:-1], places, side="right")]
-    texts = (UNKNOWN, *(f"w{word}" for word in range(1, vocabulary)))
+    texts = (UNKNOWN_TOKEN, *(f"w{word}" for word in range(1, vocabulary)))
     return EncodedText(tokens, texts, "word")
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text into words, as `encode` does."""
+    """Split a text into words, as `encode_text` does."""
     return _WORD.findall(text.lower())
 
 
 def rank_words(words: Iterable[str], limit: int) -> list[str]:
     """Return up to `limit` different words, the most frequent first; ties in code point order."""
     counts = Counter(words)
-    counts.pop(UNKNOWN, None)
+    counts.pop(UNKNOWN_TOKEN, None)
     return sorted(counts, key=lambda word: (-counts[word], word))[:limit]
 
 

@@ -44,7 +44,7 @@ def save(trial: Context) -> dict[str, float]:
     return {}
 
 
-def compare(trial: Context) -> dict[str, float]:
+def compare_outputs(trial: Context) -> dict[str, float]:
     """Prove the kernel; load every saved checkpoint into one model and compare the outputs."""
     request = LoadRequest.model_validate(trial.settings)
     with prepare_framework(trial):

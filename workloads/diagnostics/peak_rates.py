@@ -19,7 +19,7 @@ def report_devices(trial: Context) -> dict[str, float]:
     return {}
 
 
-def measure(trial: Context) -> dict[str, float]:
+def measure_rates(trial: Context) -> dict[str, float]:
     """Measure `product_flops_per_s` and `copy_bytes_per_s`, both also with `_low` and `_high`."""
     # TF32 is a precision of products: its trial has no copy.
     with prepare_framework(trial) as framework:

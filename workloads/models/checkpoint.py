@@ -17,7 +17,7 @@ from workloads.data.samples import read_npz
 from workloads.failures import DataError
 from workloads.models.canonical_weights import CanonicalLayer, Weights
 
-FORMAT, VERSION = "rnnsweep-weights", 1
+CHECKPOINT_FORMAT, CHECKPOINT_VERSION = "rnnsweep-weights", 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,9 @@ def keep_model(trained: Checkpoint, trial: Context, build: Callable[[Context], A
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write the file, completely or not at all; create its folder if it is missing."""
-    about = json.dumps({"format": FORMAT, "version": VERSION, "cell": checkpoint.cell})
+    about = json.dumps(
+        {"format": CHECKPOINT_FORMAT, "version": CHECKPOINT_VERSION, "cell": checkpoint.cell}
+    )
     with atomic_write(path) as file:
         np.savez(file, allow_pickle=False, about=np.array(about), **checkpoint.arrays)
 
@@ -109,8 +111,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
         kind, cell = (about["format"], about["version"]), about["cell"]
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path}: expected weights that rnnsweep saved; {error!r}") from error
-    if kind != (FORMAT, VERSION):
-        raise DataError(f"{path}: expected {(FORMAT, VERSION)}; received {kind}")
+    if kind != (CHECKPOINT_FORMAT, CHECKPOINT_VERSION):
+        raise DataError(
+            f"{path}: expected {(CHECKPOINT_FORMAT, CHECKPOINT_VERSION)}; received {kind}"
+        )
     return Checkpoint(cell, arrays)
 
 

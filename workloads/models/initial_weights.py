@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from workloads.backends.stack_call import GATES
 from workloads.models.canonical_weights import CanonicalLayer
 
-Weights = NDArray[np.float32]
+InitialWeights = NDArray[np.float32]
 
 
 def set_initial_weights(model: Any, seed: int) -> None:
@@ -50,7 +50,7 @@ def draw_layer(path: str, like: CanonicalLayer, seed: int) -> CanonicalLayer:
     )
 
 
-def draw_variable(path: str, shape: tuple[int, ...], seed: int) -> Weights:
+def draw_variable(path: str, shape: tuple[int, ...], seed: int) -> InitialWeights:
     """Return the initial value of the variable at `path` of a layer that is not recurrent.
 
     Kernels are Glorot uniform, biases zero, embeddings uniform within ±0.05. Raise `ValueError` for
@@ -74,13 +74,13 @@ def _generator(path: str, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, *hashlib.sha256(path.encode()).digest()[:8]])
 
 
-def _glorot_uniform(shape: tuple[int, ...], draw: np.random.Generator) -> Weights:
+def _glorot_uniform(shape: tuple[int, ...], draw: np.random.Generator) -> InitialWeights:
     """Draw uniformly within ±sqrt(6 / (fan in + fan out)) (Glorot and Bengio 2010)."""
     limit = np.sqrt(6.0 / (shape[0] + shape[1]))
     return draw.uniform(-limit, limit, shape).astype(np.float32)
 
 
-def _orthogonal(shape: tuple[int, ...], draw: np.random.Generator) -> Weights:
+def _orthogonal(shape: tuple[int, ...], draw: np.random.Generator) -> InitialWeights:
     """Draw a matrix whose rows or columns, the fewer ones, are orthonormal (Saxe et al. 2013)."""
     rows, columns = shape
     q, r = np.linalg.qr(draw.standard_normal((max(shape), min(shape))))

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from workloads.data.sources import data_digest
-from workloads.settings import Goal, StackSettings, TrainingPlan, UpTo10
+from workloads.settings import MetricGoal, StackSettings, TrainingPlan, UpTo10
 
 
 class TrainingSettings(StackSettings):
@@ -53,7 +53,7 @@ class TrainingSettings(StackSettings):
         """Return how much a trial trains."""
         goal = None
         if self.target_accuracy is not None:
-            goal = Goal("val_accuracy", self.target_accuracy, "time_to_accuracy_s")
+            goal = MetricGoal("val_accuracy", self.target_accuracy, "time_to_accuracy_s")
         return TrainingPlan(
             self.batch_size, self.epochs, self.timed_steps, goal, keeps_model=self.keep is not None
         )

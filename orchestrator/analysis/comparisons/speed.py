@@ -84,7 +84,7 @@ class Comparison:
         return variant is not None and self.baseline == replace(self.arm, variant=variant)
 
 
-def compare(
+def compare_arms(
     record: SweepRecord, matched: CompleteRounds, baseline: Baseline, metric: str | None = None
 ) -> tuple[Comparison, ...]:
     """Compare every arm with its baseline, in the spec's order, by default by a time."""

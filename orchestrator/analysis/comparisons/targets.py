@@ -50,7 +50,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class AccuracyGoal:
     """An accuracy to reach; `reported` if trainers had it as their `target_accuracy`."""
 
     accuracy: float
@@ -83,8 +83,8 @@ def reach(record: SweepRecord, asked: Iterable[float] = ()) -> tuple[Target, ...
     """
     own = record.settings.get("target_accuracy")
     wanted = dict.fromkeys(asked)
-    goals = [Goal(float(own), reported=True)] if own is not None else []
-    goals += [Goal(accuracy) for accuracy in wanted if accuracy != own]
+    goals = [AccuracyGoal(float(own), reported=True)] if own is not None else []
+    goals += [AccuracyGoal(accuracy) for accuracy in wanted if accuracy != own]
     if not goals:
         return ()
     trials = _ended(record)
@@ -112,7 +112,7 @@ def _ended(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
     }
 
 
-def _target(trials: Mapping[Arm, Sequence[FinishedTrial]], goal: Goal) -> Target:
+def _target(trials: Mapping[Arm, Sequence[FinishedTrial]], goal: AccuracyGoal) -> Target:
     every = (trial for ended in trials.values() for trial in ended if not diverged(trial))
     if all(goal.seconds(trial) is None for trial in every):
         return Target(goal.accuracy, ())
@@ -120,7 +120,7 @@ def _target(trials: Mapping[Arm, Sequence[FinishedTrial]], goal: Goal) -> Target
     return Target(goal.accuracy, tuple(filter(None, rows)))
 
 
-def _arm(arm: Arm, trials: Sequence[FinishedTrial], goal: Goal) -> TargetArm | None:
+def _arm(arm: Arm, trials: Sequence[FinishedTrial], goal: AccuracyGoal) -> TargetArm | None:
     """Return the expenses of an arm, None without any data; only the time if all diverged."""
     timed = [(t, seconds) for t in trials if (seconds := goal.seconds(t)) is not None]
     time_s = expense_to_target([seconds for _, seconds in timed])

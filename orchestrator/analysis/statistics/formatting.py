@@ -69,7 +69,7 @@ def speed_ratio(estimate: Estimate) -> str:
     return ratio(shown) if shown is estimate else f"{ratio(shown)} slower"
 
 
-def speed(estimate: Estimate, base: str) -> str:
+def speed_phrase(estimate: Estimate, base: str) -> str:
     """Write `is 3.40 × (3.20–3.60) as fast as BASE`, or `is 46 × (30–70) slower than BASE`.
 
     A slower one whose interval holds 1 `takes 1.20 × (0.83–1.67) as long as BASE`.

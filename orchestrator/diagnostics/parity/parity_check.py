@@ -245,7 +245,7 @@ class ParityCheck(AbstractContextManager["ParityCheck"]):
                     digest=listed.digest,
                     saved=[_stem(folder, saved) for saved in wanted[participant]],
                 )
-                requests[participant] = _request("compare", participant, asked)
+                requests[participant] = _request("compare_outputs", participant, asked)
         for participant, answer in self._ask(requests, "loaded").items():
             compared = parity_request.OUTPUT_COMPARISONS.validate_json(
                 answer.texts[parity_request.ANSWER]
@@ -364,12 +364,12 @@ def _takes_options(implementation: Implementation) -> bool:
 def _request(
     function: str, participant: Participant, asked: BaseModel, seed: int = 0
 ) -> TrialRequest:
-    name, request_settings = (
-        f"workloads.diagnostics.parity:{function}",
-        asked.model_dump(mode="json"),
-    )
     return TrialRequest(
-        name, str(participant.implementation), request_settings, participant.device, seed
+        f"workloads.diagnostics.parity:{function}",
+        str(participant.implementation),
+        asked.model_dump(mode="json"),
+        participant.device,
+        seed,
     )
 
 

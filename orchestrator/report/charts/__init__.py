@@ -13,12 +13,12 @@ from orchestrator.report.charts.chart import Chart, ChartBuilder
 from orchestrator.report.wording import arm_names
 
 CHARTS: tuple[ChartBuilder, ...] = (
-    speedups.speedups,
-    trade_offs.trade_offs,
-    curves.effects,
-    curves.crossovers,
-    curves.learning,
-    phases.phases,
+    speedups.speedup_charts,
+    trade_offs.trade_off_charts,
+    curves.effect_charts,
+    curves.crossover_charts,
+    curves.learning_charts,
+    phases.phase_charts,
 )
 """The charts of every report, in their order."""
 

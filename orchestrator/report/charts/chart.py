@@ -26,7 +26,7 @@ _TITLES = {measure.metric: measure.title for measure in MEASURES}
 
 
 Styles: TypeAlias = Mapping[Arm, int]
-"""The place of each arm in the report, which decides its colour, symbol and dashes (`looks`)."""
+"""The place of each arm in the report: `arm_channels` makes colour, symbol and dashes of it."""
 
 Layer: TypeAlias = dict[str, Any]
 Rows: TypeAlias = Iterable[Mapping[str, Any]]
@@ -127,7 +127,7 @@ def axis(
     return {"field": field, "type": "quantitative", "title": short(title, 100), "scale": scale}
 
 
-def looks(styles: Mapping[str, int], **options: Any) -> dict[str, Any]:
+def arm_channels(styles: Mapping[str, int], **options: Any) -> dict[str, Any]:
     """Return the channels `color`, `shape` and `strokeDash` of named entries with their styles."""
     options = {"field": "name", "type": "nominal", **options}
     if len(styles) == 1:

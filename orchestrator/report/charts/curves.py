@@ -17,9 +17,9 @@ from orchestrator.report.charts.chart import (
     Layer,
     Rows,
     Styles,
+    arm_channels,
     axis,
     layer,
-    looks,
     metric_title,
     slug,
 )
@@ -33,7 +33,7 @@ _Rows: TypeAlias = Sequence[Mapping[str, Any]]
 """The points of a line: `at`, `value`, the ends `low` and `high` of a band, and `text`."""
 
 
-def effects(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
+def effect_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
     """Make a chart for each metric by each param."""
     fitted = grouped(
         ((effect.metric, effect.param), effect) for effect in summary.effects if effect.points
@@ -43,7 +43,7 @@ def effects(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[
         yield _by_param(of_param, name, styles, drawn)
 
 
-def crossovers(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
+def crossover_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
     """Make a chart of speed-ups for each size along which arms were compared."""
     by_param = grouped((c.effect.param, c) for c in summary.crossovers if c.regions)
     drawn = summary.drawn_blocks
@@ -52,7 +52,7 @@ def crossovers(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterat
         yield _by_param([c.effect for c in compared], name, styles, drawn, text)
 
 
-def learning(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
+def learning_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
     """Make two charts for each metric by epoch: against epochs, and against seconds."""
     by_metric = grouped((curve.metric, curve) for curve in summary.learning if curve.points)
     for metric, curves in by_metric.items():
@@ -97,7 +97,7 @@ def _drawing(
     if all(map(is_number, at)):
         across = axis("at", titles[0], at, log="x" in logs)
     up = axis("value", titles[1], [r["value"] for r in [*drawn, *points]], ends, log="y" in logs)
-    look = looks(names)
+    look = arm_channels(names)
     line = {"x": across, "color": look["color"], "detail": "line"}
     mark = {"x": across, "color": look["color"], "shape": look["shape"], "tooltip": "text"}
     rule = {"color": "var(--quiet)", "strokeDash": [2, 3]}

@@ -6,11 +6,11 @@ from orchestrator.analysis.arms.arm_summary import PHASES
 from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts import chart
-from orchestrator.report.charts.chart import ROW, Chart, Styles, layer, looks, short
+from orchestrator.report.charts.chart import ROW, Chart, Styles, arm_channels, layer, short
 from orchestrator.report.wording import ArmNames
 
 
-def phases(summary: ReportSummary, name: ArmNames, _: Styles) -> Iterator[Chart]:
+def phase_charts(summary: ReportSummary, name: ArmNames, _: Styles) -> Iterator[Chart]:
     """Make a chart of stacked bars, one for each arm, if phases were measured."""
     splits = [split for split in summary.phases if split.seconds]
     measured = [phase for phase in PHASES if any(phase in split.seconds for split in splits)]
@@ -29,7 +29,7 @@ def phases(summary: ReportSummary, name: ArmNames, _: Styles) -> Iterator[Chart]
         for phase in measured
     ]
     names = {phase.removesuffix("_s"): PHASES.index(phase) for phase in measured}
-    legend = looks(names, legend={"columns": 5})
+    legend = arm_channels(names, legend={"columns": 5})
     stacked = {"type": "quantitative", "title": "mean seconds per trial", "stack": "zero"}
     bars = layer(
         "bars",

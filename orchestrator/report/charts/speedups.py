@@ -7,12 +7,12 @@ from typing import Any
 from orchestrator.analysis.statistics.formatting import natural, ratio, speed_ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts import chart
-from orchestrator.report.charts.chart import ROW, Chart, Styles, axis, layer, looks, short
+from orchestrator.report.charts.chart import ROW, Chart, Styles, arm_channels, axis, layer, short
 from orchestrator.report.verdicts import SIGNS, verdict_sentence
 from orchestrator.report.wording import ArmNames
 
 
-def speedups(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
+def speedup_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
     """Make a chart of all comparisons, the fastest arm of each hardware class first.
 
     `pairs` are drawn blocks and their log-ratios: the page calculates speed-ups over some of them.
@@ -28,7 +28,7 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator
     drawn = summary.drawn_blocks
     compared.sort(key=lambda one: ([*places].index(str(one[0].arm.hardware)), -one[1].value))
     names = {name(comparison.arm): styles[comparison.arm] for comparison, *_ in compared}
-    look = looks(names, legend=None)
+    look = arm_channels(names, legend=None)
     rows: list[dict[str, Any]] = [
         {
             "name": name(c.arm),

@@ -8,12 +8,12 @@ from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted
 from orchestrator.report.charts import chart
-from orchestrator.report.charts.chart import Chart, Styles, axis, layer, looks, metric_title
+from orchestrator.report.charts.chart import Chart, Styles, arm_channels, axis, layer, metric_title
 from orchestrator.report.document import Column, make_table
 from orchestrator.report.wording import ArmNames, config_phrase
 
 
-def trade_offs(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
+def trade_off_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> Iterator[Chart]:
     """Make a chart of each front."""
     return (_trade_off(summary, trade_off, name, styles) for trade_off in summary.fronts)
 
@@ -57,7 +57,7 @@ def _trade_off(
     both = [*tried, *front]
     drawn_names = {r["name"] for r in both}
     names = {name(arm): style for arm, style in styles.items() if name(arm) in drawn_names}
-    look = looks(names)
+    look = arm_channels(names)
     point = {"color": look["color"], "shape": look["shape"], "tooltip": "text", "x": "x", "y": "y"}
     layers = [
         layer(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.comparisons.speed import compare as compare_pairs
+from orchestrator.analysis.comparisons.speed import compare_arms as compare_pairs
 from orchestrator.analysis.measures import MEASURES, finite
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, match
 from orchestrator.analysis.pairing.pairs import Baseline
@@ -159,7 +159,7 @@ class Changes:
         return len(speedups) > 1 and max(speedups) / min(speedups) < 1 + self.margin
 
 
-def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
+def compare_sides(before: Side, after: Side, margin: float = 0.05) -> Changes:
     """Compare two sides; `margin` is the share of time, or of memory, that does not matter."""
     _expect_two_of_a_kind(before, after)
     differences = _differences(before.record, after.record)

@@ -12,11 +12,11 @@ from orchestrator.report.document import Column, Document, Section, Table, make_
 from orchestrator.report.formats.json_format import to_plain_data
 from orchestrator.report.wording import ArmNames, deciding_interval, gain
 
-FORMAT = "rnnsweep-compare"
-VERSION = 3
+CHANGES_FORMAT = "rnnsweep-compare"
+CHANGES_VERSION = 3
 
 
-def to_document(changes: Changes) -> Document:
+def changes_document(changes: Changes) -> Document:
     """Make the document: changes beyond noise, differences, and the figures."""
     arms = [arm for change in changes.arms for arm in (change.before, change.after)]
     every = {str(arm.hardware) for arm in (*arms, *changes.only_before, *changes.only_after)}
@@ -62,14 +62,14 @@ def _need(metric: str, arm: ArmChange) -> Estimate | None:
     return deciding_interval(arm.needs[metric]) if metric in arm.needs else None
 
 
-def as_json(changes: Changes, failed: Collection[ArmChange]) -> dict[str, Any]:
+def changes_json(changes: Changes, failed: Collection[ArmChange]) -> dict[str, Any]:
     """Return the changes with every pair of configs; numbers are finite or null.
 
     Within a version, properties may be added.
     """
     return {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": CHANGES_FORMAT,
+        "version": CHANGES_VERSION,
         **to_plain_data(changes),
         "moved_together": changes.moved_together,
         "inconclusive": changes.all_inconclusive,

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.formats.json_format import FORMAT, VERSION
+from orchestrator.report.formats.json_format import REPORT_FORMAT, REPORT_VERSION
 
 
 class InvalidSide(Refusal):
@@ -36,7 +36,7 @@ def read_report(path: Path) -> Side:
     try:
         content = json.loads(path.read_bytes())
         kind = content.get("format"), content.get("version")
-        if kind == (FORMAT, VERSION):
+        if kind == (REPORT_FORMAT, REPORT_VERSION):
             record = TypeAdapter(SweepRecord).validate_python(_as_record(content))
             return Side(f"{content['sweep']['label']} ({path.name})", record, is_file=True)
         reason = f"received format {kind[0]!r}, version {kind[1]}"
@@ -48,7 +48,7 @@ def read_report(path: Path) -> Side:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = f"received another content ({type(error).__name__}: {error})"
     raise InvalidSide(
-        f"{path}: expected a report's JSON file of version {VERSION}; {reason}. "
+        f"{path}: expected a report's JSON file of version {REPORT_VERSION}; {reason}. "
         "Write one with `rnnsweep report SWEEP -o FILE.json`"
     )
 

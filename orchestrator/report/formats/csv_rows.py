@@ -15,7 +15,7 @@ HEADER = (*(column.name for column in COLUMNS), "matched")
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 
-Cell = bool | str | int | float | None
+CsvCell = bool | str | int | float | None
 
 
 def to_csv(trials: Sequence[FinishedTrial], matched: Collection[str]) -> str:
@@ -32,13 +32,15 @@ def to_csv(trials: Sequence[FinishedTrial], matched: Collection[str]) -> str:
     return out.getvalue()
 
 
-def csv_columns(trials: Sequence[FinishedTrial], matched: Collection[str]) -> dict[str, list[Cell]]:
+def csv_columns(
+    trials: Sequence[FinishedTrial], matched: Collection[str]
+) -> dict[str, list[CsvCell]]:
     """Return the cells of each column: the fixed columns, config sorted, metrics sorted.
 
     A setting or metric whose name is taken becomes `config.NAME` or `metric.NAME`. `matched` are
     the run ids of complete rounds.
     """
-    columns: dict[str, list[Cell]] = {
+    columns: dict[str, list[CsvCell]] = {
         column.name: [_cell(column.kind, column.get(trial)) for trial in trials]
         for column in COLUMNS
     }
@@ -50,13 +52,13 @@ def csv_columns(trials: Sequence[FinishedTrial], matched: Collection[str]) -> di
     return columns
 
 
-def _cell(kind: str, value: Cell) -> Cell:
+def _cell(kind: str, value: CsvCell) -> CsvCell:
     if kind != "time" or value is None:
         return value
     return datetime.fromtimestamp(float(value), UTC).isoformat(timespec="milliseconds")
 
 
-def safe(cell: Cell) -> Cell:
+def safe(cell: CsvCell) -> CsvCell:
     """Return a cell that no spreadsheet reads as a formula; None for an infinite number."""
     if isinstance(cell, bool):
         return str(cell).lower()

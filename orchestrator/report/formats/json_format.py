@@ -15,8 +15,8 @@ from typing import Any
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core import trial
 
-FORMAT = "rnnsweep-report"
-VERSION = 7
+REPORT_FORMAT = "rnnsweep-report"
+REPORT_VERSION = 7
 
 TRIAL_ENTRY = (
     "run_id",
@@ -51,12 +51,12 @@ TRIAL_ENTRY = (
 """The fields of a trial's entry: those of `TRIAL_PARTS` have the same names there."""
 
 
-def to_json(summary: ReportSummary) -> str:
+def summary_json(summary: ReportSummary) -> str:
     """Write the whole summary with its raw trials as ASCII; numbers are finite or null.
 
     Entries of the longer lists have a line each: easy to compare, and fast to write.
     """
-    content = {"format": FORMAT, "version": VERSION, **to_plain_data(summary)}
+    content = {"format": REPORT_FORMAT, "version": REPORT_VERSION, **to_plain_data(summary)}
     lines = ",\n".join(f"  {_dump(key)}: {_entries(value)}" for key, value in content.items())
     return f"{{\n{lines}\n}}\n"
 

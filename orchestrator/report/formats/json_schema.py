@@ -13,7 +13,12 @@ from pydantic import TypeAdapter
 
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.trial import FailureReason
-from orchestrator.report.formats.json_format import FORMAT, TRIAL_ENTRY, TRIAL_PARTS, VERSION
+from orchestrator.report.formats.json_format import (
+    REPORT_FORMAT,
+    REPORT_VERSION,
+    TRIAL_ENTRY,
+    TRIAL_PARTS,
+)
 
 _REPORT_TEXT = (
     "The whole report, with the raw trials behind every number. A number is calculated from "
@@ -41,7 +46,7 @@ _DROPPED = ("default", "title", "propertyNames")
 """Keys of pydantic's schema that are dropped; `propertyNames` because arms as keys are names."""
 
 
-def schema() -> dict[str, Any]:
+def report_schema() -> dict[str, Any]:
     """Return the schema: every property is required, and no others are allowed."""
     entry = make_dataclass(
         "TrialEntry", _entry_types().items(), namespace={"__doc__": _TRIAL_ENTRY_TEXT}
@@ -55,10 +60,10 @@ def schema() -> dict[str, Any]:
         name: _strict(definition) for name, definition in sorted(made.pop("$defs").items())
     }
     top = _strict(made)
-    head = {"format": {"const": FORMAT}, "version": {"const": VERSION}}
+    head = {"format": {"const": REPORT_FORMAT}, "version": {"const": REPORT_VERSION}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:rnnsweep:report:{VERSION}",
+        "$id": f"urn:rnnsweep:report:{REPORT_VERSION}",
         "title": "rnnsweep report --format json",
         "description": _REPORT_TEXT,
         "type": "object",
@@ -97,10 +102,10 @@ def _strict(part: Any) -> Any:
     return strict
 
 
-def text() -> str:
+def report_schema_text() -> str:
     """Return the text of the file."""
-    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(report_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(text())
+    sys.stdout.write(report_schema_text())

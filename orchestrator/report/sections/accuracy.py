@@ -10,7 +10,7 @@ from orchestrator.report.sections.speed import baseline_name, compared_columns
 from orchestrator.report.wording import ArmNames, gain
 
 
-def accuracy(summary: ReportSummary, name: ArmNames) -> Section | None:
+def accuracy_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Compare the accuracy of every arm with that of its baseline."""
     compared = [(c, c.accuracy) for c in summary.comparisons if c.accuracy]
     if not compared:

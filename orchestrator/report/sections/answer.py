@@ -4,7 +4,7 @@ import shlex
 
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import PARTS, Bullet, Document, Kind, Section
-from orchestrator.report.sections.doubts import RESUME, doubts, doubts_section
+from orchestrator.report.sections.doubts import RESUME, doubts, section_of_doubts
 from orchestrator.report.sections.fastest import answer_bullets, arms_table
 from orchestrator.report.sections.headlines import headlines
 from orchestrator.report.sections.progress import progress_sentence
@@ -36,7 +36,7 @@ def answer(
     sections = [Section("", tuple(bullets), paragraphs=(progress_sentence(summary),))]
     if most != 0 and any(row.measures for row in summary.arms):
         sections.append(_arms(summary, most))
-    doubtful = doubts_section(doubts(summary, resume, retry))
+    doubtful = section_of_doubts(doubts(summary, resume, retry))
     if doubtful:
         sections.append(doubtful)
     sections.append(Section("More", paragraphs=(rest or _rest(label),)))

@@ -17,7 +17,7 @@ SIDE_BY_SIDE = 4
 """Up to this many arms are the columns of the table of measures; more are its rows."""
 
 
-def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
+def arms_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the measures of each arm: median and quartiles."""
     if not any(arm.measures for arm in summary.arms):
         return None

@@ -12,7 +12,7 @@ from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.wording import ArmNames
 
 
-def compiling(summary: ReportSummary, name: ArmNames) -> Section | None:
+def compiling_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Report after how many steps a longer compilation pays off."""
     points = summary.break_evens
     if not points:

@@ -12,7 +12,7 @@ _LISTED = 20
 """The most configs that are listed."""
 
 
-def configs(summary: ReportSummary, name: ArmNames) -> Section | None:
+def configs_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the sizes of each config with the time on each arm, repeats averaged."""
     metric, rows = summary.time_metric, [row.arm for row in summary.arms if row.measures]
     if metric is None:

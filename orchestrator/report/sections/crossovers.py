@@ -30,7 +30,7 @@ _EXPLANATION = (
 )
 
 
-def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
+def crossovers_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Make a sentence for each arm and param along which something changes; crossings first."""
     curves = summary.crossovers
     if not curves:

@@ -56,26 +56,26 @@ class ReportSection:
 
 
 SECTIONS: tuple[ReportSection, ...] = (
-    ReportSection("fastest", "fastest", fastest.fastest, shows_failures=True),
-    ReportSection("rankings", "fastest", rankings.rankings),
-    ReportSection("speed", "speed", speed.speed),
-    ReportSection("compiling", "speed", compiling.compiling),
-    ReportSection("accuracy", "accuracy", accuracy.accuracy),
-    ReportSection("targets", "accuracy", targets.targets),
-    ReportSection("learning", "accuracy", learning.learning),
-    ReportSection("effects", "sizes", effects.effects),
-    ReportSection("crossovers", "sizes", crossovers.crossovers),
-    ReportSection("configs", "sizes", configs.configs),
-    ReportSection("front", "sizes", front.front),
-    ReportSection("trade_offs", "sizes", trade_offs.trade_offs),
-    ReportSection("arms", "cost", arms.arms),
-    ReportSection("phases", "cost", phases.phases),
-    ReportSection("doubts", "trust", doubts.doubtful, shows_failures=True),
-    ReportSection("sweep", "trust", sweep.sweep, shows_failures=True),
-    ReportSection("excluded", "trust", excluded.excluded, shows_failures=True),
-    ReportSection("validity", "trust", validity.validity),
-    ReportSection("telemetry", "trust", telemetry.telemetry),
-    ReportSection("published", "trust", published.published),
+    ReportSection("fastest", "fastest", fastest.fastest_section, shows_failures=True),
+    ReportSection("rankings", "fastest", rankings.rankings_section),
+    ReportSection("speed", "speed", speed.speed_section),
+    ReportSection("compiling", "speed", compiling.compiling_section),
+    ReportSection("accuracy", "accuracy", accuracy.accuracy_section),
+    ReportSection("targets", "accuracy", targets.targets_section),
+    ReportSection("learning", "accuracy", learning.learning_section),
+    ReportSection("effects", "sizes", effects.effects_section),
+    ReportSection("crossovers", "sizes", crossovers.crossovers_section),
+    ReportSection("configs", "sizes", configs.configs_section),
+    ReportSection("front", "sizes", front.front_section),
+    ReportSection("trade_offs", "sizes", trade_offs.trade_offs_section),
+    ReportSection("arms", "cost", arms.arms_section),
+    ReportSection("phases", "cost", phases.phases_section),
+    ReportSection("doubts", "trust", doubts.doubts_section, shows_failures=True),
+    ReportSection("sweep", "trust", sweep.sweep_section, shows_failures=True),
+    ReportSection("excluded", "trust", excluded.excluded_section, shows_failures=True),
+    ReportSection("validity", "trust", validity.validity_section),
+    ReportSection("telemetry", "trust", telemetry.telemetry_section),
+    ReportSection("published", "trust", published.published_section),
 )
 """The sections of every report, within a part in their order."""
 
@@ -93,4 +93,4 @@ def document(summary: ReportSummary, sections: Sequence[ReportSection] = SECTION
             content = section.build(summary, name)
             if content:
                 built.append(replace(content, key=section.key, part=part))
-    return Document(answer.title(summary), (*built, reading.reading(summary, built)))
+    return Document(answer.title(summary), (*built, reading.reading_section(summary, built)))

@@ -33,12 +33,12 @@ _LONGEST_MESSAGE = 200
 """The characters of an error message that are shown."""
 
 
-def doubtful(summary: ReportSummary, _: ArmNames) -> Section | None:
+def doubts_section(summary: ReportSummary, _: ArmNames) -> Section | None:
     """List what is missing or doubtful."""
-    return doubts_section(doubts(summary))
+    return section_of_doubts(doubts(summary))
 
 
-def doubts_section(bullets: tuple[Bullet, ...]) -> Section | None:
+def section_of_doubts(bullets: tuple[Bullet, ...]) -> Section | None:
     """Make the section of what is missing or doubtful; None if nothing is."""
     return Section("Missing or doubtful", bullets) if bullets else None
 

@@ -27,7 +27,7 @@ _EXPLANATIONS = (
 )
 
 
-def effects(summary: ReportSummary, name: ArmNames) -> Section | None:
+def effects_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the effects of each param on each metric and arm, and their importances."""
     every = summary.effects
     if not every:

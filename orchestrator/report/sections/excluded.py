@@ -6,7 +6,7 @@ from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.wording import ArmNames, run_text
 
 
-def excluded(summary: ReportSummary, name: ArmNames) -> Section | None:
+def excluded_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List trials that enter no comparison."""
     if not summary.left_out:
         return None

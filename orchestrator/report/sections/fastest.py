@@ -37,7 +37,7 @@ _MOST_IMPLEMENTATIONS = 4
 """The most implementations on which two variants are compared in a sentence."""
 
 
-def fastest(summary: ReportSummary, name: ArmNames) -> Section:
+def fastest_section(summary: ReportSummary, name: ArmNames) -> Section:
     """Make the first section of a full report: the answer, and the table of arms."""
     tables = (arms_table(summary),) if any(row.measures for row in summary.arms) else ()
     bullets = tuple(answer_bullets(summary, headlines(summary)))

@@ -14,7 +14,7 @@ _MOST_ROWS = 20
 """The most points of the front that are printed."""
 
 
-def front(summary: ReportSummary, name: ArmNames) -> Section | None:
+def front_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the Pareto-best configs, or the best one if there is one objective."""
     best = summary.front
     if not best.points:

@@ -11,7 +11,7 @@ from orchestrator.report.sections.arms import unmatched_note
 from orchestrator.report.wording import ArmNames
 
 
-def learning(summary: ReportSummary, name: ArmNames) -> Section | None:
+def learning_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the accuracy of each arm after the first, the middle and the last epoch, and when."""
     metrics = {curve.metric for curve in summary.learning}
     metric = next((accuracy for accuracy in ACCURACIES if accuracy in metrics), None)

@@ -17,7 +17,7 @@ _SLICES = (
 )
 
 
-def phases(summary: ReportSummary, name: ArmNames) -> Section | None:
+def phases_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the mean seconds of each phase, by arm."""
     splits = summary.phases
     if not splits:

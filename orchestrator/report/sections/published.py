@@ -14,7 +14,7 @@ _CONTEXT = (
 )
 
 
-def published(summary: ReportSummary, _: ArmNames) -> Section | None:
+def published_section(summary: ReportSummary, _: ArmNames) -> Section | None:
     """List every published row, and under it the nearest measured config of each arm."""
     matches = summary.published
     if not matches:

@@ -18,7 +18,7 @@ _EXPLANATION = (
 )
 
 
-def rankings(summary: ReportSummary, name: ArmNames) -> Section | None:
+def rankings_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Rank the arms of each group by time, energy, cost and memory."""
     if not summary.rankings:
         return None

@@ -6,7 +6,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import PARTS, Section
 
 
-def reading(summary: ReportSummary, sections: Iterable[Section]) -> Section:
+def reading_section(summary: ReportSummary, sections: Iterable[Section]) -> Section:
     """Explain the words of a report, and then the figures of each of its sections."""
     explained = (
         f"{section.title}: {' '.join(section.explanations)}"

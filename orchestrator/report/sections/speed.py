@@ -39,7 +39,7 @@ _TIMES = {
 }
 
 
-def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
+def speed_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Compare the speed of every arm with that of its baseline."""
     comparisons = summary.comparisons
     if not comparisons or summary.baseline is None:

@@ -9,7 +9,7 @@ from orchestrator.report.document import Row, Section, Table
 from orchestrator.report.wording import ArmNames, config_phrase, ranges_text, run_text
 
 
-def sweep(summary: ReportSummary, name: ArmNames) -> Section:
+def sweep_section(summary: ReportSummary, name: ArmNames) -> Section:
     """Describe the sweep and its progress."""
     head = summary.sweep
     hardware = dict.fromkeys(str(row.arm.hardware) for row in summary.arms)

@@ -13,7 +13,7 @@ _NEVER = "never"
 """The text of a quartile among the trials that did not reach the target."""
 
 
-def targets(summary: ReportSummary, name: ArmNames) -> Section | None:
+def targets_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List what each arm needs to reach the targets."""
     if not summary.targets:
         return None

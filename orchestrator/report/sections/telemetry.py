@@ -9,7 +9,7 @@ from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.wording import ArmNames
 
 
-def telemetry(summary: ReportSummary, name: ArmNames) -> Section | None:
+def telemetry_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the use of the devices, clocks, energy and disturbed trials of each arm: medians."""
     columns: list[Column[ArmSummary]] = [
         Column("arm", lambda row: name(row.arm)),

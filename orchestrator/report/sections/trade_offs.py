@@ -10,7 +10,7 @@ from orchestrator.report.wording import ArmNames, config_phrase
 _UNITS = {measure.metric: measure.unit for measure in (*MEASURES, *EXPENSES) if measure.per == 1}
 
 
-def trade_offs(summary: ReportSummary, name: ArmNames) -> Section | None:
+def trade_offs_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the two ends of each front: the most accurate config, and the least expensive one.
 
     Of several hardware classes only the fronts over all are listed.

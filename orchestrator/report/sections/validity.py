@@ -17,7 +17,7 @@ _MOST_NODES = 6
 """The most nodes that are named; more are counted."""
 
 
-def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
+def validity_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Count trials by outcome; list proven kernels, disturbances, versions and clocks."""
     if not summary.trials:
         return None

@@ -50,7 +50,7 @@ def read_rows(
     """
     tracker = open_tracker(tracking_uri)
     parent, manifest = _parent(tracker, *_split(name, generation))
-    rows = trial_table.read_rows(tracker, parent)
+    rows = trial_table.read_table_rows(tracker, parent)
     if rows is None:
         record = _read(tracker, parent, manifest)
         return replace(record, trials=()), trial_table.to_rows(record.trials)

@@ -11,11 +11,11 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.errors import first_problem
 from orchestrator.core.records import Direction
-from orchestrator.core.trial import FinishedTrial, ImpossibleArm, SweepIdentity, to_json
+from orchestrator.core.trial import FinishedTrial, ImpossibleArm, SweepIdentity, validated_json
 from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.errors import Damaged, WrongVersion
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 EndState: TypeAlias = Literal["complete", "stopped", "failed"]
 SweepStatus: TypeAlias = Literal["running", "complete", "stopped", "failed"]
@@ -97,28 +97,28 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class _Versioned(Generic[T]):
+class _Versioned(Generic[_T]):
     __pydantic_config__: ClassVar = ConfigDict(
         strict=True, extra="forbid", ser_json_inf_nan="constants"
     )
 
     version: int
-    content: T
+    content: _T
 
 
-class Form(Generic[T]):
+class Form(Generic[_T]):
     """The stored JSON of one kind of content, which is read strictly."""
 
-    def __init__(self, kind: type[T], name: str, version: int) -> None:
-        self._adapter: TypeAdapter[_Versioned[T]] = TypeAdapter(_Versioned[kind])  # type: ignore[valid-type]
+    def __init__(self, kind: type[_T], name: str, version: int) -> None:
+        self._adapter: TypeAdapter[_Versioned[_T]] = TypeAdapter(_Versioned[kind])  # type: ignore[valid-type]
         self._name = name
         self._version = version
 
-    def dump(self, content: T) -> str:
+    def dump(self, content: _T) -> str:
         """Return the text of a content."""
-        return to_json(self._adapter, _Versioned(self._version, content)).decode()
+        return validated_json(self._adapter, _Versioned(self._version, content)).decode()
 
-    def load(self, text: str, place: str) -> T:
+    def load(self, text: str, place: str) -> _T:
         """Return the content of a text; `place` is its address, for messages.
 
         Raise `WrongVersion` for another version's text, `Damaged` for no such text.

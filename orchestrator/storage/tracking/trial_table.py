@@ -23,7 +23,7 @@ from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 TABLE_FILE = "trials.parquet"
 CONFIG, METRIC = "config.", "metric."
@@ -116,7 +116,7 @@ def read_stored_rows(path: Path, place: str = TABLE_FILE) -> tuple[int, pa.Table
     return _read(path, place, rows)
 
 
-def _read(path: Path, place: str, content: Callable[[Any], T]) -> tuple[int, T]:
+def _read(path: Path, place: str, content: Callable[[Any], _T]) -> tuple[int, _T]:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -183,7 +183,7 @@ def read_trials(tracker: Tracker, parent: StoredRun, identity: SweepIdentity) ->
     return stored
 
 
-def read_rows(tracker: Tracker, parent: StoredRun) -> pa.Table | None:
+def read_table_rows(tracker: Tracker, parent: StoredRun) -> pa.Table | None:
     """Return the rows of the table; None if runs were recorded or deleted since it was written."""
     table = _read_table(tracker, parent, StoredTrials(), read_stored_rows)
     if table is None:
@@ -240,8 +240,8 @@ def _is_own(trial: FinishedTrial, identity: SweepIdentity) -> bool:
 
 
 def _read_table(
-    tracker: Tracker, parent: StoredRun, stored: StoredTrials, read: Callable[[Path, str], T]
-) -> T | None:
+    tracker: Tracker, parent: StoredRun, stored: StoredTrials, read: Callable[[Path, str], _T]
+) -> _T | None:
     if TABLE_FILE not in tracker.files(parent.run_id):
         return None
     try:

@@ -13,8 +13,8 @@ import yaml
 
 from orchestrator.analysis.cost_model import (
     Expectation,
+    MeasuredTrial,
     NotPredicted,
-    Observation,
     fit,
     observe,
     predict_from,
@@ -35,20 +35,20 @@ def true_seconds(config: Config, arm: Arm) -> float:
     return start * float(config["layers"]) * (float(config["units"]) / 64) ** growth
 
 
-def drawn(count: int, seed: int = 0, noise: float = 0.05) -> list[Observation]:
+def drawn(count: int, seed: int = 0, noise: float = 0.05) -> list[MeasuredTrial]:
     rng = random.Random(seed)
     configs: list[Config] = [
         {"units": round(math.exp(rng.uniform(math.log(16), math.log(256)))), "layers": 1 + i % 3}
         for i in range(count)
     ]
     return [
-        Observation(c, arm, {"trial_s": true_seconds(c, arm) * rng.lognormvariate(0, noise)})
+        MeasuredTrial(c, arm, {"trial_s": true_seconds(c, arm) * rng.lognormvariate(0, noise)})
         for c in configs
         for arm in ARMS
     ]
 
 
-def predicted(shown: Sequence[Observation], config: Config, arm: Arm = PORTABLE) -> Expectation:
+def predicted(shown: Sequence[MeasuredTrial], config: Config, arm: Arm = PORTABLE) -> Expectation:
     (expectation,) = fit(shown, "trial_s").predict([(config, arm)])
     return expectation
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import t
 
 from orchestrator.analysis.comparisons.effects import Crossover, crossovers
-from orchestrator.analysis.comparisons.speed import compare
+from orchestrator.analysis.comparisons.speed import compare_arms
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.pairing.pairs import pick_baseline
 from orchestrator.analysis.statistics.estimates import LEVEL, Estimate
@@ -33,7 +33,7 @@ def crossovers_of(record: SweepRecord, margin: float = 0.02) -> dict[str, Crosso
     def design_of(blocks: tuple[int, ...]) -> Design:
         return Design([configs[block] for block in blocks])
 
-    curves = crossovers(compare(record, match(record), over), design_of, margin)
+    curves = crossovers(compare_arms(record, match(record), over), design_of, margin)
     return {curve.effect.param: curve for curve in curves}
 
 

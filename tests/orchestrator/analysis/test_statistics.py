@@ -26,7 +26,7 @@ from orchestrator.analysis.statistics.formatting import (
     number,
     quartiles,
     ratio,
-    speed,
+    speed_phrase,
     speed_ratio,
 )
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Judgement, blocks_for, judge
@@ -64,7 +64,7 @@ def test_figures_in_words() -> None:
         assert difference(values and Estimate(*values)) == text
     for ends, cell, text in FIGURES["speeds"]:
         estimate = Estimate(8, *ends)
-        assert (speed_ratio(estimate), speed(estimate, "B")) == (cell, text)
+        assert (speed_ratio(estimate), speed_phrase(estimate, "B")) == (cell, text)
     for value, text in FIGURES["numbers"]:
         assert number(value) == text
     lists = [joined(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])]

@@ -54,18 +54,18 @@ RECORDED = trial(PORTABLE, 0, time_to_accuracy_s=3.0)
 @pytest.mark.parametrize(
     ("finished", "goal", "seconds"),
     [
-        (training(PORTABLE, 0), targets.Goal(0.4), 2.0),  # the first epoch that reaches it
-        (training(PORTABLE, 0), targets.Goal(0.7), 4.0),
-        (training(PORTABLE, 0), targets.Goal(0.71), 6.0),
-        (training(PORTABLE, 0), targets.Goal(0.91), math.inf),
-        (RECORDED, targets.Goal(0.8, reported=True), 3.0),
-        (RECORDED, targets.Goal(0.8), None),
-        (trial(PORTABLE, 0), targets.Goal(0.8, reported=True), math.inf),
-        (trial(PORTABLE, 0, val_accuracy=None), targets.Goal(0.8, reported=True), None),
+        (training(PORTABLE, 0), targets.AccuracyGoal(0.4), 2.0),  # the first epoch that reaches it
+        (training(PORTABLE, 0), targets.AccuracyGoal(0.7), 4.0),
+        (training(PORTABLE, 0), targets.AccuracyGoal(0.71), 6.0),
+        (training(PORTABLE, 0), targets.AccuracyGoal(0.91), math.inf),
+        (RECORDED, targets.AccuracyGoal(0.8, reported=True), 3.0),
+        (RECORDED, targets.AccuracyGoal(0.8), None),
+        (trial(PORTABLE, 0), targets.AccuracyGoal(0.8, reported=True), math.inf),
+        (trial(PORTABLE, 0, val_accuracy=None), targets.AccuracyGoal(0.8, reported=True), None),
     ],
 )
 def test_the_time_to_a_target_is_from_epochs_or_from_the_trainer_whose_goal_it_was(
-    finished: FinishedTrial, goal: targets.Goal, seconds: float | None
+    finished: FinishedTrial, goal: targets.AccuracyGoal, seconds: float | None
 ) -> None:
     assert goal.seconds(finished) == seconds
 

@@ -162,7 +162,7 @@ def test_nobody_else_is_signalled(
     tmp_path: Path, driver: subprocess.Popen[str], other: dict[str, Any] | None
 ) -> None:
     """Neither a driver of another machine or container, nor a process that has its id now."""
-    file = SweepFolder(tmp_path, "mine").path / lock.FILE_NAME
+    file = SweepFolder(tmp_path, "mine").path / lock.LOCK_FILE
     if other is None:
         file.write_text("somebody")
     else:

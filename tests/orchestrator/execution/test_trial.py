@@ -16,7 +16,7 @@ from unittest import mock
 import psutil
 import pytest
 
-from orchestrator.core.trial import FailureRecord, Outcome, outcome_adapter, to_json
+from orchestrator.core.trial import FailureRecord, Outcome, outcome_adapter, validated_json
 from orchestrator.execution import trainer_pool, watchdog
 from orchestrator.execution.actor import run_trial
 from orchestrator.execution.job import Job, TrialLimits, TrialRun
@@ -315,7 +315,7 @@ def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
         curves = outcome.telemetry.curves
         assert set(curves["system/gpu_0_power_usage_watts"]) == {70.0}
         assert not [name for name in curves if "gpu_1" in name]
-        assert outcome_adapter.validate_json(to_json(outcome_adapter, outcome)) == outcome
+        assert outcome_adapter.validate_json(validated_json(outcome_adapter, outcome)) == outcome
 
 
 def test_a_trial_that_is_taken_away_is_sampled_no_longer(trainers: TrainerPool) -> None:

@@ -13,9 +13,9 @@ import pytest
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial
-from orchestrator.report.compare.changes import Changes, FailOn, compare, failing
+from orchestrator.report.compare.changes import Changes, FailOn, compare_sides, failing
 from orchestrator.report.compare.sides import InvalidSide, Side, read_report
-from orchestrator.report.formats.json_format import VERSION
+from orchestrator.report.formats.json_format import REPORT_VERSION
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.cli.typed_commands import Run, typed
 from tests.orchestrator.sample_hardware import on_cpu
@@ -78,7 +78,7 @@ def failed(arm: Arm, failure: str = "error: no kernel image", blocks: int = 8) -
 
 def between(before: SweepRecord, after: SweepRecord) -> Changes:
     one = Side("old", replace(before, run_id="before"))
-    return compare(one, Side("new", replace(after, run_id="after")))
+    return compare_sides(one, Side("new", replace(after, run_id="after")))
 
 
 def accuracies(changes: Changes) -> list[str | None]:
@@ -259,7 +259,7 @@ def test_a_report_file_is_a_side(tmp_path: Path) -> None:
     baseline = read_report(written(record, tmp_path / "baseline.json"))
     assert baseline.label == "quickstart (baseline.json)"
     assert "loss" not in baseline.record.trials[0].metrics
-    changes = compare(baseline, Side("new", replace(measured(factor=1.3), run_id="after")))
+    changes = compare_sides(baseline, Side("new", replace(measured(factor=1.3), run_id="after")))
     stored = between(record, measured(factor=1.3))
     assert [arm.comparison.speedup for arm in changes.arms] == [
         arm.comparison.speedup for arm in stored.arms
@@ -277,7 +277,10 @@ WHOLE = render(summarise(measured(1)), "json")
         (None, "received: no such file"),
         ("not json", "another content"),
         ("[]", "another content"),
-        (f'{{"format": "rnnsweep-report", "version": {VERSION}}}', "another content (KeyError: 's"),
+        (
+            f'{{"format": "rnnsweep-report", "version": {REPORT_VERSION}}}',
+            "another content (KeyError: 's",
+        ),
         ('{"format": "rnnsweep-report", "version": 3}', "version 3. Write one with `rnnsweep rep"),
         (WHOLE.replace("rnnsweep-report", "rnnsweep-plan"), "received format 'rnnsweep-plan'"),
         (WHOLE.replace('"repeats": 1', '"repeats": "one"'), "repeats: Input should be a valid int"),

@@ -18,7 +18,7 @@ import pytest
 from orchestrator.api import query
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.report.query import QueryError, as_bytes, ask
+from orchestrator.report.query import QueryError, as_bytes, query_records
 from tests.orchestrator.cli.typed_commands import Run, typed
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import PORTABLE, paired, sweep, trial
@@ -50,7 +50,7 @@ HOSTILE = Arm("=cmd|' /C calc'!A0", on_cpu("\x1b[31m<script>\u202e\ud800", 2))
 
 
 def rows(record: SweepRecord, where: str, columns: list[str], **options: Any) -> list[list[Any]]:
-    frame = ask({"quickstart": record}, where, columns, **options)
+    frame = query_records({"quickstart": record}, where, columns, **options)
     return frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
 
 
@@ -67,7 +67,7 @@ def rows(record: SweepRecord, where: str, columns: list[str], **options: Any) ->
     ],
 )
 def test_a_condition_selects_trials(where: str, count: int) -> None:
-    assert len(ask(SWEEPS, where)) == count
+    assert len(query_records(SWEEPS, where)) == count
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_rows_are_sorted_with_missing_values_last() -> None:
 )
 def test_a_wrong_condition_is_explained(name: str, where: str, message: str) -> None:
     with pytest.raises(QueryError) as error:
-        ask({"quickstart": RECORDS[name]}, where)
+        query_records({"quickstart": RECORDS[name]}, where)
     assert message in str(error.value)
     assert "\x1b" not in str(error.value)
 
@@ -142,18 +142,20 @@ def test_a_wrong_condition_is_explained(name: str, where: str, message: str) -> 
 def test_a_query_reads_only_trials(sql: str) -> None:
     frame = pd.DataFrame({"units": [1]})
     with pytest.raises(QueryError):
-        ask(SWEEPS, sql=sql)
+        query_records(SWEEPS, sql=sql)
     assert len(frame) == 1
 
 
 def test_results_have_the_types_and_names_of_their_columns() -> None:
     statement = "SELECT sum(units), 0.5, [1], now(), units, units FROM trials GROUP BY 5"
-    mixed = ask(SWEEPS, sql=statement)
+    mixed = query_records(SWEEPS, sql=statement)
     assert [str(dtype) for dtype in mixed.dtypes] == [
         "float64", "float64", "string", "datetime64[ms, UTC]", "Int64", "Int64",
     ]  # fmt: skip
     assert list(mixed)[-2:] == ["units", "units_1"]
-    pivoted = ask(SWEEPS, sql="PIVOT trials ON implementation USING median(step_ms) GROUP BY units")
+    pivoted = query_records(
+        SWEEPS, sql="PIVOT trials ON implementation USING median(step_ms) GROUP BY units"
+    )
     assert list(pivoted) == ["units", "tensorflow/portable", "tensorflow/portable+xla"]
     frame = query(STARTED, columns=["block", "arm", "jit", "started"], sort=["-block"])
     assert [str(dtype) for dtype in frame.dtypes] == [
@@ -162,7 +164,7 @@ def test_results_have_the_types_and_names_of_their_columns() -> None:
     assert list(frame["block"]) == [1, 0]
     empty = query(paired(1), "units > 1000", ["units"])
     assert (len(empty), str(empty["units"].dtype)) == (0, "Int64")
-    assert len(ask({"quickstart": sweep([])}, lists=True))
+    assert len(query_records({"quickstart": sweep([])}, lists=True))
 
 
 def test_several_sweeps() -> None:
@@ -170,13 +172,13 @@ def test_several_sweeps() -> None:
     second = replace(paired(3), generation=2)
     sweeps = {**SWEEPS, "other": other, "quickstart#2": second}
     counts = "SELECT sweep, generation, count(*) FROM trials GROUP BY ALL ORDER BY 1, 2"
-    assert ask(sweeps, sql=counts).to_numpy().tolist() == [
+    assert query_records(sweeps, sql=counts).to_numpy().tolist() == [
         ["other", 1, 4],
         ["quickstart", 1, 8],
         ["quickstart", 2, 6],
     ]
     joined = 'FROM quickstart JOIN "quickstart#2" AS second USING (block, arm)'
-    assert len(ask(sweeps, sql=joined)) == 6
+    assert len(query_records(sweeps, sql=joined)) == 6
     assert len(query(paired(4), "block = 0", also=[other, second])) == 6
 
 
@@ -186,12 +188,14 @@ def test_an_endless_query_can_be_interrupted() -> None:
         "SELECT count(*) FROM range(1000000000000) a, range(1000000) b WHERE a.range = b.range + 1"
     )
     with pytest.raises(KeyboardInterrupt):
-        ask(SWEEPS, sql=endless)
+        query_records(SWEEPS, sql=endless)
 
 
 def test_a_query_runs_in_a_sandbox_that_it_cannot_open() -> None:
     names = "('enable_external_access', 'autoload_known_extensions', 'lock_configuration')"
-    read = ask(SWEEPS, sql=f"SELECT name, value FROM duckdb_settings() WHERE name IN {names}")
+    read = query_records(
+        SWEEPS, sql=f"SELECT name, value FROM duckdb_settings() WHERE name IN {names}"
+    )
     assert dict(zip(read["name"], read["value"], strict=True)) == {
         "enable_external_access": "false",
         "autoload_known_extensions": "false",
@@ -200,7 +204,9 @@ def test_a_query_runs_in_a_sandbox_that_it_cannot_open() -> None:
 
 
 def test_hostile_names_are_escaped() -> None:
-    frame = ask({"s": sweep([trial(HOSTILE, 0)], [HOSTILE])}, "", ["implementation", "hardware"])
+    frame = query_records(
+        {"s": sweep([trial(HOSTILE, 0)], [HOSTILE])}, "", ["implementation", "hardware"]
+    )
     table = as_bytes(frame, "table", {}).decode()
     assert not {"\x1b", "\u202e"} & set(table)
     assert len(table.splitlines()) == 2
@@ -211,7 +217,7 @@ def test_hostile_names_are_escaped() -> None:
 
 
 def test_formats_agree(tmp_path: Path) -> None:
-    frame = ask({"s": STARTED}, "", ["block", "arm", "step_ms", "jit", "started"])
+    frame = query_records({"s": STARTED}, "", ["block", "arm", "step_ms", "jit", "started"])
     body = json.loads(as_bytes(frame, "json", {"sweep": "s"}))
     assert (body["format"], body["version"], body["sweep"]) == ("rnnsweep-query", 2, "s")
     kinds = ["whole", "text", "number", "truth", "time"]

@@ -21,7 +21,7 @@ from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.stopping_rules import MakeRules, stopping_rules
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import parse_spec
-from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read
+from orchestrator.storage.journal import Journal, JournalState, SweepOpened, read
 from tests.orchestrator.sample_plans import ConfigLog, identity, node
 
 HERE = node("a")
@@ -92,7 +92,7 @@ class SampleSession:
             self.spec, self.plan, self.state(), retry_failed=False, rules=self._rules
         )
 
-    def state(self) -> SweepState:
+    def state(self) -> JournalState:
         state = read(self.journal.path.parent)
         assert state is not None
         return state

@@ -225,7 +225,7 @@ def retimed(
         trial.key: FinishedTrial(trial, Outcome(status, 0.0, 1.0, node=node, round_id=round_id))
         for trial, (round_id, status, node) in zip(trials, others, strict=False)
     }
-    state = journal.SweepState(identity(), {}, blocks={0: block}, finished=finished)
+    state = journal.JournalState(identity(), {}, blocks={0: block}, finished=finished)
     keys = resume.trials_to_retime(state, laid, retry_failed=retry_failed)
     return [index for index, trial in enumerate(trials) if trial.key in keys]
 
@@ -301,7 +301,7 @@ def run_some(
     failing: float,
     pruning: bool,
     lanes: Lanes,
-) -> journal.SweepState:
+) -> journal.JournalState:
     """Run some trials; with several `lanes`, the full ones first, nodes and trials are lost."""
     history: list[Block | FinishedTrial] = []
     out: list[Assignment] = []

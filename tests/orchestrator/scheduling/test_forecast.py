@@ -51,7 +51,7 @@ def seconds_of(config: Config, arm: Arm) -> float:
 
 def run_before(
     blocks: int, nodes: list[Node], **changes: Any
-) -> tuple[SweepSpec, journal.SweepState]:
+) -> tuple[SweepSpec, journal.JournalState]:
     """Run some blocks of a sweep of 30 on two arms of each class."""
     usual = {"configs": 30, "space": SPACE, "prices": PRICES}
     arms = {"implementations": ["tensorflow/portable", "torch/portable"]}

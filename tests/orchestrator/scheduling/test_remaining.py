@@ -144,7 +144,7 @@ blocks: {interval: 0.05, at_most: 20}
 CPU, GPU = node("a"), node("b", gpus=1)
 
 
-def earlier(figure: float | None, text: str = TWO) -> journal.SweepState:
+def earlier(figure: float | None, text: str = TWO) -> journal.JournalState:
     """Return the state after a start on both nodes that needed seven blocks, by its own rule."""
     # By the rule of now they are not: the second arm of the pair swings from block to block.
     spec = parse_spec(text, source="spec")
@@ -173,7 +173,7 @@ def earlier(figure: float | None, text: str = TWO) -> journal.SweepState:
     return state
 
 
-def left_on(nodes: list[Node], state: journal.SweepState, text: str = TWO) -> RemainingWork:
+def left_on(nodes: list[Node], state: journal.JournalState, text: str = TWO) -> RemainingWork:
     spec = parse_spec(text, source="spec")
     laid = make_plan(spec, classify(nodes), "to come")
     return remaining_work(spec, laid, state, retry_failed=False)

@@ -33,7 +33,7 @@ def write(folder: Path, records: tuple[journal.Record, ...] = RECORDS) -> bytes:
         for record in records:
             opened.append(record)
         assert opened.state == journal.replay(records)
-    return (folder / journal.FILE_NAME).read_bytes()
+    return (folder / journal.JOURNAL_FILE).read_bytes()
 
 
 class Disk:
@@ -82,18 +82,18 @@ def test_a_repaired_journal_and_the_damaged_one_survive_a_power_cut(
 ) -> None:
     folder = tmp_path / "1"
     lines = write(folder).splitlines(keepends=True)
-    with (folder / journal.FILE_NAME).open("r+b") as file:
+    with (folder / journal.JOURNAL_FILE).open("r+b") as file:
         damaged = b"".join([*lines[:2], b"{damaged}\n", *lines[3:]])
         file.write(damaged)
         file.truncate()
         os.fsync(file.fileno())
-    repaired = journal.repair(folder)
+    repaired = journal.repair_journal(folder)
     assert repaired is not None
     kept, removed = repaired
     left = disk.after_power_cut(folder)
     assert (removed, (left / kept.name).read_bytes()) == (1, damaged)
     assert journal.read(left) == journal.replay((*RECORDS[:2], *RECORDS[3:]))
-    assert (folder / journal.FILE_NAME).stat().st_mode & 0o077 == 0
+    assert (folder / journal.JOURNAL_FILE).stat().st_mode & 0o077 == 0
 
 
 def test_one_writer_at_a_time_and_what_it_writes_is_read_back_with_its_types(
@@ -104,10 +104,10 @@ def test_one_writer_at_a_time_and_what_it_writes_is_read_back_with_its_types(
     folder = SweepFolder(tmp_path / "home", "mine")
     folder.make()
     whole = write(tmp_path)
-    for private in (folder.home, tmp_path / journal.FILE_NAME):
+    for private in (folder.home, tmp_path / journal.JOURNAL_FILE):
         assert private.stat().st_mode & 0o077 == 0
     # A crash of the machine can leave a last line of the right length and no content.
-    (tmp_path / journal.FILE_NAME).write_bytes(whole + b"\0" * 40 + b"\n")
+    (tmp_path / journal.JOURNAL_FILE).write_bytes(whole + b"\0" * 40 + b"\n")
     state = journal.read(tmp_path)
     assert state is not None and state == journal.replay(RECORDS)
     assert [type(value) for value in state.blocks[0].config.values()] == [int, float, bool, str]
@@ -120,12 +120,12 @@ def test_one_writer_at_a_time_and_what_it_writes_is_read_back_with_its_types(
 def test_cut_at_any_byte_it_loses_at_most_the_last_record(
     tmp_path: Path, data: st.DataObject
 ) -> None:
-    path = tmp_path / "whole" / journal.FILE_NAME
+    path = tmp_path / "whole" / journal.JOURNAL_FILE
     whole = path.read_bytes() if path.exists() else write(tmp_path / "whole")
     size = data.draw(st.integers(0, len(whole)))
     folder = tmp_path / "cut"
     folder.mkdir(exist_ok=True)
-    (folder / journal.FILE_NAME).write_bytes(whole[:size])
+    (folder / journal.JOURNAL_FILE).write_bytes(whole[:size])
 
     acknowledged = RECORDS[: whole[:size].count(b"\n")]
     assert journal.read(folder) == journal.replay(acknowledged)
@@ -143,7 +143,7 @@ def test_damage_in_the_middle_is_reported_with_its_line(
 ) -> None:
     lines = write(tmp_path).splitlines()
     lines[line - 1] = journal._signed(damage.encode())
-    path = tmp_path / journal.FILE_NAME
+    path = tmp_path / journal.JOURNAL_FILE
     path.write_bytes(b"\n".join(lines) + b"\n")
     with pytest.raises(journal.JournalError) as caught:
         journal.Journal(tmp_path)
@@ -161,9 +161,9 @@ def test_a_journal_of_another_version_is_refused(
 ) -> None:
     first, *rest = write(tmp_path).splitlines(keepends=True)
     changed = {key: value for key, value in (json.loads(first) | change).items() if value}
-    path = tmp_path / journal.FILE_NAME
+    path = tmp_path / journal.JOURNAL_FILE
     path.write_bytes(json.dumps(changed).encode() + b"\n" + b"".join(rest))
-    expected = f"{path}, line 1: expected a journal of version {journal.VERSION}, received"
+    expected = f"{path}, line 1: expected a journal of version {journal.JOURNAL_VERSION}, received"
     for opened in (journal.read, journal.Journal):
         with pytest.raises(journal.JournalError) as caught:
             opened(tmp_path)

@@ -12,10 +12,10 @@ from orchestrator.storage import resume
 from orchestrator.storage.journal import (
     BlockSuggested,
     Journal,
+    JournalState,
     Record,
     SessionStarted,
     SweepOpened,
-    SweepState,
     TrialFinished,
     read,
 )
@@ -29,7 +29,9 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield journal
 
 
-def merged(journal: Journal, here: Sequence[Record], stored: Sequence[FinishedTrial]) -> SweepState:
+def merged(
+    journal: Journal, here: Sequence[Record], stored: Sequence[FinishedTrial]
+) -> JournalState:
     """Return the state after merging, which must be the journal's too."""
     for record in (SweepOpened(IDENTITY, {}), *here):
         journal.append(record)

@@ -19,7 +19,7 @@ from workloads.backends.backend import Backend, Combination, invalid_reason
 from workloads.backends.registry import backends
 from workloads.implementations import KERNELS, OPTIONS, Implementation
 from workloads.layer_traits import CELLS, LayerTraits
-from workloads.protocol import Device, Environment, KernelProof
+from workloads.protocol import Device, EnvironmentFacts, KernelProof
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def test_its_framework_computes_and_feeds_in_order(case: Case, trainer_of_case: 
     assert not metrics["sees_gpu"] and not metrics["reads_gpu_memory"]
     facts: dict[str, Any] = {}
     for event in events:
-        facts |= dict(event.facts) if isinstance(event, Environment) else {}
+        facts |= dict(event.facts) if isinstance(event, EnvironmentFacts) else {}
     assert facts["backend"] == case.backend.name
     assert facts[case.backend.package] and facts["devices"] == "CPU"
 

@@ -12,12 +12,12 @@ from workloads.data import text
 from workloads.data.samples import Samples, Tokens
 from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, TokenKind, data_digest
 from workloads.data.text import (
-    UNKNOWN,
+    UNKNOWN_TOKEN,
     Corpus,
     TextData,
     cut_streams,
     cut_windows,
-    encode,
+    encode_text,
     load_text,
     read_text,
     split_stream,
@@ -48,10 +48,10 @@ def test_a_file_becomes_tokens_and_is_encoded_once(
     poem: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = load(poem)
-    assert vocabulary(first) == (UNKNOWN, "be", "to", ",")
+    assert vocabulary(first) == (UNKNOWN_TOKEN, "be", "to", ",")
     assert first.train.inputs.tolist() == [2, 1, 3, 0, 0, 2, 1]
     assert (first.digest, first.source) == (data_digest("file", str(poem)), str(poem))
-    monkeypatch.delattr(text, "encode")  # another call would fail
+    monkeypatch.delattr(text, "encode_text")  # another call would fail
     second = load(poem)
     assert (second.train.inputs == first.train.inputs).all()
     assert vocabulary(second) == vocabulary(first)
@@ -59,10 +59,10 @@ def test_a_file_becomes_tokens_and_is_encoded_once(
 
 def test_the_cache_key_has_all_that_decides_the_tokens(poem: Path) -> None:
     load(poem)
-    assert vocabulary(load(poem, size=3)) == (UNKNOWN, "be", "to")
-    assert vocabulary(load(poem, "character", 3)) == (UNKNOWN, " ", "o")
+    assert vocabulary(load(poem, size=3)) == (UNKNOWN_TOKEN, "be", "to")
+    assert vocabulary(load(poem, "character", 3)) == (UNKNOWN_TOKEN, " ", "o")
     poem.write_text("or not", encoding="utf-8")
-    assert vocabulary(load(poem)) == (UNKNOWN, "not", "or")
+    assert vocabulary(load(poem)) == (UNKNOWN_TOKEN, "not", "or")
 
 
 def test_shakespeare_is_downloaded_by_keras_or_read_from_a_copy(
@@ -115,8 +115,8 @@ def test_a_missing_file_or_part_of_python_is_explained(
 def test_words_are_lower_case_and_signs_are_words() -> None:
     words = split_words("We know't, we KNOW't!\n'Tis snake_case 42.")
     assert " ".join(words) == "we know't , we know't ! ' tis snake_case 42 ."
-    assert encode(f"a{UNKNOWN}a", "character", 9).tokens.tolist() == [1, 0, 1]
-    for encoded in (encode("to be\nor", "word", 99), encode("to be or", "character", 99)):
+    assert encode_text(f"a{UNKNOWN_TOKEN}a", "character", 9).tokens.tolist() == [1, 0, 1]
+    for encoded in (encode_text("to be\nor", "word", 99), encode_text("to be or", "character", 99)):
         assert encoded.decode(encoded.tokens) == "to be or"
         assert encoded.tokens.dtype == np.int32
 

@@ -40,7 +40,7 @@ class Room:
 
     def load(self, *names: str, by: str, **settings: Any) -> list[Event]:
         saved = [str(self.folder / name) for name in names]
-        return self._ask("compare", by, settings, 2, digest=self.digest, saved=saved)
+        return self._ask("compare_outputs", by, settings, 2, digest=self.digest, saved=saved)
 
     def compare(self, *names: str, by: str, **settings: Any) -> tuple[OutputComparison, ...]:
         events = self.load(*names, by=by, **settings)

@@ -9,7 +9,7 @@ import pytest
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from tests.workloads.tasks.test_workloads import SMALL as TEXTS
 from workloads.backends.registry import backends
-from workloads.protocol import Environment, Event, KernelProof, PhaseBegan, PhaseEnded
+from workloads.protocol import EnvironmentFacts, Event, KernelProof, PhaseBegan, PhaseEnded
 from workloads.registry import find_workload
 
 full = pytest.mark.full
@@ -37,7 +37,7 @@ def test_a_trial_is_whole_and_its_seed_decides_its_losses(
 ) -> None:
     events = train(trainer_of, backend)
     expect_every_phase_and_metric(events)
-    proof, facts = single_event(events, KernelProof), single_event(events, Environment).facts
+    proof, facts = single_event(events, KernelProof), single_event(events, EnvironmentFacts).facts
     assert proof.ran == proof.asked == "portable"
     assert (facts["backend"], facts["devices"], facts["tf32"]) == (backend, "CPU", False)
     assert (facts["precision"], facts["dtype_policy"]) == ("float32", "float32")
@@ -80,7 +80,7 @@ def expect_every_phase_and_metric(events: list[Event]) -> None:
     assert {*metrics, *absent} - {"import_s"} == set(find_workload("image_rows").metrics)
     assert 0 < metrics["cpu_over_wall"] < 10_000
     assert min(metrics["predict_sample_ms"], metrics["step_ms_median"]) > 0
-    compiles_nothing = single_event(events, Environment).facts["backend"] == "torch"
+    compiles_nothing = single_event(events, EnvironmentFacts).facts["backend"] == "torch"
     assert metrics["compile_s"] > 0 or compiles_nothing
 
 

@@ -12,7 +12,7 @@ from workloads.backends.registry import backends
 from workloads.metrics import SLICED_METRICS
 
 full = pytest.mark.full
-MEASURE = "workloads.diagnostics.peak_rates:measure"
+MEASURE = "workloads.diagnostics.peak_rates:measure_rates"
 PASSES = {"features": 8, "sequence_length": 4, "units": 8, "batch_size": 4, "timed_steps": 2}
 
 
@@ -24,7 +24,7 @@ def run_in_slices(
         workload, implementation, settings, seed=3, measure="timing", slice_s=slice_s
     )
     for line in (request, protocol.Slice(), protocol.Slice(), protocol.Slice(), protocol.Finish()):
-        trainer.send(protocol.encode(line))
+        trainer.send(protocol.encode_message(line))
     return trainer.events_of_trial()
 
 
@@ -87,7 +87,7 @@ def test_a_trial_reports_its_share_of_the_devices_measured_peak(
     assert rates["product_flops_per_s"] == metrics["peak_flops_per_s"]  # measured once a process
     for name in ("product_flops_per_s", "copy_bytes_per_s"):
         assert 1e6 < rates[f"{name}_low"] <= rates[name] <= rates[f"{name}_high"]
-    assert single_event(events, protocol.Environment).facts["devices"] == "CPU"
+    assert single_event(events, protocol.EnvironmentFacts).facts["devices"] == "CPU"
     if backend == "tensorflow":
         in_tf32 = result(trainer_of.ask(MEASURE, "tensorflow/portable+tf32"))
         assert in_tf32["product_flops_per_s"] > 0

@@ -21,10 +21,10 @@ from workloads.failures import NonFinite
 from workloads.implementations import parse_implementation
 from workloads.measuring.canary import run_device_canary, warm_clocks
 from workloads.protocol import Epoch, Event, Finish, PhaseBegan, PhaseEnded, Slice, SliceDone
-from workloads.settings import Goal, TrainingPlan
+from workloads.settings import MetricGoal, TrainingPlan
 
 STEP_S, FIXED_S, VALIDATE_S = 0.01, 0.03, 0.5
-PLAN = TrainingPlan(4, 2, 5, Goal("val_accuracy", 0.6, "time_to_accuracy_s"))
+PLAN = TrainingPlan(4, 2, 5, MetricGoal("val_accuracy", 0.6, "time_to_accuracy_s"))
 
 
 class Machine:

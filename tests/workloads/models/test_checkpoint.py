@@ -10,8 +10,8 @@ import pytest
 
 from workloads.failures import DataError
 from workloads.models.checkpoint import (
-    FORMAT,
-    VERSION,
+    CHECKPOINT_FORMAT,
+    CHECKPOINT_VERSION,
     Checkpoint,
     load_checkpoint,
     save_checkpoint,
@@ -35,7 +35,7 @@ def test_numpy_alone_reads_a_saved_checkpoint_bit_by_bit(tmp_path: Path) -> None
     assert list(path.parent.iterdir()) == [path]
     with np.load(path, allow_pickle=False) as file:
         assert set(file.files) == {"about", *saved.arrays}
-        about = {"format": FORMAT, "version": VERSION, "cell": "lstm"}
+        about = {"format": CHECKPOINT_FORMAT, "version": CHECKPOINT_VERSION, "cell": "lstm"}
         assert json.loads(str(file["about"])) == about
 
 

@@ -92,7 +92,7 @@ def test_a_trial_in_slices_runs_whole_steps_and_proves_its_kernel(
         case.workload, "tensorflow/portable", case.settings, measure="timing", slice_s=0.02
     )
     for line in (request, protocol.Slice(), protocol.Slice(), protocol.Finish()):
-        trainer.send(protocol.encode(line))
+        trainer.send(protocol.encode_message(line))
     events = trainer.events_of_trial()
     metrics, proof = result(events), single_event(events, protocol.KernelProof)
     assert proof.ran == proof.asked

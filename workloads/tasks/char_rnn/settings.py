@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from workloads.settings import BatchSize, Count, Layers, Length, Rate, Units, UpTo10, Width
+from workloads.settings import BatchSize, Layers, Length, OptionalCount, Rate, Units, UpTo10, Width
 from workloads.tasks.text_settings import TextSettings
 
 
@@ -19,8 +19,8 @@ class CharRnnSettings(TextSettings):
         "stateful",
         description="streams that keep states from batch to batch, or windows that start at zero",
     )
-    samples: Count = Field(None, description="number of training sequences, the first ones")
-    validation_samples: Count = Field(
+    samples: OptionalCount = Field(None, description="number of training sequences, the first ones")
+    validation_samples: OptionalCount = Field(
         None, description="number of validation sequences, the first ones"
     )
     sequence_length: Length = Field(75, description="characters per sequence")

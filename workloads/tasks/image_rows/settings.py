@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from workloads.settings import Count, Layers, Rate, UpTo10, Width
+from workloads.settings import Layers, OptionalCount, Rate, UpTo10, Width
 from workloads.tasks.training_settings import TrainingSettings
 
 ImageSet: TypeAlias = Literal["digits", "mnist"]
@@ -21,8 +21,8 @@ class ImageRowsSettings(TrainingSettings):
     data_path: str | None = Field(
         None, description="an .npz with x_train, y_train, x_test, y_test instead of the download"
     )
-    samples: Count = Field(None, description="number of training images, the first ones")
-    validation_samples: Count = Field(
+    samples: OptionalCount = Field(None, description="number of training images, the first ones")
+    validation_samples: OptionalCount = Field(
         None, description="number of validation images, the first ones"
     )
     layers: Layers = 2

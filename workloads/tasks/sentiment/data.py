@@ -25,7 +25,7 @@ from workloads.data.text import rank_words, split_words, text_source
 from workloads.failures import DataError
 from workloads.tasks.sentiment.settings import SentimentSettings
 
-START, UNKNOWN, FIRST_WORD = 1, 2, 3
+START, OUT_OF_VOCABULARY, FIRST_WORD = 1, 2, 3
 
 _ORDER_SEED = 20_180_117  # the order belongs to the data set: it never depends on a trial's seed
 _IMDB_ARRAYS = ("train_inputs", "train_labels", "test_inputs", "test_labels")
@@ -93,7 +93,7 @@ def _padded(rows: Iterable[Sequence[int]], settings: SentimentSettings) -> Token
 
 
 def _shuffled(part: Samples, vocabulary: int) -> Samples:
-    rows = np.where(part.inputs >= vocabulary, UNKNOWN, part.inputs).astype(np.int32)
+    rows = np.where(part.inputs >= vocabulary, OUT_OF_VOCABULARY, part.inputs).astype(np.int32)
     order = np.random.default_rng(_ORDER_SEED).permutation(len(rows))
     return Samples(rows, part.targets).take(order)
 
@@ -107,7 +107,8 @@ def _python_docs(settings: SentimentSettings) -> Parts:
 
     def number(chosen: NDArray[np.intp]) -> Samples:
         rows = (
-            [START, *(numbers.get(word, UNKNOWN) for word in sentences[index])] for index in chosen
+            [START, *(numbers.get(word, OUT_OF_VOCABULARY) for word in sentences[index])]
+            for index in chosen
         )
         return Samples(_padded(rows, settings), labels[chosen])
 

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from workloads.layer_traits import Mask
-from workloads.settings import Bidirectional, Count, Dropout, Length, Units, Width
+from workloads.settings import Bidirectional, Dropout, Length, OptionalCount, Units, Width
 from workloads.tasks.training_settings import TrainingSettings
 
 ReviewSet: TypeAlias = Literal["imdb", "python-docs"]
@@ -24,8 +24,8 @@ class SentimentSettings(TrainingSettings):
     data_path: str | None = Field(
         None, description="an .npz of padded reviews instead of the download of imdb"
     )
-    samples: Count = Field(None, description="number of training reviews, the first ones")
-    validation_samples: Count = Field(
+    samples: OptionalCount = Field(None, description="number of training reviews, the first ones")
+    validation_samples: OptionalCount = Field(
         None, description="number of validation reviews, the first ones"
     )
     vocabulary: int = Field(20_000, ge=4, le=1_000_000, description="number of different words")

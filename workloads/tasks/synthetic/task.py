@@ -37,9 +37,11 @@ def build(settings: SyntheticSettings, trial: Context, data: DataSet) -> Any:
     return keras.Sequential([inputs, *layers], name="synthetic")
 
 
-def plan(settings: SyntheticSettings) -> TrainingPlan:
+def training_plan(settings: SyntheticSettings) -> TrainingPlan:
     """Return the size of the batch, and the number of timed passes."""
     return TrainingPlan(settings.batch_size, timed_steps=settings.timed_steps)
 
 
-TASK = Task(settings_model=SyntheticSettings, load=load, build=build, plan=plan, timed="passes")
+TASK = Task(
+    settings_model=SyntheticSettings, load=load, build=build, plan=training_plan, timed="passes"
+)

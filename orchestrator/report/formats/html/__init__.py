@@ -24,7 +24,7 @@ from orchestrator.report.charts import CHARTS, charts_of
 from orchestrator.report.charts.chart import Chart, ChartBuilder, short, slug
 from orchestrator.report.charts.look import DARK, LIGHT
 from orchestrator.report.document import PARTS, Kind, Section, visible
-from orchestrator.report.formats.csv_rows import HEADER, Cell, csv_columns
+from orchestrator.report.formats.csv_rows import HEADER, CsvCell, csv_columns
 from orchestrator.report.sections.answer import title
 from orchestrator.report.sections.best import best_sentences
 from orchestrator.report.sections.document import SECTIONS, ReportSection, document
@@ -223,7 +223,7 @@ def trial_data(summary: ReportSummary) -> dict[str, Any]:
     }
 
 
-def _short(value: Cell) -> Cell:
+def _short(value: CsvCell) -> CsvCell:
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, float):

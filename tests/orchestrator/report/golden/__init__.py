@@ -13,8 +13,8 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, Kernel
-from orchestrator.report.compare.changes import compare, failing
-from orchestrator.report.compare.document import as_json, to_document
+from orchestrator.report.compare.changes import compare_sides, failing
+from orchestrator.report.compare.document import changes_document, changes_json
 from orchestrator.report.compare.sides import Side
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.render import render, to_short_markdown
@@ -53,11 +53,11 @@ def reports() -> Iterator[tuple[str, str]]:
     yield "timed.txt", render(summarise(timed()), "text", full=True)
     yield "stopped.txt", render(summarise(stopped()), "text", parts=("fastest", "trust"))
     before, after = crossing(), replace(crossing(slower=1.2), run_id="after", state="running")
-    changes = compare(Side("quickstart#1", before), Side("quickstart#2", after))
-    yield "changes.txt", to_text(to_document(changes))
+    changes = compare_sides(Side("quickstart#1", before), Side("quickstart#2", after))
+    yield "changes.txt", to_text(changes_document(changes))
     yield (
         "changes.json",
-        json.dumps(as_json(changes, failing(changes, ["slower"])), indent=1) + "\n",
+        json.dumps(changes_json(changes, failing(changes, ["slower"])), indent=1) + "\n",
     )
 
 
