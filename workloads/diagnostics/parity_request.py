@@ -21,7 +21,7 @@ class SaveRequest(_Message):
 
 
 class LoadRequest(_Message):
-    """Settings of `parity:compare_outputs`: the saved files, and the digest of the training data."""
+    """Settings of `parity:compare_outputs`: the saved files and the digest of the training data."""
 
     workload: str
     settings: dict[str, Any]
