@@ -97,7 +97,7 @@ def run_sweep(  # noqa: PLR0913
     stop = StopSignal(lambda: _log.warning("stopping"), _interrupt)
     try:
         with stop:
-            return sweep.run_sweep(
+            return sweep.run_checked_sweep(
                 checked, options, stop=stop, view=Watcher, confirm=lambda *_: None
             )
     except Stopped as error:
@@ -118,7 +118,7 @@ def read_sweep(
         >>> trial.arm.implementation, trial.config["units"], trial.metrics["step_ms"]
         ('tensorflow/portable', 32, 5.0)
     """
-    from orchestrator.storage.tracking.reader import read_sweep as read
+    from orchestrator.storage.tracking.reader import read_stored_sweep as read
 
     return read(_store(tracking_uri), sweep, generation)
 

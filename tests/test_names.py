@@ -24,8 +24,6 @@ SHARED = {
     "compare": "a command, named like the function of the Python interface that it calls",
     "predict": "a command, named like the function of the Python interface that it calls",
     "query": "a command, named like the function of the Python interface that it calls",
-    "read_sweep": "the Python interface finds the store, then calls the function of that name",
-    "run_sweep": "the Python interface reads the spec, then calls the function of that name",
 }
 """Names that several modules define, and what each of them has in common everywhere."""
 

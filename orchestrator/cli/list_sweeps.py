@@ -18,12 +18,12 @@ def list_command(form: str | None) -> None:
     """List the sweeps of this machine and of its store, latest first."""
     from orchestrator.cli import local
     from orchestrator.report.document import Column, Document, Section, make_table
-    from orchestrator.storage.tracking.trackers import shown, tracking_uri
+    from orchestrator.storage.tracking.trackers import tracking_uri, without_passwords
 
     home = sweep_home()
     store = tracking_uri(home, os.environ)
     sweeps = local.sweep_rows(home, store)
-    places = {"home": str(home), "store": shown(store)}
+    places = {"home": str(home), "store": without_passwords(store)}
     if form == "json":
         write({"format": "rnnsweep-list", "version": 1, **places, "sweeps": sweeps})
         return
@@ -32,7 +32,8 @@ def list_command(form: str | None) -> None:
         for name, cell in (sweeps[0] if sweeps else {}).items()
     ]
     section = Section("Sweeps", tables=(make_table(columns, sweeps),) if sweeps else ())
-    title = f"{counted(len(sweeps), 'sweep')} in the home {home} and the store {shown(store)}"
+    where = f"the home {home} and the store {without_passwords(store)}"
+    title = f"{counted(len(sweeps), 'sweep')} in {where}"
     write(Document(title, (section,)))
 
 

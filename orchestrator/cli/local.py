@@ -22,7 +22,7 @@ from orchestrator.storage import journal
 from orchestrator.storage.home import HomeUnusable, SweepFolder
 from orchestrator.storage.journal import JournalState, read, read_running
 from orchestrator.storage.lock import Owner, holder
-from orchestrator.storage.tracking.trackers import is_missing, shown
+from orchestrator.storage.tracking.trackers import is_missing, without_passwords
 
 _WAIT_S, _POLL_S, _FOLLOW_S = 90.0, 0.2, 1.0
 _COUNTS = ("trials", "trials_expected", "trials_failed")
@@ -90,7 +90,7 @@ def sweep_rows(home: Path, tracking_uri: str | None = None) -> list[dict[str, An
                 begun_s = state.sessions[-1].at_s
                 rows[state.identity.label] = _row_of(word, finished, trials, begun_s, "home")
     if tracking_uri and not is_missing(tracking_uri):
-        with _skipped(f"the store {shown(tracking_uri)}"):
+        with _skipped(f"the store {without_passwords(tracking_uri)}"):
             _add_stored(rows, tracking_uri)
     listed = ({"sweep": label, **row} for label, row in rows.items())
     return sorted(listed, key=itemgetter("last"), reverse=True)
@@ -119,7 +119,7 @@ def _add_stored(rows: dict[str, dict[str, Any]], tracking_uri: str) -> None:
             continue
         with _skipped(label):
             name = label.removesuffix(f"#{number}")
-            record = reader.read_sweep(tracking_uri, name, int(number))
+            record = reader.read_stored_sweep(tracking_uri, name, int(number))
             begun_s = run.start_ms / 1000
             rows[label] = _row_of(
                 record.state, record.trials, record.expected_trials, begun_s, "store"

@@ -56,7 +56,7 @@ def run(
     from orchestrator.cli.progress import make_view
     from orchestrator.cli.ui import view_of
     from orchestrator.core.stop_signal import Stopped, StopSignal, exit_at_once
-    from orchestrator.scheduling.sweep import RunOptions, run_sweep
+    from orchestrator.scheduling.sweep import RunOptions, run_checked_sweep
     from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking.trackers import tracking_uri
 
@@ -98,7 +98,9 @@ def run(
                 lambda: exit_at_once(console.file.fileno(), f"{form.line(kept)}\n"),
             ) as stop:
                 run_options = RunOptions(home, store, address, **flags, phase=inform)
-                ended = run_sweep(checked, run_options, stop=stop, view=view, confirm=confirm)
+                ended = run_checked_sweep(
+                    checked, run_options, stop=stop, view=view, confirm=confirm
+                )
                 _log.info("the sweep is %s", ended.record.state)
         code = _report_end(ended, checked, resume, begun=begun or quiet)
         if ended.record.trials and not quiet:
@@ -114,13 +116,15 @@ def run(
 def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, log: Path) -> str:
     """Return what a person reads before a sweep starts."""
     from orchestrator.planning.description import describe_plan
-    from orchestrator.storage.tracking.trackers import shown
+    from orchestrator.storage.tracking.trackers import without_passwords
 
     lines = [describe_plan(spec, plan)]
     if missing < plan.trials:
         at_most = "at most " if plan.ending == "open" else ""
         lines.append(f"{plan.trials - missing} of {at_most}{plan.trials} trials are done")
-    lines.append(f"trials are recorded in {shown(tracking_uri)}; other output goes to {log}")
+    lines.append(
+        f"trials are recorded in {without_passwords(tracking_uri)}; other output goes to {log}"
+    )
     return "\n".join(lines)
 
 

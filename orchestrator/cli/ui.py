@@ -60,7 +60,7 @@ def _named(_: click.Context, __: click.Parameter, host: str) -> str:
 def ui(port: int, host: str) -> int:
     """Show all sweeps in MLflow's UI: serve it, or print links to it."""
     home = sweep_home()
-    tracking_uri = address.tracking_uri(home, os.environ)
+    tracking_uri = address.default_mlflow_uri(home, os.environ)
     if not address.is_database(tracking_uri):
         root_url = address.root_url(tracking_uri)
         show(f"MLflow: {root_url}\n{_links(tracking_uri, root_url)}")

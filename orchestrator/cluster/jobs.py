@@ -14,7 +14,11 @@ from typing import Any, Literal
 from orchestrator.cluster import connection
 from orchestrator.cluster.ray_process import reread_environment, restored_ray
 from orchestrator.core.errors import Refusal, last_line
-from orchestrator.storage.tracking.mlflow.address import is_database, shown, sqlite_path
+from orchestrator.storage.tracking.mlflow.address import (
+    is_database,
+    sqlite_path,
+    without_mlflow_passwords,
+)
 
 State = Literal["waiting", "running", "ended", "failed", "stopped"]
 """`ended`: with exit code 0; `failed`: with any other, or it could not be started."""
@@ -303,7 +307,8 @@ def store_for(address: str, environ: Mapping[str, str]) -> dict[str, str]:
     is_remote = urllib.parse.urlsplit(address).hostname not in _LOCAL
     if over_network and parts.hostname in _LOCAL and is_remote:
         raise Refusal(
-            f"{_STORE}: {shown(uri)} means this machine here and the head there. {instead}"
+            f"{_STORE}: {without_mlflow_passwords(uri)} means this machine here and the head there."
+            f" {instead}"
         )
     return {name: environ[name] for name in _SENT if environ.get(name)}
 
@@ -316,8 +321,8 @@ def describe_store(environ: Mapping[str, str], home: str) -> str:
             f"{_STORE} is not set here: trials are recorded in the head's own store, or in "
             f"{home}/mlflow.db there if it has none"
         )
-    text = f"Trials are recorded in {shown(store)}"
-    if shown(store) == store and not any(environ.get(name) for name in _SECRETS):
+    text = f"Trials are recorded in {without_mlflow_passwords(store)}"
+    if without_mlflow_passwords(store) == store and not any(environ.get(name) for name in _SECRETS):
         return text
     return (
         f"{text}. MLflow's password is sent too, and Ray writes it into its logs on the cluster. "

@@ -26,7 +26,7 @@ from orchestrator.planning.feasibility import absence_reason, matching_classes
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.tracking.errors import StoreMissing
-from orchestrator.storage.tracking.trackers import shown, tracking_uri
+from orchestrator.storage.tracking.trackers import tracking_uri, without_passwords
 from workloads.backends.registry import backends, unusable_backends
 from workloads.eligibility import is_installed
 from workloads.failures import DataError
@@ -139,9 +139,9 @@ def _store(home: Path) -> str:
 
     uri = tracking_uri(home, os.environ)
     try:
-        return f"{shown(uri)} has {counted(len(list_sweeps(uri)), 'sweep')}"
+        return f"{without_passwords(uri)} has {counted(len(list_sweeps(uri)), 'sweep')}"
     except StoreMissing:
-        return f"the first sweep creates {shown(uri)}"
+        return f"the first sweep creates {without_passwords(uri)}"
 
 
 def _backends(

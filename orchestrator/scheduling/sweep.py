@@ -78,7 +78,7 @@ class RunResult:
     summary: ReportSummary | None = None
 
 
-def run_sweep(
+def run_checked_sweep(
     spec: SweepSpec,
     options: RunOptions,
     *,

@@ -239,7 +239,7 @@ def preview(
         number = generation(folder, latest, fresh=False)
         draft = journal.Draft(journal.read(folder.generation(number)))
         if before is not None and before.identity.generation == number:
-            stored += reader.read_sweep(tracking_uri, spec.name, number).trials
+            stored += reader.read_stored_sweep(tracking_uri, spec.name, number).trials
     take_over(draft, before, identify(spec, number), spec, same_code=same_code)
     merge_stored(draft, stored)
     assert draft.state is not None

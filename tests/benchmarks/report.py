@@ -93,7 +93,7 @@ def main() -> int:
         runs: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
         environ = {**os.environ, "RNNSWEEP_HOME": str(home), "PYTHONWARNINGS": "ignore"}
         address.set_defaults(environ)
-        environ["MLFLOW_TRACKING_URI"] = address.tracking_uri(home, {})
+        environ["MLFLOW_TRACKING_URI"] = address.default_mlflow_uri(home, {})
         (table,) = home.glob(f"mlartifacts/**/{TABLE_FILE}")
         for _, (name, command) in itertools.product(range(asked.rounds), commands.items()):
             hidden = table.rename(f"{table}.hidden") if "without" in name else None
@@ -145,7 +145,7 @@ _TABLES = {
 
 def _record(home: Path, blocks: int) -> None:
     """Write a store: the sweep's run by the recorder's writer, the runs of its trials by SQL."""
-    uri = address.tracking_uri(home, {})
+    uri = address.default_mlflow_uri(home, {})
     writer = Writer(uri, home)
     writer.open(opening(arms=_ARMS, impossible=(), blocks=blocks, repeats=_REPEATS))
     writer.close("complete", {})

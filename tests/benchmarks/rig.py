@@ -19,7 +19,7 @@ from orchestrator.hardware import probe
 from orchestrator.scheduling.sweep import RunResult
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
-from orchestrator.storage.tracking.mlflow.address import tracking_uri
+from orchestrator.storage.tracking.mlflow.address import default_mlflow_uri
 
 
 def environment(*packages: str) -> dict[str, str]:
@@ -44,7 +44,7 @@ def environment(*packages: str) -> dict[str, str]:
 
 def run(spec: str, home: Path, address: str | None = None) -> tuple[RunResult, float]:
     # Returns the ended sweep, and the time (UNIX, s) at which its first trials were about to start.
-    store = tracking_uri(home, {})
+    store = default_mlflow_uri(home, {})
     ended = run_sweep(yaml.safe_load(spec), home=home, tracking_uri=store, address=address)
     state = read(SweepFolder(home, ended.record.name).generation(ended.record.generation))
     assert state is not None

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from orchestrator.report.formats.html import to_html
 from orchestrator.report.formats.mlflow_values import to_metrics
 from orchestrator.report.render import summarise, to_short_markdown
-from orchestrator.storage.tracking.reader import read_sweep
+from orchestrator.storage.tracking.reader import read_stored_sweep
 from orchestrator.storage.tracking.records import ANSWER_LIMIT, Answer
 from tests.commands import Command, wait_for
 from tests.integration.sweeping import Home, free_port
@@ -27,7 +27,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     with writer(path) as opened:
         opened.open(opening())
         opened.record([finished(block, arm) for block in range(4) for arm in (PORTABLE, XLA)])
-        summary = summarise(read_sweep(address(path), "quickstart"))
+        summary = summarise(read_stored_sweep(address(path), "quickstart"))
         texts = {"report.html": to_html(summary)}
         answer = Answer(to_short_markdown(summary, ANSWER_LIMIT), to_metrics(summary), {})
         opened.close("complete", texts, answer)
@@ -78,7 +78,7 @@ def test_the_charts_have_a_dot_per_trial(served: str, page: Page) -> None:
 
 
 def test_the_sweeps_run_has_its_report(served: str, home: Home, page: Page) -> None:
-    sweep = read_sweep(address(home.path), "quickstart")
+    sweep = read_stored_sweep(address(home.path), "quickstart")
     run = f"{served.partition('?')[0]}/{sweep.run_id}"
     page.goto(run)
     expect(page.get_by_role("heading", name="Arms, compared with")).to_be_visible()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.storage.tracking.reader import read_sweep
+from orchestrator.storage.tracking.reader import read_stored_sweep
 from orchestrator.storage.tracking.recorder import Recorder
 from orchestrator.storage.tracking.trackers import open_tracker
 from tests.faults.conftest import Faults
@@ -49,7 +49,7 @@ def test_a_server_whose_answers_get_lost_has_each_trial_once(
         opened.drain(240)
         assert remaining < most
         opened.close("complete", {})
-    read = read_sweep(server[0], IDENTITY.name)
+    read = read_stored_sweep(server[0], IDENTITY.name)
     assert [(one.key, one.metrics) for one in read.trials] == [(t.key, t.metrics) for t in TRIALS]
     tracker = open_tracker(server[0])
     (sweep_run,) = tracker.sweep_runs(IDENTITY.name)

@@ -22,7 +22,7 @@ from orchestrator.core.trial import (
     make_trial,
 )
 from orchestrator.storage.lock import Owner
-from orchestrator.storage.tracking.mlflow.address import tracking_uri
+from orchestrator.storage.tracking.mlflow.address import default_mlflow_uri
 from orchestrator.storage.tracking.records import Manifest, SweepOpening
 from tests.orchestrator.sample_hardware import on_cpu
 
@@ -99,7 +99,7 @@ def fresh_home(tmp_path: Path) -> Path:
 
 
 def address(home: Path) -> str:
-    return tracking_uri(home, {})
+    return default_mlflow_uri(home, {})
 
 
 @functools.cache

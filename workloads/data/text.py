@@ -82,21 +82,21 @@ def load_text(corpus: Corpus, cut: Cut, zipf_words: int) -> TextData:
     """Load the samples of a corpus; the tokens of a text are kept in the cache.
 
     `zipf` always has words, `zipf_words` of them; a text has its own length. `cut` makes training
-    and validation samples of the tokens. Raise `DataError` as `read_text`, or for too short a text.
+    and validation samples of the tokens. Raise `DataError` as `read_corpus`, or for too short a text.
     """
     name, path = corpus.name, corpus.path
     if name == "zipf":
         digest, source = data_digest(name), "synthetic"
         encoded = zipf_corpus(zipf_words, corpus.vocabulary)
     else:
-        content, source = read_text(name, path), text_source(name, path)
+        content, source = read_corpus(name, path), text_source(name, path)
         digest = hashlib.sha256(content).hexdigest()
         encoded = _encoded(content, source, digest, corpus)
     train, validation = cut(encoded.tokens)
     return TextData(name, digest, source, train, validation, encoded)
 
 
-def read_text(name: CorpusName, data_path: str | None = None) -> bytes:
+def read_corpus(name: CorpusName, data_path: str | None = None) -> bytes:
     """Read a text, or raise `DataError`; `shakespeare` without a path is downloaded and cached."""
     if data_path is not None:
         data_digest(name, data_path)  # refuses an unreadable file, or one that is not of that name

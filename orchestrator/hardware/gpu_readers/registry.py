@@ -10,7 +10,7 @@ from orchestrator.hardware.gpu_readers.reader import GpuReader
 
 BUILT_IN_READERS: tuple[type[GpuReader], ...] = (NvmlReader,)
 
-ENTRY_POINTS = "rnnsweep.gpu_readers"
+READER_ENTRY_POINTS = "rnnsweep.gpu_readers"
 """The entry-point group in which a package names its subclass of `GpuReader`."""
 
 
@@ -27,7 +27,7 @@ def registered() -> RegisteredReaders:
     """Return all readers. A broken one of another package is reported, and the others are used."""
     readers: list[GpuReader] = [reader() for reader in BUILT_IN_READERS]
     broken: list[str] = []
-    for entry in entry_points(group=ENTRY_POINTS):
+    for entry in entry_points(group=READER_ENTRY_POINTS):
         try:
             reader = _load(entry)
             if any(reader.info.id == present.info.id for present in readers):

@@ -17,7 +17,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, count_expected
 from orchestrator.storage.tracking import errors, records, trial_table
 from orchestrator.storage.tracking.records import Manifest, SweepStatus
-from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_text
+from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_run_text
 from orchestrator.storage.tracking.trackers import open_tracker
 from orchestrator.storage.tracking.trial_content import all_settings
 
@@ -29,7 +29,7 @@ MANIFEST_FILE = "sweep.json"
 _log = logging.getLogger(__name__)
 
 
-def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> SweepRecord:
+def read_stored_sweep(tracking_uri: str, name: str, generation: int | None = None) -> SweepRecord:
     """Return a sweep and its finished trials; without `generation`, the latest.
 
     `name` may be a label too (`quickstart#2`). A sweep whose driver died reads as stopped. Raise
@@ -45,8 +45,8 @@ def read_rows(
 ) -> tuple[SweepRecord, pa.Table]:
     """Return a sweep without its trials, and these as the table that `to_rows` makes.
 
-    That is quicker than `read_sweep` unless trials were recorded or deleted after the table was
-    written.
+    That is quicker than `read_stored_sweep` unless trials were recorded or deleted after the table
+    was written.
     """
     tracker = open_tracker(tracking_uri)
     parent, manifest = _parent(tracker, *_split(name, generation))
@@ -207,7 +207,7 @@ def read_manifest(tracker: Tracker, parent: StoredRun) -> Manifest | None:
     """Return the manifest of a parent run; None where its driver was killed while writing it."""
     if MANIFEST_FILE not in tracker.files(parent.run_id):
         return None
-    text = read_text(tracker, parent.run_id, MANIFEST_FILE)
+    text = read_run_text(tracker, parent.run_id, MANIFEST_FILE)
     try:
         place = f"{MANIFEST_FILE} of run {parent.run_id} in {tracker.shown}"
         return records.MANIFEST.load(text, place)

@@ -186,7 +186,7 @@ class Tracker(Protocol):
         """Tidy up after a sweep, for quick reading; may do nothing."""
 
 
-def read_text(tracker: Tracker, run_id: str, path: str) -> str:
+def read_run_text(tracker: Tracker, run_id: str, path: str) -> str:
     """Return a text file of a run."""
     with tracker.file(run_id, path) as local:
         return local.read_text(encoding="utf-8", errors="replace")

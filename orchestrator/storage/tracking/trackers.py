@@ -14,8 +14,8 @@ from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.mlflow.kind import MlflowKind
 from orchestrator.storage.tracking.tracker import Tracker
 
-ENTRY_POINTS = "rnnsweep.trackers"
-VARIABLE = "RNNSWEEP_TRACKING_URI"
+TRACKER_ENTRY_POINTS = "rnnsweep.trackers"
+TRACKING_URI_VARIABLE = "RNNSWEEP_TRACKING_URI"
 
 
 class TrackerKind(Protocol):
@@ -39,7 +39,9 @@ class TrackerKind(Protocol):
 
 def tracking_uri(home: Path, environ: Mapping[str, str]) -> str:
     """Return the address of the tracker: RNNSWEEP_TRACKING_URI, or else MLflow's of this home."""
-    return environ.get(VARIABLE, "").strip() or MlflowKind.default_address(home, environ)
+    return environ.get(TRACKING_URI_VARIABLE, "").strip() or MlflowKind.default_address(
+        home, environ
+    )
 
 
 def open_tracker(address: str) -> Tracker:
@@ -47,7 +49,7 @@ def open_tracker(address: str) -> Tracker:
     return kind_of(address).open(address)
 
 
-def shown(address: str) -> str:
+def without_passwords(address: str) -> str:
     """Return an address without passwords: for messages and logs."""
     return kind_of(address).shown(address)
 
@@ -64,7 +66,7 @@ def kind_of(address: str) -> TrackerKind:
     scheme, separator, _ = address.partition(":")
     if not separator or scheme.partition("+")[0] in MlflowKind.SCHEMES:
         return MlflowKind()
-    for point in importlib.metadata.entry_points(group=ENTRY_POINTS, name=scheme):
+    for point in importlib.metadata.entry_points(group=TRACKER_ENTRY_POINTS, name=scheme):
         try:
             kind: TrackerKind = point.load()()
         except Exception as error:

@@ -18,7 +18,7 @@ from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity, canonic
 from orchestrator.core.trial_columns import COLUMNS, CellKind, config_names, metric_names
 from orchestrator.storage.tracking import records
 from orchestrator.storage.tracking.errors import Damaged, TrackingError, WrongVersion
-from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_text
+from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_run_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -260,7 +260,7 @@ def finished_of(tracker: Tracker, run: StoredRun) -> FinishedTrial | None:
         return None
     try:
         if text == records.RECORD_FILE:
-            text = read_text(tracker, run.run_id, records.RECORD_FILE)
+            text = read_run_text(tracker, run.run_id, records.RECORD_FILE)
         place = f"tag {records.RECORD_TAG} of run {run.run_id} in {tracker.shown}"
         return replace(records.TRIAL.load(text, place), run_id=run.run_id)
     except WrongVersion:

@@ -25,7 +25,7 @@ from orchestrator.scheduling.forecast import Forecaster
 from orchestrator.spec import parse_spec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.tracking.mlflow.address import tracking_uri
+from orchestrator.storage.tracking.mlflow.address import default_mlflow_uri
 from tests.benchmarks import rig
 
 _DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
@@ -84,7 +84,9 @@ class Wide:
 
     def predicted_s(self, nodes: int, configs: int) -> float:
         spec = parse_spec(self.spec(configs), source="wide")
-        state = resume.preview(SweepFolder(self._home, "wide"), spec, tracking_uri(self._home, {}))
+        state = resume.preview(
+            SweepFolder(self._home, "wide"), spec, default_mlflow_uri(self._home, {})
+        )
         (fleet,) = Forecaster(spec, state).fleets([f"{nodes} x cpu"], ())
         assert fleet.forecast.seconds is not None
         return fleet.forecast.seconds.value - START_S - REPORT_S

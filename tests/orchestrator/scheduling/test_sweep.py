@@ -18,7 +18,7 @@ from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import make_opening
 from orchestrator.scheduling.runnable import NothingToRun, expect_runnable
-from orchestrator.scheduling.sweep import RunOptions, RunResult, run_sweep
+from orchestrator.scheduling.sweep import RunOptions, RunResult, run_checked_sweep
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
@@ -107,7 +107,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         stop = StopSignal(lambda: None)
         chosen = RunOptions(tmp_path, "sqlite://", **options)
         with stop:
-            return run_sweep(spec, chosen, stop=stop, view=view, confirm=confirm)
+            return run_checked_sweep(spec, chosen, stop=stop, view=view, confirm=confirm)
 
     return run
 

@@ -19,7 +19,7 @@ from workloads.data.text import (
     cut_windows,
     encode_text,
     load_text,
-    read_text,
+    read_corpus,
     split_stream,
     split_words,
     tokens_needed,
@@ -76,14 +76,14 @@ def test_shakespeare_is_downloaded_by_keras_or_read_from_a_copy(
         return str(path)
 
     install_keras(get_file=get_file)
-    assert read_text("shakespeare") == b"First Citizen:\n"
+    assert read_corpus("shakespeare") == b"First Citizen:\n"
     assert asked == [("shakespeare.txt", SHAKESPEARE_URL, DOWNLOADS["shakespeare"])]
     assert data_digest("shakespeare") == DOWNLOADS["shakespeare"]
     with pytest.raises(DataError, match=r"expected the text of https.*dataset to 'file'"):
-        read_text("shakespeare", str(path))
+        read_corpus("shakespeare", str(path))
     install_keras()
     with pytest.raises(DataError, match=r"without network, set settings\.data_path to a copy"):
-        read_text("shakespeare")
+        read_corpus("shakespeare")
 
 
 @pytest.mark.parametrize(

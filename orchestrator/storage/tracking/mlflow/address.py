@@ -12,7 +12,7 @@ _DEFAULTS = tomllib.loads(Path(__file__).with_name("settings.toml").read_text())
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 
 
-def tracking_uri(home: Path, environ: Mapping[str, str]) -> str:
+def default_mlflow_uri(home: Path, environ: Mapping[str, str]) -> str:
     """Return the store's address: MLFLOW_TRACKING_URI, or the SQLite file in the sweep home."""
     uri = environ.get("MLFLOW_TRACKING_URI", "").strip()
     if uri:
@@ -38,7 +38,7 @@ def sqlite_path(uri: str) -> Path | None:
     return Path(urllib.parse.unquote(match["path"])) if match else None
 
 
-def shown(text: str) -> str:
+def without_mlflow_passwords(text: str) -> str:
     """Return an address, or a text that quotes one, without passwords: for messages and logs."""
     text = re.sub(r"(//[^/@:\s]*):[^\s'\"]*@", r"\1:***@", text)
     return re.sub(rf"(?i)(\b({_SECRET})\w*=)[^&\s'\"]+", r"\1***", text)

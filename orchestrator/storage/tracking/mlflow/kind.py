@@ -19,7 +19,7 @@ class MlflowKind:
     @staticmethod
     def default_address(home: Path, environ: Mapping[str, str]) -> str:
         """Return MLFLOW_TRACKING_URI, or the address of the SQLite file in the sweep home."""
-        return addresses.tracking_uri(home, environ)
+        return addresses.default_mlflow_uri(home, environ)
 
     def open(self, address: str) -> "MlflowStore":
         """Open a store to read it."""
@@ -39,7 +39,7 @@ class MlflowKind:
 
     def shown(self, text: str) -> str:
         """Return an address, or a text that quotes one, without passwords."""
-        return addresses.shown(text)
+        return addresses.without_mlflow_passwords(text)
 
     def prepare(self) -> None:
         """Import MLflow, which takes seconds."""

@@ -66,7 +66,7 @@ class MlflowStore:
         of a database are kept in the home.
         """
         self.uri = uri
-        self.shown = address.shown(uri)
+        self.shown = address.without_mlflow_passwords(uri)
         self._home = home
         self._quick = None if home else sqlite_client.client_of(uri)
         client: Any = self._quick
@@ -395,14 +395,14 @@ def _translated(shown: str, *, content: bool = False) -> Iterator[None]:
             raise ContentRefused(
                 f"MLflow store {shown}",
                 "content that it takes",
-                address.shown(one_line(error))[:_SHOWN],
+                address.without_mlflow_passwords(one_line(error))[:_SHOWN],
                 "Raise the server's limit on bodies, or please report this as a defect of rnnsweep",
             ) from error
         raise _refused(shown, error) from error
 
 
 def _refused(where: str, error: Exception) -> TrackingError:
-    received = address.shown(one_line(error))[:_SHOWN]
+    received = address.without_mlflow_passwords(one_line(error))[:_SHOWN]
     status = _http_status(error)
     next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
     if "maintenance mode" in received:

@@ -14,7 +14,7 @@ from orchestrator.core.criteria import AutoBlocks, Margins, PublishedRow, Report
 from orchestrator.core.trial import ConfigValue, FinishedTrial
 from orchestrator.storage.tracking import trial_table
 from orchestrator.storage.tracking.errors import Damaged, SweepNotFound, TrackingError, WrongVersion
-from orchestrator.storage.tracking.reader import find, list_sweeps, read_sweep
+from orchestrator.storage.tracking.reader import find, list_sweeps, read_stored_sweep
 from orchestrator.storage.tracking.records import LEASE_TAG, RECORD_TAG
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker
 from orchestrator.storage.tracking.trackers import open_tracker
@@ -52,7 +52,7 @@ def runs_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def trials(home: Path) -> list[FinishedTrial]:
-    read = read_sweep(address(home), "quickstart").trials
+    read = read_stored_sweep(address(home), "quickstart").trials
     return sorted(read, key=lambda trial: trial.block)
 
 
@@ -198,7 +198,7 @@ def test_reading_leaves_the_garbage_collector_of_the_caller_on(
         return found
 
     monkeypatch.setattr(kind, "trial_runs", watched)
-    read_sweep(address(home), "quickstart")
+    read_stored_sweep(address(home), "quickstart")
     assert enabled and all(enabled)
 
 
@@ -238,7 +238,7 @@ def test_a_store_of_another_version_is_refused(
 ) -> None:
     record(home, finished(0))
     give_another_version(home, place, expected)
-    for read in (lambda: read_sweep(address(home), "quickstart"), lambda: record(home)):
+    for read in (lambda: read_stored_sweep(address(home), "quickstart"), lambda: record(home)):
         with pytest.raises(WrongVersion) as caught:
             read()
         where, _, *versions = caught.value.args
@@ -259,7 +259,7 @@ def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
         opened.open(opening(listed, criteria=criteria))
         opened.record([finished(1, XLA), failed(1), finished(0, environment={"python": "3.12"})])
         opened.close("complete", {})
-    read = read_sweep(address(home), "quickstart")
+    read = read_stored_sweep(address(home), "quickstart")
     assert (read.name, read.generation, read.state) == ("quickstart", 1, "complete")
     assert (read.workload, read.sampler, read.expected_trials) == ("image_rows", "list", 8)
     manifest = opening(listed, criteria=criteria).manifest
@@ -282,12 +282,12 @@ def test_an_arm_that_leaves_a_sweep_keeps_its_results(home: Path) -> None:
         opened.open(opening(arms=arms, current=arms, blocks=2))
         opened.record([finished(block, arm) for block in range(2) for arm in arms])
         opened.close("complete", {})
-        before = read_sweep(address(home), "quickstart")
+        before = read_stored_sweep(address(home), "quickstart")
         assert (before.former, before.expected_trials) == ((), 6)
         opened.open(opening(arms=arms, current=arms[:2]))
         opened.record([finished(block, arm) for block in (2, 6) for arm in arms[:2]])
         opened.close("complete", {})
-    read = read_sweep(address(home), "quickstart")
+    read = read_stored_sweep(address(home), "quickstart")
     assert (read.arms, read.current, read.former) == (arms, arms[:2], (third,))
     assert (read.blocks, read.expected_trials) == (7, 7 * 2 + 2)  # more than it was opened for
     assert len(read.trials) == 10
@@ -299,14 +299,14 @@ def test_generations_are_separate(home: Path) -> None:
     with writer(home) as opened:
         assert opened.open(opening(second)) == ([], [])
         opened.close("stopped", {})
-    latest = read_sweep(address(home), "quickstart")
+    latest = read_stored_sweep(address(home), "quickstart")
     assert (latest.generation, latest.state) == (2, "stopped")
-    assert len(read_sweep(address(home), "quickstart", 1).trials) == 1
-    assert len(read_sweep(address(home), "quickstart#1").trials) == 1
+    assert len(read_stored_sweep(address(home), "quickstart", 1).trials) == 1
+    assert len(read_stored_sweep(address(home), "quickstart#1").trials) == 1
     assert [run.name for run in list_sweeps(address(home))] == ["quickstart#2", "quickstart"]
     assert find(address(home), "quickstart") == (2, opening(second).manifest, "")
     assert find(address(home), "another") == (0, None, "")
     with pytest.raises(SweepNotFound, match=r"quickstart#3.*quickstart#1, quickstart#2"):
-        read_sweep(address(home), "quickstart", 3)
+        read_stored_sweep(address(home), "quickstart", 3)
     with pytest.raises(SweepNotFound, match=r"'quikstart' in .*nearest there: quickstart"):
-        read_sweep(address(home), "quikstart")
+        read_stored_sweep(address(home), "quikstart")

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.core.trial import DatasetRecord
 from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.records import LEASE_TAG, SOURCE_TAG, Answer
-from orchestrator.storage.tracking.tracker import Point, StoredRun, Tracker, read_text
+from orchestrator.storage.tracking.tracker import Point, StoredRun, Tracker, read_run_text
 from orchestrator.storage.tracking.trackers import kind_of
 from orchestrator.storage.tracking.trial_content import trial_content
 from tests.faults.conftest import server  # noqa: F401  (a fixture)
@@ -127,7 +127,7 @@ def test_files_are_kept_and_replaced(place: Place, tmp_path: Path) -> None:
         opened.write_file(run.run_id, "texts/note.txt", text)
     read = place.read()
     assert sorted(read.files(run.run_id)) == ["table.bin", "texts"]
-    assert read_text(read, run.run_id, "texts/note.txt") == "läss"
+    assert read_run_text(read, run.run_id, "texts/note.txt") == "läss"
     with read.file(run.run_id, "table.bin") as local:
         assert local.read_bytes() == b"\0\xff"
     with pytest.raises(TrackingError), read.file(run.run_id, "missing"):

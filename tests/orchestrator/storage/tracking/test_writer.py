@@ -17,7 +17,7 @@ from orchestrator.storage.tracking.errors import (
     StoreAway,
     TrackingError,
 )
-from orchestrator.storage.tracking.reader import find, read_sweep
+from orchestrator.storage.tracking.reader import find, read_stored_sweep
 from orchestrator.storage.tracking.records import BEAT_S, LEASE, LEASE_S, LEASE_TAG, Lease
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker
 from orchestrator.storage.tracking.trial_content import trial_content
@@ -48,7 +48,7 @@ def test_a_run_that_was_written_half_is_completed(
             opened.record([finished()])
         monkeypatch.undo()
     assert [run.status for run in children(home)] == ["running", "finished"]
-    assert len(read_sweep(address(home), "quickstart").trials) == 1
+    assert len(read_stored_sweep(address(home), "quickstart").trials) == 1
     assert record(home, finished()) == [finished(1)]
     assert record(home) == [finished(), finished(1)]
     assert [run.status for run in children(home)] == ["finished", "finished"]
@@ -101,7 +101,7 @@ def test_doubled_runs_are_reduced_to_the_first_finished(home: Path) -> None:
         content = replace(trial_content(IDENTITY, finished(0)), start_ms=start_ms)
         tracker(home).create_trial_run(parent(home), content)
     table(home).unlink()
-    assert len(read_sweep(address(home), "quickstart").trials) == 1
+    assert len(read_stored_sweep(address(home), "quickstart").trials) == 1
     assert record(home) == [finished(0)]
     assert [run.run_id for run in children(home)] == [good.run_id]
 
@@ -110,7 +110,7 @@ def test_doubled_runs_are_reduced_to_the_first_finished(home: Path) -> None:
 def test_a_dead_owners_lease_is_taken_over_at_once(home: Path, change: dict[str, Any]) -> None:
     # Its process is gone, or the id is another process's by now.
     new_writer(home).open(opening(owner=replace(other_owner(), **change)))
-    assert read_sweep(address(home), "quickstart").state == "stopped"
+    assert read_stored_sweep(address(home), "quickstart").state == "stopped"
     record(home, finished())
     assert len(children(home)) == 1
 
@@ -121,7 +121,7 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
     away = replace(Owner.here(), host="elsewhere", machine="other-boot")
     first = new_writer(home)
     first.open(opening(owner=away))
-    assert read_sweep(address(home), "quickstart").state == "running"
+    assert read_stored_sweep(address(home), "quickstart").state == "running"
     with pytest.raises(LeaseHeld, match=r"pid \d+ on elsewhere is recording into it"):
         record(home)
     later_s = time.time() + LEASE_S + 1
@@ -209,7 +209,7 @@ def test_a_driver_gets_what_it_has_not_and_learns_what_the_store_lacks(home: Pat
         assert opened.open(opening(), had=had) == ([finished(2)], [newer.key, other.key])
         assert opened.open(opening(blocks=9)) == ([], [])  # of what is open
         opened.close("complete", {})
-    assert read_sweep(address(home), "quickstart").blocks == 9
+    assert read_stored_sweep(address(home), "quickstart").blocks == 9
 
 
 def test_the_heartbeat_renews_the_lease(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

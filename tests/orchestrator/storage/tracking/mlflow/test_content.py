@@ -7,7 +7,7 @@ from mlflow import MlflowClient
 
 from orchestrator.core.trial import Block, FailureRecord, Kernel, Telemetry, make_trial
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
-from orchestrator.storage.tracking.tracker import read_text
+from orchestrator.storage.tracking.tracker import read_run_text
 from tests.orchestrator.sample_sweeps import IDENTITY, address, finished
 from tests.orchestrator.storage.tracking.mlflow.stored import trial_runs
 from tests.orchestrator.storage.tracking.recording import record, table
@@ -61,9 +61,9 @@ def test_long_texts_are_artifacts_and_many_values_several_requests(home: Path) -
     assert len(run.data.tags["kernel_evidence"]) == 1000
     assert run.data.tags["failure"] == r"crash: SIGSEGV \udcff\x00"
     store = MlflowStore(address(home))
-    assert read_text(store, run.info.run_id, "kernel_evidence.txt") == kernel.evidence
-    assert read_text(store, run.info.run_id, "trainer_output.txt").endswith("last\nlines\n")
-    assert read_text(store, run.info.run_id, "texts/sample.txt") == "To be ?"
-    assert read_text(store, run.info.run_id, "texts/outcome.json") == "{}"
+    assert read_run_text(store, run.info.run_id, "kernel_evidence.txt") == kernel.evidence
+    assert read_run_text(store, run.info.run_id, "trainer_output.txt").endswith("last\nlines\n")
+    assert read_run_text(store, run.info.run_id, "texts/sample.txt") == "To be ?"
+    assert read_run_text(store, run.info.run_id, "texts/outcome.json") == "{}"
     table(home).unlink()
     assert record(home) == [replace(trial, outcome=replace(trial.outcome, artifacts={}))]

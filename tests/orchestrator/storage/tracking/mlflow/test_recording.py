@@ -17,9 +17,9 @@ from orchestrator.report.formats.mlflow_values import to_metrics, to_params
 from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.mlflow import names, sqlite_client
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
-from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, read_sweep
+from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, read_stored_sweep
 from orchestrator.storage.tracking.records import Answer
-from orchestrator.storage.tracking.tracker import read_text
+from orchestrator.storage.tracking.tracker import read_run_text
 from orchestrator.storage.tracking.trial_table import to_rows
 from tests.orchestrator.sample_sweeps import IDENTITY, XLA, address, failed, finished, opening
 from tests.orchestrator.storage.tracking.mlflow.stored import sweep_run, trial_runs
@@ -84,7 +84,7 @@ def test_the_parent_run_has_the_answer_reports_and_documents(home: Path) -> None
         assert sweep_run(home).info.status == "RUNNING"
         opened.record([finished(block) for block in range(6)])
         opened.record([finished(block, XLA, metrics=halved) for block in range(6)])
-        summary = summarise(read_sweep(address(home), "quickstart"))
+        summary = summarise(read_stored_sweep(address(home), "quickstart"))
         params = to_params(summary, IDENTITY.search["space"])
         answer = Answer("×" * 9_000, to_metrics(summary), params)
         opened.close("complete", {"report.md": "# Whole", "report.json": "{}"}, answer)
@@ -109,12 +109,12 @@ def test_the_parent_run_has_the_answer_reports_and_documents(home: Path) -> None
     texts |= {"baseline": str(finished().arm), "tensorflow": "2.21.0", "new": "1", "seed": "7"}
     texts["nodes"] = "node-1"
     assert run.data.params.items() >= texts.items()
-    assert len(read_sweep(address(home), "quickstart").trials) == 12
+    assert len(read_stored_sweep(address(home), "quickstart").trials) == 12
     store = MlflowStore(address(home))
-    assert read_text(store, run.info.run_id, "report.md") == "# Whole"
-    assert read_text(store, run.info.run_id, "spec.yaml") == opening().spec_yaml
-    assert json.loads(read_text(store, run.info.run_id, "plan.json")) == opening().plan
-    environments = json.loads(read_text(store, run.info.run_id, "environments.json"))
+    assert read_run_text(store, run.info.run_id, "report.md") == "# Whole"
+    assert read_run_text(store, run.info.run_id, "spec.yaml") == opening().spec_yaml
+    assert json.loads(read_run_text(store, run.info.run_id, "plan.json")) == opening().plan
+    environments = json.loads(read_run_text(store, run.info.run_id, "environments.json"))
     digest = trial_runs(home)[0].data.tags["environment"]
     assert (len(environments), environments[digest]["python"]) == (1, "3.11.7")
 
@@ -127,7 +127,7 @@ def test_a_sqlite_file_is_read_without_mlflow_and_as_it_reads(
 
     def read() -> list[object]:
         sweep, rows = read_rows(address(home), "quickstart")
-        whole = read_sweep(address(home), "quickstart")
+        whole = read_stored_sweep(address(home), "quickstart")
         assert rows.to_pylist() == to_rows(whole.trials).to_pylist()
         assert (sweep.settings, sweep.state) == (whole.settings, whole.state)
         listed = list_sweeps(address(home))

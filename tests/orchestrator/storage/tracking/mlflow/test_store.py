@@ -21,9 +21,13 @@ from mlflow import MlflowClient
 from orchestrator.cli.ui import view_of
 from orchestrator.storage.tracking.errors import StoreMissing, TrackingError
 from orchestrator.storage.tracking.mlflow import ui_views
-from orchestrator.storage.tracking.mlflow.address import artifact_root, shown, tracking_uri
+from orchestrator.storage.tracking.mlflow.address import (
+    artifact_root,
+    default_mlflow_uri,
+    without_mlflow_passwords,
+)
 from orchestrator.storage.tracking.mlflow.store import MlflowStore
-from orchestrator.storage.tracking.reader import find, list_sweeps, read_sweep
+from orchestrator.storage.tracking.reader import find, list_sweeps, read_stored_sweep
 from orchestrator.storage.tracking.tracker import StoredRun
 from orchestrator.storage.tracking.trial_content import trial_content
 from orchestrator.storage.tracking.writer import Writer
@@ -47,16 +51,20 @@ ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("addresses.yaml")
 
 def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
     default, given = f"sqlite:///{tmp_path}/mlflow.db", "http://server:5000"
-    assert tracking_uri(tmp_path, {}) == default
-    assert tracking_uri(tmp_path, {"MLFLOW_TRACKING_URI": given}) == given
+    assert default_mlflow_uri(tmp_path, {}) == default
+    assert default_mlflow_uri(tmp_path, {"MLFLOW_TRACKING_URI": given}) == given
     assert artifact_root(tmp_path, default) == tmp_path / "mlartifacts"
     assert artifact_root(tmp_path, given) is None
 
 
 @pytest.mark.parametrize("uri", ROWS["passwords"])
 def test_passwords_are_never_shown(uri: str) -> None:
-    assert "secret" not in shown(uri) and "***" in shown(uri) and "me" in shown(uri)
-    assert shown("http://host/a?next_token=5") == "http://host/a?next_token=5"
+    assert (
+        "secret" not in without_mlflow_passwords(uri)
+        and "***" in without_mlflow_passwords(uri)
+        and "me" in without_mlflow_passwords(uri)
+    )
+    assert without_mlflow_passwords("http://host/a?next_token=5") == "http://host/a?next_token=5"
 
 
 def test_a_home_with_a_hostile_name(tmp_path: Path) -> None:
@@ -69,7 +77,7 @@ def test_a_home_with_a_hostile_name(tmp_path: Path) -> None:
 def test_reading_makes_no_store(tmp_path: Path) -> None:
     assert find(address(tmp_path), "quickstart") == (0, None, "")
     with pytest.raises(StoreMissing, match=r"mlflow.db: expected a SQLite file, .*Run a"):
-        read_sweep(address(tmp_path), "quickstart")
+        read_stored_sweep(address(tmp_path), "quickstart")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -157,7 +165,7 @@ def test_the_end_of_a_sweep_updates_sqlites_statistics_unless_somebody_writes(
 def test_the_view_in_mlflow_shows_the_sweeps_trials_by_arm(home: Path) -> None:
     """That the real UI shows it so is tested in tests/browser."""
     record(home, finished(0), finished(0, XLA))
-    read = read_sweep(address(home), "quickstart")
+    read = read_stored_sweep(address(home), "quickstart")
     (listed,) = list_sweeps(address(home))
     assert (listed.experiment_id, listed.run_id) == (read.experiment_id, read.run_id)
     place, shown = read_link(ui_views.view_link("http://ui:1", read.experiment_id, read.run_id))
