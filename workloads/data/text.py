@@ -82,7 +82,7 @@ def load_text(corpus: Corpus, cut: Cut, zipf_words: int) -> TextData:
     """Load the samples of a corpus; the tokens of a text are kept in the cache.
 
     `zipf` always has words, `zipf_words` of them; a text has its own length. `cut` makes training
-    and validation samples of the tokens. Raise `DataError` as `read_corpus`, or for too short a text.
+    and validation samples of the tokens. Raise `DataError` as `read_corpus`, or for a short text.
     """
     name, path = corpus.name, corpus.path
     if name == "zipf":
