@@ -46,7 +46,7 @@ class BackendClaim:
     def __init__(self) -> None:
         self._claimed: tuple[str, Device] | None = None
 
-    def take(self, implementation: Implementation, device: Device) -> None:
+    def claim(self, implementation: Implementation, device: Device) -> None:
         """Set the process up for its first trial; `BadRequest` if that was of another kind."""
         claim = (implementation.backend, device)
         if self._claimed is None:
@@ -125,9 +125,9 @@ def control_group(reaper: int) -> Path:
     """Return the place of a reaper's control group (v2), which not everybody may make."""
     mounts = map(str.split, Path("/proc/self/mounts").read_text().splitlines())
     root = next((words[1] for words in mounts if words[2] == "cgroup2"), "/proc/none")
-    own = Path("/proc/self/cgroup").read_text().rpartition("0::/")[2].strip()
+    group = Path("/proc/self/cgroup").read_text().rpartition("0::/")[2].strip()
     process_ids = Path("/proc/self/ns/pid").stat().st_ino  # containers may share the place
-    return Path(root, own, f"rnnsweep-{process_ids}.{reaper}")
+    return Path(root, group, f"rnnsweep-{process_ids}.{reaper}")
 
 
 def end_control_group(reaper: int) -> None:

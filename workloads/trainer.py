@@ -202,7 +202,7 @@ def _run(
     lines.expect_commands()
     workload, implementation = _named(request)
     checked = _check_request(workload.settings_model, request) if workload.settings_model else None
-    claim.take(implementation, request.device)
+    claim.claim(implementation, request.device)
     if request.data_digest is not None:
         digest = checked.data_digest() if checked is not None else None
         _expect_data(workload, digest, request.data_digest)

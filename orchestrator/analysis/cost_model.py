@@ -81,21 +81,23 @@ def observe(
     its start-up: if an arm has others, its time is left out. Memory is from first trials alone.
     Interleaved trials share the time of their round.
     """
-    trials = [one for one in finished if one.has_times]
+    trials = [trial for trial in finished if trial.has_times]
     fixed = {k: v for k, v in (settings or {}).items() if isinstance(v, bool | int | float | str)}
-    warm = {one.arm for one in trials if one.trainer_trials}
+    warm = {trial.arm for trial in trials if trial.trainer_trials}
     observations = []
-    for one, seconds in zip(trials, trial_seconds(trials), strict=True):
-        is_first, is_whole = one.trainer_trials == 0, one.status == "complete"
+    for trial, seconds in zip(trials, trial_seconds(trials), strict=True):
+        is_first, is_whole = trial.trainer_trials == 0, trial.status == "complete"
         costs = {
-            target: one.metrics[target]
+            target: trial.metrics[target]
             for target in (TARGETS if is_whole else ("step_ms", *FRESH_ONLY))
-            if target in one.metrics and (is_first or target not in FRESH_ONLY)
+            if target in trial.metrics and (is_first or target not in FRESH_ONLY)
         }
-        if is_whole and not (is_first and one.arm in warm):
+        if is_whole and not (is_first and trial.arm in warm):
             costs["trial_s"] = seconds
         took = {name: value for name, value in costs.items() if 0 < value < math.inf}
-        observations.append(MeasuredTrial(params_of(fixed, one.config, one.arm), one.arm, took))
+        observations.append(
+            MeasuredTrial(params_of(fixed, trial.config, trial.arm), trial.arm, took)
+        )
     return observations
 
 
@@ -105,27 +107,33 @@ def params_of(settings: Mapping[str, Any], config: Config, arm: Arm) -> Config:
 
 
 def config_groups(observations: Sequence[MeasuredTrial]) -> list[str]:
-    """Return each one's params as text, without those that an arm has for its own.
+    """Return the params of each trial as text, without params that are settings of some arm.
 
     Trials of the same text, on any arm, are held out together.
     """
-    own = {name for one in observations for name in one.arm.settings}
-    shared = [{n: v for n, v in one.params.items() if n not in own} for one in observations]
+    names_of_arms = {name for measured in observations for name in measured.arm.settings}
+    shared = [
+        {n: v for n, v in measured.params.items() if n not in names_of_arms}
+        for measured in observations
+    ]
     return list(map(canonical, shared))
 
 
 def trial_seconds(finished: Sequence[FinishedTrial]) -> list[float]:
     """Return the seconds that each trial kept its slot; interleaved ones share their round's."""
     slots = [
-        (one.block, one.repeat, one.node, one.round_id) if one.arm.measure == "timing" else one.key
-        for one in finished
+        (trial.block, trial.repeat, trial.node, trial.round_id)
+        if trial.arm.measure == "timing"
+        else trial.key
+        for trial in finished
     ]
     by_slot: dict[object, list[FinishedTrial]] = defaultdict(list)
-    for slot, one in zip(slots, finished, strict=True):
-        by_slot[slot].append(one)
+    for slot, trial in zip(slots, finished, strict=True):
+        by_slot[slot].append(trial)
     shares_s = {
-        slot: (max(o.ended_s for o in own) - min(o.started_s for o in own)) / len(own)
-        for slot, own in by_slot.items()
+        slot: (max(o.ended_s for o in together) - min(o.started_s for o in together))
+        / len(together)
+        for slot, together in by_slot.items()
     }
     return [shares_s[slot] for slot in slots]
 
@@ -226,7 +234,7 @@ def _half_width(errors: Logarithms) -> float:
 
 def fit(observations: Sequence[MeasuredTrial], target: str) -> CostModel:
     """Fit a model of the target to all observations; NotPredicted if the configs are too few."""
-    usable = [one for one in observations if target in one.took]
+    usable = [measured for measured in observations if target in measured.took]
     groups = config_groups(usable)
     count = len(set(groups))
     if count < MIN_CONFIGS:
@@ -236,10 +244,10 @@ def fit(observations: Sequence[MeasuredTrial], target: str) -> CostModel:
         )
     from sklearn.model_selection import GroupKFold  # noqa: PLC0415  (over a second)
 
-    names = sorted({name for one in usable for name in one.params})
-    params = {name: _measured([one.params.get(name) for one in usable]) for name in names}
-    rows: list[ConfigOnArm] = [(one.params, one.arm) for one in usable]
-    logs = np.log([one.took[target] for one in usable])
+    names = sorted({name for measured in usable for name in measured.params})
+    params = {name: _measured([measured.params.get(name) for measured in usable]) for name in names}
+    rows: list[ConfigOnArm] = [(measured.params, measured.arm) for measured in usable]
+    logs = np.log([measured.took[target] for measured in usable])
     learners: dict[Method, Callable[[Sequence[ConfigOnArm], Logarithms], Predict]] = {
         "medians": _learn_medians,
         "ridge": lambda rows, logs: _learn_ridge(rows, logs, params),
@@ -257,7 +265,9 @@ def fit(observations: Sequence[MeasuredTrial], target: str) -> CostModel:
 
 def _learn_medians(rows: Sequence[ConfigOnArm], logs: Logarithms) -> Predict:
     arms = [arm for _, arm in rows]
-    medians = {arm: np.median(logs[[other == arm for other in arms]]) for arm in set(arms)}
+    medians = {
+        arm: np.median(logs[[arm_of_row == arm for arm_of_row in arms]]) for arm in set(arms)
+    }
     overall = np.median(logs)
     return lambda others: np.array([medians.get(arm, overall) for _, arm in others])
 
@@ -313,21 +323,22 @@ def predict_from(
     if not arms:
         choices = "; ".join(map(str, record.arms)) or "none, as none can run"
         raise NotPredicted(f"sweep {record.name!r}: expected an arm of it ({choices}); got {arm!r}")
-    for own, name, value in ((one, *item) for one in arms for item in one.settings.items()):
-        if config.get(name, value) != value:
-            raise NotPredicted(
-                f"sweep {record.name!r}: {own} has {name} {value} of its own; received "
-                f"{config[name]}. Leave {name!r} out, or choose another arm (--arm)"
-            )
+    for candidate in arms:
+        for name, value in candidate.settings.items():
+            if config.get(name, value) != value:
+                raise NotPredicted(
+                    f"sweep {record.name!r}: {candidate} has {name} {value} of its own; received "
+                    f"{config[name]}. Leave {name!r} out, or choose another arm (--arm)"
+                )
     configs = [trial.config for trial in record.trials]
-    names = dict.fromkeys(name for one in configs for name in one)
-    varied = [name for name in names if len({canonical(one.get(name)) for one in configs}) > 1]
+    names = dict.fromkeys(name for tried in configs for name in tried)
+    varied = [name for name in names if len({canonical(tried.get(name)) for tried in configs}) > 1]
     expected = f"sweep {record.name!r}: expected its parameters ({', '.join(names)})"
     for name in config:
         if name not in names and name not in record.settings:
             raise NotPredicted(f"{expected}; received {name!r}")
     for name in varied:
-        if name not in config and all(name in one for one in configs):
+        if name not in config and all(name in tried for tried in configs):
             raise NotPredicted(f"{expected}; {name!r} is missing")
     observations = observe(record.trials, record.settings)
     asked = [(config, candidate) for candidate in arms]

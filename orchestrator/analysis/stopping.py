@@ -60,7 +60,7 @@ class PrecisionReached(StoppingRule):
         """The arms that are compared: those that were not stopped."""
         return tuple(arm for arm in self.arms if arm not in self._stopped)
 
-    def take(self, finished: FinishedTrial) -> StopDecision | None:
+    def add_outcome(self, finished: FinishedTrial) -> StopDecision | None:
         """Take an outcome; if it completes a block, decide whether it was the last one needed.
 
         Trials of other arms or repeats than the blocks have now are ignored.

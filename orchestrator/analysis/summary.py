@@ -130,17 +130,17 @@ def summarise(
         over = pick_baseline(record, None)  # the hardware has changed since the spec was checked
     work = next(iter(over.of.values())).work if over else ""
     matched, timed = match(record), match(record, lambda trial: trial.has_times)
-    own = by_arm(record)
-    trials = sorted(chain(*own.values()), key=lambda trial: (trial.block, trial.repeat))
+    ended_by_arm = by_arm(record)
+    trials = sorted(chain(*ended_by_arm.values()), key=lambda trial: (trial.block, trial.repeat))
     configs = {trial.block: trial.config for trial in reversed(trials)}
     used = {
         arm: matched.comparable_trials(arm) or [t for t in ended if t.status == "complete"]
-        for arm, ended in own.items()
+        for arm, ended in ended_by_arm.items()
     }
     comparisons = compare_arms(record, timed, over) if over else ()
     speedups: dict[Arm, tuple[Estimate | None, str]] = {
         **dict.fromkeys(over.of.values() if over else (), (None, "baseline")),
-        **{one.arm: (one.speedup, one.label) for one in comparisons},
+        **{comparison.arm: (comparison.speedup, comparison.label) for comparison in comparisons},
     }
     metric, margin = time_metric(timed), record.criteria.margins.speed
     confidence = confidence_for(record.criteria.auto_blocks)
@@ -150,11 +150,11 @@ def summarise(
     every = (*measures, *expenses)
     arms = tuple(
         arm_summary.summarise_arm(
-            record, matched, arm, own[arm], every, speedups.get(arm, (None, ""))
+            record, matched, arm, ended_by_arm[arm], every, speedups.get(arm, (None, ""))
         )
-        for arm in own
+        for arm in ended_by_arm
     )
-    alike = [trial for arm in own if arm.work == work for trial in own[arm]]
+    alike = [trial for arm in ended_by_arm if arm.work == work for trial in ended_by_arm[arm]]
     fronts = best_configs.trade_offs(alike)
     return ReportSummary(
         sweep=_head(record),
@@ -168,7 +168,11 @@ def summarise(
         measures=measures,
         arms=arms,
         front=best_configs.pareto_front(record, work),
-        left_out=tuple(row for arm in own for row in arm_summary.excluded_trials(arm, own[arm])),
+        left_out=tuple(
+            row
+            for arm in ended_by_arm
+            for row in arm_summary.excluded_trials(arm, ended_by_arm[arm])
+        ),
         impossible=record.impossible,
         trials=tuple(trials),
         expenses=expenses,
@@ -177,14 +181,14 @@ def summarise(
         effects=effects(record, matched, design_of, confidence),
         break_evens=break_evens(matched, over, confidence),
         learning=arm_summary.learning(used, {arm.arm: arm.matched for arm in arms}),
-        phases=arm_summary.phases(own),
-        published=best_configs.published(record, own),
+        phases=arm_summary.phases(ended_by_arm),
+        published=best_configs.published(record, ended_by_arm),
         validity=arm_summary.validity_of(record, matched),
         rankings=rankings(timed, metric, margin, 1 - confidence),
         targets=reach(record, targets),
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,
-        models=tuple(different_models(own)),
+        models=tuple(different_models(ended_by_arm)),
         choice=best_configs.choose_by_accuracy(fronts, alike, record.criteria.margins.accuracy),
     )
 

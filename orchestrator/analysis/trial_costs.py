@@ -31,10 +31,10 @@ def process_of(arm: Arm) -> object:
 def trainer_starts(finished: Iterable[FinishedTrial]) -> Callable[[Arm], float]:
     """Return a function that gives the median seconds of the start of an arm's trainer."""
     starts_s = defaultdict[object, list[float]](list)
-    for one in finished:
-        if one.trainer_trials == 0 and "setup_s" in one.metrics:
-            took_s = one.metrics["setup_s"] + one.metrics.get("import_s", 0.0)
-            starts_s[process_of(one.arm)].append(took_s)
+    for trial in finished:
+        if trial.trainer_trials == 0 and "setup_s" in trial.metrics:
+            took_s = trial.metrics["setup_s"] + trial.metrics.get("import_s", 0.0)
+            starts_s[process_of(trial.arm)].append(took_s)
     return lambda arm: statistics.median(starts_s.get(process_of(arm), [_TRAINER_S]))
 
 
@@ -70,9 +70,11 @@ class TrialCosts:
             model = cost_model.fit(observations, target) if asked else None
             if model is not None and model.method == "ridge":
                 self.model_error, self._errors = model.median_error, model.errors.tolist()
-                for one in model.predict(asked, settings):
-                    if one.value is not None:
-                        self._predicted[self._key(one.config, one.arm)] = one.value
+                for prediction in model.predict(asked, settings):
+                    if prediction.value is not None:
+                        self._predicted[self._key(prediction.config, prediction.arm)] = (
+                            prediction.value
+                        )
         self._error = statistics.pstdev(self._errors or [0.0])
         self._spread = {
             a: statistics.pstdev(v) / statistics.fmean(v) for a, v in self.by_arm.items()
@@ -88,7 +90,9 @@ class TrialCosts:
         The mean of an arm has an error of its own in each future, as its trials are a sample. A
         trial has the same luck on any fleet. The cost is 0 on an arm without a trial.
         """
-        errors = {arm: _student(len(own), f"{replicate} {arm}") for arm, own in self.by_arm.items()}
+        errors = {
+            arm: _student(len(costs), f"{replicate} {arm}") for arm, costs in self.by_arm.items()
+        }
 
         def cost(trial: Trial) -> float:
             arm, key = trial.arm, self._key(trial.config, trial.arm)

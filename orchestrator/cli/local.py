@@ -201,7 +201,7 @@ def _failures(state: JournalState) -> FailureLimit:
     limit = FailureLimit(session.failures, state.identity.code_facts.get("code"))
     for done in state.outcomes(retry_failed=False):
         if session.includes(done.trial):
-            limit.take(done)
+            limit.add_outcome(done)
     return limit
 
 

@@ -99,7 +99,9 @@ class CanaryBaseline:
         """Return the expected times by metric in a trial's place, of which there are enough."""
         times = {name: self._times.get(_place(name, finished), ()) for name in _CANARIES.values()}
         return {
-            name: quantiles(own, n=4)[2] for name, own in times.items() if len(own) >= _MIN_CANARIES
+            name: quantiles(canaries, n=4)[2]
+            for name, canaries in times.items()
+            if len(canaries) >= _MIN_CANARIES
         }
 
     def learn(self, finished: Iterable[FinishedTrial]) -> Self:

@@ -27,23 +27,24 @@ class FailureLimit:
     code: str | None = None
     stopped: dict[Arm, FailureRecord] = field(default_factory=dict)
     _rows: dict[Arm, tuple[str, int]] = field(default_factory=dict)
-    _taken: dict[str, tuple[FinishedTrial, bool]] = field(default_factory=dict)
+    _added: dict[str, tuple[FinishedTrial, bool]] = field(default_factory=dict)
 
-    def take(self, finished: FinishedTrial) -> bool:
-        """Take the next outcome, or one that it had; return whether it stops its arm."""
-        before, stops = self._taken.get(finished.key, (None, False))
+    def add_outcome(self, finished: FinishedTrial) -> bool:
+        """Add the next outcome, or one that it had; return whether it stops its arm."""
+        before, stops = self._added.get(finished.key, (None, False))
         if before is not finished:
-            stops = self._count(finished)
-            self._taken[finished.key] = finished, stops
+            stops = self._reaches_limit(finished)
+            self._added[finished.key] = finished, stops
         if stops and finished.failure is not None:
             self.stopped[finished.arm] = finished.failure
         return stops
 
     def replay(self) -> Self:
-        """Return a limit that decides as this one at each outcome that this one took."""
-        return replace(self, stopped={}, _rows=dict(self._rows), _taken=dict(self._taken))
+        """Return a limit that decides as this one at each outcome that was added to this one."""
+        return replace(self, stopped={}, _rows=dict(self._rows), _added=dict(self._added))
 
-    def _count(self, finished: FinishedTrial) -> bool:
+    def _reaches_limit(self, finished: FinishedTrial) -> bool:
+        """Count an outcome; return whether it is the last failure that the limit allows its arm."""
         failure, arm = finished.failure, finished.arm
         if finished.outcome.environment.get("code") != self.code:
             return False

@@ -47,8 +47,8 @@ class StoppingRule(ABC):
     """The spec key that asks for the rule, such as `blocks`; the journal has it."""
 
     @abstractmethod
-    def take(self, finished: FinishedTrial) -> StopDecision | None:
-        """Take the next outcome; return the decision if no more blocks are needed now.
+    def add_outcome(self, finished: FinishedTrial) -> StopDecision | None:
+        """Add the next outcome; return the decision if no more blocks are needed now.
 
         It may be of an arm or a repeat that the present plan no longer has, or an outcome that
         replaces an earlier one of the same trial (equal `key`).

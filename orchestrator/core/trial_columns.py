@@ -339,7 +339,7 @@ def free_name(name: str, part: Literal["config", "metric"], taken: Collection[st
 
     Names that differ only in case count as taken, because SQL does not distinguish them.
     """
-    lower = {other.lower() for other in taken}
+    lower = {taken_name.lower() for taken_name in taken}
     while name.lower() in lower:
         name = f"{part}.{name}"
     return name

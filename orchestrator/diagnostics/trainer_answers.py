@@ -32,7 +32,7 @@ class TrainerAnswer:
     texts: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
-    def take(self, event: protocol.Event) -> None:
+    def note_event(self, event: protocol.Event) -> None:
         """Note an event."""
         match event:
             case protocol.KernelProof(asked, ran, evidence):
@@ -63,7 +63,7 @@ def ask_trainer(
         for event in Watchdog(trainer, limits).events():
             if event is not None:
                 listen(event)
-                answer.take(event)
+                answer.note_event(event)
     except FAILURES as error:
         tail = trainer.output_tail().splitlines()
         last = f"; its last output: {tail[-1]}" if tail else ""

@@ -122,14 +122,14 @@ def _listed_config_reason(
     """Return why a listed config cannot run, with the value that another config does not have."""
     reasons = [reason_of({**fixed, **config}) for config in configs]
     reason = next(filter(None, reasons), None)
-    other = next(
+    alternative = next(
         (c for c, its_reason in zip(configs, reasons, strict=True) if its_reason != reason), None
     )
-    if reason is None or other is None:
+    if reason is None or alternative is None:
         return reason  # none, or whatever the config
     index = reasons.index(reason)
     for name, value in configs[index].items():
-        if reason_of({**fixed, **configs[index], name: other[name]}) != reason:
+        if reason_of({**fixed, **configs[index], name: alternative[name]}) != reason:
             return f"{reason} (search.configs[{index}] has {name}: {_written(value)})"
     return f"{reason} (in search.configs[{index}])"
 

@@ -22,10 +22,10 @@ _MOST = 10_000
 def known_nodes(present: Iterable[Node], finished: Iterable[FinishedTrial]) -> list[Node]:
     """Return a node of each class that is present, or that trials were measured on."""
     nodes = {node.main_class: node for node in present}
-    for one in finished:
-        ref = one.arm.hardware_class
+    for trial in finished:
+        ref = trial.arm.hardware_class
         if ref not in nodes:
-            gpus = str(one.outcome.environment.get("gpus", "")).split(", ")
+            gpus = str(trial.outcome.environment.get("gpus", "")).split(", ")
             nodes[ref] = Node.of_class(ref, max(1, gpus.count(ref.gpu or "")))
     return list(nodes.values())
 

@@ -98,8 +98,8 @@ class Plan:
 
     def count_missing(self, finished: Iterable[FinishedTrial]) -> int:
         """Count the trials without an outcome; one that a pruned block spares is not missing."""
-        in_blocks = [one for one in finished if self.has_block(one.block)]
-        ended = sum(self.includes(one.trial) for one in in_blocks)
+        in_blocks = [trial for trial in finished if self.has_block(trial.block)]
+        ended = sum(self.includes(trial.trial) for trial in in_blocks)
         return self.trials - ended - count_spared(in_blocks, self.arms, self.repeats)
 
     def without(self, arms: Container[Arm]) -> Self:

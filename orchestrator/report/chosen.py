@@ -69,7 +69,7 @@ def choose(
     direction = record.objectives.get(wanted) or direction_of(wanted)
     sign = sign_of(direction)
     best = min(within, key=lambda point: (sign * point.values[wanted], point.block, point.arm))
-    own = [trial for trial in trials if (trial.block, trial.arm) == (best.block, best.arm)]
+    of_choice = [trial for trial in trials if (trial.block, trial.arm) == (best.block, best.arm)]
     return {
         "format": "rnnsweep-best",
         "version": 1,
@@ -83,7 +83,7 @@ def choose(
         "block": best.block,
         "arm": str(best.arm),
         "config": best.config,
-        "values": {**best.values, **means(own, [measure.metric for measure in MEASURES])},
+        "values": {**best.values, **means(of_choice, [measure.metric for measure in MEASURES])},
         "run_ids": best.run_ids,
         "spec": _spec_of(record, best.arm, best.config),
     }

@@ -65,7 +65,7 @@ def query_records(  # noqa: PLR0913
     possible metric that no trial has can be named, and any column if no trial has ended. `rows` are
     those of sweeps that were read as such, by label, without their trials.
     """
-    read = [rows[key] if key in rows else to_rows(one.trials) for key, one in sweeps.items()]
+    read = [rows[key] if key in rows else to_rows(record.trials) for key, record in sweeps.items()]
     table = trial_table([*sweeps.values()], read)
     names = table.column_names
     while True:
@@ -128,8 +128,8 @@ def _joined(name: str, parts: Sequence[Mapping[str, Any]]) -> Any:
         part[name].cast(kind) if name in part else pa.nulls(len(part["sweep"]), kind)
         for part in parts
     )
-    chunks = (own.chunks if isinstance(own, pa.ChunkedArray) else [own] for own in arrays)
-    return pa.chunked_array([chunk for own in chunks for chunk in own], kind)
+    chunks = (array.chunks if isinstance(array, pa.ChunkedArray) else [array] for array in arrays)
+    return pa.chunked_array([chunk for array in chunks for chunk in array], kind)
 
 
 def usual_columns(record: SweepRecord, rows: pa.Table, names: Sequence[str]) -> list[str]:

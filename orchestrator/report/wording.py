@@ -64,8 +64,12 @@ class ArmNames:
 
     def __call__(self, arm: Arm | RequestedArm) -> str:
         """Return `tensorflow/cudnn`, or `gru: tensorflow/cudnn on NVIDIA H200`."""
-        own = str(arm.hardware)
-        return arm.short_name if own == self.hardware else f"{arm.short_name} on {self.place(own)}"
+        hardware = str(arm.hardware)
+        return (
+            arm.short_name
+            if hardware == self.hardware
+            else f"{arm.short_name} on {self.place(hardware)}"
+        )
 
     def place(self, hardware: object) -> str:
         """Return the short name of a hardware class."""
@@ -87,13 +91,18 @@ def arm_names(summary: ReportSummary) -> ArmNames:
     hardware = {*map(str, used)} or {impossible.arm.hardware for impossible in summary.impossible}
     if len(hardware) == 1:
         return ArmNames(hardware.pop())
-    gpus = Counter((own.hardware_class.gpu, str(own.usage)) for own in used)
+    gpus = Counter(
+        (used_hardware.hardware_class.gpu, str(used_hardware.usage)) for used_hardware in used
+    )
     return ArmNames(
         None,
         {
-            str(own): str(own).replace(str(own.hardware_class), own.hardware_class.gpu)
-            for own in used
-            if own.hardware_class.gpu and gpus[own.hardware_class.gpu, str(own.usage)] == 1
+            str(used_hardware): str(used_hardware).replace(
+                str(used_hardware.hardware_class), used_hardware.hardware_class.gpu
+            )
+            for used_hardware in used
+            if used_hardware.hardware_class.gpu
+            and gpus[used_hardware.hardware_class.gpu, str(used_hardware.usage)] == 1
         },
     )
 

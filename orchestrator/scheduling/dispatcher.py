@@ -146,7 +146,7 @@ class Dispatcher:
     @property
     def handed_out(self) -> list[Assignment]:
         """The assignments that are not yet back, running or waiting for their lane."""
-        return [one for key, one in self._out.items() if key == one.trial.key]
+        return [assignment for key, assignment in self._out.items() if key == assignment.trial.key]
 
     def has_lane(self, node_id: str) -> bool:
         """Return whether trials may be handed out to a node."""

@@ -89,12 +89,12 @@ class LaneIndex:
             if trial.key not in has_place:
                 by_group[self._group_of[trial.arm.hardware]].append(trial)
         for group, trials in by_group.items():
-            self.unassigned[group].put(index, trials)
+            self.unassigned[group].replace_trials(index, trials)
 
     def withdraw(self, index: int) -> None:
         """Let no trial of a block wait any more."""
         for unassigned in self.unassigned.values():
-            unassigned.put(index, ())
+            unassigned.replace_trials(index, ())
         for queue in self.queues.values():
             for trial in [trial for trial in queue.waiting if trial.block == index]:
                 queue.waiting.remove(trial)
@@ -121,7 +121,7 @@ class LaneIndex:
                 queue.waiting.appendleft(trial)
             else:
                 unassigned = self.unassigned[group]
-                unassigned.put(trial.block, (trial, *unassigned.get(trial.block, ())))
+                unassigned.replace_trials(trial.block, (trial, *unassigned.get(trial.block, ())))
                 self.recheck_every_lane()
 
     def with_room(self) -> Iterator[LaneQueue]:
@@ -180,7 +180,7 @@ class UnassignedTrials(dict[int, Sequence[Trial]]):
         super().__init__()
         self._indices: list[int] = []  # a heap; indices that are gone leave it at its top
 
-    def put(self, index: int, trials: Sequence[Trial]) -> None:
+    def replace_trials(self, index: int, trials: Sequence[Trial]) -> None:
         """Replace a block's trials; a block without any is gone."""
         if self.pop(index, None) is None and trials:
             heappush(self._indices, index)

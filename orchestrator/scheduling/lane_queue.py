@@ -96,17 +96,19 @@ class LaneQueue:
 
     def take_rest_of_round(self, trial: Trial) -> list[Trial]:
         """Take the trials that are timed in turns with a picked one: the rest of its round here."""
-        others = [other for other in self.waiting if self._are_timed_together(trial, other)]
-        for other in others:
-            self.waiting.remove(other)
-        return others
+        same_round = [
+            waiting for waiting in self.waiting if self._are_timed_together(trial, waiting)
+        ]
+        for waiting in same_round:
+            self.waiting.remove(waiting)
+        return same_round
 
-    def _are_timed_together(self, trial: Trial, other: Trial) -> bool:
-        if trial.arm.measure != "timing" or other.arm.measure != "timing":
+    def _are_timed_together(self, trial: Trial, waiting: Trial) -> bool:
+        if trial.arm.measure != "timing" or waiting.arm.measure != "timing":
             return False
-        if self.lane.takes_turns and trial.arm.device != other.arm.device:
+        if self.lane.takes_turns and trial.arm.device != waiting.arm.device:
             return False
-        return (trial.block, trial.repeat) == (other.block, other.repeat)
+        return (trial.block, trial.repeat) == (waiting.block, waiting.repeat)
 
     def _first_in_turn(self) -> Trial | None:
         for trial in self.waiting:

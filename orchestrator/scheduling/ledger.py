@@ -69,7 +69,7 @@ class Ledger:
         if finished.status == "pruned":
             self.pruned.add(finished.block)
         self._ask_stopping_rules(finished)
-        stops_its_arm = self.failures.take(finished)
+        stops_its_arm = self.failures.add_outcome(finished)
         if stops_its_arm:
             for rule in self.stopping_rules:
                 rule.stop_arm(finished.arm)
@@ -77,7 +77,7 @@ class Ledger:
 
     def _ask_stopping_rules(self, finished: FinishedTrial) -> None:
         for rule in self.stopping_rules if self.stop_decision is None else ():
-            if (decision := rule.take(finished)) is not None:
+            if (decision := rule.add_outcome(finished)) is not None:
                 blocks = decision.blocks or self.count_complete_blocks()
                 self.stop_decision = replace(decision, rule=rule.name, blocks=blocks)
                 return

@@ -80,7 +80,7 @@ def remaining_work(
     """
     failures = FailureLimit(spec.limits.failures, state.identity.code_facts.get("code"))
     for finished in state.outcomes(retry_failed=retry_failed):
-        failures.take(finished)
+        failures.add_outcome(finished)
     running = full_plan.without(failures.stopped)
     retimed = resume.trials_to_retime(state, running, retry_failed=retry_failed)
     history = list(resume.events(state, retry_failed=retry_failed, retimed=retimed))

@@ -154,7 +154,7 @@ class _Start:
         stored, lacking = self.recorder.open(opening, had)
         resume.merge_stored(self.journal, stored)
         for key in lacking:
-            self.recorder.put(self.state.finished[key])
+            self.recorder.queue_trial(self.state.finished[key])
         self.work = self._remaining(plan)
         self.failures = self.work.failures
         self.awaited = arms_worth_waiting_for(self.work.plan, self.work.history)
@@ -262,10 +262,12 @@ class _Start:
         dispatcher.restore(self.work.history)
         for event in self.work.history:
             if isinstance(event, FinishedTrial):
-                watcher.count(event.trial, event.outcome)
+                watcher.count_trial(event.trial, event.outcome)
         aims = {name: objective.direction for name, objective in spec.search.objectives.items()}
         models = BestModels(self.models, aims, self.state.finished.values())
-        session = Session(spec, dispatcher, self.journal, self.recorder.put, watcher, models)
+        session = Session(
+            spec, dispatcher, self.journal, self.recorder.queue_trial, watcher, models
+        )
         membership = Membership(self.nodes)
         wait_s = spec.limits.node_wait_s if self.on_cluster else 0.0
         recovery = Recovery(session, membership, wait_s)

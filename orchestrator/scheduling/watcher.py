@@ -131,7 +131,7 @@ class Watcher:
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Count a trial and show how it ended."""
-        is_new = self.count(trial, outcome)
+        is_new = self.count_trial(trial, outcome)
         self._ended_in_this_start += is_new
         self._ended_s = time.monotonic()
         remaining = self.remaining()
@@ -175,7 +175,7 @@ class Watcher:
         """Show an event: a trial, failure or its calls, warning, message, or what leads or runs."""
         _log.log(logging.WARNING if event == "warning" else logging.INFO, "%s", text)
 
-    def count(self, trial: Trial, outcome: Outcome) -> bool:
+    def count_trial(self, trial: Trial, outcome: Outcome) -> bool:
         """Count an outcome once, also of an earlier start; one not of the plan does not count."""
         if not self._plan.includes(trial) or trial.key in self._trials:
             return False

@@ -67,7 +67,7 @@ class SweepFolder:
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the lock of all generations of a name, or raise `Locked` if another process does."""
-        descriptor = lock.take(self.path)
+        descriptor = lock.take_lock(self.path)
         try:
             yield
         finally:

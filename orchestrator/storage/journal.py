@@ -260,7 +260,7 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
         """
         self.path = folder / JOURNAL_FILE
         self._guard = threading.Lock()
-        self._lock = lock.take(folder)
+        self._lock = lock.take_lock(folder)
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             records, self._size = _parse(self.path, self.path.read_bytes())
@@ -335,7 +335,7 @@ def read_running(folder: Path, since_s: float) -> list[tuple[float, str]]:
         running = _RUNNING.validate_json((folder / _RUNNING_NAME).read_bytes())
     except (OSError, ValidationError):
         return []
-    return [one for one in running if one[0] >= since_s]
+    return [entry for entry in running if entry[0] >= since_s]
 
 
 def _parse(path: Path, data: bytes) -> tuple[list[Record], int]:
@@ -378,7 +378,7 @@ def repair_journal(folder: Path) -> tuple[Path, int] | None:
     `Locked` if a driver writes it, `FileNotFoundError` if there is none.
     """
     path = folder / JOURNAL_FILE
-    with contextlib.closing(os.fdopen(lock.take(folder), "rb")):
+    with contextlib.closing(os.fdopen(lock.take_lock(folder), "rb")):
         lines = path.read_bytes().split(b"\n")[:-1]
         _expect_version(path, lines)
         whole = [line for line in lines if _read_line(line)[0] is not None]

@@ -69,7 +69,7 @@ class Locked(Refusal):
         )
 
 
-def take(folder: Path) -> int:
+def take_lock(folder: Path) -> int:
     """Take the lock of a folder, made if need be, until the descriptor is closed; else `Locked`."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)

@@ -45,7 +45,7 @@ def test_a_server_whose_answers_get_lost_has_each_trial_once(
         opened.open(opening())
         remaining = most
         for trial in TRIALS:
-            opened.put(trial)
+            opened.queue_trial(trial)
         opened.drain(240)
         assert remaining < most
         opened.close("complete", {})

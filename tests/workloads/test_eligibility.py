@@ -144,5 +144,5 @@ def test_a_process_is_prepared_for_its_backend_and_device(monkeypatch: pytest.Mo
     own = parse_implementation("numpy/loop")
     assert "KERAS_BACKEND" not in environment_for(own, "cpu")
     monkeypatch.setattr(os, "environ", {"NVIDIA_TF32_OVERRIDE": "1"})
-    BackendClaim().take(own, "gpu")
+    BackendClaim().claim(own, "gpu")
     assert "NVIDIA_TF32_OVERRIDE" not in os.environ

@@ -93,13 +93,13 @@ def parse_known_implementation(text: str) -> Implementation:
 
 
 def register(
-    own: Iterable[Backend], found: Iterable[tuple[str, Backend | Exception]]
+    built_in: Iterable[Backend], found: Iterable[tuple[str, Backend | Exception]]
 ) -> tuple[Mapping[str, Backend], tuple[Unusable, ...]]:
-    """Return the usable ones of our own and the found backends by name, and the others' reasons.
+    """Return the usable backends by name, and the reasons of the unusable ones.
 
-    Each found one comes with the name of its registration; an exception is that of its import.
+    Each found backend comes with the name of its registration; an exception is that of its import.
     """
-    by_name = {backend.name: backend for backend in own}
+    by_name = {backend.name: backend for backend in built_in}
     unusable: list[Unusable] = []
     for name, backend in found:
         if isinstance(backend, Exception):

@@ -69,8 +69,8 @@ class StackShape:
         """Mask of the trained biases in the buffer; None if all are trained (gru)."""
         if self.cell == "gru":
             return None
-        one = np.repeat([True, False], GATES[self.cell] * self.units)
-        return np.tile(one, self.pseudo_layers)
+        of_layer = np.repeat([True, False], GATES[self.cell] * self.units)
+        return np.tile(of_layer, self.pseudo_layers)
 
 
 @dataclass(frozen=True, slots=True)

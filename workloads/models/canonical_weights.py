@@ -47,7 +47,7 @@ def to_torch(layer: CanonicalLayer) -> TorchLayer:
         np.ascontiguousarray(_reorder(matrix, layer.gates).T)
         for matrix in (kernel, recurrent_kernel)
     )
-    return TorchLayer(*matrices, *(_reorder(one, layer.gates) for one in biases))
+    return TorchLayer(*matrices, *(_reorder(bias_array, layer.gates) for bias_array in biases))
 
 
 def from_torch(layer: TorchLayer) -> CanonicalLayer:

@@ -98,12 +98,12 @@ def summarise_arm(
     record: SweepRecord,
     matched: CompleteRounds,
     arm: Arm,
-    own: Sequence[FinishedTrial],
+    ended: Sequence[FinishedTrial],
     measures: Sequence[Measure],
     speedup: tuple[Estimate | None, str],
 ) -> ArmSummary:
     """Summarise one arm out of its trials; `speedup` has its verdict."""
-    complete = [trial for trial in own if trial.status == "complete"]
+    complete = [trial for trial in ended if trial.status == "complete"]
     comparable = matched.comparable_trials(arm)
     used = comparable or complete
     spreads = {}
@@ -124,7 +124,7 @@ def summarise_arm(
     return ArmSummary(
         arm=arm,
         planned=planned,
-        trials=count_trials(own, expected if planned else len(own)),
+        trials=count_trials(ended, expected if planned else len(ended)),
         matched=bool(comparable),
         used=len(used),
         measures={metric: values for metric, values in spreads.items() if values},
@@ -132,7 +132,7 @@ def summarise_arm(
         energy_scope=min(scopes) if len(scopes) == 1 else "",
         speedup=speedup[0],
         verdict=speedup[1],
-        kernels=_kernels(own),
+        kernels=_kernels(ended),
         proven=sum(t.kernel is not None and bool(t.kernel.evidence) for t in complete),
         unproven=sum(trial.kernel is None for trial in complete),
         disturbed=sum(bool(trial.disturbance) for trial in complete),
@@ -159,10 +159,10 @@ def _kernels(trials: Sequence[FinishedTrial]) -> tuple[KernelCount, ...]:
     return tuple(KernelCount(*key, first[key], n) for key, n in counts.most_common())
 
 
-def excluded_trials(arm: Arm, own: Sequence[FinishedTrial]) -> list[ExcludedTrials]:
+def excluded_trials(arm: Arm, ended: Sequence[FinishedTrial]) -> list[ExcludedTrials]:
     """Return one row for each reason for which trials of the arm did not complete."""
     groups: dict[tuple[OutcomeStatus, str], list[FinishedTrial]] = {}
-    for trial in own:
+    for trial in ended:
         if trial.status != "complete":
             reason = trial.failure.reason if trial.failure else trial.status
             groups.setdefault((trial.status, reason), []).append(trial)
@@ -301,14 +301,15 @@ def _curves(arm: Arm, trials: Sequence[FinishedTrial], matched: bool) -> list[Le
         points.setdefault(metric, []).append(point)
     count = sum(bool(trial.epochs) for trial in trials)
     return [
-        LearningCurve(arm, metric, matched, count, tuple(own)) for metric, own in points.items()
+        LearningCurve(arm, metric, matched, count, tuple(of_metric))
+        for metric, of_metric in points.items()
     ]
 
 
-def phases(own: Mapping[Arm, Sequence[FinishedTrial]]) -> tuple[PhaseSplit, ...]:
+def phases(by_arm: Mapping[Arm, Sequence[FinishedTrial]]) -> tuple[PhaseSplit, ...]:
     """Return the split of every arm that has a complete trial."""
     splits = []
-    for arm, trials in own.items():
+    for arm, trials in by_arm.items():
         complete = [trial for trial in trials if trial.status == "complete"]
         seconds = {
             phase: math.fsum(values) / len(complete)

@@ -161,8 +161,10 @@ def choose_by_accuracy(
     fast = min(within, key=lambda i: costs[i][1])
 
     def with_step(point: ParetoPoint) -> ParetoPoint:
-        own = [trial for trial in trials if (trial.block, trial.arm) == (point.block, point.arm)]
-        return replace(point, values={**point.values, **means(own, ("step_ms",))})
+        of_config = [
+            trial for trial in trials if (trial.block, trial.arm) == (point.block, point.arm)
+        ]
+        return replace(point, values={**point.values, **means(of_config, ("step_ms",))})
 
     best, fastest, bend = with_step(points[0]), with_step(points[fast]), _knee(costs)
     knee = None if bend is None else with_step(points[bend])
@@ -241,7 +243,9 @@ def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:
     front: list[int] = []
     for i in sorted(range(len(costs)), key=lambda i: costs[i]):
         better = (costs[j] for j in reversed(front) if costs[j] != costs[i])
-        if not any(all(a <= b for a, b in zip(one, costs[i], strict=True)) for one in better):
+        if not any(
+            all(a <= b for a, b in zip(cheaper, costs[i], strict=True)) for cheaper in better
+        ):
             front.append(i)
     return sorted(front)
 
@@ -283,14 +287,14 @@ class PublishedComparison:
 
 
 def published(
-    record: SweepRecord, own: Mapping[Arm, Sequence[FinishedTrial]]
+    record: SweepRecord, by_arm: Mapping[Arm, Sequence[FinishedTrial]]
 ) -> tuple[PublishedComparison, ...]:
     """Return every published row with the nearest complete config of its implementation's arms."""
     comparisons = []
     for row in record.criteria.published:
         arms = {
             arm: trials
-            for arm, trials in own.items()
+            for arm, trials in by_arm.items()
             if row.implementation in (arm.implementation, arm.short_name)
         }
         nearest = (_nearest(row, trials, record.settings) for trials in arms.values())

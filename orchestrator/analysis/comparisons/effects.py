@@ -91,7 +91,7 @@ def effect_of(
         changes=fit.changes(name),
         importance=fit.importance(name),
         curve=fit.curve(name, count),
-        held={other: own.held for other, own in fit.design.params.items() if other != name},
+        held={param: term.held for param, term in fit.design.params.items() if param != name},
         confidence=fit.confidence,
     )
 

@@ -92,9 +92,9 @@ def rankings(
             continue
         times = {arm: positive_values(matched, arm, ranked_by) for arm in matched.trials}
         logs = {
-            arm: {place: math.log(item.value) for place, item in own.items()}
-            for arm, own in times.items()
-            if own
+            arm: {place: math.log(item.value) for place, item in by_place.items()}
+            for arm, by_place in times.items()
+            if by_place
         }
         for among, within, arms in _groups(matched, ranked_by, list(logs)):
             values = {arm: logs[arm] for arm in arms}
@@ -150,12 +150,14 @@ def _rank(
         for arm in ranked
     }
     order = sorted(ranked, key=lambda arm: float(logs[arm].mean()))
-    differences = [(logs[two] - logs[one]).tolist() for one, two in combinations(order, 2)]
+    differences = [
+        (logs[second] - logs[first]).tolist() for first, second in combinations(order, 2)
+    ]
     biases = [matched.bias(selection, pair) for pair in combinations(order, 2)]
     judged = judge(differences, math.log1p(margin), error, biases)
     behind = []  # the first pairs are those of the leader
-    for arm, own, judgement in zip(order[1:], differences, judged, strict=False):
-        ratio = estimates.exponential(judgement.corrected or estimates.t_interval(own))
+    for arm, logs_behind, judgement in zip(order[1:], differences, judged, strict=False):
+        ratio = estimates.exponential(judgement.corrected or estimates.t_interval(logs_behind))
         behind.append(Behind(arm, _STANDINGS.get(judgement.conclusion, "inconclusive"), ratio))
     return Ranking(
         metric,
@@ -251,12 +253,12 @@ def _partners(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[
         rest = tuple(option for option in implementation.options if option != "xla")
         names.add(str(replace(implementation, options=rest)))
     return [
-        other
-        for other in arms
-        if other.implementation in names
-        and other != arm
-        and other.hardware == arm.hardware
-        and other.variant == arm.variant
+        candidate
+        for candidate in arms
+        if candidate.implementation in names
+        and candidate != arm
+        and candidate.hardware == arm.hardware
+        and candidate.variant == arm.variant
     ]
 
 

@@ -198,9 +198,9 @@ def compare_accuracies(
     judged = verdicts.judge([pair.differences for pair in paired], margin)
     complete, broken = ended_rounds(record)
 
-    def lost_blocks(arm: Arm, other: Arm) -> int:
+    def lost_blocks(arm: Arm, compared: Arm) -> int:
         """Count the blocks in which the arm diverged in a round that the other one completed."""
-        rounds = broken.get(arm, set()) & complete.get(other, set())
+        rounds = broken.get(arm, set()) & complete.get(compared, set())
         return len({block for block, _ in rounds})
 
     comparisons: list[AccuracyComparison | None] = []

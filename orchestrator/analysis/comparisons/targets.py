@@ -81,10 +81,10 @@ def reach(record: SweepRecord, asked: Iterable[float] = ()) -> tuple[Target, ...
 
     Without any data the spec's target is omitted, and a requested one has no arms.
     """
-    own = record.settings.get("target_accuracy")
+    spec_target = record.settings.get("target_accuracy")
     wanted = dict.fromkeys(asked)
-    goals = [AccuracyGoal(float(own), reported=True)] if own is not None else []
-    goals += [AccuracyGoal(accuracy) for accuracy in wanted if accuracy != own]
+    goals = [AccuracyGoal(float(spec_target), reported=True)] if spec_target is not None else []
+    goals += [AccuracyGoal(accuracy) for accuracy in wanted if accuracy != spec_target]
     if not goals:
         return ()
     trials = _ended(record)
@@ -101,14 +101,14 @@ def _ended(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
         if trial.arm in ended and (trial.status == "complete" or diverged(trial)):
             ended[trial.arm].append(trial)
     rounds = [
-        {(trial.block, trial.repeat) for trial in own}
-        for arm, own in ended.items()
-        if arm not in record.former and any(trial.status == "complete" for trial in own)
+        {(trial.block, trial.repeat) for trial in of_arm}
+        for arm, of_arm in ended.items()
+        if arm not in record.former and any(trial.status == "complete" for trial in of_arm)
     ]
     shared = set.intersection(*rounds) if rounds else set()
     return {
-        arm: [trial for trial in own if (trial.block, trial.repeat) in shared] or own
-        for arm, own in ended.items()
+        arm: [trial for trial in of_arm if (trial.block, trial.repeat) in shared] or of_arm
+        for arm, of_arm in ended.items()
     }
 
 
@@ -116,7 +116,7 @@ def _target(trials: Mapping[Arm, Sequence[FinishedTrial]], goal: AccuracyGoal) -
     every = (trial for ended in trials.values() for trial in ended if not diverged(trial))
     if all(goal.seconds(trial) is None for trial in every):
         return Target(goal.accuracy, ())
-    rows = (_arm(arm, own, goal) for arm, own in trials.items())
+    rows = (_arm(arm, of_arm, goal) for arm, of_arm in trials.items())
     return Target(goal.accuracy, tuple(filter(None, rows)))
 
 

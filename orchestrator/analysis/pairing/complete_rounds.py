@@ -99,14 +99,21 @@ class CompleteRounds:
         """
         if not selection.is_busy:
             return 0.0
-        one, other = (
+        disturbances, baseline_disturbances = (
             {r: t.disturbance for r in selection.rounds for t in self.trials[arm].get(r, ())}
             for arm in arms
         )
-        causes = {cause for own in (one, other) for figures in own.values() for cause in figures}
+        causes = {
+            cause
+            for by_round in (disturbances, baseline_disturbances)
+            for figures in by_round.values()
+            for cause in figures
+        }
         take_turns = {arm.measure for arm in arms} == {"timing"}
         is_shared = arms[0].hardware_class == arms[1].hardware_class
-        is_alike = take_turns or all(bool(one[r]) == bool(other[r]) for r in one)
+        is_alike = take_turns or all(
+            bool(disturbances[r]) == bool(baseline_disturbances[r]) for r in disturbances
+        )
         return largest_bias(arms, causes, alike=is_shared and is_alike)
 
 
@@ -175,7 +182,9 @@ def match(
         rounds=shared,
         set_aside=tuple(arm for arm, rounds in complete.items() if not rounds),
         gaps=_gaps(record, needed, set(blocks), {block for block, _ in mixed}),
-        trials={arm: {r: own[r] for r in order if r in own} for arm, own in able.items()},
+        trials={
+            arm: {r: by_round[r] for r in order if r in by_round} for arm, by_round in able.items()
+        },
         former=tuple(former),
     )
 

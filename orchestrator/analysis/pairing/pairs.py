@@ -72,7 +72,7 @@ def _pairs(
 ) -> tuple[Pair, ...]:
     pairs = []
     for block, rounds in selection.by_block.items():
-        sides = [[own[place] for place in rounds] for own in values]
+        sides = [[by_place[place] for place in rounds] for by_place in values]
         means = [mean([item.value for item in side]) for side in sides]
         runs = [tuple(run for item in side for run in item.runs) for side in sides]
         pairs.append(Pair(block, means[0], means[1], len(rounds), runs[0], runs[1]))

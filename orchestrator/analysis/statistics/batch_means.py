@@ -55,7 +55,9 @@ def _inflation(deviations: Sequence[float], squares: float) -> float:
     """
     if not squares:
         return 1.0
-    products = math.fsum(one * next_one for one, next_one in itertools.pairwise(deviations))
+    products = math.fsum(
+        deviation * following for deviation, following in itertools.pairwise(deviations)
+    )
     correlation = min(_MOST_ALIKE, max(0.0, products / squares + 1 / len(deviations)))
     return (1 + correlation) / (1 - correlation)
 

@@ -150,14 +150,14 @@ class Design:
 
     def refusal(self, name: str) -> str | None:
         """Return why the effect of a param cannot be estimated; None if it can."""
-        others = [other for other in self.params if other != name]
+        other_params = [param for param in self.params if param != name]
         tied = np.asarray(self._tied[self.places[name]].any(axis=0))
         if self.blocks < MIN_BLOCKS:
             return f"at least {MIN_BLOCKS} blocks are needed"
-        if together := [other for other in others if tied[self.places[other]].any()]:
+        if together := [param for param in other_params if tied[self.places[param]].any()]:
             return f"it varied only together with {joined(together)}"
         if self.freedom < _MIN_FREEDOM:
-            rest = f" to adjust for {joined(others)}" if others else ""
+            rest = f" to adjust for {joined(other_params)}" if other_params else ""
             return f"{counted(self.blocks, 'block')} are too few{rest}"
         return None
 

@@ -26,7 +26,9 @@ def speedup_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> It
         return
     places = dict.fromkeys(str(arm.hardware) for arm in styles)
     drawn = summary.drawn_blocks
-    compared.sort(key=lambda one: ([*places].index(str(one[0].arm.hardware)), -one[1].value))
+    order = list(places)
+    # by hardware, and on each the fastest first
+    compared.sort(key=lambda row: (order.index(str(row[0].arm.hardware)), -row[1].value))
     names = {name(comparison.arm): styles[comparison.arm] for comparison, *_ in compared}
     look = arm_channels(names, legend=None)
     rows: list[dict[str, Any]] = [

@@ -112,11 +112,11 @@ def _not_ranked(summary: ReportSummary, hardware: str, rows: Sequence[ArmSummary
 class _Lead:
     """The leader of a ranking against its baseline, or else against the next arm.
 
-    `speedup` is that of the leader over the other arm. `accuracy` is the comparison of both, and
+    `speedup` is that of the leader over that arm. `accuracy` is the comparison of both, and
     `gained` the leader's accuracy minus that of the other, if it was judged.
     """
 
-    other: Arm
+    compared_with: Arm
     speedup: Estimate | None
     accuracy: AccuracyComparison | None = None
     gained: Estimate | None = None
@@ -129,19 +129,19 @@ def _lead(summary: ReportSummary, ranking: Ranking) -> _Lead:
     """
     leader, behind = ranking.leader, {rival.arm: rival for rival in ranking.behind}
     base = summary.baseline.of.get(leader) if summary.baseline else None
-    other = base if base in behind and base is not None else ranking.behind[0].arm
+    compared_with = base if base in behind and base is not None else ranking.behind[0].arm
     for comparison in summary.comparisons:
         shown, sides = deciding_interval(comparison), (comparison.arm, comparison.baseline)
-        if shown is None or sides not in ((leader, other), (other, leader)):
+        if shown is None or sides not in ((leader, compared_with), (compared_with, leader)):
             continue
         accuracy = comparison.accuracy
         gained = accuracy.corrected if accuracy else None
-        if sides == (leader, other):
-            return _Lead(other, shown, accuracy, gained)
+        if sides == (leader, compared_with):
+            return _Lead(compared_with, shown, accuracy, gained)
         if gained:
             gained = replace(gained, value=-gained.value, low=-gained.high, high=-gained.low)
-        return _Lead(other, inverse(shown), accuracy, gained)
-    return _Lead(other, behind[other].ratio)
+        return _Lead(compared_with, inverse(shown), accuracy, gained)
+    return _Lead(compared_with, behind[compared_with].ratio)
 
 
 def _ranked(summary: ReportSummary, hardware: str, ranking: Ranking) -> Headline:
@@ -214,7 +214,7 @@ class _HeadlineText:
         equal = f"{named} {is_or_are(len(rivals))} equally fast{within}"
         sentences = [f"{self.leader} is fastest, and {equal}."]
         figure = self._figure()
-        if figure and self.lead.other not in rivals:
+        if figure and self.lead.compared_with not in rivals:
             sentences.append(f"It is {figure}{self._accuracy()}.")
         return sentences
 
@@ -227,9 +227,9 @@ class _HeadlineText:
         if len(rivals) == len(self.ranking.behind) == 1:
             pair = f"{self.leader} or {self.name(rivals[0])}"
             return [f"it is not clear whether {pair} is faster{shown}."]
-        if self.lead.other in rivals:
-            other = self.name(self.lead.other)
-            return [f"{self.leader} leads, but {other}{rest} may be as fast{shown}."]
+        if self.lead.compared_with in rivals:
+            compared_with = self.name(self.lead.compared_with)
+            return [f"{self.leader} leads, but {compared_with}{rest} may be as fast{shown}."]
         figure = self._figure(in_brackets=True)
         shown = f" ({figure}{self._accuracy()})" if figure else ""
         rival = self.name(rivals[0])
@@ -251,7 +251,7 @@ class _HeadlineText:
         subject = "It" if kind == Kind.FASTEST else self.leader
         for point in self.summary.break_evens:
             pair = point.arm, point.baseline
-            if pair == (self.ranking.leader, self.lead.other) and point.verdict == "pays":
+            if pair == (self.ranking.leader, self.lead.compared_with) and point.verdict == "pays":
                 yield f"{subject} {_pays_off(point)}."
 
     def _figure(self, *, in_brackets: bool = False) -> str:
@@ -259,7 +259,7 @@ class _HeadlineText:
         speedup = self.lead.speedup
         if speedup is None:
             return ""
-        figure = f"{ratio_value(speedup)} as fast as {self.name(self.lead.other)}"
+        figure = f"{ratio_value(speedup)} as fast as {self.name(self.lead.compared_with)}"
         if speedup.n < _FEWEST_WITH_INTERVAL:
             return figure
         interval = f"95 % CI {ratio_interval(speedup)}"

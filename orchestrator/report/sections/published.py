@@ -25,9 +25,9 @@ def published_section(summary: ReportSummary, _: ArmNames) -> Section | None:
         row, config = match.row, config_phrase(match.row.config)
         values = map(row.metrics.get, metrics)
         rows.append(("published", row.implementation, row.hardware, *values, config))
-        for own in match.measured:
-            arm, differs = own.arm, "; ".join(own.differs) or "the same"
-            values = map(own.values.get, metrics)
+        for measured in match.measured:
+            arm, differs = measured.arm, "; ".join(measured.differs) or "the same"
+            values = map(measured.values.get, metrics)
             rows.append(("here", arm.short_name, str(arm.hardware), *values, differs))
         if not match.measured:
             rows.append(("here", "not measured", ABSENT, *(None for _ in metrics), ABSENT))

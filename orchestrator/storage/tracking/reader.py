@@ -56,8 +56,8 @@ def read_rows(
         return replace(record, trials=()), trial_table.to_rows(record.trials)
     prefix = trial_table.CONFIG
     names = {n.removeprefix(prefix) for n in rows.column_names if n.startswith(prefix)}
-    own = {name for arm in manifest.arms for name in arm.settings}
-    return sweep_of(tracker, parent, manifest, (), names - own), rows
+    arm_settings = {name for arm in manifest.arms for name in arm.settings}
+    return sweep_of(tracker, parent, manifest, (), names - arm_settings), rows
 
 
 def _read(tracker: Tracker, parent: StoredRun, manifest: Manifest) -> SweepRecord:

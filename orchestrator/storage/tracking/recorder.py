@@ -125,7 +125,7 @@ class Recorder:
             self._change.notify_all()
         return merged
 
-    def put(self, finished: FinishedTrial) -> None:
+    def queue_trial(self, finished: FinishedTrial) -> None:
         """Queue a trial for recording. Never waits, never raises: the journal already has it."""
         with self._change:
             self._queue.append(finished)

@@ -191,7 +191,7 @@ def sliced_until_narrow(
 def drawn_until_enough(truth: float, logs: Logs, random: np.random.Generator) -> Comparison:
     record = made(_AUTO.most, 2, random, logs, speeds=(1.0, truth))
     rule = PrecisionReached(_AUTO, record.arms, 1)
-    decisions = (rule.take(finished) for finished in record.trials)
+    decisions = (rule.add_outcome(finished) for finished in record.trials)
     blocks = next(decision.blocks for decision in decisions if decision is not None)
     trials = tuple(finished for finished in record.trials if finished.block < blocks)
     stopped = replace(record, trials=trials, blocks=blocks, expected_trials=len(trials))

@@ -24,7 +24,7 @@ def timed(block: int, arm: Arm, step_ms: float | None, repeat: int = 0) -> Finis
 
 def first_decision(rule: PrecisionReached, trials: Iterable[FinishedTrial]) -> StopDecision | None:
     """Give a rule outcomes until it decides, as the ledger does."""
-    return next((made for trial in trials if (made := rule.take(trial)) is not None), None)
+    return next((made for trial in trials if (made := rule.add_outcome(trial)) is not None), None)
 
 
 def run(rule: PrecisionReached, log_ratios: Sequence[float]) -> StopDecision:
@@ -121,7 +121,7 @@ def test_a_block_counts_once_all_of_its_rounds_are_complete() -> None:
     trials.append(timed(5, UNROLL, 1.0, 1))  # of a removed arm
     trials.append(timed(5, XLA, 5.0, 2))
     assert first_decision(rule, trials) is None
-    assert rule.take(timed(5, XLA, 5.0, 1)) is not None
+    assert rule.add_outcome(timed(5, XLA, 5.0, 1)) is not None
 
 
 def test_a_retried_trial_is_no_new_look() -> None:
@@ -137,13 +137,13 @@ def test_a_retried_trial_is_no_new_look() -> None:
 @pytest.mark.parametrize("baseline", [None, UNROLL.implementation])
 def test_blocks_are_complete_without_an_arm_that_was_stopped(baseline: str | None) -> None:
     rule = PrecisionReached(AutoBlocks(0.5, 6, 60), (PORTABLE, XLA, UNROLL), 1, baseline)
-    rule.take(timed(0, UNROLL, None))
+    rule.add_outcome(timed(0, UNROLL, None))
     decision = None
     for block in range(6):
-        rule.take(timed(block, PORTABLE, 10.0))
+        rule.add_outcome(timed(block, PORTABLE, 10.0))
         if block == 3:
             rule.stop_arm(UNROLL)
-        decision = rule.take(timed(block, XLA, 5.0))
+        decision = rule.add_outcome(timed(block, XLA, 5.0))
     assert decision is not None and decision.reason.startswith("every")
 
 

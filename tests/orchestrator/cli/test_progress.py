@@ -144,7 +144,7 @@ def test_trials_of_an_earlier_start_count_as_far_as_they_are_planned_but_are_no_
     view = PlainLines(console(), PLAN)
     fewer = PlainLines(console(), plan(classify([node("a")]), implementations=1, blocks=2))
     for assignment in ASSIGNMENTS:
-        view.count(assignment.trial, FAILED)
-        fewer.count(assignment.trial, FAILED)
+        view.count_trial(assignment.trial, FAILED)
+        fewer.count_trial(assignment.trial, FAILED)
     assert (view.ended.total(), view.blocks_ended, view.remaining()) == (12, 3, None)
     assert (fewer.ended.total(), fewer.blocks_ended, fewer.failed.total()) == (2, 2, 2)

@@ -133,7 +133,7 @@ import signal, sys, time
 from pathlib import Path
 from orchestrator.storage import lock
 
-lock.take(Path(sys.argv[1]))
+lock.take_lock(Path(sys.argv[1]))
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
 print("holds it", flush=True)
 time.sleep(60)

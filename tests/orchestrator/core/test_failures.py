@@ -24,9 +24,9 @@ def test_an_arm_is_stopped_after_equal_failures_in_a_row(
 ) -> None:
     limit = FailureLimit(most)
     for block, failure in enumerate(failures):
-        limit.take(trial(XLA, block))
+        limit.add_outcome(trial(XLA, block))
         ended = trial(PORTABLE, block, status="failed" if failure else "complete", failure=failure)
-        assert limit.take(ended) == (block == stops_at)
+        assert limit.add_outcome(ended) == (block == stops_at)
     assert list(limit.stopped) == ([] if stops_at is None else [PORTABLE])
 
 
@@ -35,8 +35,8 @@ def test_failures_of_other_code_do_not_count_and_equal_ones_are_described_once()
         trial(PORTABLE, block, status="failed", failure=SAME, environment={"code": code})
         for block, code in enumerate("aaab")
     ]
-    assert [FailureLimit(2, "b").take(one) for one in ended] == [False] * 4
-    assert [FailureLimit(1, "b").take(one) for one in ended] == [False, False, False, True]
+    assert [FailureLimit(2, "b").add_outcome(one) for one in ended] == [False] * 4
+    assert [FailureLimit(1, "b").add_outcome(one) for one in ended] == [False, False, False, True]
     (text,) = describe_failures([*ended, trial(XLA, 0)])
     place = "error: ValueError: odd, at mine.py:3"
     assert text == f"failed: {PORTABLE}, block 0, 1, 2, 3: {place}\n    its calls"

@@ -31,7 +31,7 @@ class EnergyUsed(StoppingRule):
     def __init__(self, budget_j: float) -> None:
         self._budget_j, self._used_j = budget_j, 0.0
 
-    def take(self, finished: FinishedTrial) -> StopDecision | None:
+    def add_outcome(self, finished: FinishedTrial) -> StopDecision | None:
         self._used_j += finished.metrics.get("energy_j", 0.0)
         if self._used_j < self._budget_j:
             return None

@@ -76,7 +76,7 @@ class Store:
         newer = [trial for key, trial in self.finished.items() if key not in had]
         return newer, [key for key in had if key not in self.finished]
 
-    def put(self, finished: FinishedTrial) -> None:
+    def queue_trial(self, finished: FinishedTrial) -> None:
         self.finished[finished.key] = finished
 
     def limits(self) -> list[object]:

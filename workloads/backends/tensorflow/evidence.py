@@ -66,7 +66,9 @@ def _prove_eager_step(step: Callable[[], Any], stack: Stack) -> Proof:
             return
         kind = tf.compat.as_str(kind)
         operations[kind] += 1
-        _count(counts, kind, tf.get_current_name_scope(), inputs[0].dtype if inputs else None)
+        _count_operation(
+            counts, kind, tf.get_current_name_scope(), inputs[0].dtype if inputs else None
+        )
 
     op_callbacks.add_op_callback(listen)
     try:
@@ -113,7 +115,7 @@ class _TracedGraph:
                     bodies |= self._count_loop(node, counts)
         for name, nodes in self._parts.items():
             for node in nodes if name not in bodies else ():
-                _count(counts, node.op, node.name, _type_of(node))
+                _count_operation(counts, node.op, node.name, _type_of(node))
         return counts
 
     def _count_loop(self, node: Any, counts: OperationCounts) -> set[str]:
@@ -141,7 +143,9 @@ def _functions_of(node: Any) -> Iterator[str]:
         yield from (function.name for function in value.list.func)
 
 
-def _count(counts: OperationCounts, kind: str, scope: str, dtype: tf.DType | None) -> None:
+def _count_operation(
+    counts: OperationCounts, kind: str, scope: str, dtype: tf.DType | None
+) -> None:
     """Count an operation outside loops."""
     # CudnnRNN takes bfloat16, casts it, and computes in float32.
     if dtype is None:

@@ -81,12 +81,12 @@ def count_operations(events: Iterable[Any], *, on_gpu: bool) -> kernel_evidence.
     return counts
 
 
-def _is_in(event: Any, others: list[Any]) -> bool:
-    """Return True if an event of a profile happened within one of the others."""
+def _is_in(event: Any, enclosing: list[Any]) -> bool:
+    """Return True if an event of a profile happened within one of the enclosing events."""
     began_ns, ended_ns = event.start_ns(), event.start_ns() + event.duration_ns()
     return any(
-        other.start_ns() <= began_ns and ended_ns <= other.start_ns() + other.duration_ns()
-        for other in others
+        outer.start_ns() <= began_ns and ended_ns <= outer.start_ns() + outer.duration_ns()
+        for outer in enclosing
     )
 
 

@@ -68,7 +68,7 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
         saved = failed(0, XLA, artifacts={"notes.txt": "long"})
         trials = [*TRIALS[1:], saved, replace(TRIALS[0], trial=frozen)]
         for trial in trials:
-            opened.put(trial)
+            opened.queue_trial(trial)
         assert time.monotonic() - started_s < 0.1
         wait_for(lambda: len(recorded(home)) >= 5)
         first.kill()
@@ -106,7 +106,7 @@ def test_what_a_store_that_is_down_lacks_is_recorded_later_except_what_it_refuse
     with recorder(tmp_path) as opened:
         opened.open(opening())
         for trial in TRIALS[:3]:
-            opened.put(trial)
+            opened.queue_trial(trial)
         with pytest.raises(NotRecorded, match=r"3 finished trials are safe .*received none\. Wait"):
             opened.drain(0.2)
         assert isinstance(opened.trouble, TrackingError)
@@ -130,7 +130,7 @@ def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
         opened.open(opening())
         with pytest.raises(NotRecorded, match="no answer in 1 s"):
             opened.read({}, timeout_s=1.0)
-        opened.put(TRIALS[0])
+        opened.queue_trial(TRIALS[0])
         with pytest.raises(NotRecorded, match="longer than 1 s"):
             opened.drain(1.0)
     assert time.monotonic() - began_s < 6
@@ -149,7 +149,7 @@ def test_a_slow_store_is_waited_for_as_long_as_it_records(
     with recorder(tmp_path) as opened:
         opened.open(opening())
         for trial in TRIALS[:6]:
-            opened.put(trial)
+            opened.queue_trial(trial)
         with pytest.raises(NotRecorded):
             opened.drain(0.5)
         opened.drain(0.5, patient=True)
@@ -163,7 +163,7 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
         with recorder(tmp_path) as opened:
             opened.open(opening(owner=owner))
             one_is_refused.wait(60)
-            opened.put(TRIALS[0])
+            opened.queue_trial(TRIALS[0])
             raise KeyError("the driver broke")
 
     one_is_refused = threading.Event()
