@@ -5,10 +5,9 @@ import json
 import shlex
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-import yaml
 from click.shell_completion import BashComplete
 
 from orchestrator.cli.init import TEMPLATES
@@ -24,7 +23,6 @@ from workloads.implementations import parse_implementation
 from workloads.protocol import KernelProof
 
 NOBODY = "http://127.0.0.1:9"
-LACKING = yaml.safe_load(Path(__file__).with_name("doctor.yaml").read_text())
 EXAMPLES = [line for group in GROUPS.values() for command in group for line in command.examples]
 
 
@@ -72,18 +70,62 @@ def machine(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.is_installed", "tensorflow".__eq__)
 
 
-@pytest.mark.parametrize(("changes", "variable", "missing"), LACKING)
+class LackingMachine(NamedTuple):
+    """Changes of a good spec, a variable of the environment, and the checks that then fail."""
+
+    name: str
+    changes: Any
+    variable: str
+    missing: list[str]
+
+
+LACKING = [
+    LackingMachine(name="nothing", changes={}, variable="CUDA_VISIBLE_DEVICES=-1", missing=[]),
+    LackingMachine(
+        name="another backend and a GPU",
+        changes={
+            "implementations": ["tensorflow/portable", "torch/fused"],
+            "hardware": ["cpu", "gpu"],
+        },
+        variable="CUDA_VISIBLE_DEVICES=-1",
+        missing=["torch", "gpu", "torch/fused"],
+    ),
+    LackingMachine(
+        name="the file of the data",
+        changes={"settings": {"dataset": "mnist", "data_path": "none.npz"}},
+        variable="A=",
+        missing=["workload"],
+    ),
+    LackingMachine(
+        name="the user's own workload",
+        changes={"workload": "own.module:run"},
+        variable="A=",
+        missing=["workload"],
+    ),
+    LackingMachine(
+        name="the tracking server",
+        changes={},
+        variable="MLFLOW_TRACKING_URI=http://127.0.0.1:9",
+        missing=["MLflow"],
+    ),
+    LackingMachine(
+        name="the home", changes={}, variable="RNNSWEEP_HOME=mine.yaml", missing=["home"]
+    ),
+]
+
+
+@pytest.mark.parametrize("case", LACKING, ids=lambda case: case.name)
 @pytest.mark.usefixtures("machine")
 def test_the_doctor_names_what_a_spec_lacks(
-    run: Run, monkeypatch: pytest.MonkeyPatch, changes: Any, variable: str, missing: list[str]
+    run: Run, monkeypatch: pytest.MonkeyPatch, case: LackingMachine
 ) -> None:
-    Path("mine.yaml").write_text(spec_text(**changes))
-    monkeypatch.setenv(*variable.split("=", 1))
+    Path("mine.yaml").write_text(spec_text(**case.changes))
+    monkeypatch.setenv(*case.variable.split("=", 1))
     code, out, _ = run("doctor", "--for", "mine.yaml", "--format", "json")
     body = json.loads(out)
     lacking = {one["name"]: one["cure"] for one in body["checks"] if one["status"] == "missing"}
-    assert list(lacking) == missing
-    assert (code, body["is_ready"]) == ((1, False) if missing else (0, True))
+    assert list(lacking) == case.missing
+    assert (code, body["is_ready"]) == ((1, False) if case.missing else (0, True))
     assert lacking.get("torch", "") in ("", "pip install 'rnnsweep[torch]'")
 
 

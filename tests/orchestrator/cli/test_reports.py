@@ -7,11 +7,10 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 from unittest import mock
 
 import pytest
-import yaml
 
 from orchestrator.spec import load_spec
 from orchestrator.storage.tracking import trial_table
@@ -21,8 +20,6 @@ from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, finished, fresh_home
 from tests.orchestrator.storage.tracking.recording import parent, record, tracker
-
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("reports.yaml").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +37,18 @@ def report(stored: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     return partial(run, "report", "quickstart")
 
 
-@pytest.mark.parametrize(("name", "begins"), ROWS["files"])
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("r.html", "<!doctype html>"),
+        ("r.md", "# Sweep quickstart"),
+        ("r.csv", "run_id,"),
+        ("r.json", "{"),
+        ("plain", "Sweep quickstart"),
+        ("r.pdf --format text", "Sweep quickstart"),
+        ("r.md --section cost", "# Sweep quickstart"),
+    ],
+)
 def test_the_format_is_that_of_the_files_name(
     report: Run, tmp_path: Path, name: str, begins: str
 ) -> None:
@@ -133,9 +141,35 @@ def test_the_best_config_becomes_a_spec(run: Run, report: Run, tmp_path: Path) -
     assert json.loads(run("best", "quickstart", "--format", "json")[1])["values"]["loss"] == 0.25
 
 
-@pytest.mark.parametrize(("settings", "code", "named"), ROWS["predictions"])
+class Prediction(NamedTuple):
+    """Settings that are predicted for, the exit code, and a part of what is printed."""
+
+    name: str
+    settings: str
+    code: int
+    named: str
+
+
+PREDICTIONS = [
+    Prediction(
+        name="a config within the measured ranges", settings="units=35", code=0, named="step_ms"
+    ),
+    Prediction(
+        name="a value beyond the measured ones",
+        settings="units=4000",
+        code=1,
+        named="units: expected 3",
+    ),
+    Prediction(name="a misspelt parameter", settings="unit=35", code=2, named="'unit'"),
+    Prediction(
+        name="a config without a searched parameter", settings="layers=2", code=2, named="'units'"
+    ),
+]
+
+
+@pytest.mark.parametrize("case", PREDICTIONS, ids=lambda case: case.name)
 @pytest.mark.usefixtures("report")
-def test_predictions_of_a_sweep(run: Run, settings: str, code: int, named: str) -> None:
-    done, out, err = run("predict", "quickstart", "--set", settings)
-    assert done == code
-    assert named in out + err
+def test_predictions_of_a_sweep(run: Run, case: Prediction) -> None:
+    done, out, err = run("predict", "quickstart", "--set", case.settings)
+    assert done == case.code
+    assert case.named in out + err

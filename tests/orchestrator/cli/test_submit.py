@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from orchestrator.cluster import jobs
 from orchestrator.cluster.jobs import store_for
@@ -17,8 +16,6 @@ from tests.commands import python
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.cluster.fake_job_server import TOKEN, JobServer, serving
 from tests.orchestrator.sample_specs import spec_text
-
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("submit.yaml").read_text())
 
 
 @pytest.fixture
@@ -71,7 +68,48 @@ def test_the_sweep_goes_as_a_job_with_its_code_prices_and_credentials(
     assert files <= set(server.files())
 
 
-@pytest.mark.parametrize(("end", "expected"), ROWS["ends"])
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        pytest.param({"status": "SUCCEEDED"}, 0, id="succeeded"),
+        pytest.param({"status": "STOPPED"}, 3, id="stopped by a person"),
+        pytest.param(
+            {"status": "FAILED", "end_time": 1700000100000, "driver_exit_code": 1},
+            1,
+            id="failed with exit code 1",
+        ),
+        pytest.param(
+            {"status": "FAILED", "end_time": 1700000100000, "driver_exit_code": 2},
+            2,
+            id="failed with exit code 2",
+        ),
+        pytest.param(
+            {"status": "FAILED", "end_time": 1700000100000, "driver_exit_code": 3},
+            3,
+            id="failed with exit code 3",
+        ),
+        pytest.param(
+            {"status": "FAILED", "end_time": 1700000100000, "driver_exit_code": -9},
+            3,
+            id="killed by a signal",
+        ),
+        pytest.param(
+            {"status": "FAILED", "end_time": 1700000100000, "message": "Job supervisor actor died"},
+            3,
+            id="failed because its supervisor died",
+        ),
+        pytest.param(
+            {
+                "status": "FAILED",
+                "end_time": 1700000100000,
+                "driver_node_id": None,
+                "message": "could not unpack",
+            },
+            2,
+            id="failed before it ran anywhere",
+        ),
+    ],
+)
 def test_a_followed_sweep_ends_with_its_own_exit_code(
     server: JobServer, there: Run, end: dict[str, object], expected: int
 ) -> None:
@@ -177,7 +215,17 @@ def test_a_missing_or_wrong_token_is_reported(
     python(*command, environ={"HOME": str(tmp_path)}).refused("auth_token")
 
 
-@pytest.mark.parametrize("uri", ROWS["stores"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "sqlite:////home/me/mlflow.db",
+        "file:///home/me/mlruns",
+        "mlruns",
+        "http://localhost:5000",
+        "http://127.0.0.1:5000",
+        "postgresql://me:hush@localhost/mlflow",
+    ],
+)
 def test_a_store_of_this_machine_is_for_a_cluster_on_it_alone(uri: str) -> None:
     with pytest.raises(Refusal, match="MLFLOW_TRACKING_URI") as refused:
         store_for("http://10.0.0.5:8265", {"MLFLOW_TRACKING_URI": uri})
