@@ -1,12 +1,11 @@
 """Implementations by name, and the rules of eligibility alone."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +28,6 @@ from workloads.process import BackendClaim, environment_for
 from workloads.protocol import Device
 
 USUAL = LayerTraits()
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("eligibility.yaml").read_text())
 implementations = st.builds(
     lambda backend, kernel, options: Implementation(backend, kernel, tuple(sorted(options))),
     st.sampled_from(sorted(backends())),
@@ -75,59 +73,252 @@ def test_the_rules_are_complete_and_consistent(
     assert absent == f"{implementation.backend} is not installed here: {how}"
 
 
+class OnGpu(NamedTuple):
+    """An implementation on a GPU, and a part of the reason against it, if there is one."""
+
+    implementation: str
+    traits: Mapping[str, Any] = {}
+    capability: float | None = None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        capability = f" on capability {self.capability}" if self.capability else ""
+        return f"{self.implementation} {dict(self.traits)}{capability}"
+
+
 ON_A_GPU = [
-    *ROWS["on_a_gpu"],
-    *(
-        (f"{backend}/{kernel}", traits, words)
-        for backend in backends()
-        for kernel in ("cudnn", "fused")
-        for traits, words in ROWS["of_cudnn_and_fused"]
+    OnGpu(
+        implementation="torch/fused+bf16",
+        capability=7.5,
+        reason="+bf16 needs compute capability 8.0, and the GPU has 7.5",
+    ),
+    OnGpu(
+        implementation="jax/portable+tf32",
+        capability=7.5,
+        reason="+tf32 needs compute capability 8.0, and the GPU has 7.5",
+    ),
+    OnGpu(implementation="torch/fused+bf16", capability=8.0),
+    OnGpu(implementation="tensorflow/cudnn+fp16", capability=7.5),
+    OnGpu(implementation="torch/portable+tf32"),
+    OnGpu(implementation="jax/portable+xla", reason="leave +xla out"),
+    OnGpu(implementation="torch/portable+xla", reason="leave +xla out"),
+    OnGpu(implementation="torch/portable+eager", reason="leave +eager out"),
+    OnGpu(implementation="torch/portable+unroll", reason="leave +unroll out"),
+    OnGpu(implementation="tensorflow/portable+eager+unroll", reason="leave +unroll out"),
+    OnGpu(
+        implementation="tensorflow/portable+eager+xla", reason="no graph that +xla could compile"
+    ),
+    OnGpu(implementation="tensorflow/cudnn+xla", reason="no XLA kernel"),
+    OnGpu(implementation="tensorflow/cudnn+unroll", reason="cannot be unrolled"),
+    OnGpu(implementation="torch/fused+unroll", reason="cannot be unrolled"),
+    OnGpu(implementation="jax/cudnn+bf16", reason="float32 only"),
+    OnGpu(implementation="jax/fused+fp16", reason="float32 only"),
+    OnGpu(
+        implementation="tensorflow/cudnn+bf16",
+        reason="silently compute in float32 instead of bfloat16",
+    ),
+    OnGpu(implementation="torch/cudnn", traits={"stateful": True}, reason="overwrite the states"),
+    OnGpu(implementation="torch/cudnn+bf16", traits={"stateful": True}),
+    OnGpu(
+        implementation="jax/fused",
+        traits={"layers": 2, "dropout": 0.2},
+        reason="a new dropout mask at each step",
+    ),
+    OnGpu(implementation="jax/fused", traits={"layers": 1, "dropout": 0.2}),
+    OnGpu(
+        implementation="tensorflow/fused", traits={"layers": 2, "dropout": 0.2, "stateful": True}
+    ),
+    OnGpu(
+        implementation="tensorflow/fused",
+        traits={"stateful": True, "mask": "right"},
+        reason="no mask if it is stateful",
+    ),
+]
+REASONS_AGAINST_CUDNN_AND_FUSED: list[tuple[dict[str, Any], str]] = [
+    ({"activation": "relu"}, "only the activation tanh, not relu"),
+    ({"recurrent_activation": "linear"}, "recurrent activation sigmoid, not linear"),
+    ({"recurrent_dropout": 0.5}, "no recurrent dropout (recurrent_dropout is 0.5)"),
+    ({"use_bias": False}, "(use_bias is false)"),
+]
+ON_A_GPU += [
+    OnGpu(f"{backend}/{kernel}", traits, reason=reason)
+    for backend in backends()
+    for kernel in ("cudnn", "fused")
+    for traits, reason in REASONS_AGAINST_CUDNN_AND_FUSED
+]
+
+
+@pytest.mark.parametrize("case", ON_A_GPU, ids=str)
+def test_what_a_gpu_cannot_run(case: OnGpu) -> None:
+    implementation = parse_implementation(case.implementation)
+    traits = LayerTraits(**case.traits)
+    reason = reason_against(implementation, traits, capability=case.capability)
+    if case.reason is None:
+        assert reason is None
+    else:
+        assert reason is not None and case.reason in reason
+
+
+@pytest.mark.parametrize(
+    ("implementation", "reason"),
+    [
+        ("tensorflow/cudnn", "need an NVIDIA GPU"),
+        ("jax/cudnn", "need an NVIDIA GPU"),
+        ("torch/cudnn", "need an NVIDIA GPU"),
+        ("tensorflow/fused", "CudnnRNNV3 has no CPU kernel"),
+        ("jax/fused", "jax.experimental.rnn has no CPU kernel"),
+        ("torch/portable+tf32", "TF32 is a number format of NVIDIA's GPUs"),
+        ("torch/portable+fp16", "computes float16 products in float32 on a CPU"),
+    ],
+)
+def test_implementations_that_need_a_gpu(implementation: str, reason: str) -> None:
+    parsed = parse_implementation(implementation)
+    assert reason in (reason_against(parsed, device="cpu") or "")
+    assert reason_against(parsed, device="gpu") is None
+
+
+class CellOrMask(NamedTuple):
+    """Traits of layers, a kernel, and the backends whose kernel can do them."""
+
+    traits: dict[str, Any]
+    kernel: str
+    able: list[str]
+
+
+CELLS_AND_MASKS = [
+    CellOrMask(traits={"cell": "lstm"}, kernel="cudnn", able=["jax", "tensorflow", "torch"]),
+    CellOrMask(traits={"cell": "gru"}, kernel="cudnn", able=["tensorflow", "torch"]),
+    CellOrMask(traits={"cell": "rnn_tanh"}, kernel="cudnn", able=[]),
+    CellOrMask(traits={"cell": "rnn_relu"}, kernel="cudnn", able=[]),
+    CellOrMask(traits={"cell": "lstm"}, kernel="fused", able=["jax", "tensorflow", "torch"]),
+    CellOrMask(traits={"cell": "gru"}, kernel="fused", able=["tensorflow", "torch"]),
+    CellOrMask(traits={"cell": "rnn_tanh"}, kernel="fused", able=["tensorflow", "torch"]),
+    CellOrMask(traits={"cell": "rnn_relu"}, kernel="fused", able=["tensorflow", "torch"]),
+    CellOrMask(traits={"mask": "right"}, kernel="cudnn", able=["tensorflow"]),
+    CellOrMask(traits={"mask": "left"}, kernel="cudnn", able=[]),
+    CellOrMask(traits={"mask": "right"}, kernel="fused", able=["jax", "tensorflow", "torch"]),
+    CellOrMask(traits={"mask": "left"}, kernel="fused", able=[]),
+]
+
+
+@pytest.mark.parametrize(
+    "case", CELLS_AND_MASKS, ids=lambda case: f"{case.kernel} of {case.traits}"
+)
+def test_cells_and_masks_on_a_gpu(case: CellOrMask) -> None:
+    asked = LayerTraits(**case.traits, bidirectional=True)
+    reasons = {
+        name: reason_against(Implementation(name, case.kernel), asked) for name in backends()
+    }
+    assert {backend for backend, reason in reasons.items() if reason is None} == set(case.able)
+
+
+class Properties(NamedTuple):
+    """The text of an implementation, and what follows from it."""
+
+    text: str
+    kernel: str
+    jit: bool
+    eager: bool
+    precision: str
+    process: str
+
+
+PROPERTIES = [
+    Properties(
+        text="tensorflow/portable",
+        kernel="portable",
+        jit=False,
+        eager=False,
+        precision="float32",
+        process="tensorflow",
+    ),
+    Properties(
+        text="tensorflow/portable+xla",
+        kernel="portable+xla",
+        jit=True,
+        eager=False,
+        precision="float32",
+        process="tensorflow",
+    ),
+    Properties(
+        text="tensorflow/portable+eager",
+        kernel="portable+eager",
+        jit=False,
+        eager=True,
+        precision="float32",
+        process="tensorflow",
+    ),
+    Properties(
+        text="jax/fused+fp16",
+        kernel="fused+fp16",
+        jit=True,
+        eager=False,
+        precision="fp16",
+        process="jax",
+    ),
+    Properties(
+        text="jax/portable",
+        kernel="portable",
+        jit=True,
+        eager=False,
+        precision="float32",
+        process="jax",
+    ),
+    Properties(
+        text="jax/cudnn+unroll+tf32",
+        kernel="cudnn+tf32+unroll",
+        jit=True,
+        eager=False,
+        precision="tf32",
+        process="jax",
+    ),
+    Properties(
+        text="jax/portable+eager",
+        kernel="portable+eager",
+        jit=False,
+        eager=True,
+        precision="float32",
+        process="jax",
+    ),
+    Properties(
+        text="torch/fused+bf16+again",
+        kernel="fused+bf16",
+        jit=False,
+        eager=True,
+        precision="bf16",
+        process="torch+again",
     ),
 ]
 
 
-@pytest.mark.parametrize(("implementation", "traits", "words"), ON_A_GPU)
-def test_what_a_gpu_cannot_run(
-    implementation: str, traits: dict[str, Any], words: str | None
-) -> None:
-    of = {name: traits[name] for name in traits if name == "capability"}
-    layers = LayerTraits(**{name: traits[name] for name in traits.keys() - of})
-    reason = reason_against(parse_implementation(implementation), layers, **of)
-    assert (reason is None) if words is None else (reason is not None and words in reason)
-
-
-def test_implementations_that_need_a_gpu() -> None:
-    for implementation, words in ROWS["need_a_gpu"]:
-        parsed = parse_implementation(implementation)
-        assert words in (reason_against(parsed, device="cpu") or "")
-        assert reason_against(parsed, device="gpu") is None
-
-
-@pytest.mark.parametrize(("traits", "kernel", "able"), ROWS["cells_and_masks"])
-def test_cells_and_masks_on_a_gpu(traits: dict[str, Any], kernel: str, able: list[str]) -> None:
-    asked = LayerTraits(**traits, bidirectional=True)
-    reasons = {name: reason_against(Implementation(name, kernel), asked) for name in backends()}
-    assert {backend for backend, reason in reasons.items() if reason is None} == set(able)
+@pytest.mark.parametrize("case", PROPERTIES, ids=lambda case: case.text)
+def test_properties_of_an_implementation(case: Properties) -> None:
+    implementation = parse_known_implementation(case.text)
+    name, *options = case.text.split("+")
+    assert str(implementation) == "+".join([name, *sorted(options)])
+    assert parse_implementation(str(implementation)) == implementation
+    assert implementation.kernel_text == case.kernel
+    backend = find_backend(implementation.backend)
+    assert backend.is_compiled(implementation) == is_compiled(implementation) == case.jit
+    assert backend.is_eager(implementation) == case.eager
+    assert (implementation.precision, implementation.process) == (case.precision, case.process)
 
 
 @pytest.mark.parametrize(
-    ("text", "kernel", "jit", "eager", "precision", "process"), ROWS["properties"]
+    ("text", "message"),
+    [
+        ("tensorflow", "expected backend/kernel"),
+        ("tensorflow/", "expected backend/kernel"),
+        ("tensorflow/portable+", "expected backend/kernel"),
+        ("TensorFlow/portable", "expected backend/kernel"),
+        ("tensorflo/portable", "did you mean 'tensorflow'"),
+        ("tensorflow/cudn", "did you mean 'cudnn'"),
+        ("tensorflow/portable+xl", "did you mean 'xla'"),
+        ("tensorflow/portable+xla+xla", "expected each option once"),
+        ("torch/fused+bf16+tf32", "expected one precision at most; received bf16 and tf32"),
+        ("", "expected backend/kernel"),
+    ],
 )
-def test_properties_of_an_implementation(
-    text: str, kernel: str, jit: bool, eager: bool, precision: str, process: str
-) -> None:
-    implementation = parse_known_implementation(text)
-    name, *options = text.split("+")
-    assert str(implementation) == "+".join([name, *sorted(options)])
-    assert parse_implementation(str(implementation)) == implementation
-    assert implementation.kernel_text == kernel
-    backend = find_backend(implementation.backend)
-    assert backend.is_compiled(implementation) == is_compiled(implementation) == jit
-    assert backend.is_eager(implementation) == eager
-    assert (implementation.precision, implementation.process) == (precision, process)
-
-
-@pytest.mark.parametrize(("text", "message"), ROWS["wrong"])
 def test_a_wrong_text_is_explained(text: str, message: str) -> None:
     with pytest.raises(ImplementationError, match=message):
         parse_known_implementation(text)

@@ -1,10 +1,9 @@
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-import yaml
 from pydantic import ValidationError
 
 from workloads import registry
@@ -12,7 +11,6 @@ from workloads.data.sources import DOWNLOADS
 from workloads.layer_traits import LayerTraits
 from workloads.tasks.image_rows.settings import ImageRowsSettings
 
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())
 IMAGE_ROWS = registry.find_workload("image_rows")
 
 
@@ -51,15 +49,102 @@ def test_settings_are_filled_in_and_lead_to_traits() -> None:
     assert IMAGE_ROWS.traits(settings) == traits
 
 
-@pytest.mark.parametrize(("workload", "settings", "message"), ROWS["settings"])
-def test_wrong_settings_are_explained(
-    workload: str, settings: dict[str, Any], message: str
-) -> None:
-    found_workload = registry.find_workload(workload)
-    assert not found_workload.accepts(settings)
+class WrongSettings(NamedTuple):
+    """Settings that a workload refuses, and a part of the message."""
+
+    name: str
+    workload: str
+    settings: dict[str, Any]
+    message: str
+
+
+WRONG_SETTINGS = [
+    WrongSettings(
+        name="an unknown setting",
+        workload="image_rows",
+        settings={"unit": 3},
+        message="settings.unit: Extra inputs are not permitted",
+    ),
+    WrongSettings(
+        name="three wrong settings at once",
+        workload="image_rows",
+        settings={"units": 0, "layers": 0, "colour": 1},
+        message=(
+            "settings.units: Input should be greater than or equal to 1; received 0; "
+            "settings.layers: Input should be greater than or equal to 1; received 0; "
+            "settings.colour: Extra inputs are not permitted; received 1"
+        ),
+    ),
+    WrongSettings(
+        name="a number as text",
+        workload="image_rows",
+        settings={"units": "64"},
+        message="settings.units: Input should be a valid integer; rec",
+    ),
+    WrongSettings(
+        name="true as a number",
+        workload="image_rows",
+        settings={"units": True},
+        message="settings.units: Input should be a valid integer; rec",
+    ),
+    WrongSettings(
+        name="a share of 1",
+        workload="image_rows",
+        settings={"dropout": 1.0},
+        message="settings.dropout: Input should be less than 1; received",
+    ),
+    WrongSettings(
+        name="an unknown cell",
+        workload="image_rows",
+        settings={"cell": "rnn"},
+        message="settings.cell: Input should be 'lstm', 'gru', 'rnn_tanh'",
+    ),
+    WrongSettings(
+        name="a path for a dataset without files",
+        workload="image_rows",
+        settings={"data_path": "x"},
+        message="data_path is read for dataset mnist only",
+    ),
+    WrongSettings(
+        name="a path for python-docs",
+        workload="sentiment",
+        settings={"data_path": "x", "dataset": "python-docs"},
+        message="for dataset imdb only",
+    ),
+    WrongSettings(
+        name="a path for zipf",
+        workload="next_token",
+        settings={"data_path": "x", "dataset": "zipf"},
+        message="dataset file or shakespeare only",
+    ),
+    WrongSettings(
+        name="a file without a path",
+        workload="next_token",
+        settings={"dataset": "file"},
+        message="dataset file: expected data_path",
+    ),
+    WrongSettings(
+        name="an activation that the cell fixes",
+        workload="next_token",
+        settings={"cell": "rnn_tanh", "activation": "relu"},
+        message="has a fixed activation",
+    ),
+    WrongSettings(
+        name="two directions of a stateful reader",
+        workload="char_rnn",
+        settings={"bidirectional": True},
+        message="the backward direction would read the character",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", WRONG_SETTINGS, ids=lambda case: case.name)
+def test_wrong_settings_are_explained(case: WrongSettings) -> None:
+    found_workload = registry.find_workload(case.workload)
+    assert not found_workload.accepts(case.settings)
     with pytest.raises(ValidationError) as caught:
-        found_workload.resolve(settings)
-    assert message in registry.explain_invalid_settings(caught.value)
+        found_workload.resolve(case.settings)
+    assert case.message in registry.explain_invalid_settings(caught.value)
 
 
 @pytest.mark.parametrize("dataset", ["mnist", "imdb"])

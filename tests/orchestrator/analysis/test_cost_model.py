@@ -4,12 +4,10 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from orchestrator.analysis.cost_model import (
     Expectation,
@@ -27,7 +25,6 @@ from tests.orchestrator.sample_records import CELLS, paired, sweep, timed
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, failed, finished
 
 ARMS = (PORTABLE, XLA)
-FIGURES = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text())
 
 
 def true_seconds(config: Config, arm: Arm) -> float:
@@ -83,7 +80,20 @@ def test_the_median_is_used_where_sizes_explain_nothing() -> None:
         assert expectation.value == pytest.approx(math.exp(np.median(values)))
 
 
-@pytest.mark.parametrize(("config", "reason"), FIGURES["ranges"])
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"units": 3000}, "units: expected 32 to 244, as measured; received 3000"),
+        ({"units": float("nan")}, "units: expected 32 to 244, as measured; received NaN"),
+        ({"units": None}, "units: expected 32 to 244, as measured; received nothing"),
+        ({"unit": 37}, "unit: no trial had such a parameter"),
+        ({"epochs": 3}, "epochs: expected 2, as measured; received 3"),
+        ({"cell": "rnn"}, 'cell: expected "gru" or "lstm", as measured; received "rnn"'),
+        ({"cell": None}, 'cell: expected "gru" or "lstm", as measured; received nothing'),
+        ({"epochs": None}, None),
+        ({"dropout": 0.25}, None),
+    ],
+)
 def test_what_is_outside_of_the_measured_ranges_is_refused(
     config: dict[str, Any], reason: str | None
 ) -> None:

@@ -3,12 +3,10 @@
 import random
 from collections.abc import Sequence
 from math import log2
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from statsmodels.api import OLS
 
 from orchestrator.analysis.summary import summarise
@@ -18,7 +16,6 @@ from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
 from tests.orchestrator.sample_records import PORTABLE, XLA, changed, sweep
 
 Values = Sequence[bool | float | str]
-FIGURES = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text())
 
 
 def learned(configs: Sequence[Config], seed: int = 0) -> SweepRecord:
@@ -72,7 +69,53 @@ def test_effects_and_importances_match_least_squares_by_statsmodels(
         assert effects[param].importance == pytest.approx(max(0, share), abs=1e-9)
 
 
-@pytest.mark.parametrize(("values", "changes"), FIGURES["levels"])
+@pytest.mark.parametrize(
+    ("values", "changes"),
+    [
+        pytest.param([16, 24, 32, 48, 64, 96, 128, 192], [[None, None]], id="a doubled number"),
+        pytest.param(
+            [1.0, 0.1, 0.01, 0.001, 0.0001, 1e-05, 1e-06, 1e-07],
+            [[None, None]],
+            id="a number over many decades",
+        ),
+        pytest.param(
+            [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], [[0.0, 0.7]], id="a number from zero"
+        ),
+        pytest.param(
+            [0.01, 0.11, 0.2, 0.31, 0.4, 0.5], [[0.01, 0.5]], id="a number with uneven steps"
+        ),
+        pytest.param(
+            [2, 1, 3, 2, 1, 3, 2, 1, 3, 2, 1, 3], [[1, 2], [1, 3]], id="a number with three values"
+        ),
+        pytest.param(
+            [True, False, True, False, True, False, True, False], [[False, True]], id="a switch"
+        ),
+        pytest.param(
+            [
+                "lstm",
+                "gru",
+                "lstm",
+                "rnn",
+                "lstm",
+                "gru",
+                "lstm",
+                "rnn",
+                "lstm",
+                "gru",
+                "lstm",
+                "rnn",
+            ],
+            [["lstm", "gru"], ["lstm", "rnn"]],
+            id="words",
+        ),
+        pytest.param(
+            [None, 1, None, 3, None, 1, None, 3, None, 1, None, 3, None, 1, None, 3],
+            [[1, 3]],
+            id="a param that only one cell has",
+        ),
+        pytest.param([16, 24, 32, 48, 64], [], id="too few blocks"),
+    ],
+)
 def test_a_number_with_four_values_has_a_line_and_any_other_param_levels(
     values: list[Any], changes: list[list[Any]]
 ) -> None:

@@ -2,11 +2,9 @@
 
 import math
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from orchestrator.analysis.comparisons.speed import AccuracyComparison, Comparison
 from orchestrator.core.arms import Arm, Usage, Variant
@@ -28,7 +26,6 @@ from tests.orchestrator.sample_records import (
     trial,
 )
 
-FIGURES = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text())
 KILLED = "out_of_memory: the trainer needed more than 4 GiB"
 TIMED = Arm("tensorflow/portable+xla", in_slices(CPU))
 FAST = Arm("tensorflow/portable", on_gpu("NVIDIA H200", "AMD EPYC", 2))
@@ -105,19 +102,42 @@ def test_without_step_times_training_time_is_compared() -> None:
     assert speedup(comparison) == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize(("samples", "accuracies", "step"), FIGURES["steps"])
+class ValidationStep(NamedTuple):
+    """Numbers of validation samples, samples that were right in even blocks and XLA's in odd
+    ones, and the step of the accuracies if it widens a narrower margin."""
+
+    name: str
+    samples: list[int]
+    accuracies: list[float]
+    step: float | None = None
+
+
+VALIDATION_STEPS = [
+    ValidationStep(name="one dataset", samples=[64], accuracies=[56, 60], step=0.015625),
+    ValidationStep(
+        name="the smallest number counts", samples=[64, 128, 0], accuracies=[56, 60], step=0.015625
+    ),
+    ValidationStep(name="a step as wide as the margin", samples=[200], accuracies=[175, 180]),
+    ValidationStep(
+        name="an accuracy over tokens, not samples", samples=[64], accuracies=[56.3, 60]
+    ),
+    ValidationStep(name="no dataset", samples=[], accuracies=[56, 60]),
+]
+
+
+@pytest.mark.parametrize("case", VALIDATION_STEPS, ids=lambda case: case.name)
 def test_a_margin_narrower_than_one_validation_sample_is_widened_to_it(
-    samples: list[int], accuracies: list[float], step: float | None
+    case: ValidationStep,
 ) -> None:
-    whole = samples[0] if samples else 64
+    whole = case.samples[0] if case.samples else 64
     trials = [
-        trial(arm, block, val_accuracy=accuracies[block % 2 and arm == XLA] / whole)
+        trial(arm, block, val_accuracy=case.accuracies[block % 2 and arm == XLA] / whole)
         for block in range(12)
         for arm in (PORTABLE, XLA)
     ]
-    data = [DatasetRecord("digits", "ab" * 32, "scikit-learn", 256, n) for n in samples]
+    data = [DatasetRecord("digits", "ab" * 32, "scikit-learn", 256, n) for n in case.samples]
     accuracy = accuracy_of(sweep(trials, datasets=tuple(data)))
-    assert (accuracy.step, accuracy.margin) == (step, step or 0.005)
+    assert (accuracy.step, accuracy.margin) == (case.step, case.step or 0.005)
 
 
 def scattered(

@@ -1,11 +1,9 @@
 """Test intervals, verdicts and their rates against SciPy, statsmodels and draws of known truth."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -35,7 +33,6 @@ from tests.benchmarks.trusting import synthetic
 from tests.profiles import draws
 
 MARGIN = math.log1p(0.02)
-FIGURES = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text())
 
 
 def test_the_spread_is_of_finite_values() -> None:
@@ -55,18 +52,100 @@ def test_extreme_and_few_values() -> None:
     assert three == Estimate(3, 2.0, -math.inf, math.inf)  # no interval
 
 
-def test_figures_in_words() -> None:
-    for values, text in FIGURES["quartiles"]:
-        assert quartiles(Spread(*values)) == text
-    for values, text in FIGURES["ratios"]:
-        assert ratio(values and Estimate(*values)) == text
-    for values, text in FIGURES["differences"]:
-        assert difference(values and Estimate(*values)) == text
-    for ends, cell, text in FIGURES["speeds"]:
-        estimate = Estimate(8, *ends)
-        assert (speed_ratio(estimate), speed_phrase(estimate, "B")) == (cell, text)
-    for value, text in FIGURES["numbers"]:
-        assert number(value) == text
+@pytest.mark.parametrize(
+    ("spread_of_values", "text"),
+    [
+        (Spread(9, 70.6132, 69.8123, 74.0187), "70.6 (69.8–74.0)"),
+        (Spread(9, 123456.0, 121000.0, 126000.0), "123,000 (121,000–126,000)"),
+        (Spread(9, 0.00123, 0.0012, 0.00129), "0.00123 (0.00120–0.00129)"),
+        (Spread(9, 5.0, 0.02, 30.0), "5.00 (0.02–30.00)"),
+        (Spread(9, 10.0, 10.0, 10.0), "10.0 (10.0–10.0)"),
+        (Spread(9, 0.0, 0.0, 0.0), "0.00 (0.00–0.00)"),
+        (Spread(1, 904.5752, None, None), "905"),
+    ],
+)
+def test_a_spread_is_written_as_its_median_and_quartiles(
+    spread_of_values: Spread, text: str
+) -> None:
+    assert quartiles(spread_of_values) == text
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (None, "–"),
+        (Estimate(8, 1.3123, 1.2199, 1.4049), "1.31 × (1.22–1.40)"),
+        (Estimate(8, 1.1, 1.0004, 1.2), "1.1000 × (1.0004–1.2000)"),
+        (Estimate(8, 0.99, 0.98, 0.99996), "0.99000 × (0.98000–0.99996)"),
+        (Estimate(8, 1.0, 1.0, 1.0), "1.00 × (1.00–1.00)"),
+        (Estimate(4, 1.3, 0.021, 80.0), "1.30 × (0.02–80.00)"),
+        (Estimate(4, 0.19802704, 2.6e-07, 149453.38), "0.2 × (2.6e-07–1.5e+05)"),
+        (Estimate(4, 1.2, 0.0016, 983.0), "1.2 × (0.0016–980)"),
+        (Estimate(3, 0.02713, 0.0, math.inf), "0.0271 ×"),
+    ],
+)
+def test_a_ratio_is_written_with_the_digits_that_its_interval_allows(
+    estimate: Estimate | None, text: str
+) -> None:
+    assert ratio(estimate) == text
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (None, "–"),
+        (Estimate(8, 0.00211, -0.0041, 0.0083), "+0.002 (-0.004 to +0.008)"),
+        (Estimate(3, 0.00211, -math.inf, math.inf), "+0.00211"),
+        (Estimate(8, -1e-09, -0.01, 0.01), "0.000 (-0.010 to +0.010)"),
+    ],
+)
+def test_a_difference_is_written_with_its_sign_and_interval(
+    estimate: Estimate | None, text: str
+) -> None:
+    assert difference(estimate) == text
+
+
+@pytest.mark.parametrize(
+    ("estimate", "cell", "text"),
+    [
+        (Estimate(8, 3.4, 3.2, 3.6), "3.40 × (3.20–3.60)", "is 3.40 × (3.20–3.60) as fast as B"),
+        (
+            Estimate(8, 0.021739130434782608, 0.014285714285714285, 0.03333333333333333),
+            "46 × (30–70) slower",
+            "is 46 × (30–70) slower than B",
+        ),
+        (
+            Estimate(8, 0.8, 0.5, 1.25),
+            "1.2 × (0.8–2.0) slower",
+            "takes 1.2 × (0.8–2.0) as long as B",
+        ),
+        (Estimate(8, 0.998, 0.9, 1.1), "1.00 × (0.90–1.10)", "is 1.00 × (0.90–1.10) as fast as B"),
+    ],
+)
+def test_a_speed_is_written_as_at_least_one(estimate: Estimate, cell: str, text: str) -> None:
+    assert (speed_ratio(estimate), speed_phrase(estimate, "B")) == (cell, text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, "3"),
+        (3.0, "3"),
+        (0.00012345, "0.000123"),
+        (0.9099, "0.910"),
+        (0.005, "0.005"),
+        (99.96, "100"),
+        (1234.5678, "1,230"),
+        (1437, "1,437"),
+        (1500000000000.0, "1.5e+12"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_a_number_is_written_with_three_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_parts_are_joined_and_things_are_counted_in_words() -> None:
     lists = [joined(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])]
     assert lists == ["", "a", "a and b", "a, b and c"]
     assert [counted(n, "block") for n in (0, 1, 2)] == ["0 blocks", "1 block", "2 blocks"]

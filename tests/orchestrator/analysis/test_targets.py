@@ -1,11 +1,8 @@
 """Test time, energy and cost to reach an accuracy, and trainings that diverge."""
 
 import math
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from orchestrator.analysis.comparisons import targets
 from orchestrator.core.arms import Arm
@@ -22,7 +19,6 @@ from tests.orchestrator.analysis.known_sweeps import (
 from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, sweep, trial
 
-CASES = yaml.safe_load(Path(__file__).with_name("targets.yaml").read_text())
 KILLED = "out_of_memory: the trainer needed more than 4 GiB"
 TIMED = Arm("tensorflow/portable+xla", in_slices(CPU))
 
@@ -70,11 +66,38 @@ def test_the_time_to_a_target_is_from_epochs_or_from_the_trainer_whose_goal_it_w
     assert goal.seconds(finished) == seconds
 
 
-@pytest.mark.parametrize(("values", "expected"), CASES["expenses"])
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param(
+            [3.0, 1.0, 2.0], targets.ExpenseToTarget(3, 3, 1.5, 2.0, 2.5), id="all reach it"
+        ),
+        pytest.param(
+            [3.0, 1.0, math.inf],
+            targets.ExpenseToTarget(3, 2, 2.0, 3.0, None),
+            id="one of three never reaches it",
+        ),
+        pytest.param(
+            [1.0, math.inf, math.inf],
+            targets.ExpenseToTarget(3, 1, None, None, None),
+            id="two of three never reach it",
+        ),
+        pytest.param(
+            [1.0, 2.0, 3.0, 4.0, math.inf],
+            targets.ExpenseToTarget(5, 4, 2.0, 3.0, 4.0),
+            id="one of five never reaches it",
+        ),
+        pytest.param(
+            [math.inf], targets.ExpenseToTarget(1, 0, None, None, None), id="none reaches it"
+        ),
+        pytest.param([1.0, None], None, id="one is unknown"),
+        pytest.param([], None, id="no trials"),
+    ],
+)
 def test_trials_that_never_reach_a_target_count_as_longest(
-    values: list[float | None], expected: list[Any] | None
+    values: list[float | None], expected: targets.ExpenseToTarget | None
 ) -> None:
-    assert targets.expense_to_target(values) == (expected and targets.ExpenseToTarget(*expected))
+    assert targets.expense_to_target(values) == expected
 
 
 def test_any_target_can_be_requested() -> None:

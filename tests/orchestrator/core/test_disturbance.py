@@ -1,10 +1,9 @@
 """Causes of disturbance: detected from the node, never from a trial's own times."""
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import DisturbanceLimits
@@ -50,19 +49,103 @@ def test_every_cause_has_its_figure() -> None:
     assert disturbance_text({}) is None
 
 
-CASES = yaml.safe_load(Path(__file__).with_name("disturbances.yaml").read_text())
+class Measurement(NamedTuple):
+    """What was measured of a trial, limits and expected probes (ms), and the number of causes."""
+
+    name: str
+    causes: int
+    metrics: Mapping[str, float] = {}
+    telemetry: Mapping[str, Any] = {}
+    limits: Mapping[str, float] = {}
+    expected_ms: Mapping[str, float] = {}
 
 
-@pytest.mark.parametrize(("metrics", "telemetry", "limits", "expected_ms", "causes"), CASES)
-def test_what_exceeds_a_limit_is_disturbed(
-    metrics: dict[str, float],
-    telemetry: dict[str, Any],
-    limits: dict[str, float],
-    expected_ms: dict[str, float],
-    causes: int,
-) -> None:
-    own = Telemetry(**telemetry), DisturbanceLimits(**limits)
-    assert len(detect_disturbance(metrics, *own, expected_ms)) == causes
+MEASUREMENTS = [
+    Measurement(
+        name="all within the limits",
+        metrics={"others_cpu_pct": 9.9, "steal_pct": 5.0, "canary_ms": 22.9, "step_ms": 1000000.0},
+        telemetry={"other_gpu_processes": 0},
+        expected_ms={"canary_ms": 20.0},
+        causes=0,
+    ),
+    Measurement(name="nothing measured", causes=0),
+    Measurement(
+        name="a canary without an expected time", metrics={"canary_ms": 1000000.0}, causes=0
+    ),
+    Measurement(
+        name="all within wider limits",
+        metrics={"others_cpu_pct": 43.2, "canary_ms": 26.0},
+        limits={"others_cpu_pct": 50, "canary": 1.5},
+        expected_ms={"canary_ms": 20.0},
+        causes=0,
+    ),
+    Measurement(
+        name="other trainers",
+        metrics={"others_cpu_pct": 2.0},
+        telemetry={"other_trainers": 3},
+        causes=0,
+    ),
+    Measurement(
+        name="throttled by the power cap alone",
+        metrics={"throttled_pct": 80.0},
+        telemetry={"throttle_reasons": {"sw_power_cap": 80.0}},
+        causes=0,
+    ),
+    Measurement(
+        name="throttled by the power cap and by heat",
+        metrics={"throttled_pct": 80.0},
+        telemetry={"throttle_reasons": {"sw_power_cap": 80.0, "sw_thermal_slowdown": 10.0}},
+        causes=1,
+    ),
+    Measurement(name="throttled for unknown reasons", metrics={"throttled_pct": 80.0}, causes=1),
+    Measurement(
+        name="other processes for long", metrics={"train_s": 9.0, "others_cpu_pct": 15.1}, causes=1
+    ),
+    Measurement(
+        name="a wider limit for a short training",
+        metrics={"train_s": 0.25, "others_cpu_pct": 59.9},
+        causes=0,
+    ),
+    Measurement(
+        name="above the wider limit of a short training",
+        metrics={"train_s": 0.25, "others_cpu_pct": 60.1},
+        causes=1,
+    ),
+    Measurement(
+        name="low clocks for a short time",
+        metrics={"train_s": 0.25, "clock_drop_pct": 10.1},
+        causes=1,
+    ),
+    Measurement(
+        name="a wider limit for short timed steps",
+        metrics={"timed_s": 0.5, "train_s": 9.0, "others_cpu_pct": 29.9},
+        causes=0,
+    ),
+    Measurement(
+        name="above the wider limit of short timed steps",
+        metrics={"timed_s": 0.5, "train_s": 9.0, "others_cpu_pct": 30.1},
+        causes=1,
+    ),
+    Measurement(
+        name="a slow GPU canary",
+        metrics={"canary_ms": 21.0, "canary_gpu_ms": 0.9},
+        expected_ms={"canary_ms": 20.0, "canary_gpu_ms": 0.2},
+        causes=1,
+    ),
+    Measurement(
+        name="equal canaries",
+        metrics={"canary_ms": 21.0, "canary_gpu_ms": 0.2},
+        expected_ms={"canary_ms": 20.0, "canary_gpu_ms": 0.2},
+        causes=0,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", MEASUREMENTS, ids=lambda case: case.name)
+def test_what_exceeds_a_limit_is_disturbed(case: Measurement) -> None:
+    telemetry, limits = Telemetry(**case.telemetry), DisturbanceLimits(**case.limits)
+    causes = detect_disturbance(case.metrics, telemetry, limits, case.expected_ms)
+    assert len(causes) == case.causes, causes
 
 
 def test_the_expected_canary_time_is_the_upper_quartile_of_a_place() -> None:

@@ -1,9 +1,8 @@
 """Selectors of hardware, the arms that a text matches, and Ray's label selectors."""
 
-from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-import yaml
 from ray._private.label_utils import validate_label_key, validate_label_selector_value
 
 from orchestrator.core.arms import Arm, Usage
@@ -14,7 +13,6 @@ from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
 from tests.orchestrator.sample_records import CELLS
 
 XEON_MODEL = "Intel(R) Xeon(R) CPU @ 2.20GHz"
-CASES = yaml.safe_load(Path(__file__).with_name("selectors.yaml").read_text())
 USES = {
     "EPYC": on_cpu("AMD EPYC", 16),
     "XEON": on_cpu(XEON_MODEL, 1),
@@ -35,25 +33,111 @@ ARMS = {
 }
 
 
-@pytest.mark.parametrize(("selector", "matches"), CASES["selectors"])
+@pytest.mark.parametrize(
+    ("selector", "matches"),
+    [
+        ("cpu", ["EPYC", "FOUR", "SHORT", "STRANGE", "XEON"]),
+        ("gpu", ["EIGHT", "H200", "T4"]),
+        ("{EPYC}", ["EPYC"]),
+        ("{FOUR}", ["FOUR"]),
+        ("{H200}", ["H200"]),
+        ("{T4}", ["T4"]),
+        ("nvidia h200", ["EIGHT", "H200"]),
+        ("AMD*", ["EPYC", "FOUR", "SHORT"]),
+        ("*t4*", ["T4"]),
+        ("*[4 threads]", ["FOUR"]),
+        ("NVIDIA H20", []),
+        ("", []),
+    ],
+)
 def test_a_full_text_matches_one_use_and_a_pattern_any(selector: str, matches: list[str]) -> None:
     selector = selector.format(**USES)
     assert {name for name, use in USES.items() if selects(selector, use)} == set(matches)
     assert selects(selector, USES["EPYC"].hardware_class) is ("EPYC" in matches)
 
 
-@pytest.mark.parametrize(("over", "among", "arms"), CASES["over"])
-def test_an_objective_reads_the_arms_that_it_names(
-    over: str, among: list[str], arms: list[str]
-) -> None:
-    over, present = over.format(**ARMS), tuple(ARMS[name] for name in among)
-    expected = tuple(ARMS[name] for name in arms)
+class ReadArms(NamedTuple):
+    """What an objective is over, among which arms, and the arms that it reads (see ARMS)."""
+
+    over: str
+    among: list[str]
+    arms: list[str]
+
+
+READ_ARMS = [
+    ReadArms(
+        over="tensorflow/portable", among=["ON_CPU", "ON_GPU", "OTHER"], arms=["ON_CPU", "ON_GPU"]
+    ),
+    ReadArms(
+        over="tensorflow/portable on cpu", among=["ON_CPU", "ON_GPU", "OTHER"], arms=["ON_CPU"]
+    ),
+    ReadArms(
+        over="tensorflow/portable on NVIDIA H200",
+        among=["ON_CPU", "ON_GPU", "OTHER"],
+        arms=["ON_GPU"],
+    ),
+    ReadArms(over="tensorflow/cudnn on cpu", among=["ON_CPU", "ON_GPU", "OTHER"], arms=[]),
+    ReadArms(over="* on gpu", among=["ON_CPU", "ON_GPU", "OTHER"], arms=["ON_GPU", "OTHER"]),
+    ReadArms(
+        over="mean", among=["ON_GPU", "LESS", "OTHER"], arms=["ON_GPU", "OTHER"]
+    ),  # an average leaves out less work
+    ReadArms(over="mean", among=["LESS"], arms=["LESS"]),
+    ReadArms(
+        over="mean", among=["TIMED", "ON_CPU"], arms=["ON_CPU"]
+    ),  # arms timed in slices only where no other matches
+    ReadArms(over="tensorflow/portable on cpu", among=["TIMED", "ON_CPU"], arms=["ON_CPU"]),
+    ReadArms(over="tensorflow/portable on cpu", among=["TIMED", "ON_GPU"], arms=["TIMED"]),
+    ReadArms(over="tensorflow/portable on *[timing]", among=["TIMED", "ON_CPU"], arms=["TIMED"]),
+    ReadArms(over="{TIMED}", among=["TIMED", "ON_CPU"], arms=["TIMED"]),
+    ReadArms(
+        over="torch/fused",
+        among=["LSTM_TF", "GRU_TF", "LSTM_TORCH", "GRU_TORCH"],
+        arms=["LSTM_TORCH", "GRU_TORCH"],
+    ),
+    ReadArms(
+        over="gru",
+        among=["LSTM_TF", "GRU_TF", "LSTM_TORCH", "GRU_TORCH"],
+        arms=["GRU_TF", "GRU_TORCH"],
+    ),
+    ReadArms(
+        over="gru on cpu",
+        among=["LSTM_TF", "GRU_TF", "LSTM_TORCH", "GRU_TORCH"],
+        arms=["GRU_TF", "GRU_TORCH"],
+    ),
+    ReadArms(
+        over="gru: torch/fused",
+        among=["LSTM_TF", "GRU_TF", "LSTM_TORCH", "GRU_TORCH"],
+        arms=["GRU_TORCH"],
+    ),
+    ReadArms(
+        over="{GRU_TF}", among=["LSTM_TF", "GRU_TF", "LSTM_TORCH", "GRU_TORCH"], arms=["GRU_TF"]
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "case", READ_ARMS, ids=lambda case: f"{case.over} among {' '.join(case.among)}"
+)
+def test_an_objective_reads_the_arms_that_it_names(case: ReadArms) -> None:
+    over, present = case.over.format(**ARMS), tuple(ARMS[name] for name in case.among)
+    expected = tuple(ARMS[name] for name in case.arms)
     assert arms_read(Objective(direction="maximize", over=over), present) == expected
     if over != "mean":
         assert all(names_arm(over, arm) for arm in expected)
 
 
-@pytest.mark.parametrize(("selector", "is_met"), CASES["labels"])
+@pytest.mark.parametrize(
+    ("selector", "is_met"),
+    [
+        ({}, True),
+        ({"market-type": "!spot"}, False),
+        ({"market-type": "in(on-demand, spot)"}, True),
+        ({"market-type": "!in(on-demand,spot)"}, False),
+        ({"market-type": "spot", "ray.io/accelerator-type": "L4"}, False),
+        ({"region": "in(eu, us)"}, False),
+        ({"region": "!in(eu, us)"}, True),
+    ],
+)
 def test_a_node_meets_a_label_selector(selector: dict[str, str], is_met: bool) -> None:
     labels = {"ray.io/accelerator-type": "T4", "market-type": "spot"}
     assert carries(labels, selector) is is_met

@@ -2,22 +2,54 @@
 
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-import yaml
 
 from orchestrator.execution import workload_check
 from orchestrator.execution.workload_check import WorkloadUnusable, expect_importable
 from orchestrator.spec import SweepSpec
 from tests.orchestrator.sample_specs import spec
 
-CASES = yaml.safe_load(Path(__file__).with_name("user_modules.yaml").read_text())
+MODULES = {
+    "good": """\
+import json
+print('noise')
+def run(trial): return {}
+""",
+    "lacking": """\
+import no_such_package
+def run(trial): return {}
+""",
+    "broken": "x = [\n",
+    "failing": "raise RuntimeError('no\\nlicence')\n",
+    "clashing": "import workloads.mine\n",
+    "ending": """\
+import os
+print('the last words')
+os._exit(5)
+""",
+    "leaving": """\
+import sys
+sys.exit(0)
+""",
+    "slow": """\
+import time
+time.sleep(60)
+""",
+    "picky": """\
+import os
+assert os.environ['KERAS_BACKEND'] == 'tensorflow'
+def run(trial): ...
+""",
+}
+"""Modules of users, of which most cannot be imported."""
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, text in CASES["modules"].items():
+    for name, text in MODULES.items():
         (tmp_path / f"{name}.py").write_text(text)
 
 
@@ -25,18 +57,41 @@ def sweep(workload: str) -> SweepSpec:
     return spec(workload=workload, sampler=None, space=None, configs=[{"units": 8}])
 
 
-@pytest.mark.parametrize(("workload", "reason", "nodes_may_have_it"), CASES["workloads"])
-def test_a_workload_that_cannot_be_imported_is_refused(
-    workload: str, reason: str | None, nodes_may_have_it: bool
-) -> None:
+class UserWorkload(NamedTuple):
+    """A workload in MODULES, what is wrong with it, and whether nodes may have it nevertheless."""
+
+    workload: str
+    reason: str | None = None
+    nodes_may_have_it: bool = False
+
+
+USER_WORKLOADS = [
+    UserWorkload(workload="good:run", nodes_may_have_it=True),
+    UserWorkload(workload="picky:run", nodes_may_have_it=True),
+    UserWorkload(workload="good:walk", reason="expected a function 'walk' in"),
+    UserWorkload(workload="good:json", reason="expected a function 'json' in"),
+    UserWorkload(workload="broken:run", reason="SyntaxError: "),
+    UserWorkload(
+        workload="failing:run", reason="RuntimeError: no, at failing.py:1\nlicence\n  File "
+    ),
+    UserWorkload(workload="clashing:run", reason="rename it"),
+    UserWorkload(workload="ending:run", reason="the last words"),
+    UserWorkload(workload="leaving:run", reason="SystemExit: 0"),
+    UserWorkload(workload="no_such_module:run", reason="no_such", nodes_may_have_it=True),
+    UserWorkload(workload="lacking:run", reason="no_such", nodes_may_have_it=True),
+]
+
+
+@pytest.mark.parametrize("case", USER_WORKLOADS, ids=lambda case: case.workload)
+def test_a_workload_that_cannot_be_imported_is_refused(case: UserWorkload) -> None:
     for on_cluster in (False, True):
-        if reason is None or (on_cluster and nodes_may_have_it):
-            expect_importable(sweep(workload), on_cluster=on_cluster)
-            assert workload.partition(":")[0] not in sys.modules
+        if case.reason is None or (on_cluster and case.nodes_may_have_it):
+            expect_importable(sweep(case.workload), on_cluster=on_cluster)
+            assert case.workload.partition(":")[0] not in sys.modules
             continue
-        with pytest.raises(WorkloadUnusable, match=reason) as refused:
-            expect_importable(sweep(workload), on_cluster=on_cluster)
-        assert str(refused.value).startswith(f"workload: {workload} cannot be used: ")
+        with pytest.raises(WorkloadUnusable, match=case.reason) as refused:
+            expect_importable(sweep(case.workload), on_cluster=on_cluster)
+        assert str(refused.value).startswith(f"workload: {case.workload} cannot be used: ")
 
 
 def test_an_import_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:

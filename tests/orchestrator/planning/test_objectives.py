@@ -1,11 +1,9 @@
 """How many blocks are open at once, and what fast hardware waits for because of that."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from orchestrator.hardware import classify
 from orchestrator.planning.description import describe_plan
@@ -17,7 +15,6 @@ from orchestrator.spec import SweepSpec
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_specs import OWN, spec
 
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("plans.yaml").read_text())
 ACCURACY = {"val_accuracy": "maximize"}
 FAST = "NVIDIA T4 (CPU B, 8 CPUs)"
 NODES = [
@@ -36,7 +33,21 @@ def laid(
     return made, make_plan(made, classify(NODES))
 
 
-@pytest.mark.parametrize(("how", "blocks"), ROWS["open"])
+@pytest.mark.parametrize(
+    ("how", "blocks"),
+    [
+        pytest.param({}, 8, id="each of four slow nodes has one at work and a next one"),
+        pytest.param({"over": "gpu"}, 5, id="four GPUs and a next one"),
+        pytest.param({"over": "cpu"}, 8, id="slow nodes alone are read"),
+        pytest.param({"repeats": 2}, 8, id="two repeats"),
+        pytest.param({"over": "gpu", "repeats": 2}, 3, id="two repeats on four GPUs"),
+        pytest.param({"over": "gpu", "repeats": 3}, 3, id="three repeats on four GPUs"),
+        pytest.param({"hardware": ["gpu"], "repeats": 4}, 2, id="four repeats on GPUs alone"),
+        pytest.param({"open_blocks": 9}, 9, id="as many as the spec has"),
+        pytest.param({"sampler": "nsga2"}, 8, id="another sampler that learns"),
+        pytest.param({"sampler": "qmc"}, None, id="a sampler that does not learn"),
+    ],
+)
 def test_enough_blocks_are_open_to_keep_what_is_read_at_work(
     how: dict[str, Any], blocks: int | None
 ) -> None:
@@ -50,14 +61,57 @@ def test_a_plan_shows_what_a_pruner_may_end() -> None:
     assert ["may prune blocks by median, from epoch" in text for text in texts] == [True, False]
 
 
-@pytest.mark.parametrize(("how", "wait", "words"), ROWS["opening"])
-def test_the_plan_shows_the_price_and_the_way_out(
-    how: dict[str, Any], wait: float | None, words: str | None
-) -> None:
-    swept, plan = laid(**how)
-    text = describe_plan(swept, plan, None if wait is None else {FAST: wait})
-    assert ("  open   " in text) is (words is not None)
-    assert (words or "") in text
+class Opening(NamedTuple):
+    """Changes of a spec, the expected share of idle time, and a part of the line on open blocks."""
+
+    name: str
+    how: dict[str, Any]
+    wait: float | None
+    words: str | None = None
+
+
+OPENINGS = [
+    Opening(
+        name="nothing is known of the wait",
+        how={},
+        wait=None,
+        words="objectives over the fast arms only (over: gpu), less work on the slow ones",
+    ),
+    Opening(
+        name="fast hardware waits",
+        how={},
+        wait=0.94,
+        words="Expected share of idle time: NVIDIA T4 (CPU B, 8 CPUs) 94%. To avoid that",
+    ),
+    Opening(
+        name="fast hardware is read and waits",
+        how={"over": "gpu"},
+        wait=0.94,
+        words="To avoid that: more open blocks",
+    ),
+    Opening(
+        name="fast hardware hardly waits",
+        how={"over": "gpu"},
+        wait=0.04,
+        words="No hardware waits long for that",
+    ),
+    Opening(
+        name="GPUs alone",
+        how={"hardware": ["gpu"]},
+        wait=0.94,
+        words="so that tpe learns from their results",
+    ),
+    Opening(name="no hardware of the class", how={"hardware": ["CPU Z*"]}, wait=0.94),
+    Opening(name="a sampler that does not learn", how={"sampler": "random"}, wait=0.94),
+]
+
+
+@pytest.mark.parametrize("case", OPENINGS, ids=lambda case: case.name)
+def test_the_plan_shows_the_price_and_the_way_out(case: Opening) -> None:
+    swept, plan = laid(**case.how)
+    text = describe_plan(swept, plan, None if case.wait is None else {FAST: case.wait})
+    assert ("  open   " in text) is (case.words is not None)
+    assert (case.words or "") in text
 
 
 def test_the_plan_shows_how_many_blocks_a_sampler_sees() -> None:

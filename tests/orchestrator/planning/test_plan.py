@@ -3,7 +3,7 @@
 import contextlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -19,7 +19,6 @@ from tests.orchestrator.planning import reference_plans
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_specs import spec
 
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("plans.yaml").read_text())
 FUSED = ["tensorflow/portable", "tensorflow/cudnn"]
 NO_CUDNN = "cuDNN kernels need an NVIDIA GPU"
 NO_GPU = "no NVIDIA GPU found on 1 node (asked through NVML)"
@@ -67,7 +66,38 @@ def test_what_runs_and_what_cannot_is_shown() -> None:
     assert (len(laid.arms), reasons(laid)) == (3, {"tensorflow/cudnn on cpu": NO_CUDNN})
 
 
-@pytest.mark.parametrize(("changes", "words"), ROWS["unfit"])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        pytest.param(
+            {"settings": {"activation": "relu"}}, "activation tanh", id="a fixed activation"
+        ),
+        pytest.param(
+            {"space": {"use_bias": [True, False]}},
+            "the space has use_bias: false",
+            id="a choice of the space",
+        ),
+        pytest.param(
+            {"space": {"recurrent_dropout": {"low": 0.0, "high": 0.5}}},
+            "has recurrent_dropout",
+            id="a range of the space",
+        ),
+        pytest.param(
+            {
+                "sampler": None,
+                "space": None,
+                "configs": [{"units": 8, "activation": "tanh"}, {"units": 9, "activation": "relu"}],
+            },
+            "(search.configs[1] has activation: relu)",
+            id="a listed config",
+        ),
+        pytest.param(
+            {"sampler": None, "space": None, "configs": [{"units": 8, "activation": "tanh"}]},
+            None,
+            id="only configs that cuDNN can do",
+        ),
+    ],
+)
 def test_values_that_cudnn_cannot_do_take_its_arm_out(
     changes: dict[str, Any], words: str | None
 ) -> None:
@@ -125,29 +155,113 @@ def test_reference_sweeps_have_the_recorded_arms_on_an_h200_an_a100_and_a_t4(
     assert reference_plans.reference_plans(monkeypatch, tmp_path) == golden
 
 
-@pytest.mark.parametrize(("changes", "text", "key", "value"), ROWS["described"])
-def test_a_plan_is_described_in_words_and_as_json(
-    changes: dict[str, Any], text: str, key: str, value: Any
-) -> None:
-    wanted = spec(**changes)
+class DescribedPlan(NamedTuple):
+    """Changes of a good spec, a part of the description, and a key of the JSON form."""
+
+    name: str
+    changes: dict[str, Any]
+    text: str
+    key: str
+    value: Any
+
+
+DESCRIBED = [
+    DescribedPlan(
+        name="fresh trainers",
+        changes={"objectives": {"peak_rss_mib": "minimize"}},
+        text="fresh trainer process: peak_rss_mib is an objective",
+        key="trainer",
+        value="fresh",
+    ),
+    DescribedPlan(
+        name="automatic blocks",
+        changes={
+            "configs": None,
+            "space": {"units": {"low": 1, "high": 99}},
+            "blocks": {"interval": 0.005, "at_least": 8, "at_most": 20},
+        },
+        text=(
+            "sweep mine: 8 to 20 blocks × 1 arm = at most 20 trials\n"
+            "  blocks are added until the interval of every speed-up is within ± 0.5 %"
+        ),
+        key="blocks_at_least",
+        value=8,
+    ),
+    DescribedPlan(
+        name="timing in slices",
+        changes={"measure": {"mode": "timing", "interval": 0.02, "slices": [8, 40]}},
+        text="8 to 40 slices of 0.25 s each, until each ratio of a round is known to ± 2 %",
+        key="trials",
+        value=3,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", DESCRIBED, ids=lambda case: case.name)
+def test_a_plan_is_described_in_words_and_as_json(case: DescribedPlan) -> None:
+    wanted = spec(**case.changes)
     laid = make_plan(wanted, machine())
     described = describe_plan(wanted, laid)
-    assert text in described
-    assert ("fresh" in described) == ("fresh" in text)
-    assert laid.as_json()[key] == value
+    assert case.text in described
+    assert ("fresh" in described) == ("fresh" in case.text)
+    assert laid.as_json()[case.key] == case.value
     fixed = describe_plan(wanted, laid.with_index_count(9))
     assert fixed.startswith("sweep mine: 9 blocks × 1 arm = 9 trials")
 
 
-@pytest.mark.parametrize(("changes", "over", "gpus", "reason"), ROWS["results"])
-def test_a_plan_that_could_have_no_result_is_refused(
-    changes: dict[str, Any], over: str | None, gpus: int, reason: str | None
-) -> None:
-    read = {"val_accuracy": {"direction": "maximize", "over": over}} if over else None
-    wanted = spec_of(objectives=read, **changes)
-    refused = pytest.raises(Refusal, match=reason) if reason else contextlib.nullcontext()
+class PlanWithoutResult(NamedTuple):
+    """Changes of a spec, the arms that its objective reads, the GPUs, and a part of the refusal."""
+
+    name: str
+    changes: dict[str, Any]
+    over: str | None = None
+    gpus: int = 0
+    reason: str | None = None
+
+
+PLANS_WITHOUT_RESULT = [
+    PlanWithoutResult(
+        name="nothing can run",
+        changes={"implementations": ["tensorflow/cudnn"], "hardware": ["cpu"]},
+        reason="cuDNN kernels need an NVIDIA GPU",
+    ),
+    PlanWithoutResult(
+        name="the arm that is read can run", changes={}, over="tensorflow/portable on cpu", gpus=1
+    ),
+    PlanWithoutResult(
+        name="the arm that is read cannot run",
+        changes={},
+        over="tensorflow/cudnn",
+        reason="val_accuracy reads only tensorflow/cudnn",
+    ),
+    PlanWithoutResult(
+        name="no arm that is read is trained whole",
+        changes={"hardware": ["gpu", {"class": "CPU A*", "measure": "timing"}]},
+        over="* on CPU ?*",
+        gpus=1,
+        reason="trained whole.*measure: full",
+    ),
+    PlanWithoutResult(
+        name="an average of arms trained whole",
+        changes={"hardware": ["gpu", {"class": "CPU A*", "measure": "timing"}]},
+        over="mean",
+        gpus=1,
+    ),
+    PlanWithoutResult(
+        name="the baseline cannot run",
+        changes={"baseline": "tensorflow/cudnn on gpu"},
+        reason="choose one of: tensorflow/portable;",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", PLANS_WITHOUT_RESULT, ids=lambda case: case.name)
+def test_a_plan_that_could_have_no_result_is_refused(case: PlanWithoutResult) -> None:
+    read = {"val_accuracy": {"direction": "maximize", "over": case.over}} if case.over else None
+    wanted = spec_of(objectives=read, **case.changes)
+    refused = pytest.raises(Refusal, match=case.reason) if case.reason else contextlib.nullcontext()
     with refused:
-        expect_runnable(wanted, make_plan(wanted, machine(gpus)))
+        expect_runnable(wanted, make_plan(wanted, machine(case.gpus)))
 
 
 def labelled(name: str, labels: dict[str, str], **fields: Any) -> Node:
@@ -167,13 +281,73 @@ LABELLED = classify(
 )
 
 
-@pytest.mark.parametrize(("hardware", "nodes"), ROWS["labels"])
+@pytest.mark.parametrize(
+    ("hardware", "nodes"),
+    [
+        pytest.param([{"class": "cpu", "labels": {"market-type": "spot"}}], [["n0"]], id="spot"),
+        pytest.param(
+            [{"class": "cpu", "labels": {"market-type": "!spot"}}], [["n1"], ["n3"]], id="not spot"
+        ),
+        pytest.param(
+            [{"class": "gpu", "labels": {"ray.io/accelerator-type": "in(T4, A100)"}}],
+            [["n2"]],
+            id="one of two GPUs",
+        ),
+        pytest.param(
+            [{"labels": {"market-type": "spot"}}],
+            [["n0"], ["n2"]],
+            id="spot with and without a GPU",
+        ),
+        pytest.param(
+            [
+                {"class": "cpu", "labels": {"market-type": "spot"}},
+                {"class": "cpu", "labels": {"market-type": "on-demand"}},
+            ],
+            [["n0", "n1"]],
+            id="two entries of a class",
+        ),
+    ],
+)
 def test_labels_choose_nodes(hardware: list[Any], nodes: list[list[str]]) -> None:
     laid = make_plan(one_of(*hardware), LABELLED)
     assert [[node.id for node in planned.hardware.nodes] for planned in laid.possible] == nodes
 
 
-@pytest.mark.parametrize(("entry", "reason"), ROWS["unusable"])
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        pytest.param(
+            {"labels": {"zone": "eu"}},
+            "no node has the labels zone=eu; present: market-type=on-dem",
+            id="no such label",
+        ),
+        pytest.param(
+            {"class": "gpu", "labels": {"market-type": "on-demand"}},
+            "no NVIDIA GPU found on 1 node",
+            id="no GPU with the label",
+        ),
+        pytest.param(
+            {"class": "*L4*", "labels": {"market-type": "spot"}},
+            "no node of this class has the labels market-type=s",
+            id="no node of the class with the label",
+        ),
+        pytest.param(
+            {"class": "*L4*", "cpus": 9},
+            "cpus: 9 for a trial, but a node of NVIDIA L4 (CPU B, 8 C",
+            id="more CPUs than a node has",
+        ),
+        pytest.param(
+            {"class": "CPU A*", "threads": 9},
+            "threads: 9 for a trial, but a node of CPU A, 8 CPUs",
+            id="more threads than a node has",
+        ),
+        pytest.param(
+            {"class": "CPU A*", "cpus": 2},
+            "cpus: a CPU arm takes its whole node; threads limits",
+            id="CPUs of a CPU arm",
+        ),
+    ],
+)
 def test_hardware_that_cannot_be_used_as_asked_is_reported(entry: Any, reason: str) -> None:
     (text,) = reasons(make_plan(one_of(entry), LABELLED)).values()
     assert text.startswith(reason)
@@ -196,15 +370,54 @@ def test_another_use_of_a_class_is_another_arm() -> None:
     assert lane.bundle("cpu") == {"CPU": 8}
 
 
-@pytest.mark.parametrize(("use", "ray_cpus", "ray_gpus", "cpus", "slots", "used"), ROWS["shares"])
-def test_a_gpu_has_its_share_of_the_cpus_or_what_is_asked_for(
-    use: dict[str, int], ray_cpus: int, ray_gpus: int | None, cpus: int, slots: int, used: int
-) -> None:
-    here = Node("n0", node("n0", cpus=8, gpus=4).profile, ray_cpus, ray_gpus)
-    laid = make_plan(one_of({"class": "gpu", **use}), classify([here]))
+class GpuShare(NamedTuple):
+    """The use of a GPU, the CPUs and GPUs that Ray has of the node; the lane's CPUs and slots."""
+
+    name: str
+    use: dict[str, int]
+    ray_cpus: int
+    cpus: int
+    slots: int
+    used: int | None
+    ray_gpus: int | None = None
+
+
+GPU_SHARES = [
+    GpuShare(name="an equal share", use={}, ray_cpus=8, cpus=2, slots=4, used=2),
+    GpuShare(name="more CPUs than a share", use={"cpus": 4}, ray_cpus=8, cpus=4, slots=2, used=4),
+    GpuShare(name="a single CPU", use={"cpus": 1}, ray_cpus=8, cpus=1, slots=4, used=1),
+    GpuShare(name="every CPU", use={"cpus": 8}, ray_cpus=8, cpus=8, slots=1, used=None),
+    GpuShare(name="a single thread", use={"threads": 1}, ray_cpus=8, cpus=2, slots=4, used=1),
+    GpuShare(
+        name="fewer threads than CPUs",
+        use={"cpus": 4, "threads": 3},
+        ray_cpus=8,
+        cpus=4,
+        slots=2,
+        used=3,
+    ),
+    GpuShare(name="more CPUs in Ray than there are", use={}, ray_cpus=64, cpus=2, slots=4, used=2),
+    GpuShare(name="fewer CPUs in Ray than there are", use={}, ray_cpus=4, cpus=1, slots=4, used=1),
+    GpuShare(
+        name="fewer GPUs in Ray than there are",
+        use={},
+        ray_cpus=8,
+        ray_gpus=2,
+        cpus=4,
+        slots=2,
+        used=4,
+    ),
+    GpuShare(name="one GPU in Ray", use={}, ray_cpus=8, ray_gpus=1, cpus=8, slots=1, used=None),
+]
+
+
+@pytest.mark.parametrize("case", GPU_SHARES, ids=lambda case: case.name)
+def test_a_gpu_has_its_share_of_the_cpus_or_what_is_asked_for(case: GpuShare) -> None:
+    here = Node("n0", node("n0", cpus=8, gpus=4).profile, case.ray_cpus, case.ray_gpus)
+    laid = make_plan(one_of({"class": "gpu", **case.use}), classify([here]))
     lane = only_lane(laid)
-    assert (lane.bundle("gpu"), lane.slots) == ({"CPU": cpus, "GPU": 1}, slots)
-    assert lane.cpus_used(laid.arms[0]) == used
+    assert (lane.bundle("gpu"), lane.slots) == ({"CPU": case.cpus, "GPU": 1}, case.slots)
+    assert lane.cpus_used(laid.arms[0]) == case.used
 
 
 def test_a_lost_gpu_keeps_a_slot_and_its_cpus() -> None:

@@ -1,10 +1,10 @@
 """Prices as a spec gives them, and what a trial then cost."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.trial import Outcome, Telemetry
@@ -14,7 +14,6 @@ from tests.orchestrator.sample_hardware import on_cpu, on_gpu
 from tests.orchestrator.sample_specs import spec_text
 
 ROOT = Path(__file__).resolve().parents[3]
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("plans.yaml").read_text())
 T4 = Arm("tensorflow/cudnn", on_gpu("NVIDIA T4", "AMD EPYC", 8))
 FOUR = on_cpu("AMD EPYC", 4)
 WHO = {"source": "a bill", "date": "2026-11-21"}
@@ -24,21 +23,69 @@ def price(hardware: str = "*", **fields: Any) -> Price:
     return Price.model_validate({"hardware": hardware, **fields, **WHO})
 
 
-@pytest.mark.parametrize(("fields", "metrics", "costs", "basis"), ROWS["costs"])
-def test_the_cost_of_an_hour_in_a_slot(
-    fields: tuple[Any, ...],
-    metrics: dict[str, float],
-    costs: tuple[float | None, float | None],
-    basis: str,
-) -> None:
+class Cost(NamedTuple):
+    """Fields of a price, metrics of a trial of an hour, and what it cost on which basis."""
+
+    name: str
+    fields: Mapping[str, Any]
+    metrics: Mapping[str, float]
+    costs: Mapping[str, float]
+    basis: str
+
+
+COSTS = [
+    Cost(
+        name="an hour",
+        fields={"usd_per_hour": 2.0},
+        metrics={"train_s": 900.0, "queue_s": 1000000.0},
+        costs={"cost_usd": 2.0, "train_cost_usd": 0.5},
+        basis="2 USD/h from setup to predict",
+    ),
+    Cost(
+        name="an hour of one of 8 GPUs",
+        fields={"usd_per_hour": 32.0, "gpus": 8},
+        metrics={},
+        costs={"cost_usd": 4.0},
+        basis="32 USD/h / 8 GPUs from setup to predict",
+    ),
+    Cost(
+        name="energy",
+        fields={"usd_per_kwh": 0.3},
+        metrics={"energy_j": 7200000.0},
+        costs={"cost_usd": 0.6},
+        basis="0.3 USD/kWh of the timed epochs",
+    ),
+    Cost(
+        name="no energy was measured",
+        fields={"usd_per_kwh": 0.3},
+        metrics={"train_s": 1.0},
+        costs={},
+        basis="no cost, as no energy was measured: 0.3 USD/kWh of the timed epochs",
+    ),
+    Cost(
+        name="an hour and energy",
+        fields={"usd_per_hour": 1.0, "usd_per_kwh": 0.3},
+        metrics={"energy_j": 3600000.0, "train_s": 1800.0},
+        costs={"cost_usd": 1.3, "train_cost_usd": 0.8},
+        basis="1 USD/h from setup to predict and 0.3 USD/kWh of the timed epochs",
+    ),
+    Cost(
+        name="the workload's own cost",
+        fields={"usd_per_hour": 2.0},
+        metrics={"cost_usd": 0.01},
+        costs={"cost_usd": 0.01},
+        basis="2 USD/h from setup to predict",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", COSTS, ids=lambda case: case.name)
+def test_the_cost_of_an_hour_in_a_slot(case: Cost) -> None:
     telemetry = Telemetry(energy_scope="gpu", at_s=(1.0,), curves={"system/x": (2.0,)})
-    outcome = Outcome("complete", 1e9, 1e9 + 3600.0, metrics=metrics, telemetry=telemetry)
-    names = ("usd_per_hour", "usd_per_kwh", "gpus")
-    ended = priced(outcome, T4, [price(**dict(zip(names, fields, strict=False)))], [outcome])
-    paid = {"cost_usd": costs[0], "train_cost_usd": costs[1]}
-    costs_paid = {name: cost for name, cost in paid.items() if cost}
-    assert ended.metrics == pytest.approx({**metrics, **costs_paid})
-    assert ended.cost_basis == f"{basis} (a bill, 2026-11-21)"
+    outcome = Outcome("complete", 1e9, 1e9 + 3600.0, metrics=case.metrics, telemetry=telemetry)
+    ended = priced(outcome, T4, [price(**case.fields)], [outcome])
+    assert ended.metrics == pytest.approx({**case.metrics, **case.costs})
+    assert ended.cost_basis == f"{case.basis} (a bill, 2026-11-21)"
     assert ended.telemetry == telemetry
 
 
@@ -86,7 +133,21 @@ def test_the_table_that_we_give_is_one_with_its_sources() -> None:
     assert matched.usd_per_hour == 0.526
 
 
-@pytest.mark.parametrize(("text", "places"), ROWS["files"])
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        pytest.param(
+            "prices:\n"
+            "- {hardware: 3, usd_per_hour: -1, source: a, date: 2026-11-21}\n"
+            "- {hardware: cpu, usd_per_hours: 1, source: a, date: 2026-11-21}\n"
+            "prcies: 3\n",
+            "2 prices[0].hardware, 2 prices[0].usd_per_hour, 3 prices[1].usd_per_hours, 4 prcies",
+            id="wrong keys and values",
+        ),
+        pytest.param("", "1 ", id="an empty file"),
+        pytest.param("prices: {hardware: cpu}\n", "1 prices", id="a mapping in place of a list"),
+    ],
+)
 def test_the_mistakes_of_a_prices_file_are_reported_at_their_lines(
     tmp_path: Path, text: str, places: str
 ) -> None:

@@ -1,19 +1,15 @@
 """Layers of every kernel: equal numbers, states, dropout, and the arguments of the libraries."""
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workloads.shared_trainer import Trainer, result, single_event
 from workloads.backends.stack_call import GATES
 from workloads.protocol import Artifact, Event
-
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("layers.yaml").read_text())
 
 pytestmark = pytest.mark.full
 PROBES = "tests.workloads.models.layer_probes"
@@ -90,21 +86,57 @@ def test_mixed_precision_keeps_variables_and_states_in_float32(torch_trainer: Tr
     assert 1e-6 < metrics["second"] < 0.02
 
 
-@pytest.mark.parametrize(("option", "dtype", "cell", "bidirectional"), ROWS["arguments"])
+class CudnnCall(NamedTuple):
+    """An option of an implementation and settings of layers, and the data type of the one call."""
+
+    name: str
+    option: str
+    dtype: str
+    cell: str
+    bidirectional: bool
+
+
+CUDNN_CALLS = [
+    CudnnCall(
+        name="LSTM in both directions", option="", dtype="float32", cell="lstm", bidirectional=True
+    ),
+    CudnnCall(name="GRU", option="", dtype="float32", cell="gru", bidirectional=False),
+    CudnnCall(
+        name="simple RNN in bfloat16 in both directions",
+        option="+bf16",
+        dtype="bfloat16",
+        cell="rnn_tanh",
+        bidirectional=True,
+    ),
+    CudnnCall(
+        name="simple RNN in float16",
+        option="+fp16",
+        dtype="float16",
+        cell="rnn_relu",
+        bidirectional=False,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CUDNN_CALLS, ids=lambda case: case.name)
 def test_tensorflows_graph_holds_one_call_with_the_requested_arguments(
-    trainer: Trainer, option: str, dtype: str, cell: str, bidirectional: bool
+    trainer: Trainer, case: CudnnCall
 ) -> None:
-    case: dict[str, Any] = {"cell": cell, "bidirectional": bidirectional, "dropout": 0.25}
-    events = ask(trainer, "graph", f"tensorflow/fused{option}", layers=2, **case)
+    settings: dict[str, Any] = {
+        "cell": case.cell,
+        "bidirectional": case.bidirectional,
+        "dropout": 0.25,
+    }
+    events = ask(trainer, "graph", f"tensorflow/fused{case.option}", layers=2, **settings)
     nodes = json.loads(single_event(events, Artifact).text)
     assert [node.pop("type") for node in nodes] == ["CudnnRNNV3", "CudnnRNNBackpropV3"]
     for node in nodes:
         assert "/fused_stack/" in node.pop("name")
         assert node == {
-            "rnn_mode": cell,
-            "direction": "bidirectional" if bidirectional else "unidirectional",
+            "rnn_mode": case.cell,
+            "direction": "bidirectional" if case.bidirectional else "unidirectional",
             "dropout": 0.25,
-            "dtype": dtype,
+            "dtype": case.dtype,
             "seed": 1,
             "time_major": False,
         }
