@@ -19,7 +19,7 @@ from orchestrator import hardware
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.pairs import geometric
-from orchestrator.analysis.statistics.formatting import quartiles, ratio, speed_phrase
+from orchestrator.analysis.statistics.formatting import quartiles, ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.arms import Arm
@@ -37,6 +37,7 @@ from orchestrator.execution.workload_check import expect_importable
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.report.document import Bullet, Column, Document, Kind, Section, make_table
+from orchestrator.report.verdicts import speed_phrase
 from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
 from workloads.protocol import TrialRequest
 

@@ -9,22 +9,60 @@ import math
 from collections.abc import Mapping
 
 from orchestrator.analysis.comparisons.ranking import Ranking
-from orchestrator.analysis.comparisons.speed import AccuracyComparison, Comparison
+from orchestrator.analysis.comparisons.speed import AccuracyComparison, Comparison, Verdict
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import (
     difference_interval,
+    natural,
     number,
     ratio,
     ratio_interval,
     share,
-    speed_phrase,
 )
 from orchestrator.core.disturbance import disturbance_text
 from orchestrator.core.text import counted
 from orchestrator.report.wording import ArmNames, about, deciding_interval
 
+WORDS: Mapping[Verdict, str] = {
+    "faster": "faster",
+    "slower": "slower",
+    "same": "same",
+    "inconclusive": "inconclusive",
+}
+"""How each verdict reads, in tables and in sentences such as `is 1.4 × slower than`."""
+
 SIGNS: Mapping[str, str] = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""
+
+
+def verdict_label(comparison: Comparison) -> str:
+    """Write the verdict for a table: `slower`, or `slower (provisional)`."""
+    word = WORDS[comparison.verdict]
+    return f"{word} (provisional)" if comparison.provisional else word
+
+
+def speed_ratio(estimate: Estimate) -> str:
+    """Write a ratio of speeds for a table: `3.40 × (3.20–3.60)`, or `46 × (30–70) slower`."""
+    shown = natural(estimate)
+    return ratio(shown) if shown is estimate else f"{ratio(shown)} {WORDS['slower']}"
+
+
+def speed_phrase(estimate: Estimate, base: str) -> str:
+    """Write `is 3.40 × (3.20–3.60) as fast as BASE`, or `is 46 × (30–70) slower than BASE`.
+
+    A slower one whose interval holds 1 `takes 1.20 × (0.83–1.67) as long as BASE`.
+    """
+    shown = natural(estimate)
+    if shown is estimate:
+        return f"is {ratio(shown)} as fast as {base}"
+    if estimate.high < 1:
+        return f"is {ratio(shown)} {WORDS['slower']} than {base}"
+    return f"takes {ratio(shown)} as long as {base}"
+
+
+def throughout_phrase(verdict: Verdict) -> str:
+    """Write `faster than` or `as fast as`: an arm and its baseline at all sizes of a range."""
+    return "as fast as" if verdict == "same" else f"{WORDS[verdict]} than"
 
 
 def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
@@ -127,9 +165,10 @@ def change_sentence(comparison: Comparison, arm: str, margin: float, lost: str =
     change = f": it {speed_phrase(shown, 'before')}" if shown else ""
     if comparison.verdict == "inconclusive":
         reason = f"{comparison.reason}{lost if comparison.pairs else ''}"
-        return f"inconclusive: whether {arm} became faster or slower{change} ({reason})"
+        either = f"{WORDS['faster']} or {WORDS['slower']}"
+        return f"inconclusive: whether {arm} became {either}{change} ({reason})"
     busy = ", measured on a busy machine (provisional)" if comparison.provisional else ""
-    return f"{arm} became {comparison.verdict}{change}{busy}, over {over}{lost}"
+    return f"{arm} became {WORDS[comparison.verdict]}{change}{busy}, over {over}{lost}"
 
 
 def standing_text(ranking: Ranking) -> str:

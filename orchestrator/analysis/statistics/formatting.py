@@ -63,24 +63,6 @@ def inverse(estimate: Estimate) -> Estimate:
     return replace(estimate, value=value, low=low, high=high)
 
 
-def speed_ratio(estimate: Estimate) -> str:
-    """Format a ratio of speeds: `3.40 × (3.20–3.60)`, or `46 × (30–70) slower`."""
-    shown = natural(estimate)
-    return ratio(shown) if shown is estimate else f"{ratio(shown)} slower"
-
-
-def speed_phrase(estimate: Estimate, base: str) -> str:
-    """Write `is 3.40 × (3.20–3.60) as fast as BASE`, or `is 46 × (30–70) slower than BASE`.
-
-    A slower one whose interval holds 1 `takes 1.20 × (0.83–1.67) as long as BASE`.
-    """
-    shown = natural(estimate)
-    if shown is estimate:
-        return f"is {ratio(shown)} as fast as {base}"
-    slower = f"is {ratio(shown)} slower than {base}"
-    return slower if estimate.high < 1 else f"takes {ratio(shown)} as long as {base}"
-
-
 def difference(estimate: Estimate | None) -> str:
     """Format a mean difference and its interval with signs: `-0.0012 (-0.0061 to +0.0037)`."""
     if estimate is None:

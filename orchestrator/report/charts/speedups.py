@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.analysis.statistics.formatting import natural, ratio, speed_ratio
+from orchestrator.analysis.statistics.formatting import natural, ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts import chart
 from orchestrator.report.charts.chart import ROW, Chart, Styles, arm_channels, axis, layer, short
-from orchestrator.report.verdicts import SIGNS, verdict_sentence
+from orchestrator.report.verdicts import SIGNS, speed_ratio, verdict_label, verdict_sentence
 from orchestrator.report.wording import ArmNames
 
 
@@ -35,7 +35,7 @@ def speedup_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> It
         {
             "name": name(c.arm),
             "row": short(name(c.arm)),
-            "label": f"{SIGNS[c.verdict]} {c.label}: "
+            "label": f"{SIGNS[c.verdict]} {verdict_label(c)}: "
             + (ratio(natural(decisive)) if c.verdict == "slower" else speed_ratio(decisive)),
             "value": plain.value,
             "low": plain.low,

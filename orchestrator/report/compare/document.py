@@ -5,11 +5,12 @@ from functools import partial
 from typing import Any
 
 from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.formatting import difference, ratio, speed_ratio
+from orchestrator.analysis.statistics.formatting import difference, ratio
 from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
 from orchestrator.report.compare.wording import change_bullets, change_notes
 from orchestrator.report.document import Column, Document, Section, Table, make_table
 from orchestrator.report.formats.json_format import to_plain_data
+from orchestrator.report.verdicts import speed_ratio, verdict_label
 from orchestrator.report.wording import ArmNames, deciding_interval, gain
 
 CHANGES_FORMAT = "rnnsweep-compare"
@@ -44,7 +45,7 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
         Column(
             "speed-up", lambda a: deciding_interval(a.comparison), show=speed_ratio, numeric=True
         ),
-        Column("verdict", lambda arm: arm.comparison.label),
+        Column("verdict", lambda arm: verdict_label(arm.comparison)),
         Column("Δ val_accuracy", lambda a: gain(a.comparison), show=difference, numeric=True),
         Column("accuracy", lambda arm: getattr(arm.comparison.accuracy, "verdict", None)),
         *(Column(NEEDS[m], partial(_need, m), show=ratio, optional=True) for m in NEEDS),

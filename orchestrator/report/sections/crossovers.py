@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from orchestrator.analysis.comparisons.effects import Crossover, Region
+from orchestrator.analysis.comparisons.speed import Verdict
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import joined, number
 from orchestrator.analysis.statistics.regression import CurvePoint
@@ -12,6 +13,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.sections.effects import sized
+from orchestrator.report.verdicts import WORDS, throughout_phrase
 from orchestrator.report.wording import ArmNames, config_phrase, grouped, is_or_are
 
 _SENTENCES = 24
@@ -20,7 +22,7 @@ _SENTENCES = 24
 _ROUNDING = 1e-9
 """Relative tolerance within which a size counts as whole."""
 
-_THROUGHOUT = {"faster": "Faster than", "slower": "Slower than", "same": "As fast as"}
+_DECIDED: tuple[Verdict, ...] = ("faster", "slower", "same")
 
 _EXPLANATION = (
     "A straight line in the log of the param (of up to three values a level each), fitted to the "
@@ -36,7 +38,7 @@ def crossovers_section(summary: ReportSummary, name: ArmNames) -> Section | None
     if not curves:
         return None
     changes = [c for kind in ("crosses", "partly") for c in curves if c.verdict == kind]
-    has_fit = changes or any(c.verdict in _THROUGHOUT for c in curves)
+    has_fit = changes or any(c.verdict in _DECIDED for c in curves)
     bullets = (Bullet(Kind.CROSSES, crossover_sentence(c, name)) for c in changes[:_SENTENCES])
     return Section(
         "Crossovers",
@@ -51,10 +53,11 @@ def _notes(summary: ReportSummary, name: ArmNames, more: int) -> Iterator[str]:
     throughout = grouped(
         ((c.verdict, f"{_plural(c.effect.param)} ({_span(c)})"), name(c.effect.arm))
         for c in summary.crossovers
-        if c.verdict in _THROUGHOUT
+        if c.verdict in _DECIDED
     )
     for (verdict, sizes), arms in throughout.items():
-        yield f"{_THROUGHOUT[verdict]} the baseline at all {sizes} tried: {', '.join(arms)}."
+        phrase = throughout_phrase(verdict).capitalize()
+        yield f"{phrase} the baseline at all {sizes} tried: {', '.join(arms)}."
     if more > 0:
         yield f"{more} more are in the page and in the JSON format."
     unclear = Counter(c.effect.param for c in summary.crossovers if c.verdict == "inconclusive")
@@ -71,15 +74,15 @@ def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
     aside = f" (at {held})" if held else ""
     if crossover.crossing:
         where, beyond = _sides(crossover, crossover.crossing)
-        return f"{where}, {arm} is faster than {base}, and slower {beyond}{aside}"
+        faster, slower = WORDS["faster"], WORDS["slower"]
+        return f"{where}, {arm} is {faster} than {base}, and {slower} {beyond}{aside}"
     if verdict in ("faster", "slower", "same"):
         if verdict == "same":
-            comparison, figures = "as fast as", _span(crossover)
+            figures = _span(crossover)
         else:
-            ends = effect.curve[0], effect.curve[-1]
-            comparison, figures = f"{verdict} than", ", ".join(map(_factor, ends))
+            figures = ", ".join(map(_factor, (effect.curve[0], effect.curve[-1])))
         sizes = f"at all {_plural(effect.param)} tried ({figures})"
-        return f"{arm} is {comparison} {base} {sizes}{aside}"
+        return f"{arm} is {throughout_phrase(verdict)} {base} {sizes}{aside}"
     if verdict == "partly":
         param = effect.param.replace("_", " ")
         regions = joined(list(filter(None, (_region(r, crossover) for r in crossover.regions))))
@@ -118,7 +121,8 @@ def _region(region: Region, crossover: Crossover) -> str:
     if not sizes:
         return ""
     ends = number(sizes[0]) if len(sizes) == 1 else f"{number(sizes[0])}–{number(sizes[-1])}"
-    return f"{'as fast' if region.verdict == 'same' else region.verdict} at {ends}"
+    word = "as fast" if region.verdict == "same" else WORDS[region.verdict]
+    return f"{word} at {ends}"
 
 
 def _plural(param: str) -> str:

@@ -12,7 +12,6 @@ from orchestrator.analysis.statistics.formatting import (
     difference_value,
     natural,
     number,
-    speed_ratio,
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import PARTS, Bullet, Column, Kind, Section, Table, make_table
@@ -22,6 +21,7 @@ from orchestrator.report.sections.effects import effect_bullets
 from orchestrator.report.sections.headlines import Headline, headlines
 from orchestrator.report.sections.progress import progress_sentence
 from orchestrator.report.sections.speed import over
+from orchestrator.report.verdicts import speed_ratio, verdict_label
 from orchestrator.report.wording import ArmNames, arm_names, deciding_interval, gain, grouped
 
 _ROUNDING = 1e-9
@@ -126,6 +126,12 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
         used = middle(summary.time_metric or "step_ms", row)
         return math.inf if used is None else used
 
+    def verdict(row: ArmSummary) -> str | None:
+        if not row.measures:
+            return "no result"
+        comparison = comparisons.get(row.arm)
+        return verdict_label(comparison) if comparison else row.verdict or None
+
     columns: list[Column[ArmSummary]] = [
         Column("arm", lambda row: row.arm.short_name),
         Column("hardware", lambda row: None if name.hardware else name.place(row.arm.hardware)),
@@ -137,7 +143,7 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
         Column("peak MiB", memory, numeric=True),
         Column("mJ per sample", partial(middle, "energy_per_sample_j", per=1e-3)),
         Column("USD to train", partial(middle, "train_cost_usd")),
-        Column("verdict", lambda row: (row.verdict or None) if row.measures else "no result"),
+        Column("verdict", verdict),
     ]
     columns = [replace(column, optional=True) for column in columns]
     return make_table(columns, sorted(summary.arms, key=time)[:most])

@@ -12,13 +12,12 @@ from orchestrator.analysis.statistics.formatting import (
     number,
     ratio,
     share,
-    speed_ratio,
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Column, Kind, Section, Table, make_table
-from orchestrator.report.verdicts import verdict_sentence
+from orchestrator.report.verdicts import WORDS, speed_ratio, verdict_label, verdict_sentence
 from orchestrator.report.wording import (
     ArmNames,
     config_or_repeat,
@@ -48,7 +47,7 @@ def speed_section(summary: ReportSummary, name: ArmNames) -> Section | None:
         *compared_columns(summary, name),
         Column("speed-up (95 % CI)", deciding_interval, show=speed_ratio, numeric=True),
         Column("configs", lambda comparison: len(comparison.pairs)),
-        Column("verdict", lambda comparison: comparison.label),
+        Column("verdict", verdict_label),
     ]
     named = comparisons if len(comparisons) <= _MOST_NAMED else ()
     return Section(
@@ -109,6 +108,7 @@ def _matrix(summary: ReportSummary, name: ArmNames) -> list[Table]:
 def _explanations(summary: ReportSummary) -> Iterator[str]:
     """Explain how speeds are compared, and what a verdict means."""
     comparisons, metric = summary.comparisons, summary.time_metric
+    either = f"{WORDS['faster']} or {WORDS['slower']}"
     if metric:
         yield (
             f"Speed is {_TIMES[metric]} ({metric}): the geometric mean of the ratios within "
@@ -117,7 +117,7 @@ def _explanations(summary: ReportSummary) -> Iterator[str]:
         yield (
             f"A verdict needs at least {MIN_BLOCKS} blocks. Undisturbed rounds alone count if so "
             "many blocks have one. The verdict is same if the whole interval lies within "
-            f"{share(comparisons[0].margin)} of 1. Otherwise it is faster or slower if the "
+            f"{share(comparisons[0].margin)} of 1. Otherwise it is {either} if the "
             "interval excludes 1."
         )
         if any(comparison.bias for comparison in comparisons):
@@ -131,8 +131,9 @@ def _explanations(summary: ReportSummary) -> Iterator[str]:
         if judged > 1:
             yield (
                 f"The intervals allow for {judged} comparisons at once (Holm's procedure, "
-                "separately for differences and for tests of sameness). Among them a wrong faster "
-                "or slower occurs in at most 5 % of sweeps, and a wrong same in at most 2.5 %. "
+                "separately for differences and for tests of sameness). Among them a wrong "
+                f"{either} "
+                "occurs in at most 5 % of sweeps, and a wrong same in at most 2.5 %. "
                 "This covers these speed-ups only. Accuracies, each ranking, and break-evens of "
                 "compiling are families of their own, so a whole report may contain more errors."
             )

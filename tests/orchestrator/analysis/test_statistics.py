@@ -24,11 +24,10 @@ from orchestrator.analysis.statistics.formatting import (
     number,
     quartiles,
     ratio,
-    speed_phrase,
-    speed_ratio,
 )
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Judgement, blocks_for, judge
 from orchestrator.core.text import counted
+from orchestrator.report.verdicts import speed_phrase, speed_ratio
 from tests.benchmarks.trusting import synthetic
 from tests.profiles import draws
 
