@@ -35,12 +35,12 @@ class EarlierDecision:
 
 
 class StoppingRule(ABC):
-    """A rule that stops a sweep. Subclass it; only `name` and `take` are required.
+    """A rule that stops a sweep. Subclass it; only `name` and `add_outcome` are required.
 
-    The ledger of a sweep calls `take` once for each outcome, in the order in which the trials
-    ended: while the sweep runs, and again when a resumed start replays the journal. So that both
-    come to the same decision, a rule follows from the outcomes and their order alone. It reads no
-    clock, no file and no verdict. After the first decision no rule is called any more.
+    The ledger of a sweep calls `add_outcome` once for each outcome, in the order in which the
+    trials ended: while the sweep runs, and again when a resumed start replays the journal. So that
+    both come to the same decision, a rule follows from the outcomes and their order alone. It reads
+    no clock, no file and no verdict. After the first decision no rule is called any more.
     """
 
     name: ClassVar[str]
@@ -62,7 +62,7 @@ class StoppingRule(ABC):
         del arm
 
     def still_holds(self, earlier: EarlierDecision) -> bool:
-        """Return whether a recorded decision of this rule holds, though `take` did not repeat it.
+        """Return whether a recorded decision of this rule holds, though it was not made again.
 
         That happens where this start lacks the nodes of some arms, or where the spec has changed.
         By default it does not hold, and the sweep continues.

@@ -136,7 +136,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
         calls.append((spec, options))
         return RunResult(paired(6), None)
 
-    monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", run)
+    monkeypatch.setattr("orchestrator.scheduling.sweep.run_checked_sweep", run)
     monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path / "usual"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return calls
@@ -177,7 +177,9 @@ def test_places_are_those_of_the_commands_unless_given(started: Started, tmp_pat
 def test_a_signal_before_the_first_trial_interrupts_the_script(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", Mock(side_effect=Stopped))
+    monkeypatch.setattr(
+        "orchestrator.scheduling.sweep.run_checked_sweep", Mock(side_effect=Stopped)
+    )
     with pytest.raises(KeyboardInterrupt, match="before a trial was started"):
         api.run_sweep(SPEC, home=tmp_path)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from orchestrator.analysis.measures import MEASURES
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
-from orchestrator.report.charts.look import CONFIG, DASHES, LIGHT, ROW_NAMES, SYMBOLS, TOKENS
+from orchestrator.report.charts.look import CHART_CONFIG, DASHES, LIGHT, ROW_NAMES, SYMBOLS, TOKENS
 from orchestrator.report.document import Table, visible
 from orchestrator.report.wording import ArmNames
 
@@ -61,7 +61,7 @@ class Chart:
             "width": width,
             "height": self.height,
             "autosize": {"type": "fit-x", "contains": "padding"},
-            "config": CONFIG,
+            "config": CHART_CONFIG,
         }
 
 

@@ -52,7 +52,7 @@ ROW_NAMES: Mapping[str, Mapping[str, Any]] = {
 The label is at the right of the name, or below it in a narrow chart.
 """
 
-CONFIG: Mapping[str, Any] = {
+CHART_CONFIG: Mapping[str, Any] = {
     "background": "var(--paper)",
     "font": "Liberation Sans, Helvetica, Arial, sans-serif",
     "aria": False,

@@ -12,6 +12,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import disturbance_text
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind, Section
+from orchestrator.report.verdicts import WORDS
 from orchestrator.report.wording import (
     ArmNames,
     about,
@@ -158,10 +159,11 @@ def _few_blocks(summary: ReportSummary, resume: str, *, is_busy: bool) -> Iterat
     name = arm_names(summary)
     arms = joined([name(arm) for arm, _ in needs])
     configs = summary.sweep.blocks + least.more_blocks
+    either = f"{WORDS['faster']} or {WORDS['slower']}"
     yield Bullet(
         Kind.INCONCLUSIVE,
-        f"Faster or slower is not clear for {arms}. About {about(least.more_blocks)} more configs "
-        f"would narrow the interval to ± {share(math.expm1(least.half_width))}: {extend} "
+        f"{either.capitalize()} is not clear for {arms}. About {about(least.more_blocks)} more "
+        f"configs would narrow the interval to ± {share(math.expm1(least.half_width))}: {extend} "
         f"--set search.configs={configs}",
     )
 

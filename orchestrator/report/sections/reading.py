@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import PARTS, Section
+from orchestrator.report.verdicts import WORDS
 
 
 def reading_section(summary: ReportSummary, sections: Iterable[Section]) -> Section:
@@ -25,7 +26,8 @@ def _words(summary: ReportSummary) -> Iterator[str]:
         "block. Arms are compared within blocks, so that their configs do not matter."
     )
     yield (
-        "A verdict is faster, slower, same (within the margin) or inconclusive. It is provisional "
+        f"A verdict is {WORDS['faster']}, {WORDS['slower']}, {WORDS['same']} (within the margin) "
+        f"or {WORDS['inconclusive']}. It is provisional "
         "if other work disturbed too many trials. The calibration probe is a short piece of work "
         "that never changes: if it takes longer, the machine is slower."
     )

@@ -88,7 +88,7 @@ def baseline_name(summary: ReportSummary, name: ArmNames) -> str:
 def _matrix(summary: ReportSummary, name: ArmNames) -> list[Table]:
     """Show the verdict of each implementation by hardware class, if there are several."""
     rows = {(row.arm.short_name, row.arm.hardware): row for row in summary.arms}
-    shown = {c.arm: deciding_interval(c) for c in summary.comparisons}
+    comparisons = {comparison.arm: comparison for comparison in summary.comparisons}
     places = dict.fromkeys(place for _, place in rows)
     if len(places) < 2:
         return []
@@ -97,8 +97,11 @@ def _matrix(summary: ReportSummary, name: ArmNames) -> list[Table]:
         row = rows.get((implementation, place))
         if row is None:
             return None
-        speedup = shown.get(row.arm)
-        return f"{ratio(natural(speedup))} {row.verdict}" if speedup else row.verdict
+        comparison = comparisons.get(row.arm)
+        if comparison is None:
+            return row.verdict
+        speedup, verdict = deciding_interval(comparison), verdict_label(comparison)
+        return f"{ratio(natural(speedup))} {verdict}" if speedup else verdict
 
     columns: list[Column[str]] = [Column("implementation", str)]
     columns += [Column(name.place(place), partial(cell, place)) for place in places]

@@ -13,9 +13,9 @@ from orchestrator.core.errors import Refusal
 from tests.orchestrator.cli.typed_commands import Run
 
 CALLED_BY: dict[str, str] = {
-    "run mine.yaml": "orchestrator.spec.load",
-    "plan mine.yaml": "orchestrator.spec.load",
-    "submit mine.yaml --address http://127.0.0.1:9": "orchestrator.spec.load",
+    "run mine.yaml": "orchestrator.spec.load_spec",
+    "plan mine.yaml": "orchestrator.spec.load_spec",
+    "submit mine.yaml --address http://127.0.0.1:9": "orchestrator.spec.load_spec",
     "logs mine --address http://127.0.0.1:9": "orchestrator.cluster.jobs.Cluster",
     "stop mine": "orchestrator.cli.jobs.sweep_home",
     "repair mine": "orchestrator.cli.jobs.sweep_home",
@@ -68,7 +68,7 @@ def test_a_traceback_that_no_file_takes_is_printed(
 @pytest.mark.parametrize(
     ("function", "command"),
     [
-        ("orchestrator.diagnostics.peaks.measure", "hardware --measure"),
+        ("orchestrator.diagnostics.peaks.peaks_of_classes", "hardware --measure"),
         ("orchestrator.diagnostics.parity.check", "parity"),
     ],
 )

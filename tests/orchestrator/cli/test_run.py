@@ -54,7 +54,7 @@ def ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> Ends:
                 raise outcome
             return outcome
 
-        monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", sweep)
+        monkeypatch.setattr("orchestrator.scheduling.sweep.run_checked_sweep", sweep)
         return run("run", "mine.yaml", *options)
 
     return ends
@@ -68,7 +68,7 @@ def test_provisional_verdicts_count_for_automatic_blocks_if_accepted(
         assert isinstance(rule, PrecisionReached)
         raise Refusal(f"accepted: {rule.accept_provisional}")
 
-    monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", accept)
+    monkeypatch.setattr("orchestrator.scheduling.sweep.run_checked_sweep", accept)
     assert "accepted: False" in run("run", "mine.yaml")[2]
     assert "accepted: True" in run("run", "mine.yaml", "--accept-provisional")[2]
 

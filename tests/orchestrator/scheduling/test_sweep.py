@@ -147,7 +147,7 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
     counted, confirm = mock.Mock(return_value=False), mock.Mock()
 
     class View(Watcher):
-        count = counted
+        count_trial = counted
 
     second = run(swept, store, trials=finish(4), confirm=confirm, view=View)
     assert (second.stopped, second.record.state) == (None, "complete")

@@ -14,7 +14,7 @@ import pytest
 
 from tests.workloads.backends import foreign
 from tests.workloads.backends.foreign.packages import ROOT, install
-from tests.workloads.shared_trainer import Trainer, result, single_event
+from tests.workloads.shared_trainer import Trainer, expect_package, result, single_event
 from workloads.backends.backend import Backend, Combination, invalid_reason
 from workloads.backends.registry import backends
 from workloads.implementations import KERNELS, OPTIONS, Implementation
@@ -27,12 +27,14 @@ class Case:
     backend: Backend
     trains: bool = True
     """Keras computes gradients on it."""
+    needs: str | None = None
+    """A package that its framework imports besides its own."""
 
 
 CASES = {
     **{name: Case(backend) for name, backend in backends().items()},
     "mirror": Case(foreign.MIRROR),
-    "array": Case(foreign.ARRAY, trains=False),
+    "array": Case(foreign.ARRAY, trains=False, needs="jax"),  # Keras' NumPy backend imports JAX
 }
 EACH = pytest.mark.parametrize(
     "case", [pytest.param(case, id=name) for name, case in CASES.items()]
@@ -46,6 +48,8 @@ def trainer_of_case(
     trainer_for: Callable[[str], Trainer],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Trainer]:
+    if case.needs is not None:
+        expect_package(case.needs)
     if case.backend.name in backends():
         yield trainer_for(case.backend.name)
         return

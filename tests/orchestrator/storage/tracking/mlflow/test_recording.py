@@ -138,8 +138,9 @@ def test_a_sqlite_file_is_read_without_mlflow_and_as_it_reads(
         states = [read()]
         opened.record([finished(1, attempt=2), finished(4, epochs=300)])
         states.append(read())
-    code = "import sys; from orchestrator.storage.tracking.reader import read_sweep"
-    code += f"; read_sweep({address(home)!r}, 'quickstart'); sys.exit('mlflow' in sys.modules)"
+    code = "import sys; from orchestrator.storage.tracking.reader import read_stored_sweep"
+    code += f"; read_stored_sweep({address(home)!r}, 'quickstart')"
+    code += "; sys.exit('mlflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
     states.append(read())
     monkeypatch.setattr(sqlite_client, "client_of", lambda uri: None)
