@@ -75,10 +75,16 @@ def ui(port: int, host: str) -> int:
     environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # seconds, for nothing here
     environ.setdefault("PYTHONWARNINGS", "ignore")
     server_words = [
-        *(sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1"),
-        *("--uvicorn-opts", "--log-level warning"),
-        *("--default-artifact-root", str(address.artifact_root(home, tracking_uri))),
-        *("--host", host, "--port", str(port)),
+        sys.executable,
+        "-P",
+        "-m",
+        "mlflow",
+        "server",
+        "--workers=1",
+        "--uvicorn-opts=--log-level warning",
+        f"--default-artifact-root={address.artifact_root(home, tracking_uri)}",
+        f"--host={host}",
+        f"--port={port}",
     ]
     show("MLflow is starting …\n")
     # A session of its own: Ctrl-C in the terminal is this command's to handle.

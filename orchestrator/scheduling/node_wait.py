@@ -14,8 +14,22 @@ from orchestrator.spec import HardwareEntry, SweepSpec
 _LOOK_S = 0.5
 _ACCELERATOR = "ray.io/accelerator-type"
 _CPU_WORDS = (
-    *("cpu", "epyc", "ryzen", "threadripper", "opteron", "xeon", "intel", "core(tm)"),
-    *("processor", "neoverse", "cortex", "graviton", "altra", "aarch64", "x86", "apple"),
+    "cpu",
+    "epyc",
+    "ryzen",
+    "threadripper",
+    "opteron",
+    "xeon",
+    "intel",
+    "core(tm)",
+    "processor",
+    "neoverse",
+    "cortex",
+    "graviton",
+    "altra",
+    "aarch64",
+    "x86",
+    "apple",
 )
 
 
