@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
-import yaml
 
 from tests.workloads.shared_trainer import (
     HOSTILE,
@@ -46,7 +46,6 @@ from workloads.protocol import (
 )
 from workloads.trainer import Lines, answer_request
 
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())
 ATTACHED = ("--die-with-parent", str(os.getpid()))
 pytestmark = pytest.mark.timeout(60)
 SLICING = "tests.workloads.examples.slicing"
@@ -81,16 +80,35 @@ def ends(events: list[Event]) -> list[Result | Failure]:
     return [event for event in events if isinstance(event, Result | Failure)]
 
 
-@pytest.mark.parametrize(("name", "kind", "message"), ROWS["failures"])
-def test_a_failure_is_an_event_and_the_process_continues(
-    name: str, kind: str, message: str
-) -> None:
-    statuses, events = run(request(name), request("noop"))
+class ExampleFailure(NamedTuple):
+    """An example workload, the kind of its failure, and a part of the message."""
+
+    name: str
+    kind: str
+    message: str
+
+
+EXAMPLE_FAILURES = [
+    ExampleFailure(name="raises", kind="error", message="RuntimeError: the workload broke"),
+    ExampleFailure(
+        name="not_possible", kind="not_possible", message="this needs hardware that nobody has"
+    ),
+    ExampleFailure(
+        name="no_such_function",
+        kind="bad_request",
+        message="expected a function 'no_such_function' in",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", EXAMPLE_FAILURES, ids=lambda case: case.name)
+def test_a_failure_is_an_event_and_the_process_continues(case: ExampleFailure) -> None:
+    statuses, events = run(request(case.name), request("noop"))
     failed, noop = ends(events)
     assert isinstance(failed, Failure)
-    assert failed.kind == kind
-    assert message in failed.message
-    if name == "raises":
+    assert failed.kind == case.kind
+    assert case.message in failed.message
+    if case.name == "raises":
         assert "ZeroDivisionError" in failed.detail and "hostile.py" in failed.detail
         first, place, call = failed.message.splitlines()
         assert re.search(r", at tests/workloads/examples/hostile\.py:\d+$", first)
@@ -98,15 +116,85 @@ def test_a_failure_is_an_event_and_the_process_continues(
     assert (statuses, type(noop)) == ([1, 0], Result)
 
 
-@pytest.mark.parametrize(
-    ("workload", "implementation", "fields", "kind", "message"), ROWS["requests"]
-)
-def test_a_request_that_cannot_be_run_is_explained(
-    workload: str, implementation: str, fields: dict[str, Any], kind: str, message: str
-) -> None:
-    failed = failure(ask(workload, implementation, **fields))
-    assert failed.kind == kind
-    assert message in failed.message
+class ImpossibleRequest(NamedTuple):
+    """A request, the kind of its failure, and a part of the message."""
+
+    name: str
+    workload: str
+    implementation: str
+    kind: str
+    message: str
+    fields: Mapping[str, Any] = {}
+
+
+IMPOSSIBLE_REQUESTS = [
+    ImpossibleRequest(
+        name="a misspelt workload",
+        workload="image_row",
+        implementation="tensorflow/portable",
+        kind="bad_request",
+        message="did you mean 'image_rows'",
+    ),
+    ImpossibleRequest(
+        name="a misspelt kernel",
+        workload="image_rows",
+        implementation="tensorflow/cudn",
+        kind="bad_request",
+        message="implementation: expected a kernel",
+    ),
+    ImpossibleRequest(
+        name="a wrong setting",
+        workload="image_rows",
+        implementation="torch/fused",
+        fields={"settings": {"units": 0}},
+        kind="bad_request",
+        message="settings.units:",
+    ),
+    ImpossibleRequest(
+        name="a negative seed",
+        workload="tests.workloads.examples.hostile:noop",
+        implementation="none/noop",
+        fields={"seed": -1},
+        kind="bad_request",
+        message="request.seed: Input",
+    ),
+    ImpossibleRequest(
+        name="a module that is not there",
+        workload="no_such.train:run",
+        implementation="none/noop",
+        kind="bad_request",
+        message="no module 'no_such' on this",
+    ),
+    ImpossibleRequest(
+        name="a module that is not there in a package that is",
+        workload="tests.no_such:run",
+        implementation="none/noop",
+        kind="bad_request",
+        message="no module 'tests.no_such' on",
+    ),
+    ImpossibleRequest(
+        name="a number format that a CPU lacks",
+        workload="image_rows",
+        implementation="tensorflow/portable+tf32",
+        kind="not_possible",
+        message="on cpu: TF32 is a number",
+    ),
+    ImpossibleRequest(
+        name="other data than was asked for",
+        workload="image_rows",
+        implementation="tensorflow/portable",
+        fields={"data_digest": "0"},
+        kind="data",
+        message="expected digest 0, a",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE_REQUESTS, ids=lambda case: case.name)
+def test_a_request_that_cannot_be_run_is_explained(case: ImpossibleRequest) -> None:
+    failed = failure(ask(case.workload, case.implementation, **case.fields))
+    assert failed.kind == case.kind
+    assert case.message in failed.message
 
 
 def test_a_trial_of_code_that_was_edited_before_or_later_is_refused(
@@ -181,14 +269,70 @@ def test_a_request_to_finish_that_comes_too_late_changes_nothing() -> None:
     assert [(end.pruned, end.metrics["val_accuracy"]) for end in ended] == [(False, 0.5)] * 2
 
 
-@pytest.mark.parametrize(("name", "commands", "message"), ROWS["slices"])
-def test_a_trial_that_breaks_the_slice_protocol_fails_with_advice(
-    name: str, commands: list[str], message: str
-) -> None:
+class BrokenProtocol(NamedTuple):
+    """A workload in slices, the commands that it receives, and a part of the failure's message."""
+
+    name: str
+    workload: str
+    commands: list[str]
+    message: str
+
+
+BROKEN_PROTOCOLS = [
+    BrokenProtocol(
+        name="the workload forgets its slices",
+        workload="forgets",
+        commands=[],
+        message="its workload returned without any: expected a loop over trial.slices",
+    ),
+    BrokenProtocol(
+        name="the workload stops early",
+        workload="stops_early",
+        commands=['{"command": "slice"}'],
+        message="before it had run all requested slices",
+    ),
+    BrokenProtocol(
+        name="the workload reports no slice",
+        workload="reports_no_slice",
+        commands=['{"command": "slice"}', '{"command": "slice"}'],
+        message="expected a phase `train`, or trial.slice(steps, sec",
+    ),
+    BrokenProtocol(
+        name="finish before a slice",
+        workload="steady",
+        commands=['{"command": "finish"}'],
+        message="expected at least one slice before finish; received none",
+    ),
+    BrokenProtocol(
+        name="the workload raises in a slice",
+        workload="raises",
+        commands=['{"command": "slice"}', '{"command": "slice"}', '{"command": "slice"}'],
+        message="broke in a slice",
+    ),
+    BrokenProtocol(
+        name="no commands", workload="steady", commands=[], message="expected a line such as"
+    ),
+    BrokenProtocol(
+        name="an unknown command",
+        workload="steady",
+        commands=['{"command": "go"}'],
+        message="expected one of slice, finish; received 'go'",
+    ),
+    BrokenProtocol(
+        name="a slice without steps",
+        workload="steady",
+        commands=['{"command": "slice", "steps": 0}'],
+        message="slice.steps: Input should be greater",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", BROKEN_PROTOCOLS, ids=lambda case: case.name)
+def test_a_trial_that_breaks_the_slice_protocol_fails_with_advice(case: BrokenProtocol) -> None:
     """Commands that come too late are dropped: the next trial runs."""
-    statuses, events = run(timing(name), *commands, timing("steady"), SLICE, FINISH)
+    statuses, events = run(timing(case.workload), *case.commands, timing("steady"), SLICE, FINISH)
     failed, steady = ends(events)
-    assert isinstance(failed, Failure) and message in failed.message
+    assert isinstance(failed, Failure) and case.message in failed.message
     assert isinstance(steady, Result)
     assert sum(statuses) == 1
 
@@ -210,11 +354,52 @@ def test_a_trial_in_slices_fails_at_the_end_of_its_input_and_a_full_one_has_none
         next(slicing.slices(1, lambda _: None, float))
 
 
-@pytest.mark.parametrize(("pass_steps", "step_s", "size"), ROWS["slice_sizes"])
-def test_a_slice_is_passes_or_a_part_of_one(
-    pass_steps: int, step_s: float, size: list[int]
-) -> None:
-    assert choose_slice_size(pass_steps, step_s, slice_s=0.25) == SliceSize(*size)
+class SliceSizeCase(NamedTuple):
+    """The steps of a pass, the seconds of a step, and the slice of 0.25 s that follows."""
+
+    name: str
+    pass_steps: int
+    step_s: float
+    size: SliceSize
+
+
+SLICE_SIZES = [
+    SliceSizeCase(
+        name="whole passes are preferred to fewer steps",
+        pass_steps=45,
+        step_s=0.001,
+        size=SliceSize(45, 0, 6),
+    ),
+    SliceSizeCase(
+        name="a pass that is longer than a slice",
+        pass_steps=45,
+        step_s=0.01,
+        size=SliceSize(45, 0, 1),
+    ),
+    SliceSizeCase(
+        name="a pass up to twice as long is not cut",
+        pass_steps=200,
+        step_s=0.002,
+        size=SliceSize(200, 0, 1),
+    ),
+    SliceSizeCase(
+        name="a part of a long pass", pass_steps=10000, step_s=0.002, size=SliceSize(125, 4, 1)
+    ),
+    SliceSizeCase(name="few steps", pass_steps=10000, step_s=0.1, size=SliceSize(2, 1, 1)),
+    SliceSizeCase(name="at least one step", pass_steps=10000, step_s=9.0, size=SliceSize(1, 1, 1)),
+    SliceSizeCase(
+        name="a settling step would make it a whole pass",
+        pass_steps=2,
+        step_s=9.0,
+        size=SliceSize(2, 0, 1),
+    ),
+    SliceSizeCase(name="a pass of one step", pass_steps=1, step_s=9.0, size=SliceSize(1, 0, 1)),
+]
+
+
+@pytest.mark.parametrize("case", SLICE_SIZES, ids=lambda case: case.name)
+def test_a_slice_is_passes_or_a_part_of_one(case: SliceSizeCase) -> None:
+    assert choose_slice_size(case.pass_steps, case.step_s, slice_s=0.25) == case.size
 
 
 def test_nothing_but_events_reaches_standard_output() -> None:
