@@ -167,7 +167,7 @@ def query(  # noqa: PLR0913
 
     sweeps: dict[str, SweepRecord] = {}
     rows: dict[str, Any] = {}
-    for side, number in [(sweep, generation), *((other, None) for other in also)]:
+    for side, number in [(sweep, generation), *((also_sweep, None) for also_sweep in also)]:
         if isinstance(side, str):
             sweeps[side], rows[side] = read_rows(_store(tracking_uri), side, number)
         else:

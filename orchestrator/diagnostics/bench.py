@@ -31,7 +31,7 @@ from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial, Trial
 from orchestrator.execution import telemetry
 from orchestrator.execution.interleaved_round import InterleavedRound
-from orchestrator.execution.job import Job, Rival, TrialLimits, TrialRun
+from orchestrator.execution.job import Job, RoundPartner, TrialLimits, TrialRun
 from orchestrator.execution.trainer_pool import TrainerPool
 from orchestrator.execution.workload_check import expect_importable
 from orchestrator.planning.lanes import make_lanes
@@ -65,7 +65,9 @@ class Bench:
         instruments = telemetry.Instruments()
         with closing(TrainerPool()) as trainers:
             for number in range(rounds):
-                first, *others = (Rival(self._request(a, number), lane.cpus_used(a)) for a in arms)
+                first, *others = (
+                    RoundPartner(self._request(a, number), lane.cpus_used(a)) for a in arms
+                )
                 job = Job(
                     first.request,
                     attempt=1,
@@ -73,7 +75,7 @@ class Bench:
                     limits=TrialLimits(limits.trial_s, limits.idle_s, limits.memory_mib),
                     python_path=(str(Path.cwd()),),
                     cpus=first.cpus,
-                    rivals=tuple(others),
+                    partners=tuple(others),
                     timing=timing,
                 )
                 timed = InterleavedRound(job, timing, trainers, instruments)

@@ -68,7 +68,7 @@ class TrialActor(tune.Trainable):
             self._signs.close()
             self._trainers.close()  # Tune took the job away while its trainers were at work
         job = job_adapter.validate_json(config["job"])
-        devices = {job.request.device, *(rival.request.device for rival in job.rivals)}
+        devices = {job.request.device, *(partner.request.device for partner in job.partners)}
         self._lost_gpu = lost_gpu() if "gpu" in devices else None
         if self._lost_gpu is not None:
             self._trainers.close()
@@ -111,6 +111,6 @@ def run_trial(
         finally:
             trial_run.recording = sampler.stop()
         trial_run.end(output=trainer.output_tail())
-        trainers.end_if_left_in_doubt(key)
+        trainers.end_if_processes_remain(key)
     except FAILURES as error:
         trial_run.end(FailureRecord(*failure_of(error, killed), trainers.end(key)))

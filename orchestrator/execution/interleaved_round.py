@@ -18,7 +18,7 @@ from orchestrator.analysis.statistics.batch_means import half_width, planned_loo
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import FailureRecord
 from orchestrator.execution import telemetry
-from orchestrator.execution.job import Job, JobProgress, Rival, TrialRun
+from orchestrator.execution.job import Job, JobProgress, RoundPartner, TrialRun
 from orchestrator.execution.trainer_pool import CpusTaken, TrainerKey, TrainerPool
 from orchestrator.execution.trainer_process import TrainerProcess
 from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
@@ -100,7 +100,7 @@ class InterleavedTrial:
 
 
 class InterleavedRound:
-    """The trials of one job, timed in turns: its own first, then its rivals in their order."""
+    """The trials of one job, timed in turns: its own first, then its partners' in their order."""
 
     def __init__(
         self,
@@ -112,14 +112,14 @@ class InterleavedRound:
         self._timing, self._trainers, self._instruments = timing, trainers, instruments
         self._trials: list[InterleavedTrial] = []
         seen: Counter[TrainerKey] = Counter()
-        for rival in (Rival(job.request, job.cpus), *job.rivals):
-            request = replace(rival.request, measure="timing", slice_s=timing.slice_s)
-            trial_job = replace(job, request=request, cpus=rival.cpus, rivals=())
+        for partner in (RoundPartner(job.request, job.cpus), *job.partners):
+            request = replace(partner.request, measure="timing", slice_s=timing.slice_s)
+            trial_job = replace(job, request=request, cpus=partner.cpus, partners=())
             # a trainer of this implementation only, and the same one in the next round
-            key: TrainerKey = f"{request.implementation} [timing]", request.device, rival.cpus
+            key: TrainerKey = f"{request.implementation} [timing]", request.device, partner.cpus
             seen[key] += 1
             if seen[key] > 1:  # arms that differ in their settings alone
-                key = f"{key[0]} {seen[key]}", request.device, rival.cpus
+                key = f"{key[0]} {seen[key]}", request.device, partner.cpus
             self._trials.append(InterleavedTrial(TrialRun(trial_job), key))
         self._looks = planned_looks(timing.least, timing.most)
         self._draw = random.Random(job.request.seed)
@@ -149,7 +149,7 @@ class InterleavedRound:
         for trial, interval in self._intervals():
             with self._isolated(trial):
                 trial.finish(interval)
-                self._trainers.end_if_left_in_doubt(trial.key)
+                self._trainers.end_if_processes_remain(trial.key)
 
     def _turns(self) -> Generator[JobProgress, None, None]:
         signed_s = time.monotonic()

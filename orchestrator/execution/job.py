@@ -31,8 +31,9 @@ _OF_A_NODE = ("not_possible", "data")
 _OF_THE_DEVICE = ("peak_gpu_used_mib",)
 """Metrics that cannot be separated for trainers that reside on one device."""
 
-_OF_ALL_RIVALS = ("trainer_cpu_pct", *_OF_THE_DEVICE)
-"""Those of trials that take turns: their slices are shorter than the time between samples."""
+_OF_A_ROUND = ("trainer_cpu_pct", *_OF_THE_DEVICE)
+"""Metrics of telemetry that the trials of an interleaved round lack: their slices are shorter than
+the time between two samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,8 @@ class TrialLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
-    """Another trial of the same round, timed in turns with the job's own."""
+class RoundPartner:
+    """Another trial of the job's round: the two are timed in turns."""
 
     request: protocol.TrialRequest
     cpus: int | None = None
@@ -58,7 +59,7 @@ class Job:
 
     A `fresh` one has a trainer process of its own. `cpus` is how many of the node's CPUs its
     trainer may use, alone; None for all. At most `neighbours` other trials of this sweep run on the
-    node at the same time. With `timing` the trial and its `rivals` are timed in slices, in turns.
+    node at the same time. With `timing` the trial and its `partners` are timed in slices, in turns.
     """
 
     request: protocol.TrialRequest
@@ -69,7 +70,7 @@ class Job:
     fresh: bool = False
     cpus: int | None = None
     neighbours: int = 0
-    rivals: tuple[Rival, ...] = ()
+    partners: tuple[RoundPartner, ...] = ()
     timing: Timing | None = None
 
 
@@ -234,7 +235,7 @@ class TrialRun:
         sampled, record = dict[str, float](), Telemetry()
         if self.recording is not None and self.recording.samples:
             sampled, record = telemetry.record(self.recording, self.started_s, self.metrics)
-        shared = _OF_ALL_RIVALS if self.job.timing else _OF_THE_DEVICE if self.idle_on_gpu else ()
+        shared = _OF_A_ROUND if self.job.timing else _OF_THE_DEVICE if self.idle_on_gpu else ()
         sampled = {name: value for name, value in sampled.items() if name not in shared}
         placement: dict[str, str | int] = {}
         if self.job.neighbours:

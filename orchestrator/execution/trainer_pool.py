@@ -45,14 +45,17 @@ class CpuClaims:
 
     prefix: str = "rnnsweep-cpu"
     patience_s: float = 10.0
-    _held: dict[int, socket.socket] = field(default_factory=dict)
+    _claimed: dict[int, socket.socket] = field(default_factory=dict)
 
     def claim(self, number: int) -> tuple[int, ...]:
-        """Claim so many CPUs that no other process has, or raise `CpusTaken`; reuse those held."""
+        """Claim so many CPUs that no other process has, or keep those that are claimed already.
+
+        Raise `CpusTaken` if too few are free within `patience_s`.
+        """
         # Neighbouring numbers from a multiple of `number` are preferred: trainers of one size never
         # split each other's neighbourhoods.
-        if len(self._held) >= number:
-            return tuple(sorted(self._held)[:number])
+        if len(self._claimed) >= number:
+            return tuple(sorted(self._claimed)[:number])
         self.release()
         usable = sorted(os.sched_getaffinity(0))
         until_s = time.monotonic() + self.patience_s
@@ -60,7 +63,7 @@ class CpuClaims:
             starts = range(0, len(usable) - number + 1, number)
             for wanted in (*(usable[start : start + number] for start in starts), usable):
                 if self._bind(wanted, number):
-                    return tuple(sorted(self._held))
+                    return tuple(sorted(self._claimed))
             if time.monotonic() >= until_s:
                 break
             time.sleep(0.1)
@@ -71,9 +74,9 @@ class CpuClaims:
 
     def release(self) -> None:
         """Give all of them back."""
-        for claim in self._held.values():
+        for claim in self._claimed.values():
             claim.close()
-        self._held.clear()
+        self._claimed.clear()
 
     def _bind(self, wanted: Sequence[int], number: int) -> bool:
         """Claim `number` of the wanted CPUs; return False, with no claim, if fewer are free."""
@@ -84,8 +87,8 @@ class CpuClaims:
             except OSError:
                 claim.close()
                 continue
-            self._held[cpu] = claim
-            if len(self._held) == number:
+            self._claimed[cpu] = claim
+            if len(self._claimed) == number:
                 return True
         self.release()
         return False
@@ -105,27 +108,27 @@ class TrainerPool:
         self.claims = CpuClaims()
 
     def trainer_for(
-        self, job: Job, key: TrainerKey, rivals: Collection[TrainerKey] = ()
+        self, job: Job, key: TrainerKey, partners: Collection[TrainerKey] = ()
     ) -> TrainerProcess:
         """Return the trainer of that key: a warm one, or a fresh one in its place.
 
-        Other trainers on its GPU end, except the `rivals` that it takes turns with, unless the
+        Other trainers on its GPU end, except those of its `partners` in the round, unless the
         GPU shows enough free memory. Raise `CpusTaken` if too few CPUs are free, `OSError` if no
         process can be started.
         """
         cpus = self.claims.claim(job.cpus) if job.cpus is not None else None
-        on_gpu = self.others_on_gpu(key, *rivals)
+        on_gpu = self.others_on_gpu(key, *partners)
         if on_gpu and gpu_memory_share() > _SHARED_GPU:
             for idle_key in on_gpu:
                 self.end(idle_key)
-        held = self.warm.get(key)
-        is_idle = held is not None and held.alive and not held.has_events
-        if held is not None and is_idle and held.cpus == cpus and not job.fresh:
+        warm = self.warm.get(key)
+        is_idle = warm is not None and warm.alive and not warm.has_events
+        if warm is not None and is_idle and warm.cpus == cpus and not job.fresh:
             limit_mib = job.limits.memory_mib or psutil.virtual_memory().total / 2**20
-            if held.memory_mib() < _WARM_SHARE * limit_mib:
-                return held
+            if warm.memory_mib() < _WARM_SHARE * limit_mib:
+                return warm
         for warm_key in list(self.warm):
-            if warm_key == key or (job.fresh and warm_key not in rivals):
+            if warm_key == key or (job.fresh and warm_key not in partners):
                 self.end(warm_key)
         implementation = parse_implementation(job.request.implementation)
         self.warm[key] = TrainerProcess(
@@ -149,9 +152,9 @@ class TrainerPool:
             for key in self.warm.keys() - set(wanted):
                 self.end(key)
 
-    def end_if_left_in_doubt(self, key: TrainerKey) -> None:
-        """End a trainer whose trial has left processes, with all of them."""
-        if key in self.warm and self.warm[key].leaves_processes():
+    def end_if_processes_remain(self, key: TrainerKey) -> None:
+        """End a trainer whose trial has started processes that still run, and these too."""
+        if key in self.warm and self.warm[key].has_leftover_processes():
             self.end(key)
 
     def end(self, key: TrainerKey) -> str:

@@ -161,7 +161,7 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
                     memory_mib += process.memory_info().rss / 2**20
         return cpu_s, memory_mib
 
-    def leaves_processes(self) -> bool:
+    def has_leftover_processes(self) -> bool:
         """Return whether processes of a trial are left, apart from Python's resource tracker."""
         with contextlib.suppress(psutil.Error):
             for process in self._reaper.children(recursive=True):

@@ -33,7 +33,7 @@ class TrialFailed(Exception):
 
 
 FAILURES = (TrialFailed, ProtocolError, TrainerGone, OSError)
-"""Errors that end a trial and leave its trainer in doubt; see `failure_of`."""
+"""Errors that end a trial, and its trainer too: nobody knows its state. See `failure_of`."""
 
 
 class Watchdog:
@@ -81,13 +81,13 @@ class Watchdog:
             if used_s - self._cpu_s > 0.01 * (now - self._active) + 0.01:
                 self._active = now
             self._cpu_s = max(self._cpu_s, used_s)
-        held_mib = max(self.trainer.memory_mib(), self._family_mib)
-        if limits.memory_mib is not None and held_mib > limits.memory_mib:
-            message = f"the trainer held {held_mib:.0f} MiB; limits.memory_mib allows"
+        used_mib = max(self.trainer.memory_mib(), self._family_mib)
+        if limits.memory_mib is not None and used_mib > limits.memory_mib:
+            message = f"the trainer used {used_mib:.0f} MiB; limits.memory_mib allows"
             raise TrialFailed("out_of_memory", f"{message} {limits.memory_mib}")
         if memory_share() > _NODE_MEMORY_LIMIT:
             message = f"the node's memory was {_NODE_MEMORY_LIMIT:.0%} full"
-            raise TrialFailed("out_of_memory", f"{message}; the trainer held {held_mib:.0f} MiB")
+            raise TrialFailed("out_of_memory", f"{message}; the trainer used {used_mib:.0f} MiB")
         if self._spent_s + now - self._began > limits.trial_s:
             message = f"took longer than limits.trial_s allows ({limits.trial_s:g} s)"
             raise TrialFailed("time_limit", message)

@@ -20,7 +20,7 @@ from ray.tune.search import Searcher
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import outcome_adapter
 from orchestrator.execution.actor import TrialActor
-from orchestrator.execution.job import Job, JobProgress, Rival, TrialLimits, job_adapter
+from orchestrator.execution.job import Job, JobProgress, RoundPartner, TrialLimits, job_adapter
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import Recovery
 
@@ -169,8 +169,9 @@ class BlockSearch(Searcher):
             fresh=bool(spec.fresh_trainer_reason),
             cpus=lane.cpus_used(assignment.trial.arm),
             neighbours=lane.room(assignment.device) - 1,
-            rivals=tuple(
-                Rival(request(trial), lane.cpus_used(trial.arm)) for trial in assignment.others
+            partners=tuple(
+                RoundPartner(request(trial), lane.cpus_used(trial.arm))
+                for trial in assignment.others
             ),
             timing=spec.timing if assignment.trial.arm.measure == "timing" else None,
         )

@@ -265,7 +265,7 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             records, self._size = _parse(self.path, self.path.read_bytes())
             super().__init__(replay(records))
-            os.ftruncate(self._file, self._size)  # removes a line torn by a crash
+            os.ftruncate(self._file, self._size)  # removes a line that a crash left incomplete
             os.fsync(self._file)
             _sync_folder(folder)
             _sync_folder(folder.parent)

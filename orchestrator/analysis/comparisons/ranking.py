@@ -166,7 +166,7 @@ def _rank(
         leader=order[0],
         behind=tuple(behind),
         blocks=len(blocks),
-        sole=all(rival.standing == "worse" for rival in behind),
+        sole=all(other_arm.standing == "worse" for other_arm in behind),
         disturbed=0 if selection.quiet_only else len(selection.disturbed),
         reason=f"at least {MIN_BLOCKS} are needed" if len(blocks) < MIN_BLOCKS else None,
         left_out=tuple(arm for arm in logs_of if arm not in ranked),

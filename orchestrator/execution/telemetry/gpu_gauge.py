@@ -147,7 +147,7 @@ class GpuGauge:
 
     def read(self, *, family: Collection[int] | None, trainers: int = 1) -> tuple[GpuReading, ...]:
         """Return a reading of each GPU; without `family`, of energy and power alone (cheap)."""
-        # `family` are all trainers' processes; `trainers` counts the trial's and its rivals'.
+        # `family` are the processes of all trainers of a round, `trainers` the number of trainers.
         energies = tuple(gpu.read_energy() for gpu in self._gpus)  # all at the same moment
         if family is None:
             return energies

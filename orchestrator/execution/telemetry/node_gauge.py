@@ -62,13 +62,13 @@ class Neighbours:
 class NodeGauge:
     """A reader of the node of one trainer, which separates its CPU time from that of others."""
 
-    def __init__(self, pid: int, neighbours: Neighbours, rivals: Collection[int] = ()) -> None:
-        """Find the trainer and its rivals, of which one is busy; `psutil.Error` if it has ended."""
+    def __init__(self, pid: int, neighbours: Neighbours, other_pids: Collection[int] = ()) -> None:
+        """Find the trainer, and those that take turns with it; `psutil.Error` if it has ended."""
         self._trainer = psutil.Process(pid)
         self._trainers = [self._trainer]
-        for rival in rivals:
+        for other_pid in other_pids:
             with contextlib.suppress(psutil.Error):
-                self._trainers.append(psutil.Process(rival))
+                self._trainers.append(psutil.Process(other_pid))
         self._family = {trainer.pid: trainer for trainer in self._trainers}
         self._neighbours = neighbours
         self._cpus = _part_of_cpus(pid)

@@ -61,11 +61,11 @@ class TelemetrySampler:
         device: protocol.Device,
         pid: int,
         instruments: Instruments,
-        rivals: Collection[int] = (),
+        other_pids: Collection[int] = (),
     ) -> None:
-        """Prepare to sample `pid`; `rivals` take turns with it, or stay idle on its GPU."""
+        """Prepare to sample `pid`; `other_pids` are trainers that take turns with it, or idle."""
         self.lost_gpu: str | None = None  # why the trial must end
-        self._device, self._pid, self._rivals = device, pid, tuple(rivals)
+        self._device, self._pid, self._other_pids = device, pid, tuple(other_pids)
         self._instruments, self._rapl = instruments, instruments.rapl
         self._neighbours = instruments.neighbours
         self._gpus = instruments.gpus if device == "gpu" else None
@@ -123,7 +123,7 @@ class TelemetrySampler:
             return
         began_s, began_cpu_s = time.monotonic(), time.thread_time()
         try:
-            node = NodeGauge(self._pid, self._neighbours, self._rivals)
+            node = NodeGauge(self._pid, self._neighbours, self._other_pids)
             if self._gpus is not None:
                 self._gpus.find()
             self._loop(node)
@@ -162,7 +162,7 @@ class TelemetrySampler:
         gpus: tuple[readings.GpuReading, ...] = ()
         if self._gpus is not None:
             family = node.family if whole else None
-            gpus = self._gpus.read(family=family, trainers=1 + len(self._rivals))
+            gpus = self._gpus.read(family=family, trainers=1 + len(self._other_pids))
             self.lost_gpu = self._gpus.lost
         sample = readings.Sample(at_s, gpus, node.read() if whole else None, package_j)
         with self._lock:

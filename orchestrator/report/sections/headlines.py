@@ -30,8 +30,8 @@ from orchestrator.report.wording import (
     is_or_are,
 )
 
-_MOST_RIVALS = 3
-"""The most rivals that a headline names; more are counted."""
+_MOST_NAMED = 3
+"""How many of the arms that may be as fast a headline names; the rest are counted."""
 
 _FEWEST_WITH_INTERVAL = 4
 """The blocks from which a headline has the interval of its speed-up."""
@@ -127,7 +127,7 @@ def _lead(summary: ReportSummary, ranking: Ranking) -> _Lead:
 
     A comparison of the report decides if there is one, so that no pair has two intervals.
     """
-    leader, behind = ranking.leader, {rival.arm: rival for rival in ranking.behind}
+    leader, behind = ranking.leader, {entry.arm: entry for entry in ranking.behind}
     base = summary.baseline.of.get(leader) if summary.baseline else None
     compared_with = base if base in behind and base is not None else ranking.behind[0].arm
     for comparison in summary.comparisons:
@@ -148,11 +148,11 @@ def _ranked(summary: ReportSummary, hardware: str, ranking: Ranking) -> Headline
     """Make the headline of a ranking, of one hardware class or (empty) of several."""
     name = arm_names(summary)
     lead = _lead(summary, ranking)
-    rivals = [behind for behind in ranking.behind if behind.standing != "worse"]
-    if ranking.reason or any(rival.standing != "same" for rival in rivals):
+    contenders = [behind for behind in ranking.behind if behind.standing != "worse"]
+    if ranking.reason or any(contender.standing != "same" for contender in contenders):
         kind = Kind.INCONCLUSIVE
     else:
-        kind = Kind.SAME if rivals else Kind.FASTEST
+        kind = Kind.SAME if contenders else Kind.FASTEST
     text = _HeadlineText(summary, ranking, lead, None if hardware else name)
     place = f"On {_place(summary, hardware)}" if hardware else "Over all hardware"
     if ranking.reason:
@@ -160,9 +160,9 @@ def _ranked(summary: ReportSummary, hardware: str, ranking: Ranking) -> Headline
     elif kind == Kind.FASTEST:
         verdict = text.fastest()
     elif kind == Kind.SAME:
-        verdict = text.same([rival.arm for rival in rivals])
+        verdict = text.same([contender.arm for contender in contenders])
     else:
-        verdict = text.unclear([rival.arm for rival in rivals])
+        verdict = text.unclear([contender.arm for contender in contenders])
     sentences = [f"{place}, {verdict[0]}", *verdict[1:], *text.accuracy_unclear(kind)]
     sentences += text.compiling(kind)
     is_provisional = ranking.provisional and kind == Kind.FASTEST
@@ -203,37 +203,37 @@ class _HeadlineText:
         shown = f": {figure}{self._accuracy()}" if figure else ""
         return [f"{self.leader} is fastest{busy}{shown}."]
 
-    def same(self, rivals: Sequence[Arm]) -> list[str]:
+    def same(self, contenders: Sequence[Arm]) -> list[str]:
         """Write which arms are as fast as the leader within the margin."""
-        named = ", ".join(self.name(rival) for rival in rivals[:_MOST_RIVALS])
-        if len(rivals) > _MOST_RIVALS:
-            named += f" and {len(rivals) - _MOST_RIVALS} more"
+        named = ", ".join(self.name(contender) for contender in contenders[:_MOST_NAMED])
+        if len(contenders) > _MOST_NAMED:
+            named += f" and {len(contenders) - _MOST_NAMED} more"
         comparisons = self.summary.comparisons
         margin = comparisons[0].margin if comparisons else None
         within = f" within {share(margin)}" if margin else ""
-        equal = f"{named} {is_or_are(len(rivals))} equally fast{within}"
+        equal = f"{named} {is_or_are(len(contenders))} equally fast{within}"
         sentences = [f"{self.leader} is fastest, and {equal}."]
         figure = self._figure()
-        if figure and self.lead.compared_with not in rivals:
+        if figure and self.lead.compared_with not in contenders:
             sentences.append(f"It is {figure}{self._accuracy()}.")
         return sentences
 
-    def unclear(self, rivals: Sequence[Arm]) -> list[str]:
-        """Write that a rival may be as fast as the leader, or faster."""
+    def unclear(self, contenders: Sequence[Arm]) -> list[str]:
+        """Write that other arms may be as fast as the leader, or faster."""
         figure, rest = self._figure(), ""
         shown = f": {self.leader} is {figure}{self._accuracy()}" if figure else ""
-        if len(rivals) > 1:
-            rest = f" and {counted(len(rivals) - 1, 'other')}"
-        if len(rivals) == len(self.ranking.behind) == 1:
-            pair = f"{self.leader} or {self.name(rivals[0])}"
+        if len(contenders) > 1:
+            rest = f" and {counted(len(contenders) - 1, 'other')}"
+        if len(contenders) == len(self.ranking.behind) == 1:
+            pair = f"{self.leader} or {self.name(contenders[0])}"
             return [f"it is not clear whether {pair} is faster{shown}."]
-        if self.lead.compared_with in rivals:
+        if self.lead.compared_with in contenders:
             compared_with = self.name(self.lead.compared_with)
             return [f"{self.leader} leads, but {compared_with}{rest} may be as fast{shown}."]
         figure = self._figure(in_brackets=True)
         shown = f" ({figure}{self._accuracy()})" if figure else ""
-        rival = self.name(rivals[0])
-        return [f"{self.leader} leads{shown}, but {rival}{rest} may be as fast."]
+        contender = self.name(contenders[0])
+        return [f"{self.leader} leads{shown}, but {contender}{rest} may be as fast."]
 
     def accuracy_unclear(self, kind: Kind) -> Iterator[str]:
         """Write that nothing can be said on the leader's accuracy."""

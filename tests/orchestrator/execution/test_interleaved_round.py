@@ -14,7 +14,7 @@ from orchestrator.core.trial import Outcome, outcome_adapter
 from orchestrator.execution import telemetry
 from orchestrator.execution.actor import TrialActor
 from orchestrator.execution.interleaved_round import InterleavedRound
-from orchestrator.execution.job import Job, Rival, TrialLimits, job_adapter
+from orchestrator.execution.job import Job, RoundPartner, TrialLimits, job_adapter
 from orchestrator.execution.trainer_pool import CpuClaims, TrainerPool
 from tests.orchestrator.execution import jobs
 
@@ -29,8 +29,8 @@ def job_of(
         jobs.job_of(f"slicing:{name}", own, implementation=one, cpus=cpus, **options)
         for one in implementations
     )
-    rivals = tuple(Rival(other.request, cpus) for other in others)
-    return replace(first, timing=timing, rivals=rivals)
+    partners = tuple(RoundPartner(other.request, cpus) for other in others)
+    return replace(first, timing=timing, partners=partners)
 
 
 def round_of(trainers: TrainerPool, job: Job) -> InterleavedRound:

@@ -89,7 +89,7 @@ def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Pat
     search = search_of(sample)
     job = job_of(search)
     assert job.timing == Timing(0.02, slice_s=0.5)
-    asked = [job.request, *(rival.request for rival in job.rivals)]
+    asked = [job.request, *(partner.request for partner in job.partners)]
     implementations = [request.implementation for request in asked]
     assert implementations[0] == "python/b", "the baseline is the one to compare with"
     assert sorted(implementations) == ["python/a", "python/b", "python/c"]

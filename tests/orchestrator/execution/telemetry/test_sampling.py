@@ -212,9 +212,9 @@ def sample(
     *,
     seconds: float = 0.25,
     instruments: Instruments | None = None,
-    rivals: tuple[int, ...] = (),
+    other_pids: tuple[int, ...] = (),
 ) -> Recording:
-    sampler = TelemetrySampler(device, pid, instruments or Instruments(), rivals)
+    sampler = TelemetrySampler(device, pid, instruments or Instruments(), other_pids)
     sampler.start()
     _await_samples(sampler, 1)
     began_s = time.monotonic()
@@ -235,13 +235,13 @@ def _await_samples(sampler: TelemetrySampler, count: int) -> None:
     wait_for(lambda: whole() >= enough or not sampler._thread.is_alive(), every_s=0.01)
 
 
-@pytest.mark.parametrize("rivals", [(), (999_998,)])
-def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
-    show: Show, pid: int, rivals: tuple[int, ...]
+@pytest.mark.parametrize("other_pids", [(), (999_998,)])
+def test_another_trainer_of_the_round_is_no_other_process_even_in_a_container(
+    show: Show, pid: int, other_pids: tuple[int, ...]
 ) -> None:
     show(SimulatedGpu(processes=[(7, 900.0), (8, 900.0), (9, 1.0)]))  # numbers of another namespace
-    _, telemetry = summarise_telemetry(sample(pid, rivals=rivals))
-    assert telemetry.other_gpu_processes == (1 if rivals else 2)
+    _, telemetry = summarise_telemetry(sample(pid, other_pids=other_pids))
+    assert telemetry.other_gpu_processes == (1 if other_pids else 2)
 
 
 def test_the_highest_clock_is_kept_between_trials(show: Show) -> None:

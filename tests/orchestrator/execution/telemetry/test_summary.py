@@ -204,17 +204,18 @@ def test_windows_that_cannot_be_measured_have_no_energy(
 
 @pytest.mark.parametrize(("at_s", "shared"), [(12.0, True), (15.0, False)])
 def test_the_packages_count_where_no_other_trainer_shares_them(at_s: float, shared: bool) -> None:
-    def with_company(samples: list[Sample], **changes: Any) -> Recording:
-        company = node(at_s, other_trainers=1)
+    def with_with_other_trainer(samples: list[Sample], **changes: Any) -> Recording:
+        with_other_trainer = node(at_s, other_trainers=1)
         packages = [replace(s, package_j=40.0 * s.at_s) for s in samples]
         return recording(
-            [replace(s, node=company) if s.at_s == at_s else s for s in packages], **changes
+            [replace(s, node=with_other_trainer) if s.at_s == at_s else s for s in packages],
+            **changes,
         )
 
-    parts, telemetry = energy_of(with_company(gpu_samples()))
+    parts, telemetry = energy_of(with_with_other_trainer(gpu_samples()))
     assert telemetry.energy_scope == "+".join(parts)
     assert parts.get("cpu_package") == (None if shared else pytest.approx(12 * 40.0))
-    total_j, on_cpu = energy(with_company(node_samples(), device="cpu"))
+    total_j, on_cpu = energy(with_with_other_trainer(node_samples(), device="cpu"))
     if shared:
         assert "another trainer" in (on_cpu.energy_absent or "")
     else:

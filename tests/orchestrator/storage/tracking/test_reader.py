@@ -103,7 +103,7 @@ def test_a_deleted_run_is_left_out_and_can_be_recorded_again(home: Path) -> None
     assert trials(home) == [finished(0), finished(1)]
 
 
-@pytest.mark.parametrize("damage", ["torn", "no table", "damaged record"])
+@pytest.mark.parametrize("damage", ["truncated", "no table", "damaged record"])
 def test_a_table_that_cannot_be_read_is_made_again(
     home: Path, damage: str, runs_read: list[str]
 ) -> None:
@@ -116,7 +116,7 @@ def test_a_table_that_cannot_be_read_is_made_again(
         pq.write_table(content.set_column(index, "record", [texts]), path)
     else:
         whole = path.read_bytes()
-        path.write_bytes(whole[: len(whole) // 2] if damage == "torn" else b"<html>")
+        path.write_bytes(whole[: len(whole) // 2] if damage == "truncated" else b"<html>")
     with pytest.raises(Damaged):
         read_table(path)
     assert trials(home) == [finished(0), finished(1)]
