@@ -88,8 +88,13 @@ def _one_of(kinds: Sequence[type[ChosenKind]], user_class: type[ChosenKind]) -> 
 def _described(kinds: Sequence[type[ChosenKind]], user_class: type[ChosenKind]) -> str:
     texts = []
     for kind in kinds:
-        extra = f" (needs rnnsweep[{kind.needs.name}])" if kind.needs else ""
-        texts.append(f"{kind.word()} {kind.about}{extra}")
+        notes = []
+        if issubclass(kind, sampling.SamplerKind) and kind.learns:
+            notes.append("learns")
+        if kind.needs:
+            notes.append(f"needs rnnsweep[{kind.needs.name}]")
+        text = f"{kind.word()} {kind.about}"
+        texts.append(f"{text} ({', '.join(notes)})" if notes else text)
     return "; ".join([*texts, f"{USER_CLASS} is {user_class.about}"])
 
 

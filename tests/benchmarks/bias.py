@@ -23,6 +23,7 @@ from typing import Any
 import pandas as pd
 from scipy.special import stdtrit
 
+from orchestrator.analysis.statistics.verdicts import bias_kind
 from orchestrator.cli.output import quiet
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.home import SweepFolder, sweep_home
@@ -142,9 +143,7 @@ def biases(trials: Sequence[FinishedTrial]) -> list[dict[str, Any]]:
             bias = fmean(busy) - fmean(still)
             alike = [v for k, v in ratios.items() if k[0] == mode and bool(k[2]) == bool(one)]
             half = _half_width(alike) * math.sqrt(1 / len(busy) + 1 / len(still))
-            backends = {text.partition("/")[0] for text in (one, other)}
-            kind = "within" if len(backends) == 1 else "between" if one else "alone"
-            kind += " torch" if kind != "within" and "torch" in backends else ""
+            kind = bias_kind([text for text in (one, other) if text], alike=bool(one))
             row = {
                 "name": " against ".join(filter(None, (one, other) if bias > 0 else (other, one))),
                 **{"mode": mode, "kind": kind},

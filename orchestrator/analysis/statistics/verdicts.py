@@ -212,11 +212,16 @@ def largest_bias(arms: tuple[Arm, Arm], causes: Collection[str], *, alike: bool)
     if _UNMEASURED.intersection(causes):
         return math.inf
     mode: MeasureMode = "timing" if {arm.measure for arm in arms} == {"timing"} else "full"
-    names = {arm.implementation.partition("/")[0] for arm in arms}
+    return math.log(LARGEST[mode][bias_kind([arm.implementation for arm in arms], alike=alike)])
+
+
+def bias_kind(implementations: Collection[str], *, alike: bool) -> str:
+    """Return the key of `LARGEST` for implementations that had the same other work, if `alike`."""
+    names = {implementation.partition("/")[0] for implementation in implementations}
     kind = ("within" if len(names) == 1 else "between") if alike else "alone"
     if kind != "within" and any(map(_has_barriers, names)):
         kind += " barriers"
-    return math.log(LARGEST[mode][kind])
+    return kind
 
 
 def _has_barriers(name: str) -> bool:

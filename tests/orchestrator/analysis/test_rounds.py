@@ -1,5 +1,6 @@
 """Test which rounds are compared (complete, of one config, quiet, interleaved), and with what."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import ImpossibleArm, count_spared
 from orchestrator.report.render import summarise
+from tests.documents import ROOT
 from tests.orchestrator.sample_hardware import in_slices, on_gpu
 from tests.orchestrator.sample_records import (
     CELLS,
@@ -152,6 +154,13 @@ def test_disturbed_rounds_are_excluded_if_six_blocks_have_a_quiet_one(
     assert selection.quiet_only == (rounds is not None)
     assert set(selection.disturbed) == {*noisy.get(XLA, ()), *noisy.get(PORTABLE, ())}
     assert selection.is_busy == busy
+
+
+def test_the_limits_of_a_busy_machine_are_the_measured_ones_rounded_up() -> None:
+    measured = json.loads((ROOT / "tests/benchmarks/results/bias.json").read_text())["largest"]
+    limits = {f"{mode} {kind}": limit for mode in LARGEST for kind, limit in LARGEST[mode].items()}
+    assert limits.keys() == measured.keys()
+    assert all(1 <= limits[kind] / factor < 1.03 for kind, factor in measured.items())
 
 
 @pytest.mark.parametrize(
