@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from workloads import protocol
-from workloads.failures import NonFinite
+from workloads.failures import DataError, NonFinite
 from workloads.implementations import Implementation
 
 Fact = str | int | float | bool | None
@@ -175,6 +175,8 @@ class Context:
     """Seconds by phase, summed over the phases that have ended."""
     model_path: str | None = None
     """The folder that `checkpoint` copies into; None if nobody needs the model."""
+    expected_data: str | None = None
+    """The digest of the data at the start of the sweep, where it is known only after loading."""
     _artifacts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -242,7 +244,12 @@ class Context:
     def dataset(
         self, name: str, *, digest: str, source: str, samples: int, validation_samples: int = 0
     ) -> None:
-        """Report the loaded data; `digest` is the digest of its source."""
+        """Report the loaded data; `digest` is the digest of its source.
+
+        Raise `DataError` if they are not those of the start of the sweep.
+        """
+        if self.expected_data is not None:
+            expect_data(name, digest, self.expected_data)
         self.emit(protocol.Dataset(name, digest, source, samples, validation_samples))
 
     def artifact(self, name: str, text: str) -> None:
@@ -281,6 +288,16 @@ class Context:
     def environment(self, **facts: Fact) -> None:
         """Report versions, devices and settings of the process that may explain a time."""
         self.emit(protocol.EnvironmentFacts(facts))
+
+
+def expect_data(name: str, digest: str | None, expected: str) -> None:
+    """Raise `DataError` if the data of a trial are not those of the start of the sweep."""
+    if digest != expected:
+        raise DataError(
+            f"data of {name}: expected digest {expected}, as at the start of the sweep; the data on"
+            f" this machine has {digest}: give every node the same data, or start a new generation"
+            " (--fresh)"
+        )
 
 
 def expect_finite(metrics: Mapping[str, float], place: str) -> None:

@@ -1,12 +1,14 @@
-"""The code of a workload, by its name: a task, or a user's function of a `Context`.
+"""The code of a workload, by its name: a task, a function of a `Context`, or an own model.
 
 Called in trainer processes only: a task may import a framework.
 """
 
+from __future__ import annotations
+
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from workloads.context import Context
 from workloads.failures import BadRequest
@@ -14,13 +16,42 @@ from workloads.own_code import PACKAGES
 from workloads.registry import Workload, find_workload
 from workloads.tasks.task import Task
 
+if TYPE_CHECKING:
+    from workloads.tasks.own_model.task import OwnFunctions
+
 Function: TypeAlias = Callable[[Context], Mapping[str, float]]
 Entry: TypeAlias = Task[Any, Any] | Function
 
 
 def load_entry(workload: Workload) -> Entry:
-    """Import the task or the function of a workload; raise `BadRequest` if there is none."""
-    module_name, _, name = workload.entry.partition(":")
+    """Import the code of a workload: its task, or its function.
+
+    The two functions of an own model become a task. Raise `BadRequest` if there is no such code.
+    """
+    if workload.model_entry is not None:
+        return load_own_functions(workload).as_task()
+    entry = _import(workload, workload.entry)
+    if isinstance(entry, Task) or callable(entry):
+        return entry
+    raise _no_function(workload, workload.entry, entry)
+
+
+def load_own_functions(workload: Workload) -> OwnFunctions:
+    """Import the functions of an own model; raise `BadRequest` if one does not exist."""
+    from workloads.tasks.own_model.task import OwnFunctions  # noqa: PLC0415 - imports NumPy
+
+    assert workload.model_entry is not None  # it is an own model
+    functions = [_import(workload, entry) for entry in workload.entries]
+    for entry, function in zip(workload.entries, functions, strict=True):
+        if not callable(function):
+            raise _no_function(workload, entry, function)
+    load = functions[1] if workload.data_entry else None
+    return OwnFunctions(workload.model_entry, functions[0], workload.data_entry, load)
+
+
+def _import(workload: Workload, entry: str) -> Any:
+    """Return what a module has under the name of an entry, None if it has nothing."""
+    module_name, _, name = entry.partition(":")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -31,12 +62,14 @@ def load_entry(workload: Workload) -> Entry:
             f"workload {workload.name!r}: no module {error.name!r} on this machine:"
             f" {explain_other_package(error) or advice}"
         ) from None
-    entry = getattr(module, name, None)
-    if isinstance(entry, Task) or callable(entry):
-        return entry
-    raise BadRequest(
-        f"workload {workload.name!r}: expected a function {name!r} in {module.__file__};"
-        f" received {entry!r}"
+    return getattr(module, name, None)
+
+
+def _no_function(workload: Workload, entry: str, received: object) -> BadRequest:
+    module_name, _, name = entry.partition(":")
+    file = sys.modules[module_name].__file__
+    return BadRequest(
+        f"workload {workload.name!r}: expected a function {name!r} in {file}; received {received!r}"
     )
 
 

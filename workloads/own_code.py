@@ -52,17 +52,33 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def read_code(workload: str) -> CodeFiles | None:
-    """Read the code of `package.module:function`; None if it is ours, or is not found here."""
-    package = workload.partition(":")[0].partition(".")[0]
-    if ":" not in workload or package in PACKAGES:
-        return None
+def packages_of(workload: str) -> tuple[str, ...]:
+    """Return the top-level packages of a workload's code: one for each function that it names."""
+    entries = [part for part in workload.split(" with ") if ":" in part]
+    return tuple(dict.fromkeys(re.split(r"[.:]", entry)[0] for entry in entries))
+
+
+def find_package(package: str) -> Path | None:
+    """Return the file of a top-level module, or the folder of a package; None without one here."""
     spec = importlib.util.find_spec(package) or PathFinder.find_spec(package, [str(Path.cwd())])
     if spec is None:
         return None
-    first = Path(next(iter(spec.submodule_search_locations or [str(spec.origin)])))
-    folder, digests, imports = first.parent, dict[str, str](), {package, *PACKAGES}
-    sources = [first]
+    return Path(next(iter(spec.submodule_search_locations or [str(spec.origin)])))
+
+
+def read_code(workload: str) -> CodeFiles | None:
+    """Read the code of `package.module:function`; None if it is ours, or is not found here.
+
+    The code of an own model is that of both of its functions, from the folder of the first one.
+    """
+    packages = packages_of(workload)
+    if not packages or packages[0] in PACKAGES:
+        return None
+    sources = [source for source in map(find_package, packages) if source is not None]
+    if len(sources) < len(packages):
+        return None
+    folder, digests, imports = sources[0].parent, dict[str, str](), {*packages, *PACKAGES}
+    sources = [source for source in sources if source.parent == folder]
     while sources:
         for file in _python_files(sources.pop()):
             content = file.read_bytes()
@@ -72,8 +88,8 @@ def read_code(workload: str) -> CodeFiles | None:
             names = {re.split(r"[.\s]", clause.strip())[0] for clause in clauses} - imports
             imports |= names
             if folder.name not in ("site-packages", "dist-packages"):
-                packages = (folder / name / "__init__.py" for name in names)
-                sources += [file.parent for file in packages if file.is_file()]
+                in_packages = (folder / name / "__init__.py" for name in names)
+                sources += [file.parent for file in in_packages if file.is_file()]
                 sources += filter(Path.is_file, (folder / f"{name}.py" for name in names))
     return CodeFiles(folder, dict(sorted(digests.items())), frozenset(imports))
 

@@ -14,11 +14,19 @@ from workloads.settings import TaskSettings, check_settings
 from workloads.tasks.char_rnn.settings import CharRnnSettings
 from workloads.tasks.image_rows.settings import ImageRowsSettings
 from workloads.tasks.next_token.settings import NextTokenSettings
+from workloads.tasks.own_model.settings import OwnModelSettings
 from workloads.tasks.sentiment.settings import SentimentSettings
 from workloads.tasks.synthetic.settings import SyntheticSettings
 from workloads.tasks.training_settings import TrainingSettings
 
-_OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+ENTRY_PATTERN = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
+"""The shape of the place of a user's code: `package.module:NAME`."""
+
+RANDOM_DATA = "random data"
+"""In the name of the workload of an own model: there is no function that loads data."""
+
+_OWN = re.compile(ENTRY_PATTERN)
+_OWN_MODEL = re.compile(rf"(?P<model>{ENTRY_PATTERN}) with (?P<data>{ENTRY_PATTERN}|{RANDOM_DATA})")
 
 
 class UnknownWorkload(ValueError):
@@ -27,22 +35,45 @@ class UnknownWorkload(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A workload as the orchestrator sees it, built in or a user's own.
+    """A workload as the orchestrator sees it: built in, a user's own function, or own model.
 
     `entry` is the place of its task or function (`package.module:NAME`), which trainers import.
-    `settings_model` is None for a user's own: it takes any settings and names of implementations,
-    reports any metrics, and the digest of its data is unknown before a trial.
+    `settings_model` is None for a user's own function: it takes any settings and names of
+    implementations, reports any metrics, and the digest of its data is unknown before a trial.
+
+    An own model has the places of two functions instead: `model_entry` builds it, `data_entry`
+    loads its data; without the latter its data are random.
     """
 
     name: str
     entry: str
     summary: str
     settings_model: type[TaskSettings] | None = None
+    model_entry: str | None = None
+    data_entry: str | None = None
 
     @property
     def is_built_in(self) -> bool:
-        """True if settings and implementations can be checked before a trial."""
-        return self.settings_model is not None
+        """True for a workload of ours, whose settings, metrics and layers are known."""
+        return self.settings_model is not None and self.model_entry is None
+
+    @property
+    def is_own_model(self) -> bool:
+        """True for a user's `build`, whose model rnnsweep trains and times on any implementation.
+
+        Its settings may have any names; its layers, metrics and data are known once it is built.
+        """
+        return self.model_entry is not None
+
+    @property
+    def names_own_implementations(self) -> bool:
+        """True for a user's function (or task), which chooses the names of its implementations."""
+        return self.settings_model is None
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The places of its code."""
+        return tuple(filter(None, (self.model_entry or self.entry, self.data_entry)))
 
     @property
     def data_settings(self) -> tuple[str, ...]:
@@ -56,13 +87,15 @@ class Workload:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """All metrics that a trial of a built-in workload may end with; none are known of others.
+        """All metrics that a trial of a built-in workload may end with, or of an own model.
 
-        They include the seconds of its phases, and the memory of its trainer.
+        They include the seconds of its phases, and the memory of its trainer. What an own model is
+        compiled with comes to them; of a user's function none are known.
         """
         if self.settings_model is None:
             return ()
-        return metrics_of(self.name, trains=issubclass(self.settings_model, TrainingSettings))
+        trains = self.is_own_model or issubclass(self.settings_model, TrainingSettings)
+        return metrics_of(self.name, trains=trains)
 
     def resolve(self, settings: Mapping[str, Any]) -> TaskSettings | None:
         """Return the checked settings with all defaults, or raise pydantic's `ValidationError`.
@@ -94,10 +127,24 @@ class Workload:
 
 
 def find_workload(name: str) -> Workload:
-    """Return a built-in workload or `package.module:function`, or raise `UnknownWorkload`."""
+    """Return a built-in workload, `package.module:function` or an own model, by its name.
+
+    The name of an own model is what `own_model_name` returns. Raise `UnknownWorkload` for any other
+    name.
+    """
     built_in = {workload.name: workload for workload in BUILT_IN}
     if name in built_in:
         return built_in[name]
+    if model := _OWN_MODEL.fullmatch(name):
+        data = None if model["data"] == RANDOM_DATA else model["data"]
+        return Workload(
+            name,
+            entry=model["model"],
+            summary="a model of your own",
+            settings_model=OwnModelSettings,
+            model_entry=model["model"],
+            data_entry=data,
+        )
     if _OWN.fullmatch(name):
         return Workload(name, entry=name, summary="a workload of your own")
     near = difflib.get_close_matches(name, built_in, n=1)
@@ -105,6 +152,11 @@ def find_workload(name: str) -> Workload:
         f"workload: expected one of {', '.join(built_in)}, or package.module:function;"
         f" received {name!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
     )
+
+
+def own_model_name(model: str, data: str | None) -> str:
+    """Return the name of the workload of an own model: `forecast:build with forecast:load`."""
+    return f"{model} with {data or RANDOM_DATA}"
 
 
 def explain_invalid_settings(error: ValidationError) -> str:

@@ -21,10 +21,10 @@ from pydantic import ValidationError
 
 from workloads import protocol
 from workloads.backends.registry import parse_known_implementation
-from workloads.context import Context, Slicing, expect_finite
+from workloads.context import Context, Slicing, expect_data, expect_finite
 from workloads.eligibility import ineligibility_reason
 from workloads.entry import explain_other_package, load_entry
-from workloads.failures import BadRequest, DataError, NotPossible, TrialError
+from workloads.failures import BadRequest, NotPossible, TrialError
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
 from workloads.layer_traits import LayerTraits
 from workloads.own_code import CodeFiles, describe_error, read_code, versions_in_use
@@ -203,9 +203,9 @@ def _run(
     workload, implementation = _named(request)
     checked = _check_request(workload.settings_model, request) if workload.settings_model else None
     claim.claim(implementation, request.device)
-    if request.data_digest is not None:
+    if request.data_digest is not None and not workload.is_own_model:
         digest = checked.data_digest() if checked is not None else None
-        _expect_data(workload, digest, request.data_digest)
+        expect_data(workload.name, digest, request.data_digest)
     if request.code:
         _expect_code(workload, request.code)
     reset_peak()
@@ -220,6 +220,7 @@ def _run(
         slicing,
         should_prune,
         model_path=request.model_path,
+        expected_data=request.data_digest if workload.is_own_model else None,
     )
     try:
         entry = load_entry(workload)
@@ -286,15 +287,6 @@ def _check_request(model: type[TaskSettings], request: protocol.TrialRequest) ->
     if reason is not None:
         raise NotPossible(f"{implementation} on {request.device}: {reason}")
     return settings
-
-
-def _expect_data(workload: Workload, digest: str | None, expected: str) -> None:
-    if digest != expected:
-        raise DataError(
-            f"data of {workload.name}: expected digest {expected}, as at the start of the sweep;"
-            f" the data on this machine has {digest}: give every node the same data, or start a"
-            " new generation (--fresh)"
-        )
 
 
 def _expect_code(workload: Workload, expected: Mapping[str, str]) -> None:

@@ -98,7 +98,7 @@ def submit(
         show_progress(f"{checked.name}: checking its workload, connecting to {address}")
     expect_importable(checked, on_cluster=True)
     if is_dry_run:
-        for name, path in sorted(code_bundle.manifest(checked.workload, classes).items()):
+        for name, path in sorted(code_bundle.manifest(checked.workload_name, classes).items()):
             show(f"{path.stat().st_size:>10,} {name}\n")
         return exit_codes.COMPLETE
     from orchestrator.cluster.jobs import Cluster, describe_store, store_for
@@ -120,7 +120,7 @@ def submit(
         home=None if home == _HOME else home,
         retry_failed=flags["retry_failed"],
     )
-    codes = [read_code(name) for name in (checked.workload, *classes)]  # as they are submitted
+    codes = [read_code(name) for name in (checked.workload_name, *classes)]  # as they are submitted
     sent = f"{checked.model_dump_json()}{[code.digests for code in codes if code]}"
     digest = hashlib.sha256(sent.encode()).hexdigest()
     running = cluster.latest(checked.name)
@@ -140,8 +140,8 @@ def submit(
         words += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]
         with tempfile.TemporaryDirectory(prefix="rnnsweep-submit-") as scratch:
             shutil.copyfile(spec, Path(scratch, "sweep.yaml"))
-            code_bundle.pack(Path(scratch), checked.workload, classes)
-            variables = {**code_bundle.environ(checked.workload), **environ}
+            code_bundle.pack(Path(scratch), checked.workload_name, classes)
+            variables = {**code_bundle.environ(checked.workload_name), **environ}
             shell_line = _run_command(checked, words)
             submitted = cluster.submit(checked.name, digest, shell_line, Path(scratch), variables)
         show(

@@ -170,7 +170,7 @@ def _short_report(ended: RunResult, spec: SweepSpec, resume: str) -> str:
 
     summary = ended.summary or summarise(ended.record, spec.baseline)
     retry = resume if "--retry-failed" in resume else f"{resume} --retry-failed"
-    if not summary.is_without_success and not find_workload(spec.workload).is_built_in:
+    if not summary.is_without_success and not find_workload(spec.workload_name).is_built_in:
         retry += " --same-code"  # a fix changes the code, and the others' results are kept
     colour = wants_colour()
     return render(summary, "text", width=width(), colour=colour, resume=resume, retry=retry)

@@ -86,7 +86,7 @@ class Bench:
 
     def _request(self, arm: Arm, number: int) -> TrialRequest:
         settings, seed = self.spec.written_settings(), self.spec.seed + number
-        return TrialRequest(self.spec.workload, arm.implementation, settings, arm.device, seed)
+        return TrialRequest(self.spec.workload_name, arm.implementation, settings, arm.device, seed)
 
     def record(self) -> SweepRecord:
         """Return the rounds as a sweep, of which each round is a block."""
@@ -100,7 +100,7 @@ class Bench:
         return SweepRecord(
             self.spec.name,
             run_id=self.id,
-            workload=self.spec.workload,
+            workload=self.spec.workload_name,
             arms=self.plan.arms,
             blocks=len(self.rounds),
             expected_trials=len(self.rounds) * len(self.plan.arms),

@@ -189,8 +189,8 @@ def _sweep(
     def load() -> str:
         expect_importable(spec, on_cluster=on_cluster)
         if not on_cluster:
-            find_workload(spec.workload).data_digest(spec.settings)
-        return f"{spec.workload}, with its data"
+            find_workload(spec.workload_name).data_digest(spec.settings)
+        return f"{spec.workload_name}, with its data"
 
     yield _needed("workload", load)
     plan = make_plan(spec, classes, "to come" if on_cluster else None)

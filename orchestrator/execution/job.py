@@ -178,7 +178,7 @@ class TrialRun:
             case protocol.KernelProof(asked=asked):
                 request = self.job.request
                 if (
-                    registry.find_workload(request.workload).is_built_in
+                    not registry.find_workload(request.workload).names_own_implementations
                     and asked != parse_implementation(request.implementation).kernel_text
                 ):
                     raise protocol.ProtocolError(

@@ -32,11 +32,13 @@ def _is_installed(implementation: Implementation) -> bool:
 def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
     """Import a user's own workload in a child process; raise `WorkloadUnusable` if that fails."""
     # On a cluster, its packages may be on the nodes alone: only the code must be here.
-    if find_workload(spec.workload).is_built_in or (on_cluster and not read_code(spec.workload)):
+    if find_workload(spec.workload_name).is_built_in or (
+        on_cluster and not read_code(spec.workload_name)
+    ):
         return
     parsed = (parse_implementation(i) for i in spec.arms.implementations)
     installed = (i for i in parsed if _is_installed(i))
-    command = trainer_command([str(Path.cwd())], "--check", spec.workload)
+    command = trainer_command([str(Path.cwd())], "--check", spec.workload_name)
     try:
         done = subprocess.run(
             command,
@@ -50,10 +52,10 @@ def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
         )
     except subprocess.TimeoutExpired:
         raise WorkloadUnusable(
-            spec.workload, f"importing it took more than {_LIMIT_S:.0f} s"
+            spec.workload_name, f"importing it took more than {_LIMIT_S:.0f} s"
         ) from None
     if done.returncode == 0 or (on_cluster and done.returncode == _LACKING):
         return
     reason = done.stdout.strip() or "\n".join(done.stderr.strip().splitlines()[-1:])
     ended = f"its import ended with exit status {done.returncode}"
-    raise WorkloadUnusable(spec.workload, reason or ended)
+    raise WorkloadUnusable(spec.workload_name, reason or ended)

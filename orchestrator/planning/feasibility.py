@@ -92,8 +92,8 @@ def arm_ineligibility_reason(
     spec: SweepSpec, implementation: str, variant: Variant | None, hardware: HardwareClass
 ) -> str | None:
     """Return why an arm of this variant cannot run some config of the spec there, or None."""
-    workload = registry.find_workload(spec.workload)
-    if not workload.is_built_in:  # its implementations are names of its own
+    workload = registry.find_workload(spec.workload_name)
+    if workload.names_own_implementations:  # its implementations are names of its own
         return None
     parsed = parse_known_implementation(implementation)
 

@@ -22,6 +22,7 @@ from orchestrator.report.document import Document, Row, Section, Table
 from orchestrator.report.wording import config_phrase, run_text
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.errors import nearest
+from workloads.registry import UnknownWorkload, find_workload
 
 
 class Limit(NamedTuple):
@@ -112,7 +113,7 @@ def _spec_of(record: SweepRecord, arm: Arm, config: Config) -> dict[str, Any]:
     entry = HardwareEntry(selector=hardware.name, cpus=usage.cpus, threads=usage.threads)
     return {
         "name": f"{record.name[:59]}-best",  # a name has 64 characters at most
-        "workload": record.workload,
+        **workload_keys(record.workload),
         "settings": {**record.settings, **arm.settings},
         "search": {"configs": [dict(config)]},
         "arms": {
@@ -122,6 +123,18 @@ def _spec_of(record: SweepRecord, arm: Arm, config: Config) -> dict[str, Any]:
         "measure": usage.measure,
         "seed": record.seed,
     }
+
+
+def workload_keys(name: str) -> dict[str, str]:
+    """Return the keys of a spec that name this workload: `workload`, or `model` and `data`."""
+    try:
+        workload = find_workload(name)
+    except UnknownWorkload:  # of another version of rnnsweep
+        return {"workload": name}
+    if workload.model_entry is None:
+        return {"workload": name}
+    data = {"data": workload.data_entry} if workload.data_entry else {}
+    return {"model": workload.model_entry, **data}
 
 
 def choice_document(chosen: Mapping[str, Any]) -> Document:

@@ -184,7 +184,7 @@ class Session:
     def request(self, trial: Trial) -> TrialRequest:
         """Return the request for the trainer."""
         return TrialRequest(
-            self.spec.workload,
+            self.spec.workload_name,
             trial.arm.implementation,
             {**self.spec.written_settings(), **trial.config, **trial.arm.settings},
             trial.arm.device,

@@ -210,7 +210,7 @@ class _Start:
         self.options.phase("Joining the Ray cluster" if self.on_cluster else "Starting Ray")
         nodes = self.cleanup.enter_context(
             connection.connect(
-                self.options.address, self.spec.workload, may_be_empty=self.spec.may_wait
+                self.options.address, self.spec.workload_name, may_be_empty=self.spec.may_wait
             )
         )
         self.stop.listen()  # Ray has taken the signals

@@ -195,7 +195,7 @@ def _arms(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     names = spec.arms.implementations
     for index, text in enumerate(names):
         path: Path = ("arms", "implementations", index)
-        if workload_checks.is_built_in(spec):
+        if not workload_checks.names_own_implementations(spec):
             try:
                 parse_known_implementation(text)
             except ImplementationError as error:

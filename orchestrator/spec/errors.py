@@ -178,7 +178,9 @@ def _finding(error: ErrorDetails) -> ProblemAtPath:
     context: dict[str, Any] = error.get("ctx", {})
     path = (*_path(error["loc"]), *filter(None, [context.get("key")]))
     if error["type"] == "missing":
-        return ProblemAtPath(path, "a value (there is no default)", "nothing")
+        return ProblemAtPath(
+            path, context.get("expected", "a value (there is no default)"), "nothing"
+        )
     template = _EXPECTED.get(error["type"])
     # a message of pydantic, or of a workload's own validator
     text_of_message = re.sub(

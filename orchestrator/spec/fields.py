@@ -49,6 +49,11 @@ def refusal(
     return PydanticCustomError("refusal", "{expected}", context)
 
 
+def missing(expected: str) -> PydanticCustomError:
+    """Return the error of a validator for a key that has no value, and needs one."""
+    return PydanticCustomError("missing", "{expected}", {"expected": expected})
+
+
 def as_tuple(value: Any) -> Any:
     """Convert a list of YAML to a tuple, which frozen models hold."""
     return tuple(value) if isinstance(value, list) else value

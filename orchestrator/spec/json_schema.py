@@ -16,6 +16,7 @@ from workloads.backends.registry import all_options, backends
 from workloads.implementations import KERNELS
 from workloads.metrics import BY_NAME, COST_METRICS, OUTSIDE_OBJECTIVES
 from workloads.registry import BUILT_IN, Workload
+from workloads.tasks.own_model.settings import OwnModelSettings
 
 SCHEMA_FILE = Path(__file__).with_name("spec.schema.json")
 
@@ -31,7 +32,9 @@ def spec_schema() -> Json:
     top: Json = _plain(SweepSpec.model_json_schema())
     definitions: Json = top.pop("$defs")
     rules = [_rule(workload, definitions) for workload in BUILT_IN]
+    rules.append(_rule_of_own_models(definitions))
     required = top.pop("required")
+    one_of = [{"required": ["workload"]}, {"required": ["model"]}]
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "urn:rnnsweep:spec",
@@ -39,7 +42,7 @@ def spec_schema() -> Json:
         "title": "rnnsweep",
         "description": _ABOUT,
         "if": {"required": ["prices"], "maxProperties": 1},
-        "else": {"required": required},
+        "else": {"required": required, "oneOf": one_of},
         "allOf": rules,
         "$defs": dict(sorted(definitions.items())),
     }
@@ -73,8 +76,6 @@ def _rule(workload: Workload, definitions: Json) -> Json:
         name: {"description": BY_NAME[name].description}
         for name in (*workload.metrics, *OUTSIDE_OBJECTIVES, *COST_METRICS)
     }
-    plain = [f"{backend}/{kernel}" for backend in backends() for kernel in KERNELS]
-    names = {"anyOf": [{"enum": plain}, {"type": "string", "pattern": _implementation_pattern()}]}
     search = {
         name: {"properties": keys, "additionalProperties": False}
         for name, keys in {"space": parameters, "objectives": metrics}.items()
@@ -85,10 +86,36 @@ def _rule(workload: Workload, definitions: Json) -> Json:
             "properties": {
                 "settings": {"$ref": f"#/$defs/{model.__name__}"},
                 "search": {"properties": search},
-                "arms": {"properties": {"implementations": {"items": names}}},
+                "arms": _arms(),
             }
         },
     }
+
+
+def _rule_of_own_models(definitions: Json) -> Json:
+    """Return the rule for a user's model: the settings that we read, and the implementations."""
+    settings = definitions[OwnModelSettings.__name__] = _plain(OwnModelSettings.model_json_schema())
+    parameters = {
+        name: {"description": setting["description"]}
+        for name, setting in settings["properties"].items()
+    }
+    return {
+        "if": {"required": ["model"]},
+        "then": {
+            "properties": {
+                "settings": {"$ref": f"#/$defs/{OwnModelSettings.__name__}"},
+                "search": {"properties": {"space": {"properties": parameters}}},
+                "arms": _arms(),
+            }
+        },
+    }
+
+
+def _arms() -> Json:
+    """Return the schema of the implementations that the backends have."""
+    plain = [f"{backend}/{kernel}" for backend in backends() for kernel in KERNELS]
+    names = {"anyOf": [{"enum": plain}, {"type": "string", "pattern": _implementation_pattern()}]}
+    return {"properties": {"implementations": {"items": names}}}
 
 
 def _implementation_pattern() -> str:

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, StringConstraints, WithJsonSchema
+from pydantic import Field, StringConstraints, ValidationInfo, WithJsonSchema, field_validator
 
 from orchestrator.core.criteria import (
     AutoBlocks,
@@ -15,10 +15,10 @@ from orchestrator.core.criteria import (
     Timing,
 )
 from orchestrator.spec import sections
-from orchestrator.spec.fields import ArmText, Json, PositiveInt, Strict, Text
+from orchestrator.spec.fields import ArmText, Json, PositiveInt, Strict, Text, missing, refusal
 from orchestrator.spec.space import MOST_REPEATS, Search
 from workloads.metrics import FRESH_ONLY
-from workloads.registry import BUILT_IN
+from workloads.registry import BUILT_IN, ENTRY_PATTERN, own_model_name
 
 WorkloadName: TypeAlias = Annotated[
     Text,
@@ -31,6 +31,10 @@ WorkloadName: TypeAlias = Annotated[
         }
     ),
 ]
+
+
+EntryName: TypeAlias = Annotated[str, StringConstraints(pattern=f"^{ENTRY_PATTERN}$")]
+"""The place of a user's function: `package.module:NAME`."""
 
 
 def _or_file_name(schema: Json) -> None:
@@ -49,11 +53,27 @@ class SweepSpec(Strict):
             " same sweep."
         )
     )
-    workload: WorkloadName = Field(
+    model: EntryName | None = Field(
+        None,
         description=(
-            "A built-in workload (rnnsweep workloads lists them), or your own:"
-            " package.module:function."
-        )
+            "A model of your own: module:build, a function that takes the settings and returns"
+            " the model."
+        ),
+    )
+    data: EntryName | None = Field(
+        None,
+        description=(
+            "The data of your own model: module:load, a function that takes the settings and"
+            " returns them. Without it they are random, for times only."
+        ),
+    )
+    workload: WorkloadName | None = Field(
+        None,
+        description=(
+            "Instead of model: a built-in workload (rnnsweep workloads lists them), or a function"
+            " of your own: package.module:function."
+        ),
+        validate_default=True,
     )
     settings: Mapping[str, Any] = Field(
         default_factory=dict, description="Settings of the workload that are equal in all trials."
@@ -120,6 +140,32 @@ class SweepSpec(Strict):
     published: sections.PublishedRows = Field(
         (), description="Published results, shown next to yours."
     )
+
+    @field_validator("workload")
+    @classmethod
+    def _is_given_unless_a_model_is(
+        cls, workload: str | None, values: ValidationInfo
+    ) -> str | None:
+        if "model" not in values.data:  # it is refused already
+            return workload
+        model, data = values.data["model"], values.data.get("data")
+        if model is not None and workload is not None:
+            hint = "remove workload, or model and data"
+            raise refusal("a workload or a model", "both", hint=hint)
+        if model is None and data is not None:
+            hint = "model: module:build names the function that builds the model"
+            raise refusal("a model for these data", "no model", hint=hint)
+        if model is None and workload is None:
+            raise missing("a workload, or a model of your own (model: module:build)")
+        return workload
+
+    @property
+    def workload_name(self) -> str:
+        """The name of what is trained: a workload's, or that of an own model and its data."""
+        if self.model is not None:
+            return own_model_name(self.model, self.data)
+        assert self.workload is not None  # one of them is given
+        return self.workload
 
     @property
     def timing(self) -> Timing:

@@ -25,14 +25,19 @@ from workloads.metrics import (
     METRICS,
     OUTSIDE_OBJECTIVES,
 )
-from workloads.own_code import PACKAGES
+from workloads.own_code import PACKAGES, packages_of
 
 _NOT_SEARCHED = "a setting that no config has (the arms of a block share their config)"
 
 
 def is_built_in(spec: SweepSpec) -> bool:
     """Return whether the workload is one of ours, whose settings and metrics are known."""
-    return spec.workload in [workload.name for workload in registry.BUILT_IN]
+    return spec.workload_name in [workload.name for workload in registry.BUILT_IN]
+
+
+def names_own_implementations(spec: SweepSpec) -> bool:
+    """Return whether the workload is a user's function, with implementations of its own."""
+    return not is_built_in(spec) and spec.model is None
 
 
 def check_workload(spec: SweepSpec) -> Iterator[ProblemAtPath]:
@@ -44,19 +49,14 @@ def check_workload(spec: SweepSpec) -> Iterator[ProblemAtPath]:
             expected = "a fixed setting or a searched parameter"
             yield ProblemAtPath(("settings", name), expected, received)
     try:
-        workload = registry.find_workload(spec.workload)
+        workload = registry.find_workload(spec.workload_name)
     except registry.UnknownWorkload:
         names = [workload.name for workload in registry.BUILT_IN]
         expected = f"{', '.join(names)}, or package.module:function"
-        hint = nearest(spec.workload, names)
-        yield ProblemAtPath(("workload",), expected, shown_value(spec.workload), hint)
+        hint = nearest(spec.workload_name, names)
+        yield ProblemAtPath(("workload",), expected, shown_value(spec.workload_name), hint)
         return
-    package = spec.workload.partition(":")[0].partition(".")[0]
-    if not workload.is_built_in and package in PACKAGES:
-        expected = "a package with another name (rnnsweep has one of this name)"
-        yield ProblemAtPath(
-            ("workload",), expected, shown_value(spec.workload), f"rename {package!r}"
-        )
+    yield from _packages(spec)
     yield from _own_work(spec, workload, searched)
     yield from _variants(spec, workload, searched)
     if workload.settings_model is None:
@@ -65,7 +65,7 @@ def check_workload(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     settings: dict[str, Path] = {name: ("settings", name) for name in spec.settings}
     unknown = [(n, path) for paths in (settings, searched) for n, path in paths.items()]
     for name, path in unknown:
-        if name not in names:
+        if name not in names and not workload.is_own_model:
             expected = f"a setting of {workload.name} ({', '.join(names)})"
             yield ProblemAtPath(path, expected, repr(name), nearest(name, names))
     for name in searched.keys() & workload.data_settings:
@@ -87,6 +87,21 @@ def _searched(spec: SweepSpec) -> dict[str, Path]:
     return paths
 
 
+def _packages(spec: SweepSpec) -> Iterator[ProblemAtPath]:
+    """Report a package of the user's with the name of one of ours, and an own model as workload."""
+    if spec.workload is not None and " with " in spec.workload:
+        model, data = spec.workload.split(" with ")
+        expected = "a model of your own under its own keys"
+        hint = f"write model: {model} and data: {data}, without workload"
+        yield ProblemAtPath(("workload",), expected, shown_value(spec.workload), hint)
+    for key in ("workload", "model", "data"):
+        text: str | None = getattr(spec, key)
+        for package in packages_of(text or ""):
+            if package in PACKAGES:
+                expected = "a package with another name (rnnsweep has one of this name)"
+                yield ProblemAtPath((key,), expected, shown_value(text), f"rename {package!r}")
+
+
 def _metrics(
     spec: SweepSpec, workload: registry.Workload, given: set[str]
 ) -> Iterator[ProblemAtPath]:
@@ -95,6 +110,8 @@ def _metrics(
     for name in spec.search.objectives:
         path: Path = ("search", "objectives", name)
         if name not in metrics:
+            if workload.is_own_model:  # the model decides, once it is built
+                continue
             expected = f"a metric of {workload.name} ({', '.join(metrics)})"
             yield ProblemAtPath(path, expected, repr(name), nearest(name, metrics))
         elif (setting := BY_NAME[name].needs_setting) is not None and setting not in given:
@@ -128,7 +145,7 @@ def _own_work(
             yield ProblemAtPath(path, _NOT_SEARCHED, f"the parameter {name!r}")
         elif name in of_variants:
             yield ProblemAtPath(path, "a setting that no variant has", repr(name))
-        elif not workload.is_built_in:
+        elif workload.names_own_implementations:
             if name not in spec.settings:
                 expected = "one of the sweep's settings, which it replaces on this hardware"
                 near = nearest(name, spec.settings)
@@ -164,7 +181,7 @@ def _variants(
         elif workload.is_built_in and name not in names:
             expected = f"a setting of {workload.name} ({', '.join(names)})"
             yield ProblemAtPath(path, expected, repr(name), nearest(name, names))
-        elif not workload.is_built_in and name not in spec.settings:
+        elif not workload.is_built_in and name not in (*names, *spec.settings):
             others = {n for entry in entries for n in entry.settings} | spec.settings.keys()
             if not all(name in entry.settings for entry in entries):
                 expected = "a setting that every variant has, or that settings has as well"

@@ -88,14 +88,14 @@ def generation(folder: SweepFolder, latest_stored: int, *, fresh: bool) -> int:
 
 def identify(spec: SweepSpec, number: int) -> SweepIdentity:
     """Return the identity of generation `number` of a spec's sweep; reads data and own code."""
-    settings, workload = spec.written_settings(), registry.find_workload(spec.workload)
-    if workload.is_built_in:
+    settings, workload = spec.written_settings(), registry.find_workload(spec.workload_name)
+    if not workload.names_own_implementations:
         settings.pop("keep", None)  # it changes nothing that a trial measures
-    code = read_code(spec.workload)
+    code = read_code(spec.workload_name)
     return SweepIdentity(
         name=spec.name,
         generation=number,
-        workload=spec.workload,
+        workload=spec.workload_name,
         settings=settings,
         search=spec.comparable_search(),
         seed=spec.seed,

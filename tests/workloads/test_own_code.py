@@ -1,5 +1,6 @@
 """The code of a user's own workload, read without importing it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,20 @@ def test_the_package_counts_and_what_it_imports_from_its_folder() -> None:
     assert different == {"helper.py", "other/__init__.py"}
     for workload in ("image_rows", "workloads.diagnostics.parity:save", "no_such:run"):
         assert read_code(workload) is None
+
+
+def test_the_code_of_an_own_model_is_that_of_both_of_its_functions() -> None:
+    code = read_code("unused:build with helper:load")
+    assert code is not None
+    assert code.digests.keys() == {"unused.py"} | read_digests("helper:load").keys()
+    assert read_digests("unused:build with random data").keys() == {"unused.py"}
+    assert read_code("unused:build with no_such:load") is None
+
+
+def read_digests(workload: str) -> Mapping[str, str]:
+    code = read_code(workload)
+    assert code is not None
+    return code.digests
 
 
 def test_packages_are_named_as_they_are_installed() -> None:

@@ -10,6 +10,7 @@ from workloads import registry
 from workloads.data.sources import DOWNLOADS
 from workloads.layer_traits import LayerTraits
 from workloads.tasks.image_rows.settings import ImageRowsSettings
+from workloads.tasks.own_model.settings import OwnModelSettings
 
 IMAGE_ROWS = registry.find_workload("image_rows")
 
@@ -37,6 +38,28 @@ def test_a_users_workload_takes_anything() -> None:
     assert own.accepts({"anything": [1, 2]})
     assert own.data_digest({}) is None
     assert own.traits({"cell": "gru"}) == LayerTraits()
+
+
+def test_an_own_model_is_found_by_the_names_of_its_functions() -> None:
+    for data in ("my.data:load", None):
+        name = registry.own_model_name("forecast:build", data)
+        own = registry.find_workload(name)
+        assert (own.name, own.model_entry, own.data_entry) == (name, "forecast:build", data)
+        assert own.is_own_model and not own.is_built_in and not own.names_own_implementations
+    for name in ("forecast:build with", "forecast with a:b", "a:b with c:d with e:f"):
+        with pytest.raises(registry.UnknownWorkload):
+            registry.find_workload(name)
+
+
+def test_an_own_model_takes_any_setting_and_checks_those_that_are_ours() -> None:
+    own = registry.find_workload("forecast:build with random data")
+    resolved = own.resolve({"window": 120, "names": ["a", "b"], "epochs": 3})
+    assert isinstance(resolved, OwnModelSettings)
+    given = resolved.as_user_settings()
+    assert (given["window"], given["names"], given["epochs"]) == (120, ["a", "b"], 3)
+    assert given["batch_size"] == 32
+    for wrong in ({"epochs": 0}, {"batch_size": "many"}, {"weights": "new"}):
+        assert not own.accepts(wrong)
 
 
 def test_settings_are_filled_in_and_lead_to_traits() -> None:

@@ -36,7 +36,7 @@ TINY: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("tiny.yaml"
 
 def tiny_overrides(name: str, small: Sequence[str]) -> list[str]:
     spec = load_spec(SWEEPS[name], small)
-    model = find_workload(spec.workload).settings_model
+    model = find_workload(spec.workload_name).settings_model
     assert model is not None
     searched = {*spec.search.space, *(key for config in spec.search.listed for key in config)}
     names = SMALL.keys() & model.model_fields.keys() - searched

@@ -1,0 +1,1 @@
+"""A model of the user's own: `build` returns it, `load` returns its data."""

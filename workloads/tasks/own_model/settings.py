@@ -1,0 +1,56 @@
+"""The settings of a user's own model that rnnsweep itself reads. Imports no framework."""
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from workloads.settings import BatchSize, MetricGoal, TaskSettings, TrainingPlan
+
+
+class OwnModelSettings(TaskSettings):
+    """What rnnsweep reads of the settings of an own model; any other setting is the user's.
+
+    `build` and `load` get all of them as a plain dict.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    epochs: int = Field(1, ge=1, le=100_000, description="timed epochs")
+    batch_size: BatchSize = 32
+    timed_steps: int = Field(
+        30,
+        ge=0,
+        le=10_000,
+        description="synchronised steps after the epochs, for step_ms_median and step_ms_p95",
+    )
+    target_accuracy: float | None = Field(
+        None, gt=0, le=1, description="report the training seconds until val_accuracy reaches this"
+    )
+    keep: Literal["best"] | None = Field(
+        None, description="best: keep the model of each arm's best trial, as a model in MLflow"
+    )
+    weights: Literal["equal", "own"] = Field(
+        "equal",
+        description=(
+            "equal: all arms of a block start from the same weights, drawn by NumPy. own: the"
+            " weights that build gave the model"
+        ),
+    )
+    class_weight: dict[int | str, float] | None = Field(
+        None, description="the weight of each class in the loss, as fit takes it"
+    )
+
+    work_settings: ClassVar[tuple[str, ...]] = ("epochs", "timed_steps")
+
+    def plan(self) -> TrainingPlan:
+        """Return how much a trial trains."""
+        goal = None
+        if self.target_accuracy is not None:
+            goal = MetricGoal("val_accuracy", self.target_accuracy, "time_to_accuracy_s")
+        return TrainingPlan(
+            self.batch_size, self.epochs, self.timed_steps, goal, keeps_model=self.keep is not None
+        )
+
+    def as_user_settings(self) -> dict[str, Any]:
+        """Return the settings as the user's functions get them: all of them, by name."""
+        return self.model_dump()
