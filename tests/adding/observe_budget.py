@@ -7,11 +7,12 @@ from pathlib import Path
 from orchestrator.cli import reference
 from orchestrator.spec import json_schema
 from orchestrator.storage.home import SweepFolder
-from tests.orchestrator.sample_specs import OWN, spec_text
-from tests.orchestrator.scheduling.sample_sessions import SampleSession, on
+from tests.building.scheduling import build_outcome_of
+from tests.building.sessions import SampleSession
+from tests.building.specs import USER_WORKLOAD, build_spec_text
 
-SPEC = spec_text(
-    OWN,
+SPEC = build_spec_text(
+    USER_WORKLOAD,
     name="mine",
     configs=10,
     space={"layers": {"low": 1, "high": 99}},
@@ -25,7 +26,7 @@ def main() -> None:
         ending = sample.work().plan.ending
         while not sample.dispatcher.done:
             assignment = sample.assign()
-            sample.session.finish(assignment, on(assignment, energy_j=3.6e6))
+            sample.session.finish(assignment, build_outcome_of(assignment, energy_j=3.6e6))
         later = sample.killed(SPEC).work()
         decision = sample.state().stop_decision
     limits = json_schema.spec_schema()["$defs"]["Limits"]["properties"]

@@ -6,13 +6,14 @@ from orchestrator.cli import reference
 from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.query import query_records
 from orchestrator.storage.tracking.trial_content import trial_content
-from tests.orchestrator.sample_records import PORTABLE, sweep, trial
-from tests.orchestrator.sample_sweeps import IDENTITY
+from tests.building.arms import PORTABLE
+from tests.building.records import build_record
+from tests.building.trials import IDENTITY, build_trial
 
 
 def main() -> None:
-    finished = trial(PORTABLE, 0)
-    record = sweep([finished], (PORTABLE,))
+    finished = build_trial(0, PORTABLE)
+    record = build_record([finished], (PORTABLE,))
     observed = {
         "pages": [
             page for page, text in reference.generated_parts().items() if "epochs_run" in text

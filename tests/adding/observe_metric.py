@@ -9,7 +9,9 @@ from orchestrator.report.chosen import choose
 from orchestrator.report.query import query_records
 from orchestrator.report.render import render
 from orchestrator.spec import json_schema, parse_spec
-from tests.orchestrator.sample_records import PORTABLE, sweep, trial
+from tests.building.arms import PORTABLE
+from tests.building.records import build_record
+from tests.building.trials import build_trial
 
 SPEC = """
 name: a-metric
@@ -21,8 +23,8 @@ arms: {implementations: [tensorflow/portable], hardware: [cpu]}
 
 
 def main() -> None:
-    trials = [trial(PORTABLE, block, step_ms=4.0, grad_norm=0.25 + block) for block in (0, 1)]
-    record = sweep(trials, (PORTABLE,))
+    trials = [build_trial(block, PORTABLE, step_ms=4.0, grad_norm=0.25 + block) for block in (0, 1)]
+    record = build_record(trials, (PORTABLE,))
     summary = summarise(record)
     rule = json_schema.spec_schema()["allOf"][0]["then"]["properties"]["search"]["properties"]
     observed = {
@@ -39,7 +41,9 @@ def main() -> None:
         "rows": query_records({"sweep": record}, "grad_norm < 1", ["grad_norm"])[
             "grad_norm"
         ].tolist(),
-        "possible": len(query_records({"sweep": sweep([trial(PORTABLE, 0)])}, "grad_norm IS NULL")),
+        "possible": len(
+            query_records({"sweep": build_record([build_trial(0, PORTABLE)])}, "grad_norm IS NULL")
+        ),
     }
     print(json.dumps(observed))
 

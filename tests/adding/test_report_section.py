@@ -11,9 +11,11 @@ from orchestrator.report.document import PARTS
 from orchestrator.report.formats.images import draw
 from orchestrator.report.render import render
 from orchestrator.report.sections.document import SECTIONS, ReportSection, document
+from tests.building.arms import PORTABLE, XLA
+from tests.building.large_records import build_small_record
+from tests.building.records import build_paired_record, build_record
+from tests.building.trials import build_trial
 from tests.documents import ROOT, blocks
-from tests.orchestrator.report import samples
-from tests.orchestrator.sample_records import PORTABLE, XLA, paired, sweep, trial
 
 PAGE = ROOT / "docs" / "adding" / "report_section.md"
 
@@ -29,8 +31,12 @@ def example() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def summary() -> ReportSummary:
-    retried = trial(XLA, 1, attempt=2)
-    return summarise(sweep([trial(PORTABLE, 0), trial(XLA, 0), trial(PORTABLE, 1), retried]))
+    retried = build_trial(1, XLA, attempt=2)
+    return summarise(
+        build_record(
+            [build_trial(0, PORTABLE), build_trial(0, XLA), build_trial(1, PORTABLE), retried]
+        )
+    )
 
 
 def test_a_foreign_section_is_in_its_part_and_explained_at_the_end(
@@ -48,7 +54,7 @@ def test_a_foreign_section_is_in_its_part_and_explained_at_the_end(
 
 
 def test_a_foreign_section_without_content_is_left_out(example: dict[str, Any]) -> None:
-    summary = summarise(paired(7))
+    summary = summarise(build_paired_record(7))
     assert len(document(summary, (*SECTIONS, example["RETRIES"])).sections) == len(
         document(summary).sections
     )
@@ -59,7 +65,14 @@ def test_a_foreign_chart_is_on_the_page_below_its_section_and_in_a_file(
     example: dict[str, Any], summary: ReportSummary, tmp_path: Path
 ) -> None:
     page = example["page"](
-        sweep([trial(PORTABLE, 0), trial(XLA, 0), trial(PORTABLE, 1), trial(XLA, 1, attempt=2)])
+        build_record(
+            [
+                build_trial(0, PORTABLE),
+                build_trial(0, XLA),
+                build_trial(1, PORTABLE),
+                build_trial(1, XLA, attempt=2),
+            ]
+        )
     )
     section, _, rest = page.partition("<h3>Retries</h3>")
     assert 'id="figure-retries"' in rest.partition("<h3>")[0]
@@ -72,7 +85,7 @@ def test_a_foreign_chart_is_on_the_page_below_its_section_and_in_a_file(
 def test_the_keys_of_sections_are_unique_and_charts_refer_to_them() -> None:
     keys = [section.key for section in SECTIONS]
     assert len(set(keys)) == len(keys)
-    assert {chart.section for chart in charts_of(summarise(samples.small()))} <= set(keys)
+    assert {chart.section for chart in charts_of(summarise(build_small_record()))} <= set(keys)
 
 
 def test_a_section_of_no_part_is_refused() -> None:

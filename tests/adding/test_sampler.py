@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from orchestrator.spec import SpecError, load_spec
+from tests.building.specs import build_spec_text
 from tests.commands import Done
 from tests.integration.conftest import address, joining, ray_token  # noqa: F401  (fixtures)
 from tests.integration.sweeping import Home
-from tests.orchestrator.sample_specs import spec_text
 
 MODULE = '''\
 """A sampler and a pruner, as a user may have them."""
@@ -115,7 +115,7 @@ WRONG = [
 def test_a_class_that_cannot_be_used_is_refused_at_its_line(case: Wrong, folder: Path) -> None:
     search = {"sampler": CLIMBER, "objectives": {"val_accuracy": "maximize"}, **case.search}
     path = folder / "spec.yaml"
-    path.write_text(spec_text(settings={"epochs": 8}, **search))
+    path.write_text(build_spec_text(settings={"epochs": 8}, **search))
     top, *inner = case.key.split(".")
     lines = path.read_text().splitlines()
     words = [f"  {top}:", *(f"    {key}:" for key in inner)]

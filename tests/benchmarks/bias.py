@@ -30,7 +30,7 @@ from orchestrator.storage.home import SweepFolder, sweep_home
 from orchestrator.storage.journal import JOURNAL_FILE
 from tests.benchmarks import rig
 from tests.benchmarks.trusting import real
-from tests.orchestrator.sample_specs import spec_text
+from tests.building.specs import build_spec_text
 
 QUIET, SECOND = "quiet", "second sweep"
 CYCLE = (QUIET, "every core", "one core")
@@ -47,7 +47,7 @@ _POLL_S = 0.1  # a trial takes longer until its model is built and it waits at t
 
 
 def sweep(name: str, arms: Sequence[str], configs: Sequence[dict[str, int]], **changes: Any) -> str:
-    return spec_text(
+    return build_spec_text(
         {"hardware": ["cpu"], "settings": SMALL, **changes},
         name=name,
         workload="tests.benchmarks.trusting.workload:run",

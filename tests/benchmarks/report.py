@@ -34,8 +34,9 @@ from orchestrator.storage.tracking.trial_content import trial_content
 from orchestrator.storage.tracking.trial_table import TABLE_FILE, table_tag, write_table
 from orchestrator.storage.tracking.writer import Writer
 from tests.benchmarks import rig
-from tests.orchestrator.sample_hardware import on_cpu, on_gpu
-from tests.orchestrator.sample_sweeps import IDENTITY, finished, opening
+from tests.building.hardware import build_cpu_use, build_gpu_use
+from tests.building.stores import build_opening
+from tests.building.trials import IDENTITY, build_full_trial
 
 _USUAL = 10_000
 _LIMITS = {
@@ -60,7 +61,10 @@ _IMPLEMENTATIONS = {
     "jax/portable": 0.64,
     "torch/fused": 0.81,
 }
-_HARDWARE = {on_cpu("AMD EPYC 9354"): 1.0, on_gpu("NVIDIA H200", "AMD EPYC 9354"): 0.21}
+_HARDWARE = {
+    build_cpu_use("AMD EPYC 9354"): 1.0,
+    build_gpu_use("NVIDIA H200", "AMD EPYC 9354"): 0.21,
+}
 _ARMS = tuple(Arm(name, hardware) for hardware in _HARDWARE for name in _IMPLEMENTATIONS)
 _REPEATS = 2
 _METRICS, _EPOCHS, _CURVES, _SAMPLES = 30, 5, 5, 6
@@ -147,7 +151,7 @@ def _record(home: Path, blocks: int) -> None:
     """Write a store: the sweep's run by the recorder's writer, the runs of its trials by SQL."""
     uri = address.default_mlflow_uri(home, {})
     writer = Writer(uri, home)
-    writer.open(opening(arms=_ARMS, impossible=(), blocks=blocks, repeats=_REPEATS))
+    writer.open(build_opening(arms=_ARMS, impossible=(), blocks=blocks, repeats=_REPEATS))
     writer.close("complete", {})
     store = MlflowStore(uri, home)
     (parent,) = store.sweep_runs("quickstart")
@@ -215,7 +219,7 @@ def _finished(blocks: int) -> Iterator[FinishedTrial]:
         telemetry = Telemetry("rapl", "cpu_package", other_trainers=0, at_s=at_s, curves=curves)
         outcome = {"started_s": clock_s, "metrics": metrics, "telemetry": telemetry}
         clock_s += took_s
-        yield finished(block, arm, repeat, _EPOCHS, **outcome, ended_s=clock_s)
+        yield build_full_trial(block, arm, repeat, _EPOCHS, **outcome, ended_s=clock_s)
 
 
 if __name__ == "__main__":

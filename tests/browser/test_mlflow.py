@@ -11,9 +11,11 @@ from orchestrator.report.formats.mlflow_values import to_metrics
 from orchestrator.report.render import summarise, to_short_markdown
 from orchestrator.storage.tracking.reader import read_stored_sweep
 from orchestrator.storage.tracking.records import ANSWER_LIMIT, Answer
+from tests.building.arms import PORTABLE, XLA
+from tests.building.stores import build_home, build_opening, mlflow_address
+from tests.building.trials import build_full_trial
 from tests.commands import Command, wait_for
 from tests.integration.sweeping import Home, free_port
-from tests.orchestrator.sample_sweeps import PORTABLE, XLA, address, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import writer
 
 pytestmark = pytest.mark.full
@@ -23,11 +25,13 @@ _PATIENCE_MS = 60_000
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    path = fresh_home(tmp_path_factory.mktemp("ui"))
+    path = build_home(tmp_path_factory.mktemp("ui"))
     with writer(path) as opened:
-        opened.open(opening())
-        opened.record([finished(block, arm) for block in range(4) for arm in (PORTABLE, XLA)])
-        summary = summarise(read_stored_sweep(address(path), "quickstart"))
+        opened.open(build_opening())
+        opened.record(
+            [build_full_trial(block, arm) for block in range(4) for arm in (PORTABLE, XLA)]
+        )
+        summary = summarise(read_stored_sweep(mlflow_address(path), "quickstart"))
         texts = {"report.html": to_html(summary)}
         answer = Answer(to_short_markdown(summary, ANSWER_LIMIT), to_metrics(summary), {})
         opened.close("complete", texts, answer)
@@ -78,7 +82,7 @@ def test_the_charts_have_a_dot_per_trial(served: str, page: Page) -> None:
 
 
 def test_the_sweeps_run_has_its_report(served: str, home: Home, page: Page) -> None:
-    sweep = read_stored_sweep(address(home.path), "quickstart")
+    sweep = read_stored_sweep(mlflow_address(home.path), "quickstart")
     run = f"{served.partition('?')[0]}/{sweep.run_id}"
     page.goto(run)
     expect(page.get_by_role("heading", name="Arms, compared with")).to_be_visible()

@@ -9,8 +9,15 @@ from orchestrator.analysis.summary import summarise
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.charts import charts_of
 from tests.browser.conftest import Open
-from tests.orchestrator.report import samples
-from tests.orchestrator.sample_records import PORTABLE, sweep, trial
+from tests.building.arms import PORTABLE
+from tests.building.large_records import (
+    HOSTILE_TEXTS,
+    build_hostile_record,
+    build_rich_record,
+    build_small_record,
+)
+from tests.building.records import build_record
+from tests.building.trials import build_trial
 
 pytestmark = pytest.mark.full
 
@@ -18,7 +25,7 @@ HERE = Path(__file__).parent
 
 
 def test_a_page_draws_every_point_without_messages_or_requests(open_page: Open) -> None:
-    record = samples.rich()
+    record = build_rich_record()
     charts = charts_of(summarise(record))
     sections = {chart.section for chart in charts}
     assert sections >= {"speed", "trade_offs", "crossovers", "learning", "phases"}
@@ -34,7 +41,7 @@ def test_a_page_draws_every_point_without_messages_or_requests(open_page: Open) 
 
 
 def test_no_text_of_a_sweep_is_executed(open_page: Open) -> None:
-    opened = open_page(samples.hostile())
+    opened = open_page(build_hostile_record())
     page = opened.page
     page.get_by_role("button", name="Details").first.click()
     page.locator("figure summary").first.click()
@@ -44,8 +51,8 @@ def test_no_text_of_a_sweep_is_executed(open_page: Open) -> None:
     assert page.locator("img, iframe, object, [onerror], [onload], main svg a").count() == 0
     assert page.locator("a:not([href^='#'])").count() == 0
     heading = page.locator("h1").inner_text()
-    assert samples.HOSTILE[1] in heading
-    assert samples.HOSTILE[0] in page.locator("#trial-table").inner_text()
+    assert HOSTILE_TEXTS[1] in heading
+    assert HOSTILE_TEXTS[0] in page.locator("#trial-table").inner_text()
     titles = page.locator(".plot svg text").all_text_contents()
     assert any("$\\frac{a}{b}$" in title for title in titles)
 
@@ -53,9 +60,12 @@ def test_no_text_of_a_sweep_is_executed(open_page: Open) -> None:
 @pytest.mark.parametrize(
     ("record", "text"),
     [
-        (sweep([]), "No trial has ended yet"),
-        (sweep([], arms=()), "cuDNN kernels need an NVIDIA GPU"),
-        (sweep([trial(PORTABLE, b, train_s=2.0) for b in range(8)], (PORTABLE,)), "Raw trials"),
+        (build_record([]), "No trial has ended yet"),
+        (build_record([], arms=()), "cuDNN kernels need an NVIDIA GPU"),
+        (
+            build_record([build_trial(b, PORTABLE, train_s=2.0) for b in range(8)], (PORTABLE,)),
+            "Raw trials",
+        ),
     ],
 )
 def test_a_sweep_without_comparisons_has_a_page(
@@ -69,7 +79,7 @@ def test_a_sweep_without_comparisons_has_a_page(
 
 
 def test_without_scripts_only_plots_and_trials_are_missing(open_page: Open) -> None:
-    page = open_page(samples.small(), java_script_enabled=False).page
+    page = open_page(build_small_record(), java_script_enabled=False).page
     assert "need JavaScript" in page.locator("noscript").inner_text()
     page.locator("#figure-crossover-units summary").last.click()
     assert "tensorflow/portable" in page.locator("#description-crossover-units").inner_text()
@@ -77,7 +87,7 @@ def test_without_scripts_only_plots_and_trials_are_missing(open_page: Open) -> N
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("of", [samples.small, samples.hostile])
+@pytest.mark.parametrize("of", [build_small_record, build_hostile_record])
 def test_every_width_shows_all_text_with_contrast(
     open_page: Open, of: Callable[[], SweepRecord], scheme: str
 ) -> None:

@@ -14,8 +14,8 @@ from orchestrator.analysis.statistics.estimates import exponential, t_interval
 from orchestrator.report.render import render, summarise
 from orchestrator.report.wording import arm_names
 from tests.browser.conftest import Open
-from tests.orchestrator.report import samples
-from tests.orchestrator.sample_records import CPU, GPU
+from tests.building.arms import CPU, GPU
+from tests.building.large_records import build_rich_record, build_small_record
 
 pytestmark = pytest.mark.full
 
@@ -31,7 +31,7 @@ def column(page: Page, name: str) -> list[str]:
 
 
 def test_filters_act_on_trials_tables_and_plots(open_page: Open) -> None:
-    record = samples.rich()
+    record = build_rich_record()
     page = open_page(record).page
     count = page.locator("#trial-count[role=status]")
     points = page.locator("#figure-speedups .plot .mark-symbol.role-mark path")
@@ -63,7 +63,7 @@ def test_filters_act_on_trials_tables_and_plots(open_page: Open) -> None:
 
 def test_a_range_of_configs_recalculates_speedups(open_page: Open) -> None:
     """Compare with the estimate of Python; without enough blocks for a verdict, there is none."""
-    record = samples.rich()
+    record = build_rich_record()
     page = open_page(record).page
     front = page.locator("[id^=figure-pareto] .mark-symbol.role-mark path")
     before = front.count()
@@ -85,7 +85,7 @@ def test_a_range_of_configs_recalculates_speedups(open_page: Open) -> None:
 
 
 def test_the_csv_has_the_chosen_trials_as_report_writes_them(open_page: Open) -> None:
-    record = samples.rich()
+    record = build_rich_record()
     page = open_page(record).page
     page.get_by_label("Hardware", exact=True).select_option(str(GPU))
     page.get_by_label("units to").fill("48")
@@ -103,7 +103,7 @@ def test_the_csv_has_the_chosen_trials_as_report_writes_them(open_page: Open) ->
 
 
 def test_trials_are_sorted_by_keyboard(open_page: Open) -> None:
-    page = open_page(samples.small()).page
+    page = open_page(build_small_record()).page
     button = page.get_by_role("button", name="step_ms")
     button.press("Enter")
     up = [float(text) for text in column(page, "step_ms")]
@@ -115,7 +115,7 @@ def test_trials_are_sorted_by_keyboard(open_page: Open) -> None:
 
 
 def test_a_trials_details_show_its_run_config_and_failure(open_page: Open) -> None:
-    record = samples.rich()
+    record = build_rich_record()
     failed = next(trial for trial in record.trials if trial.status == "failed")
     page = open_page(record).page
     page.get_by_label("Text (config, node, run, failure)").fill(failed.run_id)
@@ -132,16 +132,16 @@ def test_a_trials_details_show_its_run_config_and_failure(open_page: Open) -> No
 
 
 def test_plotted_series_can_be_chosen_by_keyboard(open_page: Open) -> None:
-    page = open_page(samples.small()).page
+    page = open_page(build_small_record()).page
     bars = page.locator("#figure-phases .plot .mark-rect.role-mark path")
     before = bars.count()
     page.locator("#figure-phases summary").first.press("Enter")
     page.locator("#figure-phases").get_by_label("compile").press("Space")
-    expect(bars).to_have_count(before - len(samples.small().arms))
+    expect(bars).to_have_count(before - len(build_small_record().arms))
 
 
 def test_the_theme_follows_the_system_and_the_readers_choice(open_page: Open) -> None:
-    page = open_page(samples.small(), color_scheme="dark").page
+    page = open_page(build_small_record(), color_scheme="dark").page
     dark = paper(page)
     assert max(dark) < 60
     assert plotted(page) == dark
@@ -166,7 +166,7 @@ def background(page: Page, element: str) -> tuple[int, ...]:
 
 
 def test_a_page_is_printed_light_with_all_details_open(open_page: Open) -> None:
-    page = open_page(samples.small(), color_scheme="dark").page
+    page = open_page(build_small_record(), color_scheme="dark").page
     page.evaluate(
         """() => addEventListener("beforeprint", () => {
             const closed = "figure details:not([open]):not(.shown)";
@@ -186,7 +186,7 @@ def test_a_page_is_printed_light_with_all_details_open(open_page: Open) -> None:
 
 
 def test_headings_landmarks_labels_and_ids_are_in_order(open_page: Open) -> None:
-    page = open_page(samples.small()).page
+    page = open_page(build_small_record()).page
     structure = page.evaluate((HERE / "structure.js").read_text())
     levels = structure.pop("levels")
     assert levels.index(1) == 0 and levels.count(1) == 1
@@ -196,7 +196,7 @@ def test_headings_landmarks_labels_and_ids_are_in_order(open_page: Open) -> None
 
 
 def test_the_keyboard_reaches_every_control_and_the_focus_is_visible(open_page: Open) -> None:
-    page = open_page(samples.small()).page
+    page = open_page(build_small_record()).page
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
@@ -220,7 +220,7 @@ def test_the_keyboard_reaches_every_control_and_the_focus_is_visible(open_page: 
 
 
 def test_contents_and_filters_are_closed_panels_of_a_small_screen(open_page: Open) -> None:
-    page = open_page(samples.small(), viewport={"width": 360, "height": 740}).page
+    page = open_page(build_small_record(), viewport={"width": 360, "height": 740}).page
     contents, filters = page.locator("nav .panel"), page.locator("#filters .panel")
     assert not contents.is_visible() and not filters.is_visible()
     page.locator(".side summary").first.press("Enter")

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any, Self
 
 from orchestrator.cluster import code_bundle
+from tests.building.specs import USER_WORKLOAD, build_spec_text
 from tests.cluster.hosts import NONE, ROOT, Host, Switch
 from tests.commands import Command, Done, wait_for
 from tests.nvml.simulated import FILE, SimulatedGpu, SimulatedNvml, library
-from tests.orchestrator.sample_specs import OWN, spec_text
 
 PARENT = "mlflow.parentRunId"
 HOME = "/root/rnnsweep-data"
 PROJECT = "/root/project"
 STEADY: Mapping[str, Any] = {
-    **OWN,
+    **USER_WORKLOAD,
     "workload": "steady:train",
     "settings": {"epochs": 20},
     "configs": 4,
@@ -95,7 +95,7 @@ class Lab:
         self._ray(host, head, f"--num-cpus={cpus}", f"--num-gpus={gpus}", environ=environ)
 
     def spec(self, name: str, **changes: Any) -> str:
-        self.laptop.write(f"{PROJECT}/{name}.yaml", spec_text(STEADY, name=name, **changes))
+        self.laptop.write(f"{PROJECT}/{name}.yaml", build_spec_text(STEADY, name=name, **changes))
         return f"{name}.yaml"
 
     def submit(self, spec: str, *options: str) -> Command:

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.building.specs import USER_WORKLOAD, build_spec_text
 from tests.cluster.lab import database_commands, postgresql
 from tests.commands import Command, Done, python
 from tests.lacking import skip_here
-from tests.orchestrator.sample_specs import OWN, spec_text
 
 INFRA = Path(__file__).resolve().parents[2] / "infra"
 DOCKERFILE = (INFRA / "images/mlflow.Dockerfile").read_text()
@@ -38,8 +38,8 @@ with mlflow.start_run() as run:
 print(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/evidence.txt"))
 """
 
-SWEEP = spec_text(
-    OWN,
+SWEEP = build_spec_text(
+    USER_WORKLOAD,
     name="guarded",
     workload="tests.workloads.examples.echo_memory:run",
     settings={"epochs": 2},

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.building.stores import build_home, mlflow_address
+from tests.building.trials import build_full_trial
 from tests.commands import Command, wait_for
 from tests.integration.conftest import address, joining, ray_token
 from tests.integration.sweeping import free_port, listens
 from tests.orchestrator.cli.conftest import home, run
 from tests.orchestrator.conftest import trainers
-from tests.orchestrator.sample_sweeps import address as store_address
-from tests.orchestrator.sample_sweeps import finished, fresh_home
 from tests.orchestrator.storage.tracking.recording import record
 from tests.profiles import IN_CI
 
@@ -50,16 +50,16 @@ def faults(request: pytest.FixtureRequest) -> Faults:
 @pytest.fixture
 def store(home: Path) -> Path:
     """Return a home whose store has a sweep."""
-    record(fresh_home(home.parent), finished(0), finished(1))
+    record(build_home(home.parent), build_full_trial(0), build_full_trial(1))
     return home
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """Yield the address of an MLflow server, and the folder of all that it stores."""
-    folder, port = fresh_home(tmp_path_factory.mktemp("server")), free_port()
+    folder, port = build_home(tmp_path_factory.mktemp("server")), free_port()
     words = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", port]
-    words += ["--backend-store-uri", store_address(folder)]
+    words += ["--backend-store-uri", mlflow_address(folder)]
     words += ["--artifacts-destination", folder / "artifacts"]
     environ = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     with Command(words, environ) as command:

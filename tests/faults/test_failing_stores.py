@@ -11,9 +11,10 @@ import pytest
 from orchestrator.storage.tracking.reader import read_stored_sweep
 from orchestrator.storage.tracking.recorder import Recorder
 from orchestrator.storage.tracking.trackers import open_tracker
+from tests.building.stores import build_opening
+from tests.building.trials import IDENTITY
 from tests.faults.conftest import Faults
 from tests.http_double import answering
-from tests.orchestrator.sample_sweeps import IDENTITY, opening
 from tests.orchestrator.storage.tracking.test_recorder import TRIALS
 
 
@@ -42,7 +43,7 @@ def test_a_server_whose_answers_get_lost_has_each_trial_once(
         return status, content[: len(content) // 2] if fault == "half" else content
 
     with answering(proxied) as uri, Recorder(uri, tmp_path, tmp_path / "recorder.log") as opened:
-        opened.open(opening())
+        opened.open(build_opening())
         remaining = most
         for trial in TRIALS:
             opened.queue_trial(trial)

@@ -10,8 +10,9 @@ import yaml
 from orchestrator.core.trial import FinishedTrial, outcome_adapter, validated_json
 from orchestrator.execution.job import TrialLimits
 from orchestrator.execution.trainer_pool import TrainerPool
+from tests.building.stores import build_home, build_opening
+from tests.building.trials import build_full_trial
 from tests.orchestrator.execution.test_trial import run
-from tests.orchestrator.sample_sweeps import finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import record, writer
 
 ROWS = yaml.safe_load(Path(__file__).with_name("hostile_workloads.yaml").read_text())
@@ -38,14 +39,14 @@ def test_hostile_workloads(trainers: TrainerPool, tmp_path: Path, group: int) ->
         assert after.metrics["loss"] == number + 0.5, does
         assert trainer in ("any", "same" if after.trainer_trials else "new"), does
         stored = outcome_adapter.validate_json(validated_json(outcome_adapter, outcome))
-        ended.append(FinishedTrial(finished(number).trial, stored))
+        ended.append(FinishedTrial(build_full_trial(number).trial, stored))
     trainers.close()
     processes = psutil.process_iter(["cmdline"])
     assert not [one.pid for one in processes if "3598.5" in (one.info["cmdline"] or ())]
 
-    home = fresh_home(tmp_path)
+    home = build_home(tmp_path)
     with writer(home) as opened:
-        opened.open(opening())
+        opened.open(build_opening())
         assert opened.record(ended) == {}
     read = {trial.key: (trial.status, trial.metrics) for trial in record(home)}
     assert read == {trial.key: (trial.status, trial.metrics) for trial in ended}

@@ -14,9 +14,9 @@ from typing import Any
 import psutil
 from mlflow import MlflowClient
 
+from tests.building.specs import build_spec_text
+from tests.building.stores import build_home
 from tests.commands import Command, Done, wait_for
-from tests.orchestrator.sample_specs import spec_text
-from tests.orchestrator.sample_sweeps import fresh_home
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).with_name("rnnsweep")
@@ -62,7 +62,7 @@ class Home:
         gate = {} if "workload" in changes else {"gate": str(self.gate)}
         path = self.path.parent / f"{name}.yaml"
         path.write_text(
-            spec_text(SPEC, name=name, settings={**gate, **(settings or {})}, **changes)
+            build_spec_text(SPEC, name=name, settings={**gate, **(settings or {})}, **changes)
         )
         return path
 
@@ -140,7 +140,7 @@ class Home:
 
 
 def new_home(folder: Path, address: str | None = None) -> Home:
-    return Home(fresh_home(folder), address)
+    return Home(build_home(folder), address)
 
 
 @contextmanager

@@ -20,17 +20,20 @@ from orchestrator.hardware import classify
 from orchestrator.scheduling.sweep import RunOptions, RunResult
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SpecError, SweepSpec, parse_spec
+from tests.building.arms import PORTABLE, XLA
+from tests.building.hardware import build_node
+from tests.building.records import build_paired_record
+from tests.building.scheduling import build_plan
+from tests.building.specs import build_spec_data
+from tests.building.stores import build_home, build_opening
+from tests.building.trials import IDENTITY, build_full_trial
 from tests.commands import python
-from tests.orchestrator.sample_plans import node, plan
-from tests.orchestrator.sample_records import paired
-from tests.orchestrator.sample_specs import spec_data
-from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import writer
 from workloads.own_code import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 Started: TypeAlias = list[tuple[SweepSpec, RunOptions]]
-SPEC = spec_data(implementations=("tensorflow/portable",))
+SPEC = build_spec_data(implementations=("tensorflow/portable",))
 WORKLOAD = """
 from rnnsweep import Context
 
@@ -42,13 +45,13 @@ def run(trial: Context) -> dict[str, float]:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with two generations of a sweep of 32 to 43 units; in the second XLA is slower."""
-    home = fresh_home(tmp_path_factory.mktemp("api"))
+    home = build_home(tmp_path_factory.mktemp("api"))
     for generation, xla_s in ((1, 10 / 1.5), (2, 10.0)):
         trials, identity = [], replace(IDENTITY, generation=generation)
         for block, (arm, whole_s) in product(range(12), ((PORTABLE, 20.0), (XLA, xla_s))):
             seconds = whole_s * (1 + block / 20) * (1 + 0.001 * (block % 3) * (2 - generation))
             metrics = {"step_ms": seconds / 4, "peak_rss_mib": 400, "val_accuracy": 0.9}
-            trial = finished(
+            trial = build_full_trial(
                 *(block, arm),
                 trainer_trials=0,
                 metrics=metrics,
@@ -58,7 +61,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
             own = make_trial(identity, Block(block, trial.config), arm, 0)
             trials.append(replace(trial, trial=own))
         with writer(home) as opened:
-            opened.open(opening(identity, blocks=12))
+            opened.open(build_opening(identity, blocks=12))
             opened.record(trials)
             opened.close("complete", {})
     return home
@@ -80,7 +83,7 @@ def test_the_documented_examples_run(name: str) -> None:
 
 
 def test_the_documented_sweep_runs_in_a_script(tmp_path: Path) -> None:
-    home = fresh_home(tmp_path)
+    home = build_home(tmp_path)
     (tmp_path / "mine.py").write_text(WORKLOAD)
     for name in PACKAGES:  # that nobody imports from the current folder
         (tmp_path / name).mkdir()
@@ -134,7 +137,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
 
     def run(spec: SweepSpec, options: RunOptions, **_: Any) -> RunResult:
         calls.append((spec, options))
-        return RunResult(paired(6), None)
+        return RunResult(build_paired_record(6), None)
 
     monkeypatch.setattr("orchestrator.scheduling.sweep.run_checked_sweep", run)
     monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path / "usual"))
@@ -148,7 +151,7 @@ def test_a_spec_comes_as_a_file_a_mapping_or_checked(started: Started, tmp_path:
     for spec in (path, str(path), SPEC):
         api.run_sweep(spec, {"settings.epochs": 2, "search.configs": 2})
     checked = parse_spec(text, source="text", overrides=["settings.epochs=2", "search.configs=2"])
-    assert api.run_sweep(checked).record == paired(6)
+    assert api.run_sweep(checked).record == build_paired_record(6)
     assert [spec for spec, _ in started] == [checked] * 4
     with pytest.raises(TypeError, match="overrides"):
         api.run_sweep(checked, {"repeats": 2})
@@ -185,9 +188,9 @@ def test_a_signal_before_the_first_trial_interrupts_the_script(
 
 
 def test_progress_goes_to_the_logger(caplog: pytest.LogCaptureFixture) -> None:
-    laid = plan(classify([node("a")]))
+    laid = build_plan(classify([build_node("a")]))
     with caplog.at_level("INFO", "rnnsweep"), Watcher(laid) as view:
-        view.trial_finished(finished().trial, finished().outcome)
+        view.trial_finished(build_full_trial().trial, build_full_trial().outcome)
         view.warn("a GPU is lost")
     assert "block 0  tensorflow/portable" in caplog.messages[0]
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]

@@ -13,9 +13,9 @@ from orchestrator.cluster.connection import this_machine
 from orchestrator.core.trial import Block, make_trial
 from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import load_spec
-from tests.orchestrator.cli.typed_commands import typed
-from tests.orchestrator.sample_plans import identity
-from tests.orchestrator.scheduling.sample_sessions import SampleSession
+from tests.building.sessions import SampleSession
+from tests.building.trials import IDENTITY
+from tests.orchestrator.cli.typed_commands import type_command
 from tests.workloads.shared_trainer import Trainer, result, single_event
 from workloads.protocol import Finish, KernelProof, Slice, encode_message
 from workloads.registry import find_workload
@@ -56,7 +56,7 @@ def test_an_arm_of_each_backend_of_a_file_runs_small(
     monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path / "home"))
     lines = re.findall(r"^#   rnnsweep run (.*)$", SWEEPS[name].read_text(), re.MULTILINE)
     words = shlex.split(lines[0] if lines else f"sweeps/{name}.yaml")
-    assert typed(capfd, "plan", *words)[0] == 0
+    assert type_command(capfd, "plan", *words)[0] == 0
     small = words[2::2]
     spec = load_spec(SWEEPS[name], [*small, *tiny_overrides(name, small)])
     text = yaml.safe_dump(spec.model_dump(mode="json", exclude_unset=True))
@@ -65,7 +65,7 @@ def test_an_arm_of_each_backend_of_a_file_runs_small(
     assert config is not None and sample.plan.arms
     by_backend = {arm.implementation.partition("/")[0]: arm for arm in sample.plan.arms}
     for arm in by_backend.values():  # the tests of implementations run all kernels
-        trial = make_trial(identity(), Block(0, config), arm, 0)
+        trial = make_trial(IDENTITY, Block(0, config), arm, 0)
         request = replace(sample.session.request(trial), data_digest=None)
         trainer = trainer_for(arm.implementation)
         for line in (request, *((Slice(), Finish()) if request.measure == "timing" else ())):

@@ -18,8 +18,10 @@ from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.ledger import Ledger
 from orchestrator.scheduling.suggester import Suggester
 from tests.benchmarks import rig
-from tests.orchestrator.sample_plans import complete, identity, node, plan
-from tests.orchestrator.sample_specs import OWN, spec
+from tests.building.hardware import build_node
+from tests.building.scheduling import build_plan
+from tests.building.specs import USER_WORKLOAD, build_spec
+from tests.building.trials import IDENTITY, build_outcome
 
 _SIZES = [(2, 10_000), (20, 10_000), (200, 20_000), (1_000, 100_000)]
 """Nodes and trials."""
@@ -58,12 +60,14 @@ def measure() -> list[dict[str, Any]]:
 
 
 def _run(nodes: int, trials: int) -> None:
-    fleet = [node(f"n{n}", cpu_model=["fast", "slow"][n % 2]) for n in range(nodes)]
-    laid = plan(classify(fleet), implementations=1, blocks=trials // 2)
-    search = spec(OWN, configs=laid.blocks, space={"units": {"low": 1, "high": 10**9}}).search
+    fleet = [build_node(f"n{n}", cpu_model=["fast", "slow"][n % 2]) for n in range(nodes)]
+    laid = build_plan(classify(fleet), implementations=1, blocks=trials // 2)
+    search = build_spec(
+        USER_WORKLOAD, configs=laid.blocks, space={"units": {"low": 1, "high": 10**9}}
+    ).search
     seconds = {one.id: 1.0 if one.profile.cpu_model == "fast" else 20.0 for one in fleet}
-    rng, done, took_s[:] = random.Random(0), [complete()], [0.0]
+    rng, done, took_s[:] = random.Random(0), [build_outcome()], [0.0]
     dispatcher = _Timed.begin(
-        Ledger(identity(), laid), Suggester(search, 0), search.objectives, make_lanes(laid)
+        Ledger(IDENTITY, laid), Suggester(search, 0), search.objectives, make_lanes(laid)
     )
     simulate(dispatcher, lambda one: (rng.uniform(0.5, 1.5) * seconds[one.lane.node.id], done))

@@ -21,7 +21,7 @@ import psutil
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
 from tests.benchmarks import rig
-from tests.orchestrator.sample_specs import OWN, spec_text
+from tests.building.specs import USER_WORKLOAD, build_spec_text
 
 NAME, TRIALS = "endurance", 10_000
 HOME = Path(tempfile.gettempdir(), "rnnsweep-endurance", "home")
@@ -29,8 +29,8 @@ _WARM = 100  # trials until all processes run
 
 
 def spec(trials: int) -> str:
-    return spec_text(
-        OWN,
+    return build_spec_text(
+        USER_WORKLOAD,
         name=NAME,
         workload="tests.workloads.examples.hostile:noop",
         configs=trials // 2,

@@ -20,7 +20,7 @@ from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
 from tests.benchmarks import rig
 from tests.benchmarks.trusting.findings import Finding, Notebook, fewest_by_chance, most_by_chance
-from tests.orchestrator.sample_specs import spec_text
+from tests.building.specs import build_spec_text
 
 FUSED = "torch/fused"
 AGAIN, SLOW_THIRD = f"{FUSED}+again", f"{FUSED}+slow_33"
@@ -71,7 +71,7 @@ class Question:
     changes: Mapping[str, Any]
 
     def spec(self) -> str:
-        return spec_text(
+        return build_spec_text(
             {"configs": 6, "settings": SMALL, "hardware": [_ONE_THREAD], **self.changes},
             name=self.name,
             workload="tests.benchmarks.trusting.workload:run",

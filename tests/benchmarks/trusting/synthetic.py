@@ -25,8 +25,9 @@ from orchestrator.core.criteria import AutoBlocks, ReportCriteria, Timing
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import Finding, fewest_by_chance, most_by_chance
-from tests.orchestrator.sample_hardware import on_cpu
-from tests.orchestrator.sample_records import sweep, trial
+from tests.building.hardware import build_cpu_use
+from tests.building.records import build_record
+from tests.building.trials import build_trial
 
 Logs: TypeAlias = NDArray[np.float64]
 
@@ -80,7 +81,7 @@ def made(
     blocks: int, arms: int, random: np.random.Generator, logs: Logs, speeds: Sequence[float] = ()
 ) -> SweepRecord:
     """Simulate a sweep whose arms run one after another, `speeds` times as fast as the first."""
-    cpu = on_cpu("AMD EPYC", 2)
+    cpu = build_cpu_use("AMD EPYC", 2)
     sides = [Arm(f"torch/fused{f'+again_{i}' if i else ''}", cpu) for i in range(arms)]
     noise = iter(drawn(logs, blocks * arms, random.uniform(LEAST_SD, MOST_SD), random))
     trials = []
@@ -89,8 +90,8 @@ def made(
         uneven = math.exp(random.uniform(-math.log(_UNEVEN), math.log(_UNEVEN)))
         for index in random.permutation(arms):
             took_ms = step_ms * math.exp(uneven * next(noise)) / (speeds[index] if speeds else 1)
-            trials.append(trial(sides[index], block, metrics={"step_ms": took_ms}))
-    return sweep(trials, sides, objectives={"step_ms": "minimize"}, impossible=())
+            trials.append(build_trial(block, sides[index], metrics={"step_ms": took_ms}))
+    return build_record(trials, sides, objectives={"step_ms": "minimize"}, impossible=())
 
 
 def run(sweeps: int = 400, speeds: Sequence[float] = ()) -> list[Finding]:

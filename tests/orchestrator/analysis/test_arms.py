@@ -12,7 +12,9 @@ from orchestrator.analysis.arms.best_configs import non_dominated, pareto_front,
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.trial import Kernel
 from orchestrator.report.render import summarise
-from tests.orchestrator.sample_records import PORTABLE, UNROLL, XLA, changed, paired, sweep, trial
+from tests.building.arms import PORTABLE, UNROLL, XLA
+from tests.building.records import build_paired_record, build_record
+from tests.building.trials import build_trial, change_trial
 
 
 def median(summary: ReportSummary, metric: str) -> tuple[float, int] | None:
@@ -21,14 +23,16 @@ def median(summary: ReportSummary, metric: str) -> tuple[float, int] | None:
 
 
 def test_load_and_compile_exclude_a_trainers_first_trial_and_memory_the_others() -> None:
-    first = trial(PORTABLE, 0, trainer_trials=0, load_s=9.0, peak_rss_mib=800.0)
+    first = build_trial(0, PORTABLE, trainer_trials=0, load_s=9.0, peak_rss_mib=800.0)
     later = [
-        trial(PORTABLE, block, trainer_trials=block, load_s=6.0 / block, peak_rss_mib=810.0 + block)
+        build_trial(
+            block, PORTABLE, trainer_trials=block, load_s=6.0 / block, peak_rss_mib=810.0 + block
+        )
         for block in (1, 2)
     ]
-    fresh = [changed(t, trainer_trials=0) for t in (first, *later)]
+    fresh = [change_trial(t, trainer_trials=0) for t in (first, *later)]
     every, warm, all_fresh = (
-        summarise(sweep(own, (PORTABLE,))) for own in ([first, *later], later, fresh)
+        summarise(build_record(own, (PORTABLE,))) for own in ([first, *later], later, fresh)
     )
     metrics = "load_s", "peak_rss_mib", "step_ms"
     assert [median(every, metric) for metric in metrics] == [(4.5, 2), (800.0, 1), (10.0, 3)]
@@ -38,25 +42,30 @@ def test_load_and_compile_exclude_a_trainers_first_trial_and_memory_the_others()
 
 
 def test_medians_are_over_the_rounds_that_every_arm_completed() -> None:
-    trials = [*paired(3).trials, trial(PORTABLE, 3, step_ms=1000.0)]  # too big for XLA
-    trials.append(trial(XLA, 3, status="failed", failure="out_of_memory: 9 GiB"))
-    summary = summarise(sweep(trials))
+    too_big_for_xla = build_trial(3, PORTABLE, step_ms=1000.0)
+    trials = [*build_paired_record(3).trials, too_big_for_xla]
+    trials.append(build_trial(3, XLA, status="failed", failure="out_of_memory: 9 GiB"))
+    summary = summarise(build_record(trials))
     assert median(summary, "step_ms") == (10.0, 3)
     assert [(arm.matched, arm.used) for arm in summary.arms] == [(True, 3), (True, 3)]
-    alone = summarise(sweep([trial(PORTABLE, 0), trial(PORTABLE, 1), trial(XLA, 2)]))
+    alone = summarise(
+        build_record([build_trial(0, PORTABLE), build_trial(1, PORTABLE), build_trial(2, XLA)])
+    )
     assert [(arm.matched, arm.used) for arm in alone.arms] == [(False, 2), (False, 1)]
 
 
 def test_trials_are_counted_by_how_they_ended_with_the_first_message_and_run() -> None:
     trials = [
-        trial(PORTABLE, 0, words_per_s=3.0),
-        trial(PORTABLE, 1, status="failed", failure="time_limit: longer than 60 s"),
-        trial(PORTABLE, 2, status="failed", failure="time_limit: longer than 61 s"),
-        trial(PORTABLE, 3, status="failed", failure="crash: signal 11"),
-        trial(PORTABLE, 4, kernel=None),
-        trial(XLA, 0, status="wrong_kernel", kernel=Kernel("cudnn", "portable", "no CudnnRNNV3")),
+        build_trial(0, PORTABLE, words_per_s=3.0),
+        build_trial(1, PORTABLE, status="failed", failure="time_limit: longer than 60 s"),
+        build_trial(2, PORTABLE, status="failed", failure="time_limit: longer than 61 s"),
+        build_trial(3, PORTABLE, status="failed", failure="crash: signal 11"),
+        build_trial(4, PORTABLE, kernel=None),
+        build_trial(
+            0, XLA, status="wrong_kernel", kernel=Kernel("cudnn", "portable", "no CudnnRNNV3")
+        ),
     ]
-    record = sweep([*trials, trial(UNROLL, 0)], objectives={"words_per_s": "maximize"})
+    record = build_record([*trials, build_trial(0, UNROLL)], objectives={"words_per_s": "maximize"})
     summary = summarise(record)
     assert summary.sweep.trials == TrialCounts(10, 2, 3, 1, 4)
     assert [arm.trials.missing for arm in summary.arms] == [0, 4, 0]
@@ -75,12 +84,12 @@ def test_trials_are_counted_by_how_they_ended_with_the_first_message_and_run() -
 
 
 def test_param_ranges_cover_the_compared_configs() -> None:
-    trials = [*paired(2).trials, trial(PORTABLE, 9, config={"units": 9999})]
-    ranges = {row.name: row for row in summarise(sweep(trials)).configs}
+    trials = [*build_paired_record(2).trials, build_trial(9, PORTABLE, config={"units": 9999})]
+    ranges = {row.name: row for row in summarise(build_record(trials)).configs}
     assert (ranges["units"].low, ranges["units"].high) == (16, 32)
     configs = [{"cell": "gru", "bias": True}, {"cell": "lstm", "depth": 2}]
-    trials = [trial(PORTABLE, block, config=config) for block, config in enumerate(configs)]
-    ranges = {row.name: row for row in summarise(sweep(trials, (PORTABLE,))).configs}
+    trials = [build_trial(block, PORTABLE, config=config) for block, config in enumerate(configs)]
+    ranges = {row.name: row for row in summarise(build_record(trials, (PORTABLE,))).configs}
     assert ranges["cell"].values == ("gru", "lstm")
     assert (ranges["bias"].values, ranges["bias"].blocks) == (("True",), 1)
     assert (ranges["depth"].low, ranges["depth"].blocks) == (2, 1)
@@ -106,11 +115,11 @@ def test_a_point_is_the_mean_over_its_repeats_and_names_its_runs() -> None:
     """The most accurate config, and the fastest arm of the other one, are Pareto-best."""
     values = {(PORTABLE, 0): (0.9, 20), (XLA, 0): (0.9, 15), (PORTABLE, 1): (0.95, 30)}
     trials = [
-        trial(arm, block, repeat, val_accuracy=accuracy, step_ms=step_ms + repeat)
+        build_trial(block, arm, repeat, val_accuracy=accuracy, step_ms=step_ms + repeat)
         for (arm, block), (accuracy, step_ms) in {**values, (XLA, 1): (0.94, 31)}.items()
         for repeat in (0, 1)
     ]
-    front = pareto_front(sweep(trials))
+    front = pareto_front(build_record(trials))
     assert [(p.arm, p.block) for p in front.points] == [(PORTABLE, 1), (XLA, 0)]
     assert (front.tried, front.left_out) == (4, 0)
     point = front.points[1]
@@ -120,13 +129,16 @@ def test_a_point_is_the_mean_over_its_repeats_and_names_its_runs() -> None:
 
 def test_survivors_and_incomplete_values_are_no_points() -> None:
     trials = [
-        trial(XLA, 0, 0),
-        trial(XLA, 0, 1, status="failed"),
-        trial(XLA, 1, 0, status="wrong_kernel"),
-        *(trial(XLA, 2 + i, 0, step_ms=ms) for i, ms in enumerate((math.nan, None, math.inf))),
-        trial(XLA, 5, 0),
+        build_trial(0, XLA, 0),
+        build_trial(0, XLA, 1, status="failed"),
+        build_trial(1, XLA, 0, status="wrong_kernel"),
+        *(
+            build_trial(2 + i, XLA, 0, step_ms=ms)
+            for i, ms in enumerate((math.nan, None, math.inf))
+        ),
+        build_trial(5, XLA, 0),
     ]
-    front = pareto_front(sweep(trials))
+    front = pareto_front(build_record(trials))
     assert [(p.block, p.values["step_ms"]) for p in front.points] == [(5, 10.0)]
     assert (front.tried, front.left_out) == (1, 5)
 
@@ -142,10 +154,10 @@ def test_energies_of_different_scopes_do_not_dominate_one_another() -> None:
         (XLA, 3, "cpu_package", 10.0),  # another repeat: a config of two scopes is no point
     ]
     trials = [
-        trial(arm, block, place // 6, energy_j=energy_j, train_s=1.0, energy_scope=scope)
+        build_trial(block, arm, place // 6, energy_j=energy_j, train_s=1.0, energy_scope=scope)
         for place, (arm, block, scope, energy_j) in enumerate(values)
     ]
-    front = pareto_front(sweep(trials, objectives={"energy_j": "minimize"}))
+    front = pareto_front(build_record(trials, objectives={"energy_j": "minimize"}))
     assert [(p.scope, p.block, p.values["energy_j"]) for p in front.points] == [
         ("", 2, 1.0), ("cpu_package", 1, 450.0), ("gpu", 0, 400.0),
     ]  # fmt: skip
@@ -153,7 +165,7 @@ def test_energies_of_different_scopes_do_not_dominate_one_another() -> None:
     by_energy = [row for row in trade_offs(trials) if row.expense == "energy_j"]
     blocks = {row.scope: [point.block for point in row.front.points] for row in by_energy}
     assert blocks == {"cpu_package": [1], "gpu": [0], "": [2]}
-    by_time = pareto_front(sweep(trials, objectives={"train_s": "minimize"}))
+    by_time = pareto_front(build_record(trials, objectives={"train_s": "minimize"}))
     assert {point.scope for point in by_time.points} == {""}
 
 
@@ -174,10 +186,10 @@ def test_the_choice_is_the_best_the_fastest_almost_as_good_and_the_knee(
     values: list[tuple[float, float]], blocks: tuple[int | None, ...]
 ) -> None:
     trials = [
-        trial(PORTABLE, block, val_accuracy=accuracy, train_s=train_s, step_ms=train_s)
+        build_trial(block, PORTABLE, val_accuracy=accuracy, train_s=train_s, step_ms=train_s)
         for block, (accuracy, train_s) in enumerate(values)
     ]
-    choice = summarise(sweep(trials, (PORTABLE,))).choice
+    choice = summarise(build_record(trials, (PORTABLE,))).choice
     assert choice is not None and choice.tried == len(values)
     points = (choice.best, choice.fastest, choice.knee)
     assert tuple(point and point.block for point in points) == blocks

@@ -16,20 +16,12 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
 from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
-from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
-from tests.orchestrator.report.samples import large
-from tests.orchestrator.sample_hardware import in_slices
-from tests.orchestrator.sample_records import (
-    CPU,
-    GPU,
-    PORTABLE,
-    UNROLL,
-    XLA,
-    changed,
-    disturb,
-    sweep,
-    trial,
-)
+from tests.building.arms import CPU, GPU, PORTABLE, UNROLL, XLA
+from tests.building.hardware import build_timing_use
+from tests.building.known_records import UNITS, build_record_by_laws
+from tests.building.large_records import build_large_record
+from tests.building.records import build_record, disturb_blocks
+from tests.building.trials import build_trial, change_trial
 from tests.profiles import draws
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS * 2]
@@ -41,7 +33,7 @@ def timed_sweep(
     times: Mapping[Arm, float], noise: float = 0.01, seed: int = 0, blocks: int = 8
 ) -> SweepRecord:
     laws = {arm: lambda _, ms=ms: ms for arm, ms in times.items()}
-    return obeying(laws, CONFIGS[:blocks], noise=noise, seed=seed)
+    return build_record_by_laws(laws, CONFIGS[:blocks], noise=noise, seed=seed)
 
 
 def ranking_of(record: SweepRecord, margin: float = 0.02) -> Ranking:
@@ -66,11 +58,11 @@ def test_memory_is_ranked_if_every_trainer_was_fresh(hardware: HardwareUse, is_f
     """On a GPU the memory of the host does not count."""
     used = {replace(PORTABLE, hardware=hardware): 900.0, replace(XLA, hardware=hardware): 600.0}
     trials = [
-        trial(arm, block, peak_rss_mib=mib + block, trainer_trials=block * (not is_fresh))
+        build_trial(block, arm, peak_rss_mib=mib + block, trainer_trials=block * (not is_fresh))
         for block in range(6)
         for arm, mib in used.items()
     ]
-    ranked = rankings(match(sweep(trials, (*used,))), None, 0.02)
+    ranked = rankings(match(build_record(trials, (*used,))), None, 0.02)
     assert [(r.metric, r.leader.implementation, r.sole) for r in ranked] == (
         [("peak_rss_mib", XLA.implementation, True)] if is_fresh and hardware == CPU else []
     )
@@ -91,23 +83,25 @@ def groups_of(record: SweepRecord) -> dict[str, list[tuple[str, str]]]:
 
 def test_each_question_has_its_group() -> None:
     """Energies of unlike, mixed or unknown scope are not compared, nor timed and trained arms."""
-    record = large(blocks=8, kernels=2)
+    record = build_large_record(blocks=8, kernels=2)
     on_hardware = [("implementations", str(CPU)), ("implementations", str(GPU))]
     of_names = [("hardware", PORTABLE.implementation), ("hardware", XLA.implementation)]
     groups = groups_of(record)
     assert groups["step_ms"] == [*on_hardware, *of_names, ("arms", "")]
     assert groups["energy_per_sample_j"] == on_hardware
     for scope, blocks in (("cpu_package and gpu", 4), (None, 8)):
-        trials = [changed(t, energy_scope=scope) if t.block < blocks else t for t in record.trials]
+        trials = [
+            change_trial(t, energy_scope=scope) if t.block < blocks else t for t in record.trials
+        ]
         assert groups_of(replace(record, trials=tuple(trials)))["energy_per_sample_j"] == []
-    sliced = Arm(XLA.implementation, in_slices(CPU))
+    sliced = Arm(XLA.implementation, build_timing_use(CPU))
     assert groups_of(timed_sweep({PORTABLE: 12.0, sliced: 10.0}))["step_ms"] == []
 
 
 def test_a_group_ignores_disturbances_of_other_arms() -> None:
     gpu = [Arm(arm.implementation, GPU) for arm in (PORTABLE, XLA)]
     times = dict(zip((PORTABLE, XLA, *gpu), (12.0, 10.0, 6.0, 5.0), strict=True))
-    record = disturb(timed_sweep(times), dict.fromkeys((PORTABLE, XLA), range(4)))
+    record = disturb_blocks(timed_sweep(times), dict.fromkeys((PORTABLE, XLA), range(4)))
     groups = {group.within: group for group in rankings(match(record), "step_ms", 0.02)}
     on_cpus, on_gpus = groups[str(CPU)], groups[str(GPU)]
     assert (on_cpus.disturbed, on_cpus.sole, on_cpus.blocks) == (4, False, 8)
@@ -127,7 +121,7 @@ def compiling_sweep(
         return draw.gauss(1 + (extra_s if arm == XLA else 0), 0.05)
 
     laws = {PORTABLE: lambda _: 20.0, XLA: lambda _: 20.0 - saved_ms}
-    return obeying(laws, CONFIGS[:blocks], noise=noise, seed=seed, compile_s=compile_s)
+    return build_record_by_laws(laws, CONFIGS[:blocks], noise=noise, seed=seed, compile_s=compile_s)
 
 
 def break_even_of(record: SweepRecord) -> BreakEven:
@@ -167,7 +161,7 @@ def test_the_interval_of_a_break_even_has_its_nominal_coverage() -> None:
 def test_the_level_allows_for_several_pairs_and_for_stopping() -> None:
     """A third arm adds a second pair, which widens the intervals of the first."""
     alone = compiling_sweep(noise=0.02)
-    unrolled = tuple(changed(t, arm=UNROLL) for t in alone.trials if t.arm == XLA)
+    unrolled = tuple(change_trial(t, arm=UNROLL) for t in alone.trials if t.arm == XLA)
     both = replace(alone, trials=alone.trials + unrolled, arms=(*alone.arms, UNROLL))
     stopped = replace(alone, criteria=ReportCriteria(auto_blocks=AutoBlocks()))
     one, (pair, twin) = break_even_of(alone), summarise(both).break_evens
@@ -178,7 +172,7 @@ def test_the_level_allows_for_several_pairs_and_for_stopping() -> None:
     assert one.steps is not None and pair.steps is not None
     assert pair.steps.low < one.steps.low < pair.steps.value < one.steps.high < pair.steps.high
     away = Arm(XLA.implementation, GPU)  # arms on different hardware are no pair
-    trials = tuple(changed(t, arm=away) if t.arm == XLA else t for t in alone.trials)
+    trials = tuple(change_trial(t, arm=away) if t.arm == XLA else t for t in alone.trials)
     moved = replace(alone, trials=trials, arms=(PORTABLE, away))
     assert break_evens(match(moved), pick_baseline(moved, None)) == ()
 
@@ -192,7 +186,7 @@ def test_fresh_trainers_are_excluded_unless_all_are_fresh(
     """The start of a fresh trainer adds the same seconds to the compilation on every arm."""
     record = compiling_sweep()
     trials = [
-        changed(
+        change_trial(
             t, trainer_trials=0, metrics={**t.metrics, "compile_s": t.metrics["compile_s"] + 20}
         )
         if t.block < fresh_blocks

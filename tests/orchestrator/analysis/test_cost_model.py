@@ -20,9 +20,10 @@ from orchestrator.analysis.cost_model import (
 )
 from orchestrator.core.arms import Arm, Usage, Variant
 from orchestrator.core.trial import Config, FinishedTrial
-from tests.orchestrator.sample_hardware import in_slices, on_cpu
-from tests.orchestrator.sample_records import CELLS, paired, sweep, timed
-from tests.orchestrator.sample_sweeps import PORTABLE, XLA, failed, finished
+from tests.building.arms import ARMS_OF_CELLS, PORTABLE, XLA
+from tests.building.hardware import build_cpu_use, build_timing_use
+from tests.building.records import build_paired_record, build_record
+from tests.building.trials import build_failed_trial, build_full_trial, build_timed_trials
 
 ARMS = (PORTABLE, XLA)
 
@@ -111,7 +112,7 @@ def test_what_is_outside_of_the_measured_ranges_is_refused(
 
 
 def test_a_record_predicts_for_its_arms_from_enough_configs() -> None:
-    record = paired(6)
+    record = build_paired_record(6)
     predictions = predict_from(record, record.trials[0].config, targets=["step_ms"])
     assert [one.arm for one in predictions] == list(record.arms)
     with pytest.raises(NotPredicted, match=r"expected an arm of it \(.*\); got 'jax/portable'"):
@@ -120,32 +121,36 @@ def test_a_record_predicts_for_its_arms_from_enough_configs() -> None:
         predict_from(record, {}, targets=["accuracy"])
     with pytest.raises(NotPredicted, match="of at least 5 configs to learn from, received 4"):
         fit(drawn(4), "trial_s")
-    other = Arm("torch/fused", on_cpu())
+    other = Arm("torch/fused", build_cpu_use())
     reason = predicted(drawn(8), {"units": 64, "layers": 2}, other).reason
     assert reason == f"trial_s of {other}: no trial of {other} was measured"
 
 
 def test_variants_are_arms_of_the_same_configs() -> None:
-    few = sweep(timed(dict.fromkeys(CELLS, 10.0), 4), CELLS, settings={"cell": "lstm"})
+    few = build_record(
+        build_timed_trials(dict.fromkeys(ARMS_OF_CELLS, 10.0), 4),
+        ARMS_OF_CELLS,
+        settings={"cell": "lstm"},
+    )
     config = few.trials[0].config
     reasons = [str(one.reason) for one in predict_from(few, config, "gru", ["step_ms"])]
     assert ["received 4" in reason for reason in reasons] == [True, True]
     with pytest.raises(NotPredicted, match=r"has cell \w+ of its own; received gru"):
         predict_from(few, {**config, "cell": "gru"})
-    less = Arm("torch/fused", on_cpu("AMD EPYC", 2, Usage(settings={"epochs": 1})))
+    less = Arm("torch/fused", build_cpu_use("AMD EPYC", 2, Usage(settings={"epochs": 1})))
     with pytest.raises(NotPredicted, match="has epochs 1 of its own; received 3"):
         predict_from(replace(few, arms=(less,), settings={"epochs": 5}), {"epochs": 3})
 
 
 def lasting(seconds: float, arm: Arm = PORTABLE, block: int = 0, **changes: Any) -> FinishedTrial:
-    return finished(block, arm, **{"started_s": 0.0, "ended_s": seconds, **changes})
+    return build_full_trial(block, arm, **{"started_s": 0.0, "ended_s": seconds, **changes})
 
 
 def test_complete_trials_are_observed_with_all_that_their_cost_depends_on() -> None:
     """Times leave out the start-up of trainers, and memory is from first trials alone."""
-    hardware = on_cpu("CPU", 2, Usage(settings={"epochs": 1}))
+    hardware = build_cpu_use("CPU", 2, Usage(settings={"epochs": 1}))
     less = Arm(PORTABLE.implementation, hardware, Variant("gru", {"cell": "gru"}))
-    trials = [lasting(3.0, less), failed()]
+    trials = [lasting(3.0, less), build_failed_trial()]
     (seen,) = observe(trials, {"epochs": 3, "cell": "lstm", "layers_of": [1]})
     assert seen.params == {**trials[0].trial.config, "epochs": 1, "cell": "gru"}
     assert seen.took == {"trial_s": 3.0, "step_ms": pytest.approx(8.123456789)}
@@ -153,6 +158,6 @@ def test_complete_trials_are_observed_with_all_that_their_cost_depends_on() -> N
     first, warm = (lasting(3.0, block=n, metrics=peak, trainer_trials=n) for n in (0, 1))
     assert [one.took for one in observe([first])] == [{"trial_s": 3.0, **peak}]
     assert [one.took for one in observe([first, warm])] == [peak, {"trial_s": 3.0}]
-    slices = [Arm(arm.implementation, in_slices(arm.hardware)) for arm in ARMS]
+    slices = [Arm(arm.implementation, build_timing_use(arm.hardware)) for arm in ARMS]
     taking_turns = [lasting(10.0, slices[0]), lasting(12.0, slices[1], started_s=2.0)]
     assert trial_seconds([*taking_turns, lasting(5.0, block=3)]) == [6.0, 6.0, 5.0]

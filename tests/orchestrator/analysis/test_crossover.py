@@ -17,8 +17,9 @@ from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
 from tests.benchmarks.trusting.findings import fewest_by_chance, most_by_chance
-from tests.orchestrator.analysis.known_sweeps import UNITS, crossing_at, obeying
-from tests.orchestrator.sample_records import PORTABLE, XLA, paired
+from tests.building.arms import PORTABLE, XLA
+from tests.building.known_records import UNITS, build_crossing_laws, build_record_by_laws
+from tests.building.records import build_paired_record
 from tests.profiles import draws
 
 TWICE: list[Config] = [{"units": size, "batch_size": 32} for size in UNITS * 2]
@@ -61,7 +62,9 @@ def slope_of(crossover: Crossover) -> Estimate:
 def test_the_known_crossing_is_estimated(
     param: str, sizes: tuple[float, ...], size: float, slope: float
 ) -> None:
-    record = obeying(crossing_at(size, slope, param), [{param: value} for value in sizes * 3])
+    record = build_record_by_laws(
+        build_crossing_laws(size, slope, param), [{param: value} for value in sizes * 3]
+    )
     crossover = crossover_of(record, param)
     assert (crossover.verdict, crossover.faster) == ("crosses", "above" if slope > 0 else "below")
     crossing = crossover.crossing
@@ -73,7 +76,10 @@ def test_the_known_crossing_is_estimated(
 
 def test_the_interval_of_a_crossing_has_its_nominal_coverage() -> None:
     sweeps = draws(100, 200)
-    curves = [crossover_of(obeying(crossing_at(60), TWICE, seed=seed)) for seed in range(sweeps)]
+    curves = [
+        crossover_of(build_record_by_laws(build_crossing_laws(60), TWICE, seed=seed))
+        for seed in range(sweeps)
+    ]
     crossings = [crossover.crossing for crossover in curves if crossover.crossing is not None]
     assert len(crossings) == sweeps
     covered = sum(crossing.low <= 60 <= crossing.high for crossing in crossings)
@@ -87,7 +93,9 @@ def test_equal_arms_have_a_wrong_region_in_at_most_one_sweep_of_twenty() -> None
     ]
     sweeps, wrong = draws(100, 200), 0
     for seed in range(sweeps):
-        curves = crossovers_of(obeying(crossing_at(60, slope=0), configs, seed=seed), 0.0)
+        curves = crossovers_of(
+            build_record_by_laws(build_crossing_laws(60, slope=0), configs, seed=seed), 0.0
+        )
         assert len(curves) == 3
         regions = [region.verdict for curve in curves.values() for region in curve.regions]
         wrong += any(verdict in ("faster", "slower") for verdict in regions)
@@ -95,9 +103,9 @@ def test_equal_arms_have_a_wrong_region_in_at_most_one_sweep_of_twenty() -> None
 
 
 def test_the_level_allows_for_all_curves_and_for_stopping() -> None:
-    one = obeying(crossing_at(60), TWICE)
+    one = build_record_by_laws(build_crossing_laws(60), TWICE)
     configs: list[Config] = [{"units": size, "layers": n} for n in (1, 2, 3) for size in UNITS]
-    two = obeying(crossing_at(60), configs)
+    two = build_record_by_laws(build_crossing_laws(60), configs)
     stopped = replace(one, criteria=ReportCriteria(auto_blocks=AutoBlocks()))
     levels = [[c.effect.confidence for c in crossovers_of(r).values()] for r in (one, two, stopped)]
     assert levels == [pytest.approx(own) for own in ([0.95], [0.975] * 2, [LEVEL])]
@@ -116,11 +124,11 @@ def test_other_params_of_any_kind_are_adjusted_for() -> None:
         gru: Config = {"cell": "gru", "recurrent_dropout": draw.uniform(0.1, 0.3)}
         configs.append({**sizes, **(gru if place % 5 in (1, 3) else {"cell": "lstm"})})
     powers = {"units": 0.3, "width": 0.5, "recurrent_dropout": -0.4}
-    laws = crossing_at(100, slope=0)
+    laws = build_crossing_laws(100, slope=0)
     laws[XLA] = lambda config: (
         laws[PORTABLE](config) / prod(float(config.get(n, 1)) ** p for n, p in powers.items())
     )
-    curves = crossovers_of(obeying(laws, configs, noise=0.01))
+    curves = crossovers_of(build_record_by_laws(laws, configs, noise=0.01))
     assert curves.keys() == {"units", "width", "features"}  # positive numbers in every config
     held, point = curves["units"].effect.held, curves["units"].effect.points[0]
     assert held.keys() == {"cell", "features", "recurrent_dropout", "width"}
@@ -146,7 +154,7 @@ def test_other_params_of_any_kind_are_adjusted_for() -> None:
     ],
 )
 def test_an_inconclusive_crossover_has_a_reason(configs: list[Config], reason: str) -> None:
-    crossover = crossover_of(obeying(crossing_at(60), configs))
+    crossover = crossover_of(build_record_by_laws(build_crossing_laws(60), configs))
     assert crossover.verdict == "inconclusive"
     assert reason in (crossover.reason or "")
     assert crossover.effect.points
@@ -158,8 +166,8 @@ def test_up_to_three_values_have_a_level_each_and_no_line() -> None:
         for n, sizes in ((1, UNITS), (2, UNITS), (3, UNITS[:3]))
         for size in sizes
     ]
-    laws = crossing_at(1.4, slope=1, param="layers")
-    record = obeying(laws, configs)
+    laws = build_crossing_laws(1.4, slope=1, param="layers")
+    record = build_record_by_laws(laws, configs)
     crossover = crossover_of(record, "layers")
     assert (crossover.verdict, crossover.crossing) == ("partly", None)
     assert [point.at for point in crossover.effect.curve] == [1, 2, 3]
@@ -173,10 +181,10 @@ def test_up_to_three_values_have_a_level_each_and_no_line() -> None:
 @pytest.mark.parametrize(
     ("record", "verdict"),
     [
-        (obeying(crossing_at(400), TWICE), "slower"),  # it would cross at 400
-        (obeying(crossing_at(60, slope=0), TWICE * 3, noise=0.005), "same"),
-        (paired(8), "faster"),  # ratios without noise
-        (obeying(crossing_at(UNITS[0], 0.1), TWICE * 2, noise=0.02), "partly"),
+        (build_record_by_laws(build_crossing_laws(400), TWICE), "slower"),  # it would cross at 400
+        (build_record_by_laws(build_crossing_laws(60, slope=0), TWICE * 3, noise=0.005), "same"),
+        (build_paired_record(8), "faster"),  # ratios without noise
+        (build_record_by_laws(build_crossing_laws(UNITS[0], 0.1), TWICE * 2, noise=0.02), "partly"),
     ],
 )
 def test_verdicts_are_limited_to_the_sizes_tried(record: SweepRecord, verdict: str) -> None:

@@ -12,8 +12,10 @@ from statsmodels.api import OLS
 from orchestrator.analysis.summary import summarise
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
-from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
-from tests.orchestrator.sample_records import PORTABLE, XLA, changed, sweep
+from tests.building.arms import PORTABLE, XLA
+from tests.building.known_records import UNITS, build_record_by_laws
+from tests.building.records import build_record
+from tests.building.trials import change_trial
 
 Values = Sequence[bool | float | str]
 
@@ -26,7 +28,9 @@ def learned(configs: Sequence[Config], seed: int = 0) -> SweepRecord:
         return float(config.get("units", 32)) ** 0.7 * (1.5 if is_lstm else 1.0)
 
     laws = {PORTABLE: step_ms, XLA: step_ms}
-    return obeying(laws, configs, seed=seed, val_accuracy=lambda _, draw: draw.gauss(0.9, 0.01))
+    return build_record_by_laws(
+        laws, configs, seed=seed, val_accuracy=lambda _, draw: draw.gauss(0.9, 0.01)
+    )
 
 
 def rows(**values: Values) -> list[Config]:
@@ -50,7 +54,9 @@ def test_effects_and_importances_match_least_squares_by_statsmodels(
     metric: str, scale: Any, unscale: Any
 ) -> None:
     """Repeats are averaged first."""
-    repeated = [changed(t, repeat=1, run_id="r", key="k") for t in learned(DRAWN, seed=1).trials]
+    repeated = [
+        change_trial(t, repeat=1, run_id="r", key="k") for t in learned(DRAWN, seed=1).trials
+    ]
     trials = [*learned(DRAWN).trials, *repeated]
     own = [[t for t in trials if (t.arm, t.block) == (XLA, b)] for b in range(len(DRAWN))]
     y = np.array([np.mean([scale(t.metrics[metric]) for t in block]) for block in own])
@@ -58,7 +64,7 @@ def test_effects_and_importances_match_least_squares_by_statsmodels(
         [[1, log2(float(c["units"])), float(c["dropout"]), c["cell"] == "lstm"] for c in DRAWN]
     )
     fit = OLS(y, x).fit()
-    effects = {e.param: e for e in summarise(sweep(trials)).effects if e.metric == metric}
+    effects = {e.param: e for e in summarise(build_record(trials)).effects if e.metric == metric}
     for place, (param, per) in enumerate({"units": 1, "dropout": 0.3, "cell": 1}.items(), 1):
         (change,) = effects[param].changes
         ends = [fit.params[place], *fit.conf_int()[place]]

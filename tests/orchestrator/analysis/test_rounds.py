@@ -20,38 +20,33 @@ from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import ImpossibleArm, count_spared
 from orchestrator.report.render import summarise
+from tests.building.arms import ARMS_OF_CELLS, CPU, GPU, PORTABLE, UNROLL, XLA
+from tests.building.hardware import build_gpu_use, build_timing_use
+from tests.building.records import build_record, disturb_blocks
+from tests.building.trials import build_timed_trials, build_trial, change_trial
 from tests.documents import ROOT
-from tests.orchestrator.sample_hardware import in_slices, on_gpu
-from tests.orchestrator.sample_records import (
-    CELLS,
-    CPU,
-    GPU,
-    PORTABLE,
-    UNROLL,
-    XLA,
-    changed,
-    disturb,
-    sweep,
-    timed,
-    trial,
-)
 
 TIMES = {PORTABLE: 10.0, XLA: 8.0, UNROLL: 5.0}
 EVERY = tuple(TIMES)
 FUSED = Arm("torch/fused", CPU)
-BASE = Arm("tensorflow/portable", in_slices(CPU))
-SLICED = Arm("tensorflow/portable+xla", in_slices(CPU))
-ON_GPU = Arm("tensorflow/portable", in_slices(GPU))
-JAX, NUMPY = Arm("jax/portable", CPU), Arm("numpy/loop", in_slices(CPU))
+BASE = Arm("tensorflow/portable", build_timing_use(CPU))
+SLICED = Arm("tensorflow/portable+xla", build_timing_use(CPU))
+ON_GPU = Arm("tensorflow/portable", build_timing_use(GPU))
+JAX, NUMPY = Arm("jax/portable", CPU), Arm("numpy/loop", build_timing_use(CPU))
 TF_GPU, TORCH_GPU = Arm("tensorflow/portable", GPU), Arm("torch/portable", GPU)
 
 
 @pytest.mark.parametrize("status", ["failed", "wrong_kernel", None])
 def test_only_rounds_that_are_complete_on_every_arm_count(status: str | None) -> None:
-    trials = [t for t in timed(TIMES, 5) if (t.arm, t.block) != (UNROLL, 3)]
-    trials += [trial(UNROLL, 3, status=status, step_ms=1e9)] if status else []
-    trials += [trial(PORTABLE, 0, 1), trial(PORTABLE, 5), trial(XLA, 5, 1), trial(UNROLL, 5)]
-    matched = match(sweep(trials, EVERY))
+    trials = [t for t in build_timed_trials(TIMES, 5) if (t.arm, t.block) != (UNROLL, 3)]
+    trials += [build_trial(3, UNROLL, status=status, step_ms=1e9)] if status else []
+    trials += [
+        build_trial(0, PORTABLE, 1),
+        build_trial(5, PORTABLE),
+        build_trial(5, XLA, 1),
+        build_trial(5, UNROLL),
+    ]
+    matched = match(build_record(trials, EVERY))
     assert matched.rounds == {(block, 0) for block in (0, 1, 2, 4)}
     assert matched.blocks == (0, 1, 2, 4)
     assert {len(matched.all_trials(arm)) for arm in EVERY} == {4}
@@ -62,9 +57,11 @@ def test_only_rounds_that_are_complete_on_every_arm_count(status: str | None) ->
 
 
 def test_pruned_blocks_count_with_their_times_alone_and_their_other_trials_are_spared() -> None:
-    ended = [trial(arm, 8, status="pruned", metrics={"step_ms": 1.0}) for arm in (PORTABLE, XLA)]
-    alone = trial(PORTABLE, 9, status="pruned", metrics={"step_ms": 1.0})
-    record = sweep([*timed({PORTABLE: 10.0, XLA: 8.0}, 8), *ended, alone])
+    ended = [
+        build_trial(8, arm, status="pruned", metrics={"step_ms": 1.0}) for arm in (PORTABLE, XLA)
+    ]
+    alone = build_trial(9, PORTABLE, status="pruned", metrics={"step_ms": 1.0})
+    record = build_record([*build_timed_trials({PORTABLE: 10.0, XLA: 8.0}, 8), *ended, alone])
     record = replace(record, expected_trials=20 - count_spared(record.trials, record.arms, 1))
     summary = summarise(record)
     assert summary.sweep.trials == TrialCounts(19, 16, 0, 0, 0, pruned=3)
@@ -79,13 +76,15 @@ def test_pruned_blocks_count_with_their_times_alone_and_their_other_trials_are_s
 
 
 def test_rounds_and_blocks_of_several_configs_are_never_pooled() -> None:
-    trials = [t for t in timed({PORTABLE: 1, XLA: 1}, 7, 2) if (t.block, t.repeat) != (3, 1)]
-    other = [trial(arm, 3, 1, config={"units": 1}, step_ms=1e-9) for arm in (PORTABLE, XLA)]
-    of_round = match(sweep([*trials, trial(PORTABLE, 3, 1), other[1]]))
+    trials = [
+        t for t in build_timed_trials({PORTABLE: 1, XLA: 1}, 7, 2) if (t.block, t.repeat) != (3, 1)
+    ]
+    other = [build_trial(3, arm, 1, config={"units": 1}, step_ms=1e-9) for arm in (PORTABLE, XLA)]
+    of_round = match(build_record([*trials, build_trial(3, PORTABLE, 1), other[1]]))
     assert len(of_round.rounds) == 13
     assert (3, 0) in of_round.rounds
     assert of_round.gaps == ()
-    (gap,) = match(sweep([*trials, *other])).gaps
+    (gap,) = match(build_record([*trials, *other])).gaps
     assert gap.missing == ((PORTABLE, "another config"), (XLA, "another config"))
 
 
@@ -94,9 +93,11 @@ def sweep_with_removed_arms(
 ) -> SweepRecord:
     """Return a sweep with six blocks of removed arms and twelve of the others."""
     staying = tuple(arm for arm in arms if arm not in removed)
-    made = timed({arm: TIMES.get(arm, 10.0) for arm in staying}, 12)
-    made += timed({arm: TIMES[arm] for arm in removed}, 6)
-    return sweep(made, arms, current=staying, expected_trials=12 * len(staying) + 6 * len(removed))
+    made = build_timed_trials({arm: TIMES.get(arm, 10.0) for arm in staying}, 12)
+    made += build_timed_trials({arm: TIMES[arm] for arm in removed}, 6)
+    return build_record(
+        made, arms, current=staying, expected_trials=12 * len(staying) + 6 * len(removed)
+    )
 
 
 def test_removed_arms_are_compared_over_their_rounds_and_current_ones_over_every_round() -> None:
@@ -107,13 +108,13 @@ def test_removed_arms_are_compared_over_their_rounds_and_current_ones_over_every
     assert (summary.sweep.trials.missing, summary.former) == (0, (UNROLL,))
     arms = {arm.arm: (arm.planned, arm.used, arm.trials.missing) for arm in summary.arms}
     assert arms == {PORTABLE: (True, 12, 0), XLA: (True, 12, 0), UNROLL: (False, 6, 0)}
-    assert match(sweep(record.trials, EVERY)).blocks == tuple(range(6))  # no arm is removed
+    assert match(build_record(record.trials, EVERY)).blocks == tuple(range(6))  # no arm is removed
     lacking = [t for t in record.trials if (t.arm, t.block) != (XLA, 5)]
-    matched = match(sweep(lacking, EVERY, current=(PORTABLE, XLA)))
+    matched = match(build_record(lacking, EVERY, current=(PORTABLE, XLA)))
     assert [len(matched.trials[arm]) for arm in EVERY] == [11, 11, 5]
     assert matched.gaps == (BlockGap(5, ((XLA, "missing"),)),)
     later = Arm("tensorflow/portable", GPU)  # the next start's hardware, without a trial yet
-    matched = match(sweep(timed(TIMES, 7), (later, *EVERY), current=(later,)))
+    matched = match(build_record(build_timed_trials(TIMES, 7), (later, *EVERY), current=(later,)))
     assert [len(matched.trials[arm]) for arm in EVERY] == [7, 7, 7]
 
 
@@ -123,7 +124,7 @@ def test_a_ranking_of_current_arms_keeps_all_blocks() -> None:
     assert ranking.left_out == (UNROLL,)  # the fastest, but with six of twelve blocks
     (alone,) = rankings(match(sweep_with_removed_arms(removed=(XLA, UNROLL))), "step_ms", 0.02)
     assert (alone.leader, alone.blocks, len(alone.behind)) == (UNROLL, 6, 2)
-    complete = match(sweep(timed(TIMES, 12), EVERY, current=(PORTABLE, XLA)))
+    complete = match(build_record(build_timed_trials(TIMES, 12), EVERY, current=(PORTABLE, XLA)))
     assert rankings(complete, "step_ms", 0.02)[0].leader == UNROLL  # it lacks no block
 
 
@@ -145,9 +146,9 @@ def test_disturbed_rounds_are_excluded_if_six_blocks_have_a_quiet_one(
     rounds: dict[int, int] | None,
     busy: bool,
 ) -> None:
-    trials = timed(TIMES, blocks, repeats)
-    noise = disturb(sweep([t for t in trials if t.repeat == 0], EVERY), noisy).trials
-    matched = match(sweep([*noise, *(t for t in trials if t.repeat)], EVERY))
+    trials = build_timed_trials(TIMES, blocks, repeats)
+    noise = disturb_blocks(build_record([t for t in trials if t.repeat == 0], EVERY), noisy).trials
+    matched = match(build_record([*noise, *(t for t in trials if t.repeat)], EVERY))
     selection = matched.select(matched.rounds, (PORTABLE, XLA))
     every = dict.fromkeys(range(blocks), repeats)
     assert {block: len(own) for block, own in selection.by_block.items()} == (rounds or every)
@@ -183,10 +184,12 @@ def test_verdicts_on_a_busy_machine_are_provisional_beyond_the_largest_bias(
     for beyond, outcome in ((0.9, "inconclusive"), (1.1, "slower"), (-1.1, "faster")):
         factor = math.exp(beyond * math.log(largest)) if largest < math.inf else 1e6
         trials = [
-            changed(t, disturbance={cause: 43.0} if noisy == "both" or t.arm == arms[1] else {})
-            for t in timed({arms[0]: 10.0, arms[1]: 10.0 * factor})
+            change_trial(
+                t, disturbance={cause: 43.0} if noisy == "both" or t.arm == arms[1] else {}
+            )
+            for t in build_timed_trials({arms[0]: 10.0, arms[1]: 10.0 * factor})
         ]
-        summary = summarise(sweep(trials, arms))
+        summary = summarise(build_record(trials, arms))
         verdict = outcome if largest < math.inf else "inconclusive"
         (comparison,), is_open = summary.comparisons, verdict == "inconclusive"
         assert (comparison.verdict, comparison.provisional) == (verdict, not is_open)
@@ -210,7 +213,9 @@ def interleaved_sweep(
         metrics["queue_s"] = 40.0  # waiting for the other arm is no phase
         return {"metrics": metrics, "round_id": f"{block}{late}"}
 
-    return sweep([trial(arm, b, **fields(arm, b)) for b in range(8) for arm in arms], arms)
+    return build_record(
+        [build_trial(b, arm, **fields(arm, b)) for b in range(8) for arm in arms], arms
+    )
 
 
 def test_other_hardware_and_other_nodes_have_interleaved_rounds_of_their_own() -> None:
@@ -221,14 +226,14 @@ def test_other_hardware_and_other_nodes_have_interleaved_rounds_of_their_own() -
     assert away.not_interleaved((ON_GPU, SLICED)) == set()
     alone = summarise(interleaved_sweep(range(8)))
     assert (alone.comparisons[0].pairs, alone.rankings) == ((), ())
-    nodes = tuple(changed(t, node="a" if t.arm == BASE else "b") for t in record.trials)
+    nodes = tuple(change_trial(t, node="a" if t.arm == BASE else "b") for t in record.trials)
     assert match(replace(record, trials=nodes)).not_interleaved((BASE, SLICED)) == set()
 
 
 @pytest.mark.parametrize("noisy", [(), (4,), (2, 3, 4)])
 def test_all_comparisons_are_over_the_same_rounds(noisy: Sequence[int]) -> None:
     """Block 1 was not interleaved. Three of the other seven blocks are too many to be disturbed."""
-    record = disturb(interleaved_sweep((1,)), {SLICED: noisy})
+    record = disturb_blocks(interleaved_sweep((1,)), {SLICED: noisy})
     blocks = [b for b in range(8) if b != 1 and (b not in noisy or len(noisy) > 1)]
     is_open = len(noisy) > 1
     summary = summarise(record)
@@ -256,10 +261,10 @@ def test_all_comparisons_are_over_the_same_rounds(noisy: Sequence[int]) -> None:
         assert is_waiting == (is_open and not accepts)
 
 
-H200, SMALL = on_gpu("NVIDIA H200"), Arm("tensorflow/portable", on_gpu("NVIDIA T4"))
+H200, SMALL = build_gpu_use("NVIDIA H200"), Arm("tensorflow/portable", build_gpu_use("NVIDIA T4"))
 CUDNN = Arm("tensorflow/cudnn", SMALL.hardware)
 ON_CLASSES = (PORTABLE, Arm("tensorflow/portable", H200), SMALL, CUDNN)
-TWO_CELLS = (CELLS[0], CELLS[3])
+TWO_CELLS = (ARMS_OF_CELLS[0], ARMS_OF_CELLS[3])
 
 
 @pytest.mark.parametrize(
@@ -272,16 +277,16 @@ TWO_CELLS = (CELLS[0], CELLS[3])
         (ON_CLASSES, "tensorflow/portable", "same hardware", [0, 1, 2, 2]),
         (ON_CLASSES, "tensorflow/portable on gpu", "same hardware", [None, 1, 2, 2]),
         # Another variant is compared on its own implementation, if it is there.
-        *((CELLS, asked, None, [0, 0, 0, 2]) for asked in (None, "lstm")),
-        (CELLS, "torch/fused", None, [2, 0, 2, 2]),
-        (CELLS, "gru: torch/fused", None, [1, 3, 3, 3]),
+        *((ARMS_OF_CELLS, asked, None, [0, 0, 0, 2]) for asked in (None, "lstm")),
+        (ARMS_OF_CELLS, "torch/fused", None, [2, 0, 2, 2]),
+        (ARMS_OF_CELLS, "gru: torch/fused", None, [1, 3, 3, 3]),
         (TWO_CELLS, "lstm", None, [0, 0]),
     ],
 )
 def test_a_baseline_is_an_arm_or_an_implementation_in_each_class_and_variant(
     arms: Sequence[Arm], asked: str | None, scope: str | None, baselines: list[int | None]
 ) -> None:
-    baseline = pick_baseline(sweep([], arms=arms), asked)
+    baseline = pick_baseline(build_record([], arms=arms), asked)
     assert baseline is not None and scope in (None, baseline.scope)
     expected = [None if place is None else arms[place] for place in baselines]
     assert [baseline.of.get(arm) for arm in arms] == expected
@@ -303,12 +308,12 @@ def test_an_unknown_baseline_is_refused_with_the_choices(asked: str, problem: st
         ImpossibleArm(RequestedArm("torch/fused", "gpu"), "no GPU found"),
     )
     with pytest.raises(BaselineError) as refused:
-        pick_baseline(sweep([], impossible=impossible), asked)
+        pick_baseline(build_record([], impossible=impossible), asked)
     assert str(refused.value) == (
         f"baseline {asked!r} {problem}; choose one of: "
         "tensorflow/portable; tensorflow/portable+xla; "
         f"tensorflow/portable on {CPU}; tensorflow/portable+xla on {CPU}"
     )
     with pytest.raises(BaselineError, match="nothing to choose from"):
-        pick_baseline(sweep([], arms=(), impossible=impossible), asked)
-    assert pick_baseline(sweep([], arms=()), None) is None
+        pick_baseline(build_record([], arms=(), impossible=impossible), asked)
+    assert pick_baseline(build_record([], arms=()), None) is None

@@ -12,24 +12,16 @@ from orchestrator.core.criteria import Margins, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.render import summarise
-from tests.orchestrator.analysis.known_sweeps import NAN, RISING, Ending, learning, training
-from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
-from tests.orchestrator.sample_records import (
-    CELLS,
-    CPU,
-    PORTABLE,
-    XLA,
-    changed,
-    paired,
-    sweep,
-    timed,
-    trial,
-)
+from tests.building.arms import ARMS_OF_CELLS, CPU, PORTABLE, XLA
+from tests.building.hardware import build_cpu_use, build_gpu_use, build_timing_use
+from tests.building.known_records import NAN, RISING, Ending, build_learning_record, build_training
+from tests.building.records import build_paired_record, build_record
+from tests.building.trials import build_timed_trials, build_trial, change_trial
 
 KILLED = "out_of_memory: the trainer needed more than 4 GiB"
-TIMED = Arm("tensorflow/portable+xla", in_slices(CPU))
-FAST = Arm("tensorflow/portable", on_gpu("NVIDIA H200", "AMD EPYC", 2))
-SHORT = Arm("tensorflow/portable", on_cpu(usage=Usage(settings={"epochs": 1})))
+TIMED = Arm("tensorflow/portable+xla", build_timing_use(CPU))
+FAST = Arm("tensorflow/portable", build_gpu_use("NVIDIA H200", "AMD EPYC", 2))
+SHORT = Arm("tensorflow/portable", build_cpu_use(usage=Usage(settings={"epochs": 1})))
 
 
 def only(record: SweepRecord) -> Comparison:
@@ -59,7 +51,7 @@ def speedup(comparison: Comparison) -> float | None:
 def test_the_ratio_is_the_baselines_time_over_the_arms(
     blocks: int, verdict: str, reason: str | None
 ) -> None:
-    comparison = only(paired(blocks))
+    comparison = only(build_paired_record(blocks))
     assert (comparison.arm, comparison.baseline, comparison.metric) == (
         XLA, PORTABLE, "step_ms" if blocks else None,
     )  # fmt: skip
@@ -71,33 +63,35 @@ def test_the_ratio_is_the_baselines_time_over_the_arms(
 def test_ratios_are_averaged_geometrically_over_rounds_and_then_over_blocks() -> None:
     """The rounds of a block have the ratios 2 and 6."""
     trials = [
-        trial(arm, block, repeat, step_ms=time)
+        build_trial(block, arm, repeat, step_ms=time)
         for block in range(6)
         for arm, times in ((PORTABLE, (10.0, 30.0)), (XLA, (5.0, 5.0)))
         for repeat, time in enumerate(times)
     ]
-    comparison = only(sweep(trials))
+    comparison = only(build_record(trials))
     assert speedup(comparison) == pytest.approx(math.sqrt(2.0 * 6.0))
     assert comparison.pairs[0].baseline == pytest.approx(math.sqrt(10.0 * 30.0))
     assert len(comparison.pairs) == 6  # blocks are the unit
-    even = only(paired(8, lambda block: 2.0 if block % 2 else 0.5))
+    even = only(build_paired_record(8, lambda block: 2.0 if block % 2 else 0.5))
     assert speedup(even) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, 0.0, -1.0])
 def test_a_missing_or_impossible_time_excludes_its_block(value: float | None) -> None:
-    trials = [trial(PORTABLE, 0, step_ms=value), *paired(7).trials[1:]]
-    assert [pair.block for pair in only(sweep(trials)).pairs] == [1, 2, 3, 4, 5, 6]
+    trials = [build_trial(0, PORTABLE, step_ms=value), *build_paired_record(7).trials[1:]]
+    assert [pair.block for pair in only(build_record(trials)).pairs] == [1, 2, 3, 4, 5, 6]
 
 
 def test_without_step_times_training_time_is_compared() -> None:
-    trials = timed({PORTABLE: 1, XLA: 1}, 6, step_ms=None)
-    nothing = only(sweep(trials))
+    trials = build_timed_trials({PORTABLE: 1, XLA: 1}, 6, step_ms=None)
+    nothing = only(build_record(trials))
     assert (nothing.metric, nothing.pairs, nothing.verdict) == (None, (), "inconclusive")
     assert nothing.reason == "neither step_ms nor train_s was recorded on two arms"
     assert nothing.accuracy is not None
     seconds = {PORTABLE: 3.0, XLA: 1.5}
-    comparison = only(sweep([changed(t, metrics={"train_s": seconds[t.arm]}) for t in trials]))
+    comparison = only(
+        build_record([change_trial(t, metrics={"train_s": seconds[t.arm]}) for t in trials])
+    )
     assert comparison.metric == "train_s"
     assert speedup(comparison) == pytest.approx(2.0)
 
@@ -131,12 +125,12 @@ def test_a_margin_narrower_than_one_validation_sample_is_widened_to_it(
 ) -> None:
     whole = case.samples[0] if case.samples else 64
     trials = [
-        trial(arm, block, val_accuracy=case.accuracies[block % 2 and arm == XLA] / whole)
+        build_trial(block, arm, val_accuracy=case.accuracies[block % 2 and arm == XLA] / whole)
         for block in range(12)
         for arm in (PORTABLE, XLA)
     ]
     data = [DatasetRecord("digits", "ab" * 32, "scikit-learn", 256, n) for n in case.samples]
-    accuracy = accuracy_of(sweep(trials, datasets=tuple(data)))
+    accuracy = accuracy_of(build_record(trials, datasets=tuple(data)))
     assert (accuracy.step, accuracy.margin) == (case.step, case.step or 0.005)
 
 
@@ -146,11 +140,11 @@ def scattered(
     blocks: int = 12,
     **criteria: Any,
 ) -> SweepRecord:
-    trials = [trial(PORTABLE, block) for block in range(blocks)]
+    trials = [build_trial(block, PORTABLE) for block in range(blocks)]
     for block in range(blocks):
         step_ms = 10.0 / ratio * (1 + 0.004 * (block % 3 - 1))
-        trials.append(trial(XLA, block, step_ms=step_ms, val_accuracy=0.9 + accuracy(block)))
-    return sweep(trials, criteria=ReportCriteria(**criteria))
+        trials.append(build_trial(block, XLA, step_ms=step_ms, val_accuracy=0.9 + accuracy(block)))
+    return build_record(trials, criteria=ReportCriteria(**criteria))
 
 
 @pytest.mark.parametrize(("margin", "verdict"), [(0.02, "same"), (0.001, "faster")])
@@ -202,44 +196,49 @@ BETTER, WORSE = (*RISING[:-1], 0.95), (*RISING[:-1], 0.85)
 def test_divergence_never_favours_the_arm_that_diverged(
     usual: Ending, endings: tuple[Ending, Ending], expected: tuple[str, int, int]
 ) -> None:
-    whole = learning(dict.fromkeys(range(12), (RISING, usual)), 12)
-    others = [changed(t, repeat=1) for t in whole.trials]
-    lost = learning(dict.fromkeys(range(4), endings), 4)
-    record = sweep([*lost.trials, *(t for t in whole.trials if t.block >= 4)])
-    for own, blocks in ((record, 8), (sweep([*record.trials, *others]), 12)):
+    whole = build_learning_record(dict.fromkeys(range(12), (RISING, usual)), 12)
+    others = [change_trial(t, repeat=1) for t in whole.trials]
+    lost = build_learning_record(dict.fromkeys(range(4), endings), 4)
+    record = build_record([*lost.trials, *(t for t in whole.trials if t.block >= 4)])
+    for own, blocks in ((record, 8), (build_record([*record.trials, *others]), 12)):
         accuracy = accuracy_of(own)
         assert (accuracy.verdict, accuracy.diverged, accuracy.baseline_diverged) == expected
         assert accuracy.difference.n == blocks
         assert (accuracy.reason is None) == (accuracy.verdict != "inconclusive")
-    retried = sweep([*whole.trials, training(XLA, 0, NAN)])
+    retried = build_record([*whole.trials, build_training(0, XLA, NAN)])
     assert accuracy_of(retried).diverged == 0, "it completed in the end"
 
 
 def test_variants_have_a_verdict_on_speed_and_one_on_accuracy() -> None:
-    times = dict(zip(CELLS, (10.0, 8.0, 5.0, 4.0), strict=True))
+    times = dict(zip(ARMS_OF_CELLS, (10.0, 8.0, 5.0, 4.0), strict=True))
     trials = [
-        changed(t, metrics={**t.metrics, "val_accuracy": 0.95 if t.arm in CELLS[1::2] else 0.9})
-        for t in timed(times)
+        change_trial(
+            t, metrics={**t.metrics, "val_accuracy": 0.95 if t.arm in ARMS_OF_CELLS[1::2] else 0.9}
+        )
+        for t in build_timed_trials(times)
     ]
-    summary = summarise(sweep(trials, CELLS))
+    summary = summarise(build_record(trials, ARMS_OF_CELLS))
     assert [
         (c.arm, c.baseline, c.verdict, c.accuracy and c.accuracy.verdict)
         for c in summary.comparisons
     ] == [
-        (CELLS[1], CELLS[0], "faster", "better"),
-        (CELLS[2], CELLS[0], "faster", "equal"),
-        (CELLS[3], CELLS[2], "faster", "better"),
+        (ARMS_OF_CELLS[1], ARMS_OF_CELLS[0], "faster", "better"),
+        (ARMS_OF_CELLS[2], ARMS_OF_CELLS[0], "faster", "equal"),
+        (ARMS_OF_CELLS[3], ARMS_OF_CELLS[2], "faster", "better"),
     ]
     assert summary.models == ("lstm", "gru")
     (ranking,) = (r for r in summary.rankings if r.metric == "step_ms")
-    assert (ranking.leader, ranking.sole, len(ranking.behind)) == (CELLS[3], True, 3)
-    assert {point.arm for point in summary.front.points} == {CELLS[3]}
+    assert (ranking.leader, ranking.sole, len(ranking.behind)) == (ARMS_OF_CELLS[3], True, 3)
+    assert {point.arm for point in summary.front.points} == {ARMS_OF_CELLS[3]}
 
 
 def test_variants_with_batch_sizes_are_compared_by_the_time_per_sample() -> None:
     one, two = (Arm("torch/fused", CPU, Variant(f"{n}", {"batch_size": n})) for n in (32, 64))
-    trials = [*timed({one: 2.0}, 6, sample_us=62.5), *timed({two: 3.0}, 6, sample_us=46.875)]
-    comparison = only(sweep(trials, (one, two)))
+    trials = [
+        *build_timed_trials({one: 2.0}, 6, sample_us=62.5),
+        *build_timed_trials({two: 3.0}, 6, sample_us=46.875),
+    ]
+    comparison = only(build_record(trials, (one, two)))
     assert comparison.metric == "sample_us"
     assert speedup(comparison) == pytest.approx(4 / 3)
 
@@ -250,27 +249,38 @@ def test_of_unlike_work_only_the_steps_are_compared() -> None:
         FAST: {"train_s": 60.0, "val_accuracy": 0.90, "step_ms": 1.0},
         SHORT: {"train_s": 2.0, "val_accuracy": 0.95, "step_ms": 20.0},
     }
-    trials = [trial(arm, block, metrics=metrics[arm]) for block in range(7) for arm in metrics]
+    trials = [
+        build_trial(block, arm, metrics=metrics[arm]) for block in range(7) for arm in metrics
+    ]
     objectives = {"val_accuracy": "maximize", "train_s": "minimize"}
-    record = sweep(trials, tuple(metrics), objectives=objectives)
+    record = build_record(trials, tuple(metrics), objectives=objectives)
     by_step = only(record)
     assert speedup(by_step) == pytest.approx(1 / 20)
     assert (by_step.verdict, by_step.accuracy) == ("slower", None)
-    without_steps = [changed(t, metrics={"train_s": t.metrics["train_s"]}) for t in trials]
-    by_time = only(sweep(without_steps, tuple(metrics)))
+    without_steps = [change_trial(t, metrics={"train_s": t.metrics["train_s"]}) for t in trials]
+    by_time = only(build_record(without_steps, tuple(metrics)))
     assert (by_time.verdict, by_time.speedup) == ("inconclusive", None)
     for baseline, other in ((FAST, SHORT), (SHORT, FAST)):
         front = summarise(record, str(baseline)).front
         assert {point.arm for point in front.points} == {baseline}
         assert front.apart == (other,)
     xla = Arm("tensorflow/portable+xla", SHORT.hardware)
-    assert accuracy_of(sweep(timed({SHORT: 10.0, xla: 10.0}), (SHORT, xla))).verdict == "equal"
+    assert (
+        accuracy_of(
+            build_record(build_timed_trials({SHORT: 10.0, xla: 10.0}), (SHORT, xla))
+        ).verdict
+        == "equal"
+    )
 
 
 def test_timing_and_full_training_are_compared_by_time_per_step_only() -> None:
-    trials = timed({PORTABLE: 10.0}, 7, train_s=100.0) + timed({TIMED: 5.0}, 7)
-    comparison = only(sweep(trials, (PORTABLE, TIMED)))
+    trials = build_timed_trials({PORTABLE: 10.0}, 7, train_s=100.0) + build_timed_trials(
+        {TIMED: 5.0}, 7
+    )
+    comparison = only(build_record(trials, (PORTABLE, TIMED)))
     assert (comparison.measures, comparison.accuracy) == (("timing", "full"), None)
     assert speedup(comparison) == pytest.approx(2.0)
-    without_steps = [changed(t, metrics={"train_s": 10.0, "val_accuracy": 0.9}) for t in trials]
-    assert only(sweep(without_steps, (PORTABLE, TIMED))).pairs == ()
+    without_steps = [
+        change_trial(t, metrics={"train_s": 10.0, "val_accuracy": 0.9}) for t in trials
+    ]
+    assert only(build_record(without_steps, (PORTABLE, TIMED))).pairs == ()

@@ -14,12 +14,13 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.stopping import EarlierDecision, StopDecision
 from orchestrator.core.trial import FinishedTrial
-from tests.orchestrator.sample_records import PORTABLE, UNROLL, XLA, trial
+from tests.building.arms import PORTABLE, UNROLL, XLA
+from tests.building.trials import build_trial
 
 
 def timed(block: int, arm: Arm, step_ms: float | None, repeat: int = 0) -> FinishedTrial:
     status = "failed" if step_ms is None else "complete"
-    return trial(arm, block, repeat, step_ms=step_ms, status=status)
+    return build_trial(block, arm, repeat, step_ms=step_ms, status=status)
 
 
 def first_decision(rule: PrecisionReached, trials: Iterable[FinishedTrial]) -> StopDecision | None:

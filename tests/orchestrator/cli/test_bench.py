@@ -11,7 +11,7 @@ import pytest
 from orchestrator.diagnostics import bench as benches
 from orchestrator.diagnostics.bench import Bench
 from orchestrator.spec import load_spec
-from tests.orchestrator.cli.typed_commands import Run, events
+from tests.orchestrator.cli.typed_commands import Run, read_events
 
 ARMS = ("none/base", "none/slow")
 SLICING = "tests.workloads.examples.slicing"
@@ -25,9 +25,9 @@ def bench(run: Run, *options: str, function: str = "steady") -> tuple[int, str, 
     command = ("bench", *ARMS, "--workload", f"{SLICING}:{function}", *DRAWN, *options, *written)
     code, out, err = run(*command)
     exported = json.loads(Path("bench.json").read_text())
-    rounds = [event["round"] for event in events(err) if event["event"] == "round"]
+    rounds = [event["round"] for event in read_events(err) if event["event"] == "round"]
     assert rounds == [*range(1, exported["sweep"]["blocks"] + 1)]
-    assert events(err)[-1]["exit_code"] == code
+    assert read_events(err)[-1]["exit_code"] == code
     return code, out, exported
 
 

@@ -15,8 +15,8 @@ from orchestrator.cli.main import GROUPS, main
 from orchestrator.cluster import connection
 from orchestrator.diagnostics import doctor
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
+from tests.building.specs import build_spec_text
 from tests.orchestrator.cli.typed_commands import Run
-from tests.orchestrator.sample_specs import spec_text
 from tests.orchestrator.spec.example_specs import VALIDATOR
 from workloads.context import Context
 from workloads.implementations import parse_implementation
@@ -119,7 +119,7 @@ LACKING = [
 def test_the_doctor_names_what_a_spec_lacks(
     run: Run, monkeypatch: pytest.MonkeyPatch, case: LackingMachine
 ) -> None:
-    Path("mine.yaml").write_text(spec_text(**case.changes))
+    Path("mine.yaml").write_text(build_spec_text(**case.changes))
     monkeypatch.setenv(*case.variable.split("=", 1))
     code, out, _ = run("doctor", "--for", "mine.yaml", "--format", "json")
     body = json.loads(out)

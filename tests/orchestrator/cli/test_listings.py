@@ -14,8 +14,8 @@ from orchestrator.spec import parse_spec
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import BlockSuggested, Journal, TrialFinished
 from orchestrator.storage.resume import identify, take_over
+from tests.building.specs import USER_WORKLOAD, build_spec_text
 from tests.orchestrator.cli.typed_commands import Run
-from tests.orchestrator.sample_specs import OWN, spec_text
 
 
 def test_this_machine_is_shown_with_the_peaks_that_are_kept(run: Run, home: Path) -> None:
@@ -37,7 +37,9 @@ def test_a_plan_has_what_a_start_would_run_without_stopped_arms(run: Run, home: 
     code = Path("own_code.py")
     code.write_text("def run(trial):\n    pass\n")
     arms = ["python/a", "python/b"]
-    text = spec_text(OWN, workload="own_code:run", implementations=arms, baseline=arms[0])
+    text = build_spec_text(
+        USER_WORKLOAD, workload="own_code:run", implementations=arms, baseline=arms[0]
+    )
     Path("mine.yaml").write_text(text)
     asked = parse_spec(text, source="spec")
     before = identify(asked, 1)

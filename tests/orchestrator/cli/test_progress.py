@@ -12,12 +12,13 @@ from orchestrator.cli.progress import LiveView, PlainLines, make_view
 from orchestrator.core.trial import FailureRecord, Outcome, Trial
 from orchestrator.execution.job import JobProgress
 from orchestrator.hardware import classify
+from tests.building.hardware import build_node
+from tests.building.scheduling import build_dispatcher, build_plan, finish_all_assignments
 from tests.commands import wait_for
-from tests.orchestrator.cli.typed_commands import events
-from tests.orchestrator.sample_plans import dispatcher_of, drain, node, plan
+from tests.orchestrator.cli.typed_commands import read_events
 
-PLAN = plan(classify([node("a")]), implementations=2, blocks=3, repeats=2)
-ASSIGNMENTS = drain(dispatcher_of(PLAN))
+PLAN = build_plan(classify([build_node("a")]), implementations=2, blocks=3, repeats=2)
+ASSIGNMENTS = finish_all_assignments(build_dispatcher(PLAN))
 DONE = Outcome("complete", 0.0, 2.0, metrics={"step_ms": 12.34, "val_accuracy": 0.91})
 FAILED = Outcome("failed", 0.0, 100.0, failure=FailureRecord("hung", "no [bold]sign[/] [/]"))
 
@@ -64,9 +65,9 @@ def test_a_pipe_is_never_silent_for_long(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_fastest_arm_so_far_is_shown_now_and_then() -> None:
-    out, laid = console(), plan(classify([node("a")]), implementations=2, blocks=40)
+    out, laid = console(), build_plan(classify([build_node("a")]), implementations=2, blocks=40)
     view = make_view(out, laid)
-    for assignment in drain(dispatcher_of(laid)):
+    for assignment in finish_all_assignments(build_dispatcher(laid)):
         view.trial_finished(assignment.trial, timed(assignment.trial))
     leads = [line for line in printed(out).splitlines() if line.startswith("so far")]
     assert leads[0].startswith("so far tensorflow/kernel1 leads: ")
@@ -82,7 +83,7 @@ def test_scripts_get_an_object_for_each_event() -> None:
         outcome = FAILED if assignment is ASSIGNMENTS[-1] else timed(assignment.trial)
         view.trial_finished(assignment.trial, outcome)
     view.warn("a GPU is lost")
-    first, *others, last, lead, warning = events(printed(out))
+    first, *others, last, lead, warning = read_events(printed(out))
     assert [lead["event"], warning["event"], len(others)] == ["lead", "warning", 11]
     assert (first["trials_done"], first["trials"], first["seconds_left"]) == (1, 12, None)
     assert first["trial"]["trial_key"] == ASSIGNMENTS[0].trial.key
@@ -142,7 +143,9 @@ def test_the_live_view_fits_and_shows_blocks_failures_and_what_runs(width: int) 
 
 def test_trials_of_an_earlier_start_count_as_far_as_they_are_planned_but_are_no_pace() -> None:
     view = PlainLines(console(), PLAN)
-    fewer = PlainLines(console(), plan(classify([node("a")]), implementations=1, blocks=2))
+    fewer = PlainLines(
+        console(), build_plan(classify([build_node("a")]), implementations=1, blocks=2)
+    )
     for assignment in ASSIGNMENTS:
         view.count_trial(assignment.trial, FAILED)
         fewer.count_trial(assignment.trial, FAILED)

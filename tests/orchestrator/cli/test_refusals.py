@@ -13,9 +13,11 @@ from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal
 from orchestrator.storage.resume import Incomparable, identify, preview, take_over
 from orchestrator.storage.tracking.tracker import StoredRun
+from tests.building.arms import PORTABLE
+from tests.building.specs import build_spec, build_spec_text
+from tests.building.stores import build_home, build_opening, mlflow_address
+from tests.building.trials import build_full_trial
 from tests.orchestrator.cli.typed_commands import Run
-from tests.orchestrator.sample_specs import spec, spec_text
-from tests.orchestrator.sample_sweeps import PORTABLE, address, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import writer
 
 
@@ -86,8 +88,8 @@ from tests.orchestrator.storage.tracking.recording import writer
     ],
 )
 def test_what_is_wrong_is_refused(run: Run, home: Path, command: str, words: str) -> None:
-    Path("wrong.yaml").write_text(spec_text(space={"units": {"low": 8, "high": 4}}))
-    Path("own.yaml").write_text(spec_text(workload="own.module:run"))
+    Path("wrong.yaml").write_text(build_spec_text(space={"units": {"low": 8, "high": 4}}))
+    Path("own.yaml").write_text(build_spec_text(workload="own.module:run"))
     code, out, err = run(*shlex.split(command))
     assert (code, out) == (2, "")
     assert words in err and "Traceback" not in err
@@ -107,7 +109,7 @@ def test_what_cannot_be_a_home_is_refused(
 
 
 def test_a_sweep_that_the_store_does_not_have_is_refused(run: Run, tmp_path: Path) -> None:
-    database = fresh_home(tmp_path) / "mlflow.db"
+    database = build_home(tmp_path) / "mlflow.db"
     code, _, err = run("report", "none")
     assert code == 2 and "no sweep 'none'" in err
     assert "no sweeps" in run("status")[1]
@@ -155,9 +157,9 @@ def test_a_start_that_does_not_extend_the_existing_trials_is_refused(
     run: Run, home: Path, form: str
 ) -> None:
     with Journal(SweepFolder(home, "mine").generation(1)) as journal:
-        take_over(journal, None, identify(spec(), 1), spec())
+        take_over(journal, None, identify(build_spec(), 1), build_spec())
         with pytest.raises(Incomparable, match="seed: 0 -> 4"):
-            other = spec(overrides=["seed=4"])
+            other = build_spec(overrides=["seed=4"])
             take_over(journal, None, identify(other, 1), other)
     others = ["seed=4", "search.sampler=qmc", "settings.units=2", "search.space={layers: [1, 2]}"]
     overrides = set_words([*others, "search.configs=2"])
@@ -169,15 +171,15 @@ def test_a_start_that_does_not_extend_the_existing_trials_is_refused(
 
 
 def test_a_plan_resumes_or_refuses_what_only_the_store_has(tmp_path: Path) -> None:
-    made, before = fresh_home(tmp_path), identify(spec(), 1)
-    trial = make_trial(before, Block(0, finished().config), PORTABLE, 0)
+    made, before = build_home(tmp_path), identify(build_spec(), 1)
+    trial = make_trial(before, Block(0, build_full_trial().config), PORTABLE, 0)
     with writer(made) as opened:
-        opened.open(opening(before))
-        opened.record([FinishedTrial(trial, finished().outcome)])
+        opened.open(build_opening(before))
+        opened.record([FinishedTrial(trial, build_full_trial().outcome)])
     other_home = SweepFolder(tmp_path / "other", "mine")
     for folder in (other_home, SweepFolder(made, "mine")):  # in its own home, the journal is lost
-        assert list(preview(folder, spec(), address(made)).finished) == [trial.key]
-        other = spec(overrides=["seed=4"])
+        assert list(preview(folder, build_spec(), mlflow_address(made)).finished) == [trial.key]
+        other = build_spec(overrides=["seed=4"])
         with pytest.raises(Incomparable, match="seed: 0 -> 4"):
-            preview(folder, other, address(made))
+            preview(folder, other, mlflow_address(made))
         assert not folder.path.exists()

@@ -15,19 +15,21 @@ import pytest
 from orchestrator.spec import load_spec
 from orchestrator.storage.tracking import trial_table
 from orchestrator.storage.tracking.tracker import Point
+from tests.building.arms import PORTABLE, XLA
+from tests.building.hardware import build_cpu_use
+from tests.building.stores import build_home
+from tests.building.trials import build_full_trial
 from tests.documents import rnnsweep_commands
 from tests.orchestrator.cli.typed_commands import Run
-from tests.orchestrator.sample_hardware import on_cpu
-from tests.orchestrator.sample_sweeps import PORTABLE, XLA, finished, fresh_home
 from tests.orchestrator.storage.tracking.recording import parent, record, tracker
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home whose store has a sweep of seven blocks on two arms."""
-    made = fresh_home(tmp_path_factory.mktemp("reports"))
-    arms = (PORTABLE, replace(XLA, hardware=on_cpu("X")))
-    record(made, *(finished(block, arm) for block in range(7) for arm in arms))
+    made = build_home(tmp_path_factory.mktemp("reports"))
+    arms = (PORTABLE, replace(XLA, hardware=build_cpu_use("X")))
+    record(made, *(build_full_trial(block, arm) for block in range(7) for arm in arms))
     return made
 
 

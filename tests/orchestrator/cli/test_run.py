@@ -20,11 +20,16 @@ from orchestrator.scheduling.stopping_rules import stopping_rules
 from orchestrator.scheduling.sweep import RunResult
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
-from tests.orchestrator.cli.typed_commands import Run, events
-from tests.orchestrator.sample_plans import node, plan
-from tests.orchestrator.sample_records import PORTABLE, XLA, disturb, paired, sweep, trial
+from tests.building.arms import PORTABLE, XLA
+from tests.building.hardware import build_node
+from tests.building.records import build_paired_record, build_record, disturb_blocks
+from tests.building.scheduling import build_plan
+from tests.building.trials import build_trial
+from tests.orchestrator.cli.typed_commands import Run, read_events
 
-PLAN = plan(classify([node("a", cpu_model="CPU [red]A[/red] :smile:")]), blocks=9, repeats=1)
+PLAN = build_plan(
+    classify([build_node("a", cpu_model="CPU [red]A[/red] :smile:")]), blocks=9, repeats=1
+)
 RESUME = "Resume with: rnnsweep run mine.yaml"
 
 
@@ -103,15 +108,15 @@ def test_an_unexpected_error_never_looks_like_failed_trials(ends: Ends, home: Pa
 
 
 def test_scripts_get_the_report_alone_or_with_events(ends: Ends) -> None:
-    code, out, err = ends(RunResult(paired(6), None), "--quiet")
+    code, out, err = ends(RunResult(build_paired_record(6), None), "--quiet")
     assert (code, err) == (0, "") and "tensorflow/portable+xla" in out
-    code, out, err = ends(RunResult(paired(6), None), "--json-progress")
-    loading, plan, *_, end = events(err)
+    code, out, err = ends(RunResult(build_paired_record(6), None), "--json-progress")
+    loading, plan, *_, end = read_events(err)
     assert (code, loading["event"], end["exit_code"]) == (0, "message", 0)
     assert (plan["sweep"], plan["missing"], plan["trials"]) == ("mine", 16, 18)
     assert "tensorflow/portable+xla" in out
     for error, expected in ((Refusal("no"), 2), (KeyError("a bug"), 70), (Stopped(), 3)):
-        *_, end = events(ends(error, "--json-progress", begun=False)[2])
+        *_, end = read_events(ends(error, "--json-progress", begun=False)[2])
         assert (end["event"], end["exit_code"]) == ("end", expected)
     assert "Error: no" in ends(Refusal("no"), "--quiet", begun=False)[2], "not in its form"
 
@@ -125,33 +130,40 @@ def test_the_announcement_and_the_report_with_trials_that_mlflow_refuses(
     ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example")
-    code, out, err = ends(RunResult(paired(6), None))
+    code, out, err = ends(RunResult(build_paired_record(6), None))
     assert code == 0 and "tensorflow/portable+xla" in out
     assert "2 of 18 trials are done" in err.splitlines()
     assert "CPU [red]A[/red] :smile:" in err
     assert "trials are recorded in https://me:***@mlflow.example" in err
-    code, out, err = ends(RunResult(paired(6), None, {"key": "too long"}))
+    code, out, err = ends(RunResult(build_paired_record(6), None, {"key": "too long"}))
     assert code == 1 and "tensorflow/portable+xla" in out
     assert "Warning: 1 finished trial is safe in the journal" in err and "too long" in err
 
 
 def test_a_busy_machine_failed_trials_and_a_stop_have_their_next_commands(ends: Ends) -> None:
-    busy = " ".join(ends(RunResult(disturb(paired(6), {XLA: range(6)}), None))[1].split())
+    busy = " ".join(
+        ends(RunResult(disturb_blocks(build_paired_record(6), {XLA: range(6)}), None))[1].split()
+    )
     assert "quiet: rnnsweep run mine.yaml --set repeats=2 " in busy
-    failed = sweep([trial(PORTABLE, 0), trial(XLA, 0, status="failed", failure="error: broke")])
+    failed = build_record(
+        [build_trial(0, PORTABLE), build_trial(0, XLA, status="failed", failure="error: broke")]
+    )
     code, out, err = ends(RunResult(failed, None))
     retry = "After a fix: rnnsweep run mine.yaml --retry-failed "
     assert code == 1 and retry in " ".join(out.split())
     broken = [
-        trial(PORTABLE, b, status="failed", failure="error: it\n  at mine.py") for b in (0, 1)
+        build_trial(b, PORTABLE, status="failed", failure="error: it\n  at mine.py") for b in (0, 1)
     ]
-    code, out, err = ends(RunResult(sweep(broken), None))
+    code, out, err = ends(RunResult(build_record(broken), None))
     assert code == 1 and "inconclusive" not in out
     assert f"failed: {PORTABLE}, block 0, 1: error: it\n    at mine.py\n" in err
     code, out, err = ends(RunResult(failed, Stopped("a node is lost")))
     assert code == 3 and out.startswith("Sweep quickstart") and retry in " ".join(out.split())
     assert f"Stopped, because a node is lost: 2 of 2 trials are done and recorded. {RESUME}" in err
-    assert ends(RunResult(sweep(broken), Stopped("")))[:2] == (3, "")  # nothing to report yet
+    assert ends(RunResult(build_record(broken), Stopped("")))[:2] == (
+        3,
+        "",
+    )  # nothing to report yet
 
 
 WATCHED = """

@@ -17,9 +17,11 @@ from orchestrator.core.errors import Refusal
 from orchestrator.hardware import classify
 from orchestrator.storage import journal, lock
 from orchestrator.storage.home import SweepFolder
+from tests.building.arms import PORTABLE, XLA
+from tests.building.hardware import build_node
+from tests.building.scheduling import build_plan
+from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 from tests.orchestrator.cli.typed_commands import Run
-from tests.orchestrator.sample_plans import node, plan
-from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
 
 
 def started(home: Path, name: str) -> Path:
@@ -27,8 +29,12 @@ def started(home: Path, name: str) -> Path:
     with journal.Journal(SweepFolder(home, name).generation(1)) as opened:
         opened.append(journal.SweepOpened(IDENTITY, {}))
         for block in range(3):
-            opened.append(journal.BlockSuggested(block, finished(block).trial.config, 0.0))
-            for done in (finished(block), failed(block, XLA), finished(block, repeat=1)):
+            opened.append(journal.BlockSuggested(block, build_full_trial(block).trial.config, 0.0))
+            for done in (
+                build_full_trial(block),
+                build_failed_trial(block, XLA),
+                build_full_trial(block, repeat=1),
+            ):
                 opened.append(journal.TrialFinished(done))
         opened.append(journal.SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
         opened.append(journal.SessionEnded(1.0, "complete"))
@@ -87,8 +93,8 @@ def test_a_running_sweep_shows_what_runs_since_when_and_the_time_left(tmp_path: 
         opened.append(journal.SweepOpened(IDENTITY, {}))
         opened.append(journal.SessionStarted(now_s - 600, 1, "here", "0", 6, 1, [PORTABLE]))
         for block in range(2):
-            opened.append(journal.BlockSuggested(block, finished(block).config, now_s - 30))
-            opened.append(journal.TrialFinished(finished(block, ended_s=now_s - 20)))
+            opened.append(journal.BlockSuggested(block, build_full_trial(block).config, now_s - 30))
+            opened.append(journal.TrialFinished(build_full_trial(block, ended_s=now_s - 20)))
         opened.show_running([(now_s - 900, "of an earlier start"), (now_s - 120.4, "block 2")])
         assert "block 2" not in describe_sweeps(tmp_path, None), "no driver is alive"
         with folder.lock():
@@ -107,11 +113,11 @@ def test_the_log_of_a_sweep_has_each_trial_and_the_output_of_failed_ones(
     folder = SweepFolder(home, "mine")
     folder.make()
     assert run("logs", "mine")[0] == run("logs", "other")[0] == 2
-    trial = finished()
+    trial = build_full_trial()
     with quiet(folder.log) as console:
-        view = LiveView(console, plan(classify([node("a")])))
+        view = LiveView(console, build_plan(classify([build_node("a")])))
         view.trial_finished(trial.trial, trial.outcome)
-        view.trial_finished(trial.trial, failed().outcome)
+        view.trial_finished(trial.trial, build_failed_trial().outcome)
     code, out, _ = run("logs", "mine")
     first, second, third, *output = out.splitlines()
     assert code == 0 and "8.12 ms/step" in first and "FAILED (crash)" in second
@@ -121,7 +127,7 @@ def test_the_log_of_a_sweep_has_each_trial_and_the_output_of_failed_ones(
             opened.append(record)
         assert run("logs", "mine", "--follow")[:2] == (3, out)
         for code, done in enumerate(
-            (finished(status="pruned"), finished(1, status="wrong_kernel"))
+            (build_full_trial(status="pruned"), build_full_trial(1, status="wrong_kernel"))
         ):
             opened.append(journal.TrialFinished(done))
             opened.append(journal.SessionEnded(2.0, "complete"))

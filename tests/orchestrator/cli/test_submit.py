@@ -12,10 +12,10 @@ from orchestrator.cluster import jobs
 from orchestrator.cluster.jobs import store_for
 from orchestrator.core.errors import Refusal
 from orchestrator.spec import load_spec, parse_spec
+from tests.building.specs import build_spec_text
 from tests.commands import python
 from tests.orchestrator.cli.typed_commands import Run
 from tests.orchestrator.cluster.fake_job_server import TOKEN, JobServer, serving
-from tests.orchestrator.sample_specs import spec_text
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def there(run: Run, server: JobServer, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_the_sweep_goes_as_a_job_with_its_code_prices_and_credentials(
     server: JobServer, there: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = f"{spec_text()}prices: bills.yaml\n"
+    text = f"{build_spec_text()}prices: bills.yaml\n"
     Path("mine.yaml").write_text(text)
     price = "{hardware: cpu, usd_per_hour: 0.5, source: it's a bill, date: 2026-11-21}"
     Path("bills.yaml").write_text(f"prices:\n- {price}\n")

@@ -15,7 +15,7 @@ SCHEMA = Path(orchestrator.cli.__file__).with_name("progress.schema.json")
 Run = Callable[..., tuple[int, str, str]]
 
 
-def typed(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+def type_command(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as ended:
         main(list(arguments))
     out, err = capfd.readouterr()
@@ -23,7 +23,7 @@ def typed(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
     return ended.value.code, out, err
 
 
-def events(lines: str) -> list[dict[str, Any]]:
+def read_events(lines: str) -> list[dict[str, Any]]:
     """Return the events of `--json-progress`, each of which is valid by its schema."""
     read: list[dict[str, Any]] = list(map(json.loads, lines.splitlines()))
     schema = {"type": "array", "items": json.loads(SCHEMA.read_text())}

@@ -17,15 +17,14 @@ import pytest
 
 from orchestrator import hardware
 from orchestrator.cluster import connection
-from orchestrator.hardware import Gpu, Node, NodeProfile, classify
+from orchestrator.hardware import Node, NodeProfile, classify
 from orchestrator.hardware.gpu_readers.nvml import NvmlReader
 from orchestrator.storage.lock import Owner, write_owner
+from tests.building.hardware import build_gpu, build_node
 from tests.commands import python
 
-GPUS = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(4))
-PROFILE = NodeProfile(
-    "host", "CPU A", 8, 8_000, GPUS, None, "Linux", "3.11", gpu_reader=NvmlReader.info
-)
+GPUS = tuple(build_gpu(index, "NVIDIA T4") for index in range(4))
+PROFILE = build_node("host", cpus=8, gpus=GPUS, gpu_reader=NvmlReader.info).profile
 LOST_GPU = dataclasses.replace(PROFILE, gpu_faults=("GPU 4 does not answer: GPU is lost",))
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from orchestrator.cluster import connection, membership
 from orchestrator.cluster.membership import Membership, requested_nodes
+from tests.building.hardware import build_node
 from tests.commands import wait_for as eventually
-from tests.orchestrator.sample_plans import node
 
 
 class Cluster:
@@ -58,11 +58,11 @@ def ids(members: Membership) -> list[str]:
 
 
 def test_a_node_is_there_from_its_probe_until_it_leaves(cluster: Cluster) -> None:
-    with Membership([node("a")]).watching() as members:
+    with Membership([build_node("a")]).watching() as members:
         cluster.ids.append("late")
         eventually(lambda: "late" in cluster.begun)
         assert ids(members) == ["a"]
-        cluster.probes["late"] = node("late").profile
+        cluster.probes["late"] = build_node("late").profile
         eventually(lambda: ids(members) == ["a", "late"])
         cluster.ids.append("brief")
         eventually(lambda: "brief" in cluster.begun)
@@ -75,7 +75,7 @@ def test_a_node_is_there_from_its_probe_until_it_leaves(cluster: Cluster) -> Non
 def test_a_node_that_cannot_be_probed_is_given_up(cluster: Cluster) -> None:
     error = RuntimeError("Traceback:\n  somewhere\nNo module named 'psutil'\n")
     cluster.ids, cluster.probes = ["a", "bare"], {"bare": error}
-    with Membership([node("a")]).watching() as members:
+    with Membership([build_node("a")]).watching() as members:
         eventually(lambda: members.unusable)
         time.sleep(0.02)
     assert members.unusable == {"bare": "bare-host: No module named 'psutil'"}
@@ -83,7 +83,7 @@ def test_a_node_that_cannot_be_probed_is_given_up(cluster: Cluster) -> None:
 
 
 def test_a_ping_shows_that_a_node_is_present(cluster: Cluster) -> None:
-    with Membership([node("a")]).watching() as members:
+    with Membership([build_node("a")]).watching() as members:
         members.ask("a")
         time.sleep(0.02)
         assert not members.has_answered("a")
@@ -101,7 +101,7 @@ def test_a_head_that_does_not_answer_is_silent(
 ) -> None:
     lost = mock.Mock(side_effect=connection.ClusterError("no answer"))
     monkeypatch.setattr(membership, "alive_nodes", lost)
-    with Membership([node("a")]).watching() as members:
+    with Membership([build_node("a")]).watching() as members:
         before_s = members.silent_s
         eventually(lambda: lost.call_count > 1)
         assert members.silent_s > before_s

@@ -8,8 +8,8 @@ from pydantic import TypeAdapter
 
 from orchestrator.core.arms import Arm, Usage, Variant
 from orchestrator.core.trial import Block, make_trial
-from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
-from tests.orchestrator.sample_sweeps import IDENTITY
+from tests.building.hardware import build_cpu_use, build_gpu_use, build_timing_use
+from tests.building.trials import IDENTITY
 
 
 def key(arm: Arm) -> str:
@@ -26,7 +26,7 @@ def key(arm: Arm) -> str:
     ],
 )
 def test_the_display_text_has_the_class_and_its_use(usage: Usage, text: str) -> None:
-    hardware = on_gpu("NVIDIA H200", "AMD EPYC", 16, usage)
+    hardware = build_gpu_use("NVIDIA H200", "AMD EPYC", 16, usage)
     assert str(hardware) == f"NVIDIA H200 (AMD EPYC, 16 CPUs){text}"
     assert str(Arm("jax/scan", hardware)) == f"jax/scan on {hardware}"
     assert str(Arm("jax/scan", hardware, Variant("gru"))) == f"gru: jax/scan on {hardware}"
@@ -36,16 +36,16 @@ EVERY = [
     Arm(implementation, hardware)
     for implementation in ("jax/scan", "torch/fused")
     for hardware in (
-        on_cpu(),
-        on_cpu(cpus=4),
-        on_cpu("Intel Xeon"),
-        on_gpu(),
-        on_gpu("NVIDIA T4"),
-        in_slices(on_cpu()),
-        on_cpu(usage=Usage(threads=2)),
-        on_gpu(usage=Usage(cpus=2)),
-        on_cpu(usage=Usage(settings={"epochs": 1})),
-        on_cpu(usage=Usage(settings={"epochs": 2})),
+        build_cpu_use(),
+        build_cpu_use(cpus=4),
+        build_cpu_use("Intel Xeon"),
+        build_gpu_use(),
+        build_gpu_use("NVIDIA T4"),
+        build_timing_use(build_cpu_use()),
+        build_cpu_use(usage=Usage(threads=2)),
+        build_gpu_use(usage=Usage(cpus=2)),
+        build_cpu_use(usage=Usage(settings={"epochs": 1})),
+        build_cpu_use(usage=Usage(settings={"epochs": 2})),
     )
 ]
 SETTINGS: list[dict[str, str | float | bool]] = [
@@ -55,7 +55,7 @@ SETTINGS: list[dict[str, str | float | bool]] = [
     {"dropout": 0.5},
 ]
 EVERY += [
-    Arm("jax/scan", on_cpu(), Variant(name, settings))
+    Arm("jax/scan", build_cpu_use(), Variant(name, settings))
     for name in ("gru", "again")
     for settings in SETTINGS
 ]
@@ -65,8 +65,8 @@ def test_each_field_makes_another_arm_with_other_trials() -> None:
     assert len(set(EVERY)) == len({key(arm) for arm in EVERY}) == len(EVERY)
     mixed = random.Random(1).sample(EVERY, len(EVERY))
     assert sorted(mixed) == sorted(EVERY)
-    one = on_cpu(usage=Usage(settings={"epochs": 1, "share": 2}))
-    other = on_cpu(usage=Usage(settings={"share": 2.0, "epochs": 1.0}))
+    one = build_cpu_use(usage=Usage(settings={"epochs": 1, "share": 2}))
+    other = build_cpu_use(usage=Usage(settings={"share": 2.0, "epochs": 1.0}))
     assert one == other and hash(one) == hash(other)
     assert key(Arm("jax/scan", one)) == key(Arm("jax/scan", other))
 

@@ -9,8 +9,8 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance, disturbance_text
 from orchestrator.core.trial import FinishedTrial, Telemetry
-from tests.orchestrator.sample_hardware import on_cpu
-from tests.orchestrator.sample_records import trial
+from tests.building.hardware import build_cpu_use
+from tests.building.trials import build_trial
 
 LIMITS = DisturbanceLimits()
 
@@ -18,9 +18,9 @@ LIMITS = DisturbanceLimits()
 def finished(
     canary_ms: float | None, node: str = "one", implementation: str = "torch/fused"
 ) -> FinishedTrial:
-    arm = Arm(implementation, on_cpu())
+    arm = Arm(implementation, build_cpu_use())
     gpu_ms = canary_ms and canary_ms / 10
-    return trial(arm, 0, node=node, metrics={"canary_ms": canary_ms, "canary_gpu_ms": gpu_ms})
+    return build_trial(0, arm, node=node, metrics={"canary_ms": canary_ms, "canary_gpu_ms": gpu_ms})
 
 
 def test_every_cause_has_its_figure() -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from orchestrator.core.failures import OF_A_NODE, FailureLimit, describe_failures
-from tests.orchestrator.sample_records import PORTABLE, XLA, trial
+from tests.building.arms import PORTABLE, XLA
+from tests.building.trials import build_trial
 
 SAME, OTHER = "error: ValueError: odd, at mine.py:3\n  its calls", "protocol: an odd line"
 
@@ -24,19 +25,21 @@ def test_an_arm_is_stopped_after_equal_failures_in_a_row(
 ) -> None:
     limit = FailureLimit(most)
     for block, failure in enumerate(failures):
-        limit.add_outcome(trial(XLA, block))
-        ended = trial(PORTABLE, block, status="failed" if failure else "complete", failure=failure)
+        limit.add_outcome(build_trial(block, XLA))
+        ended = build_trial(
+            block, PORTABLE, status="failed" if failure else "complete", failure=failure
+        )
         assert limit.add_outcome(ended) == (block == stops_at)
     assert list(limit.stopped) == ([] if stops_at is None else [PORTABLE])
 
 
 def test_failures_of_other_code_do_not_count_and_equal_ones_are_described_once() -> None:
     ended = [
-        trial(PORTABLE, block, status="failed", failure=SAME, environment={"code": code})
+        build_trial(block, PORTABLE, status="failed", failure=SAME, environment={"code": code})
         for block, code in enumerate("aaab")
     ]
     assert [FailureLimit(2, "b").add_outcome(one) for one in ended] == [False] * 4
     assert [FailureLimit(1, "b").add_outcome(one) for one in ended] == [False, False, False, True]
-    (text,) = describe_failures([*ended, trial(XLA, 0)])
+    (text,) = describe_failures([*ended, build_trial(0, XLA)])
     place = "error: ValueError: odd, at mine.py:3"
     assert text == f"failed: {PORTABLE}, block 0, 1, 2, 3: {place}\n    its calls"

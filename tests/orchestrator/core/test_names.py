@@ -9,27 +9,27 @@ from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.names import carries, is_condition, is_key, names_arm, selects
 from orchestrator.planning.objectives import arms_read
 from orchestrator.spec import Objective
-from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
-from tests.orchestrator.sample_records import CELLS
+from tests.building.arms import ARMS_OF_CELLS
+from tests.building.hardware import build_cpu_use, build_gpu_use, build_timing_use
 
 XEON_MODEL = "Intel(R) Xeon(R) CPU @ 2.20GHz"
 USES = {
-    "EPYC": on_cpu("AMD EPYC", 16),
-    "XEON": on_cpu(XEON_MODEL, 1),
-    "FOUR": on_cpu("AMD EPYC", 16, Usage(threads=4)),
-    "SHORT": on_cpu("AMD EPYC", 16, Usage(settings={"epochs": 1})),
-    "H200": on_gpu("NVIDIA H200", "AMD EPYC", 16),
-    "T4": on_gpu("Tesla T4 [rev (a)]", XEON_MODEL, 1),
-    "EIGHT": on_gpu("NVIDIA H200", "AMD EPYC", 16, Usage(cpus=8)),
-    "STRANGE": on_cpu("NVIDIA H200 (AMD EPYC, 16 CPUs)", 4),
+    "EPYC": build_cpu_use("AMD EPYC", 16),
+    "XEON": build_cpu_use(XEON_MODEL, 1),
+    "FOUR": build_cpu_use("AMD EPYC", 16, Usage(threads=4)),
+    "SHORT": build_cpu_use("AMD EPYC", 16, Usage(settings={"epochs": 1})),
+    "H200": build_gpu_use("NVIDIA H200", "AMD EPYC", 16),
+    "T4": build_gpu_use("Tesla T4 [rev (a)]", XEON_MODEL, 1),
+    "EIGHT": build_gpu_use("NVIDIA H200", "AMD EPYC", 16, Usage(cpus=8)),
+    "STRANGE": build_cpu_use("NVIDIA H200 (AMD EPYC, 16 CPUs)", 4),
 }
 ARMS = {
     "ON_CPU": Arm("tensorflow/portable", USES["EPYC"]),
     "ON_GPU": Arm("tensorflow/portable", USES["H200"]),
     "OTHER": Arm("tensorflow/cudnn", USES["H200"]),
     "LESS": Arm("tensorflow/portable", USES["SHORT"]),
-    "TIMED": Arm("tensorflow/portable", in_slices(USES["EPYC"])),
-    **dict(zip(("LSTM_TF", "GRU_TF", "LSTM_TORCH", "GRU_TORCH"), CELLS, strict=True)),
+    "TIMED": Arm("tensorflow/portable", build_timing_use(USES["EPYC"])),
+    **dict(zip(("LSTM_TF", "GRU_TF", "LSTM_TORCH", "GRU_TORCH"), ARMS_OF_CELLS, strict=True)),
 }
 
 

@@ -10,9 +10,10 @@ from orchestrator.core.trial_columns import COLUMNS, PARAMS, TAGS, TrialColumn
 from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.query import trial_table
 from orchestrator.storage.tracking.trial_content import trial_content
-from tests.orchestrator.sample_hardware import on_cpu
-from tests.orchestrator.sample_records import CELLS, PORTABLE, sweep, trial
-from tests.orchestrator.sample_sweeps import IDENTITY, failed, finished
+from tests.building.arms import ARMS_OF_CELLS, PORTABLE
+from tests.building.hardware import build_cpu_use
+from tests.building.records import build_record
+from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial, build_trial
 
 
 def cell(name: str, of: FinishedTrial) -> object:
@@ -21,29 +22,35 @@ def cell(name: str, of: FinishedTrial) -> object:
 
 
 def test_each_column_is_in_the_run_the_csv_and_the_sheet() -> None:
-    content = trial_content(IDENTITY, finished())
+    content = trial_content(IDENTITY, build_full_trial())
     for stored, columns in ((content.params, PARAMS), (content.tags, TAGS)):
         for column in columns:
-            assert (column.name in stored) == (column.get(finished()) is not None)
+            assert (column.name in stored) == (column.get(build_full_trial()) is not None)
     assert HEADER[:-1] == tuple(column.name for column in COLUMNS)
-    sheet = trial_table([sweep([trial(PORTABLE, 0)], (PORTABLE,))]).column_names
+    sheet = trial_table([build_record([build_trial(0, PORTABLE)], (PORTABLE,))]).column_names
     names = [column.name for column in COLUMNS]
     assert [name for name in sheet if name in names] == names
-    (row,) = trial_table([sweep([trial(CELLS[1], 0)], CELLS)]).to_pylist()
+    (row,) = trial_table(
+        [build_record([build_trial(0, ARMS_OF_CELLS[1])], ARMS_OF_CELLS)]
+    ).to_pylist()
     assert (row["variant"], row["cell"]) == ("gru", "gru")
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
 def test_cells_have_the_kind_of_their_column(column: TrialColumn) -> None:
     kinds = {"whole": int, "number": float, "text": str, "truth": bool, "time": float}
-    for of in (finished(), failed()):
+    for of in (build_full_trial(), build_failed_trial()):
         value = column.get(of)
         assert value is None or type(value) is kinds[column.kind]
 
 
 def test_missing_values() -> None:
-    quiet = replace(finished(), outcome=replace(finished().outcome, telemetry=Telemetry()))
+    quiet = replace(
+        build_full_trial(), outcome=replace(build_full_trial().outcome, telemetry=Telemetry())
+    )
     assert [column.get(quiet) for column in COLUMNS[-8:]] == [None] * 8
-    own = finished(arm=Arm("numpy/loop+fast", on_cpu("a host")))
+    own = build_full_trial(arm=Arm("numpy/loop+fast", build_cpu_use("a host")))
     assert (cell("backend", own), cell("kernel", own), cell("jit", own)) == ("numpy", "loop", None)
-    assert cell("backend", finished(arm=Arm("my own thing", on_cpu("a host")))) is None
+    assert (
+        cell("backend", build_full_trial(arm=Arm("my own thing", build_cpu_use("a host")))) is None
+    )

@@ -21,14 +21,16 @@ from orchestrator.diagnostics.peaks import (
     store_peaks,
 )
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
-from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
+from orchestrator.hardware import Gpu, HardwareClass, Node, classify
 from orchestrator.hardware.gpu_readers.nvml import NvmlReader
+from tests.building.hardware import build_gpu, build_node
 from workloads.context import Context
 from workloads.protocol import TrialRequest
 
 PACKAGES = {"tensorflow": "2.21.0", "keras": "3.15.1", "torch": "2.13.0"}
 METRICS = {f"product_flops_per_s{end}": 2e11 for end in ("", "_low", "_high")}
 FACTS = {"cuda_build": "12.8", "cudnn_build": "9.1", "devices": "CPU", "python": "3.11"}
+H200 = build_gpu(uuid="GPU-aaaa", compute_capability="9.0")
 RATE = PeakRate(2e11, 2e11, 2e11)
 
 
@@ -44,18 +46,19 @@ def pretended(trial: Context) -> dict[str, float]:
     return {f"product_flops_per_s{end}": 1.0 for end in ("", "_low", "_high")}
 
 
-def node(
-    name: str = "a", *, gpus: tuple[Gpu, ...] = (), cluster: bool = False, **packages: str
+def build_tested_node(
+    name: str = "a", *, gpus: tuple[Gpu, ...] = (), ray_id: str = "", **packages: str
 ) -> Node:
-    profile = NodeProfile(name, "CPU A", 8, 16_000, gpus, "580.1", "Linux", "3.11")
-    profile = dataclasses.replace(
-        profile, packages={**PACKAGES, **packages}, gpu_reader=NvmlReader.info
+    """Return a node that has the packages of this test, or other versions of them."""
+    return build_node(
+        name,
+        cpus=8,
+        gpus=gpus,
+        ray_id=ray_id,
+        driver="580.1",
+        packages={**PACKAGES, **packages},
+        gpu_reader=NvmlReader.info,
     )
-    return Node(f"id-{name}" if cluster else "", profile, 8)
-
-
-def gpu(capability: str | None = "9.0") -> Gpu:
-    return Gpu(0, "NVIDIA H200", "GPU-aaaa", 140_000, compute_capability=capability)
 
 
 def measure(
@@ -88,7 +91,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_each_backend_and_precision_of_a_class_is_measured_once(
     tmp_path: Path, asked: list[str]
 ) -> None:
-    classes = classify([node()])
+    classes = classify([build_tested_node()])
     (measured, failures), lines = measure(tmp_path, classes)
     names = [f"{name}/portable" for name in ("tensorflow", "torch")]
     assert asked == [f"{name}{end}" for name in names for end in ("", "+bf16")]
@@ -103,19 +106,23 @@ def test_each_backend_and_precision_of_a_class_is_measured_once(
 
 
 def test_other_versions_are_measured_again(tmp_path: Path, asked: list[str]) -> None:
-    measure(tmp_path, classify([node()]))
-    newer = classify([node(torch="2.14.0")])
+    measure(tmp_path, classify([build_tested_node()]))
+    newer = classify([build_tested_node(torch="2.14.0")])
     assert {peak.backend for peak in peaks.stored_peaks(tmp_path, newer)} == {"tensorflow"}
     measure(tmp_path, newer)
     assert asked[4:] == ["torch/portable", "torch/portable+bf16"]
-    assert len(peaks.stored_peaks(tmp_path, classify([node()]))) == 4, "the older ones stay"
+    assert len(peaks.stored_peaks(tmp_path, classify([build_tested_node()]))) == 4, (
+        "the older ones stay"
+    )
 
 
 @pytest.mark.parametrize(("capability", "has_tf32"), [("7.5", False), ("12.0", True), (None, True)])
 def test_a_gpu_is_measured_in_tf32_where_it_has_it(
     tmp_path: Path, asked: list[str], capability: str | None, has_tf32: bool
 ) -> None:
-    (measured, _), _ = measure(tmp_path, classify([node(gpus=(gpu(capability),))]))
+    (measured, _), _ = measure(
+        tmp_path, classify([build_tested_node(gpus=(build_gpu(compute_capability=capability),))])
+    )
     assert ("torch/portable+tf32" in asked) is has_tf32
     versions = measured[-1].versions
     assert [versions[name] for name in ("driver", "cuda", "cudnn")] == ["580.1", "12.8", "9.1"]
@@ -127,7 +134,10 @@ def test_a_cluster_measures_on_a_node_of_each_class(
     ray = mock.MagicMock()
     ray.exceptions.RayError = type("RayError", (Exception,), {})
     died = ray.exceptions.RayError("task failed\nthe worker died")
-    nodes = [node("a", cluster=True), node("b", cluster=True, gpus=(gpu(),))]
+    nodes = [
+        build_tested_node("a", ray_id="id-a"),
+        build_tested_node("b", ray_id="id-b", gpus=(H200,)),
+    ]
     classes = classify(nodes)
     one = Peak(classes[0].id, "torch", "bf16", RATE, None, {}, "a", "2026-11-21T16:20:00Z")
     ray.get.side_effect = [((one,), ()), died]
@@ -144,7 +154,7 @@ def test_a_cluster_measures_on_a_node_of_each_class(
 
 
 def test_a_backend_that_fails_leaves_the_others(tmp_path: Path, asked: list[str]) -> None:
-    (measured, failures), lines = measure(tmp_path, classify([node(jax="0.11")]))
+    (measured, failures), lines = measure(tmp_path, classify([build_tested_node(jax="0.11")]))
     assert len(measured) == 5
     (failure,) = failures
     assert failure.endswith("could not be measured by jax: bf16: it was ended by SIGKILL")
@@ -153,7 +163,7 @@ def test_a_backend_that_fails_leaves_the_others(tmp_path: Path, asked: list[str]
 
 @pytest.mark.parametrize("text", ["", "[]", '{"version": 3}', '{"version": 2, "peaks": [{}]}'])
 def test_an_invalid_file_is_replaced(tmp_path: Path, text: str) -> None:
-    classes = classify([node()])
+    classes = classify([build_tested_node()])
     (tmp_path / PEAKS_FILE).write_text(text)
     assert peaks.stored_peaks(tmp_path, classes) == ()
     versions = {"method": "1", **PACKAGES}
@@ -168,9 +178,11 @@ def test_an_invalid_file_is_replaced(tmp_path: Path, text: str) -> None:
 
 def test_trainers_answer_for_each_precision_until_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peaks, "PEAK_RATES_WORKLOAD", f"{__name__}:pretended")
-    _, hardware = classify([node(gpus=(gpu(),))])
+    _, hardware = classify([build_tested_node(gpus=(H200,))])
     precisions = ("fp16", "float32", "bf16", "tf32")
-    request = PeakRequest(hardware.ref, node(), ("torch", "jax"), precisions, "GPU-aaaa")
+    request = PeakRequest(
+        hardware.ref, build_tested_node(), ("torch", "jax"), precisions, "GPU-aaaa"
+    )
     measured, failures = measure_peaks(request)
     assert kinds(measured) == [("torch", "float32"), ("jax", "float32")]
     assert {peak.versions["devices"] for peak in measured} == {"GPU-aaaa"}

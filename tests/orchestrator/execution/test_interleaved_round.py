@@ -16,7 +16,7 @@ from orchestrator.execution.actor import TrialActor
 from orchestrator.execution.interleaved_round import InterleavedRound
 from orchestrator.execution.job import Job, RoundPartner, TrialLimits, job_adapter
 from orchestrator.execution.trainer_pool import CpuClaims, TrainerPool
-from tests.orchestrator.execution import jobs
+from tests.building.jobs import build_job
 
 QUICK = Timing(interval=0.05, least=6, most=6, slice_s=0.01)
 
@@ -26,7 +26,7 @@ def job_of(
 ) -> Job:
     options = {key: own.pop(key) for key in ("limits", "fresh") if key in own}
     first, *others = (
-        jobs.job_of(f"slicing:{name}", own, implementation=one, cpus=cpus, **options)
+        build_job(f"slicing:{name}", own, implementation=one, cpus=cpus, **options)
         for one in implementations
     )
     partners = tuple(RoundPartner(other.request, cpus) for other in others)
@@ -130,7 +130,7 @@ def config_of(job: Job) -> dict[str, str]:
 def test_an_actor_runs_rounds_and_trials_and_gives_signs_of_life() -> None:
     timing = Timing(interval=0.001, least=8, most=8, slice_s=0.2)
     job = job_of("steady", "none/one", "none/two", timing=timing)
-    plain = replace(jobs.job_of("noop"), neighbours=3)
+    plain = replace(build_job("noop"), neighbours=3)
     actor = TrialActor(config_of(job))
     try:
         for next_job, number in ((job, 2), (plain, 1), (plain, 1)):

@@ -22,8 +22,8 @@ from orchestrator.execution.actor import run_trial
 from orchestrator.execution.job import Job, TrialLimits, TrialRun
 from orchestrator.execution.telemetry import Instruments
 from orchestrator.execution.trainer_pool import CpuClaims, CpusTaken, TrainerPool
+from tests.building.jobs import build_job
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
-from tests.orchestrator.execution.jobs import job_of
 from workloads.process import control_group
 from workloads.protocol import KernelProof, ProtocolError, Result, TrialRequest
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.timeout(60)
 
 def run(trainers: TrainerPool, *arguments: Any, **options: Any) -> Outcome:
     instruments = options.pop("instruments", None) or Instruments()
-    trial_run = TrialRun(job_of(*arguments, **options))
+    trial_run = TrialRun(build_job(*arguments, **options))
     list(run_trial(trial_run, trainers, instruments))
     return trial_run.outcome()
 
@@ -60,14 +60,14 @@ def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
 
 
 def test_phases_before_the_first_epoch_are_shown(trainers: TrainerPool) -> None:
-    signs = run_trial(TrialRun(job_of("runs", {"code": COMPILES})), trainers, Instruments())
+    signs = run_trial(TrialRun(build_job("runs", {"code": COMPILES})), trainers, Instruments())
     assert [sign.doing for sign in signs] == ["compiling", "training", ""]
 
 
 def test_a_pruned_trial_ends_after_an_epoch_and_its_trainer_stays_warm(
     trainers: TrainerPool,
 ) -> None:
-    trial_run = TrialRun(job_of("echo_memory:run", {"epochs": 9_999}))
+    trial_run = TrialRun(build_job("echo_memory:run", {"epochs": 9_999}))
     for progress in run_trial(trial_run, trainers, Instruments()):
         if progress.doing:
             continue
@@ -84,7 +84,7 @@ def test_a_kept_model_is_that_of_its_trial_and_whole(
     trainers: TrainerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def kept(settings: dict[str, Any]) -> tuple[list[tuple[str, int]], str]:
-        trial_run = TrialRun(job_of("keeps_model", settings), model_path=tmp_path / "model")
+        trial_run = TrialRun(build_job("keeps_model", settings), model_path=tmp_path / "model")
         list(run_trial(trial_run, trainers, Instruments()))
         message = trial_run.failure.message if trial_run.failure else ""
         if not (packed := trial_run.packed_model()):
@@ -319,7 +319,7 @@ def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
 
 
 def test_a_trial_that_is_taken_away_is_sampled_no_longer(trainers: TrainerPool) -> None:
-    trial_run = TrialRun(job_of("echo_memory:run", {"epochs": 10_000}))
+    trial_run = TrialRun(build_job("echo_memory:run", {"epochs": 10_000}))
     epochs = run_trial(trial_run, trainers, Instruments())
     next(epochs)
     epochs.close()
@@ -335,7 +335,7 @@ def test_a_trial_never_takes_the_events_of_another(trainers: TrainerPool) -> Non
     assert (fresh.metrics["loss"], fresh.trainer_trials) == (0.0, 0)
     trainer = next(iter(trainers.warm.values()))
     trainer._nonce = "another"
-    trainer.send(replace(job_of("noop").request, nonce="old"))
+    trainer.send(replace(build_job("noop").request, nonce="old"))
     with pytest.raises(ProtocolError, match="expected an event of trial 'another'"):
         trainer.next_event(10)
 
@@ -351,7 +351,7 @@ def test_a_proof_is_that_of_the_arm() -> None:
 def test_a_clock_that_is_set_back_changes_no_duration(
     trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial_run = TrialRun(job_of("noop"))
+    trial_run = TrialRun(build_job("noop"))
     monkeypatch.setattr("time.time", lambda: 1.0)
     list(run_trial(trial_run, trainers, Instruments()))
     outcome = trial_run.outcome()

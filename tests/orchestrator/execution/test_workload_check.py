@@ -9,7 +9,7 @@ import pytest
 from orchestrator.execution import workload_check
 from orchestrator.execution.workload_check import WorkloadUnusable, expect_importable
 from orchestrator.spec import SweepSpec
-from tests.orchestrator.sample_specs import spec
+from tests.building.specs import build_spec
 
 MODULES = {
     "good": """\
@@ -54,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sweep(workload: str) -> SweepSpec:
-    return spec(workload=workload, sampler=None, space=None, configs=[{"units": 8}])
+    return build_spec(workload=workload, sampler=None, space=None, configs=[{"units": 8}])
 
 
 class UserWorkload(NamedTuple):

@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from orchestrator import hardware
-from orchestrator.hardware import Gpu, Node, NodeProfile, classify, no_gpu_class_reason, probing
+from orchestrator.hardware import Gpu, classify, no_gpu_class_reason, probing
 from orchestrator.hardware.gpu_readers.nvml import NvmlReader
 from orchestrator.hardware.profile import Machine
+from tests.building.hardware import build_gpu, build_node
 from tests.orchestrator.hardware.machines import MACHINES, present
 
 FACTS = yaml.safe_load(Path(__file__).with_name("facts.yaml").read_text())
@@ -80,19 +81,8 @@ def test_no_file_ends_a_probe(
     assert 0 not in (profile.cpu.sockets, profile.cpu.cores, profile.cpu.logical_cpus)
 
 
-def node(host: str, *gpus: Gpu, cpus: int = 8) -> Node:
-    profile = NodeProfile(
-        host, "AMD EPYC", cpus, 16_000, gpus, None, "Linux", "3.11", gpu_reader=NvmlReader.info
-    )
-    return Node(host, profile, cpus)
-
-
 def hosts(of: hardware.HardwareClass) -> list[str]:
     return [one.id for one in of.nodes]
-
-
-def gpu(index: int = 0, name: str = "NVIDIA H200") -> Gpu:
-    return Gpu(index, name, f"GPU-{index}", 140_000)
 
 
 TWO = ({"index": 0, "uuid": "GPU-aaaa"}, {"index": 1, "uuid": "GPU-abbb"})
@@ -115,18 +105,21 @@ def test_only_visible_gpus_are_probed(
 
 
 def test_equal_nodes_form_one_class_with_a_readable_name_and_a_stable_slug() -> None:
-    small, large = classify([node("a"), node("b"), node("c", cpus=4)])
-    assert (small.name, large.name) == ("AMD EPYC, 4 CPUs", "AMD EPYC, 8 CPUs")
-    assert large.slug == "amd-epyc-8-cpus"
+    small, large = classify(
+        [build_node("a", cpus=4), build_node("b", cpus=4), build_node("c", cpus=2)]
+    )
+    assert (small.name, large.name) == ("CPU A, 2 CPUs", "CPU A, 4 CPUs")
+    assert large.slug == "cpu-a-4-cpus"
     assert hosts(large) == ["a", "b"]
 
 
 def test_unlike_gpus_of_a_node_form_no_class() -> None:
-    mixed = node("a", gpu(0), gpu(1, "NVIDIA T4"))
-    assert [hardware.name for hardware in classify([mixed])] == ["AMD EPYC, 8 CPUs"]
-    assert list(map(hosts, classify([mixed, node("b", gpu(0))]))) == [["a"], ["b"]]
+    mixed = build_node("a", gpus=[build_gpu(0), build_gpu(1, "NVIDIA T4")])
+    alike = build_node("b", gpus=[build_gpu()], gpu_reader=NvmlReader.info)
+    assert [hardware.name for hardware in classify([mixed])] == ["CPU A, 2 CPUs"]
+    assert list(map(hosts, classify([mixed, alike]))) == [["a"], ["b"]]
     reason = no_gpu_class_reason(mixed) or ""
     assert reason.startswith("a has unlike GPUs (NVIDIA H200, NVIDIA T4)")
-    given_none = dataclasses.replace(node("b", gpu(0)), gpu_limit=0)
+    given_none = dataclasses.replace(alike, gpu_limit=0)
     assert list(map(hosts, classify([given_none]))) == [["b"]]
     assert no_gpu_class_reason(given_none) == "Ray has no GPU of b to give, which NVML shows there"

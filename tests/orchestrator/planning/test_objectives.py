@@ -12,14 +12,14 @@ from orchestrator.planning.objectives import open_limit
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.sampling import SEEN
 from orchestrator.spec import SweepSpec
-from tests.orchestrator.sample_plans import node
-from tests.orchestrator.sample_specs import OWN, spec
+from tests.building.hardware import build_node
+from tests.building.specs import USER_WORKLOAD, build_spec
 
 ACCURACY = {"val_accuracy": "maximize"}
 FAST = "NVIDIA T4 (CPU B, 8 CPUs)"
 NODES = [
-    *(node(f"slow{number}") for number in range(4)),
-    node("fast", cpus=8, gpus=4, cpu_model="CPU B"),
+    *(build_node(f"slow{number}") for number in range(4)),
+    build_node("fast", cpus=8, gpus=4, cpu_model="CPU B"),
 ]
 
 
@@ -29,7 +29,7 @@ def laid(
     objectives = {"val_accuracy": {"direction": "maximize", "over": over}}
     space = {"units": {"low": 1, "high": 1000}}
     wanted = {"sampler": "tpe", "configs": 60, "space": space, "hardware": [*hardware]}
-    made = spec(OWN, **{**wanted, "objectives": objectives, **changes})
+    made = build_spec(USER_WORKLOAD, **{**wanted, "objectives": objectives, **changes})
     return made, make_plan(made, classify(NODES))
 
 
@@ -56,8 +56,8 @@ def test_enough_blocks_are_open_to_keep_what_is_read_at_work(
 
 
 def test_a_plan_shows_what_a_pruner_may_end() -> None:
-    pruned = spec(settings={"epochs": 8}, objectives=ACCURACY, pruner="median")
-    texts = [describe_plan(one, make_plan(one, classify(NODES))) for one in (pruned, spec())]
+    pruned = build_spec(settings={"epochs": 8}, objectives=ACCURACY, pruner="median")
+    texts = [describe_plan(one, make_plan(one, classify(NODES))) for one in (pruned, build_spec())]
     assert ["may prune blocks by median, from epoch" in text for text in texts] == [True, False]
 
 

@@ -15,9 +15,9 @@ from orchestrator.planning.lanes import Lane, make_lanes
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.scheduling.runnable import expect_runnable
 from orchestrator.spec import SweepSpec
+from tests.building.hardware import build_node
+from tests.building.specs import build_spec
 from tests.orchestrator.planning import reference_plans
-from tests.orchestrator.sample_plans import node
-from tests.orchestrator.sample_specs import spec
 
 FUSED = ["tensorflow/portable", "tensorflow/cudnn"]
 NO_CUDNN = "cuDNN kernels need an NVIDIA GPU"
@@ -26,15 +26,15 @@ NO_GPU = "no NVIDIA GPU found on 1 node (asked through NVML)"
 
 def spec_of(**changes: Any) -> SweepSpec:
     usual = {"hardware": ["cpu", "gpu"], "implementations": FUSED, "repeats": 2}
-    return spec(**{**usual, **changes})
+    return build_spec(**{**usual, **changes})
 
 
 def one_of(*hardware: Any) -> SweepSpec:
-    return spec(hardware=list(hardware))
+    return build_spec(hardware=list(hardware))
 
 
 def machine(gpus: int = 0) -> tuple[HardwareClass, ...]:
-    return classify([node("host", cpus=4, gpus=gpus)])
+    return classify([build_node("host", cpus=4, gpus=gpus)])
 
 
 def reasons(laid: Plan) -> dict[str, str]:
@@ -141,7 +141,7 @@ def test_a_class_can_be_named_or_matched_and_runs_once() -> None:
 
 @pytest.mark.parametrize("selector", ["gpu", "*L4*"])
 def test_a_gpu_that_is_lost_is_the_reason(selector: str) -> None:
-    here = node("host")
+    here = build_node("host")
     host = replace(here, profile=replace(here.profile, gpu_faults=("GPU 0 is lost",)))
     laid = make_plan(one_of(selector), classify([host]))
     assert laid.arms == ()
@@ -199,7 +199,7 @@ DESCRIBED = [
 
 @pytest.mark.parametrize("case", DESCRIBED, ids=lambda case: case.name)
 def test_a_plan_is_described_in_words_and_as_json(case: DescribedPlan) -> None:
-    wanted = spec(**case.changes)
+    wanted = build_spec(**case.changes)
     laid = make_plan(wanted, machine())
     described = describe_plan(wanted, laid)
     assert case.text in described
@@ -265,7 +265,7 @@ def test_a_plan_that_could_have_no_result_is_refused(case: PlanWithoutResult) ->
 
 
 def labelled(name: str, labels: dict[str, str], **fields: Any) -> Node:
-    return replace(node(name, cpus=8, **fields), labels=labels)
+    return replace(build_node(name, cpus=8, **fields), labels=labels)
 
 
 SPOT, ON_DEMAND = {"market-type": "spot"}, {"market-type": "on-demand"}
@@ -354,7 +354,7 @@ def test_hardware_that_cannot_be_used_as_asked_is_reported(entry: Any, reason: s
 
 
 def test_what_holds_for_one_class_only_is_reported_of_that_class() -> None:
-    hardware = classify([node("n0", cpus=8), node("n1", cpu_model="CPU B")])
+    hardware = classify([build_node("n0", cpus=8), build_node("n1", cpu_model="CPU B")])
     laid = make_plan(one_of({"class": "cpu", "threads": 4}), hardware)
     assert [str(arm) for arm in laid.arms] == ["tensorflow/portable on CPU A, 8 CPUs [4 threads]"]
     assert list(reasons(laid)) == ["tensorflow/portable on CPU B, 2 CPUs [4 threads]"]
@@ -362,7 +362,7 @@ def test_what_holds_for_one_class_only_is_reported_of_that_class() -> None:
 
 def test_another_use_of_a_class_is_another_arm() -> None:
     uses = {"class": "cpu", "threads": 2}, {"class": "cpu", "settings": {"epochs": 1}}
-    laid = make_plan(one_of("cpu", *uses), classify([node("n0", cpus=8)]))
+    laid = make_plan(one_of("cpu", *uses), classify([build_node("n0", cpus=8)]))
     names = ["CPU A, 8 CPUs", "CPU A, 8 CPUs [2 threads]", "CPU A, 8 CPUs [epochs 1]"]
     assert [str(arm.hardware) for arm in laid.arms] == names
     lane = only_lane(laid)
@@ -413,7 +413,7 @@ GPU_SHARES = [
 
 @pytest.mark.parametrize("case", GPU_SHARES, ids=lambda case: case.name)
 def test_a_gpu_has_its_share_of_the_cpus_or_what_is_asked_for(case: GpuShare) -> None:
-    here = Node("n0", node("n0", cpus=8, gpus=4).profile, case.ray_cpus, case.ray_gpus)
+    here = Node("n0", build_node("n0", cpus=8, gpus=4).profile, case.ray_cpus, case.ray_gpus)
     laid = make_plan(one_of({"class": "gpu", **case.use}), classify([here]))
     lane = only_lane(laid)
     assert (lane.bundle("gpu"), lane.slots) == ({"CPU": case.cpus, "GPU": 1}, case.slots)
@@ -421,14 +421,14 @@ def test_a_gpu_has_its_share_of_the_cpus_or_what_is_asked_for(case: GpuShare) ->
 
 
 def test_a_lost_gpu_keeps_a_slot_and_its_cpus() -> None:
-    laid = make_plan(one_of("cpu", "gpu"), classify([node("n0", cpus=8, gpus=4)]))
+    laid = make_plan(one_of("cpu", "gpu"), classify([build_node("n0", cpus=8, gpus=4)]))
     ((lane,), *_) = (group.lanes for group in make_lanes(laid, {"n0": 1}))
     assert (lane.bundle("gpu"), lane.slots) == ({"CPU": 2, "GPU": 1}, 3)
     assert (lane.bundle("cpu"), lane.takes_turns) == ({"CPU": 6}, True)
 
 
 def test_a_node_of_several_groups_has_one_lane() -> None:
-    nodes = [node("n0", gpus=1), node("n1", gpus=1, gpu="NVIDIA L4")]
+    nodes = [build_node("n0", gpus=1), build_node("n1", gpus=1, gpu="NVIDIA L4")]
     groups = make_lanes(make_plan(one_of("cpu", "*T4*", "*L4*"), classify(nodes)))
     names = [sorted(lane.node.id for lane in group.lanes) for group in groups]
     assert names == [["n0", "n1"], ["n0"], ["n1"]]

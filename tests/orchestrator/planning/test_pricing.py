@@ -10,12 +10,12 @@ from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.trial import Outcome, Telemetry
 from orchestrator.planning.pricing import describe_prices, price_of, priced
 from orchestrator.spec import Price, Problem, SpecError, parse_spec
-from tests.orchestrator.sample_hardware import on_cpu, on_gpu
-from tests.orchestrator.sample_specs import spec_text
+from tests.building.hardware import build_cpu_use, build_gpu_use
+from tests.building.specs import build_spec_text
 
 ROOT = Path(__file__).resolve().parents[3]
-T4 = Arm("tensorflow/cudnn", on_gpu("NVIDIA T4", "AMD EPYC", 8))
-FOUR = on_cpu("AMD EPYC", 4)
+T4 = Arm("tensorflow/cudnn", build_gpu_use("NVIDIA T4", "AMD EPYC", 8))
+FOUR = build_cpu_use("AMD EPYC", 4)
 WHO = {"source": "a bill", "date": "2026-11-21"}
 
 
@@ -103,10 +103,11 @@ def test_the_first_entry_that_means_the_hardware_counts() -> None:
         price("gpu", usd_per_hour=2.0),
         price("AMD EPYC, 4 CPUs", usd_per_hour=3.0),
     ]
-    threads = on_cpu("AMD EPYC", 4, Usage(threads=2))  # the whole node is reserved for it
-    one = on_cpu("AMD EPYC", 1)
+    threads = build_cpu_use("AMD EPYC", 4, Usage(threads=2))  # the whole node is reserved for it
+    one = build_cpu_use("AMD EPYC", 1)
     prices = [
-        price_of(use, table) for use in (T4.hardware, on_gpu("NVIDIA L4"), FOUR, threads, one)
+        price_of(use, table)
+        for use in (T4.hardware, build_gpu_use("NVIDIA L4"), FOUR, threads, one)
     ]
     assert [entry and entry.usd_per_hour for entry in prices] == [1.0, 2.0, 3.0, 3.0, None]
     unpriced, lost = Outcome("complete", 5.0, 6.0), Outcome("failed", 5.0, 5.0)
@@ -125,7 +126,9 @@ def test_a_plan_shows_which_hardware_has_a_price() -> None:
 
 
 def test_the_table_that_we_give_is_one_with_its_sources() -> None:
-    table = parse_spec(spec_text(prices="prices.yaml"), source="s", folder=ROOT / "sweeps").prices
+    table = parse_spec(
+        build_spec_text(prices="prices.yaml"), source="s", folder=ROOT / "sweeps"
+    ).prices
     assert len(table) >= 5
     assert all("replace" in price.source or "EXAMPLE" in price.source for price in table)
     matched = price_of(T4.hardware, table)
@@ -169,5 +172,5 @@ def test_a_prices_file_is_found_in_the_folder_of_the_spec(tmp_path: Path) -> Non
 
 def problems(prices: str, folder: Path | None) -> list[Problem]:
     with pytest.raises(SpecError) as refused:
-        parse_spec(spec_text(prices=prices, repeats=0), source="s.yaml", folder=folder)
+        parse_spec(build_spec_text(prices=prices, repeats=0), source="s.yaml", folder=folder)
     return list(refused.value.problems)

@@ -9,10 +9,12 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.chosen import Limit, choose, to_yaml
 from orchestrator.spec import parse_spec
-from tests.orchestrator.sample_records import CELLS, CPU, LSTM, sweep, trial
+from tests.building.arms import ARMS_OF_CELLS, CPU, LSTM
+from tests.building.records import build_record
+from tests.building.trials import build_trial
 
 TWO_THREADS = HardwareUse(CPU.hardware_class, Usage(threads=2, settings={"epochs": 1}))
-FEW, PORTABLE, GRU = Arm("torch/fused", TWO_THREADS, LSTM), *CELLS[:2]
+FEW, PORTABLE, GRU = Arm("torch/fused", TWO_THREADS, LSTM), *ARMS_OF_CELLS[:2]
 
 
 @pytest.fixture
@@ -20,17 +22,19 @@ def record() -> SweepRecord:
     """Three arms: the second one is more accurate and slower, the third one less accurate."""
     figures = {PORTABLE: (0.9, 10.0), GRU: (0.95, 20.0), FEW: (0.8, 5.0)}
     trials = [
-        trial(arm, block, val_accuracy=correct + block / 1000, step_ms=ms + block, val_loss=-ms)
+        build_trial(
+            block, arm, val_accuracy=correct + block / 1000, step_ms=ms + block, val_loss=-ms
+        )
         for block in range(3)
         for arm, (correct, ms) in figures.items()
     ]
     energies = [
-        trial(PORTABLE, 3 + block, energy_j=1.0, energy_scope=scope)
+        build_trial(3 + block, PORTABLE, energy_j=1.0, energy_scope=scope)
         for block, scope in enumerate(("gpu", "cpu_package"))
     ]
-    failed = trial(FEW, 5, status="failed", step_ms=1.0)
+    failed = build_trial(5, FEW, status="failed", step_ms=1.0)
     settings = {"dataset": "digits", "epochs": 9}
-    return sweep([*trials, *energies, failed], tuple(figures), settings=settings, seed=7)
+    return build_record([*trials, *energies, failed], tuple(figures), settings=settings, seed=7)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,11 @@ from orchestrator.report.compare.changes import Changes, FailOn, compare_sides, 
 from orchestrator.report.compare.sides import InvalidSide, Side, read_report
 from orchestrator.report.formats.json_format import REPORT_VERSION
 from orchestrator.report.render import render, summarise
-from tests.orchestrator.cli.typed_commands import Run, typed
-from tests.orchestrator.sample_hardware import on_cpu
-from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, changed, sweep, trial
+from tests.building.arms import CPU, PORTABLE, XLA
+from tests.building.hardware import build_cpu_use
+from tests.building.records import build_record
+from tests.building.trials import build_trial, change_trial
+from tests.orchestrator.cli.typed_commands import Run, type_command
 
 FUSED = Arm("torch/fused", CPU)
 NAN = "non_finite: epoch 3: expected finite metrics; loss is nan"
@@ -50,8 +52,8 @@ def measured(
                 "step_ms": step_ms * dice.lognormvariate(0, noise),
                 "val_accuracy": accuracy + dice.gauss(0, 0.001),
             }
-            trials.append(change(trial(arm, block, metrics=metrics, trainer_trials=0)))
-    return sweep(trials, arms, **{"datasets": (DIGITS,), "settings": SETTINGS, **changes})
+            trials.append(change(build_trial(block, arm, metrics=metrics, trainer_trials=0)))
+    return build_record(trials, arms, **{"datasets": (DIGITS,), "settings": SETTINGS, **changes})
 
 
 def adding(factor: float = 1.0, **metrics: float) -> Change:
@@ -60,7 +62,7 @@ def adding(factor: float = 1.0, **metrics: float) -> Change:
     def change(finished: FinishedTrial) -> FinishedTrial:
         by = factor * (1 + 0.002 * (finished.block % 3)) if finished.arm == XLA else 1.0
         own = {name: value * by for name, value in metrics.items()}
-        return changed(finished, metrics={**finished.metrics, **own})
+        return change_trial(finished, metrics={**finished.metrics, **own})
 
     return change
 
@@ -71,7 +73,7 @@ def failed(arm: Arm, failure: str = "error: no kernel image", blocks: int = 8) -
     def change(finished: FinishedTrial) -> FinishedTrial:
         if finished.arm != arm or finished.block >= blocks:
             return finished
-        return changed(finished, status="failed", failure=failure, metrics={})
+        return change_trial(finished, status="failed", failure=failure, metrics={})
 
     return change
 
@@ -104,10 +106,11 @@ def test_each_arm_is_compared_with_itself(factor: float, verdict: str) -> None:
 def test_configs_are_matched_in_any_block_and_repeats_averaged() -> None:
     before = measured()
     moved = [
-        changed(t, block=7 - t.block, config={"units": t.config["units"]}) for t in before.trials
+        change_trial(t, block=7 - t.block, config={"units": t.config["units"]})
+        for t in before.trials
     ]
-    repeats = [changed(t, repeat=1, metrics={"step_ms": 40.0}) for t in moved[:2]]
-    unfinished = [changed(t, repeat=2, status="failed") for t in moved]
+    repeats = [change_trial(t, repeat=1, metrics={"step_ms": 40.0}) for t in moved[:2]]
+    unfinished = [change_trial(t, repeat=2, status="failed") for t in moved]
     settings = {**SETTINGS, "batch_size": 32}
     after = replace(before, trials=(*moved, *repeats, *unfinished), settings=settings)
     changes = between(before, after)
@@ -128,7 +131,7 @@ def test_disturbed_trials_count_only_if_too_few_are_quiet(
 ) -> None:
     def change(finished: FinishedTrial) -> FinishedTrial:
         causes = {"other_processes": 43.0} if finished.block < disturbed else {}
-        return changed(finished, disturbance=causes)
+        return change_trial(finished, disturbance=causes)
 
     changes = between(measured(configs), measured(configs, factor=factor, change=change))
     arm, is_final = changes.arms[1], pairs == 6
@@ -199,7 +202,7 @@ def test_memory_and_compile_times_are_compared(
 def test_memory_is_that_of_fresh_trainers() -> None:
     def warm(finished: FinishedTrial) -> FinishedTrial:
         own = adding(peak_rss_mib=1000.0, compile_s=2.0)(finished)
-        return changed(own, trainer_trials=3 if finished.block else 0)
+        return change_trial(own, trainer_trials=3 if finished.block else 0)
 
     changes = between(measured(change=warm), measured(change=warm))
     assert [list(arm.needs) for arm in changes.arms] == [["compile_s"]] * 2
@@ -214,13 +217,15 @@ def test_arms_without_a_counterpart_or_a_complete_trial_are_unjudged() -> None:
 
 
 def test_another_machine_is_reported_and_fails_nothing() -> None:
-    moved_arms = tuple(Arm(arm.implementation, on_cpu("Intel Xeon", 2)) for arm in (PORTABLE, XLA))
+    moved_arms = tuple(
+        Arm(arm.implementation, build_cpu_use("Intel Xeon", 2)) for arm in (PORTABLE, XLA)
+    )
     changes = between(measured(), measured(arms=moved_arms, factor=2.0))
     assert [arm.is_on_other_hardware for arm in changes.arms] == [True, True]
     assert changes.arms[1].comparison.verdict == "slower"
     assert (failing(changes, ["slower", "changed"]), changes.all_inconclusive) == ((), True)
     assert [difference.subject for difference in changes.differences] == ["hardware"]
-    one, *several = (Arm("torch/fused", on_cpu(name, 2)) for name in "ABC")
+    one, *several = (Arm("torch/fused", build_cpu_use(name, 2)) for name in "ABC")
     assert between(measured(arms=(*several,)), measured(arms=(one,))).arms == ()
 
 
@@ -240,7 +245,7 @@ def test_a_change_of_all_arms_or_of_the_canary_is_attributed_to_the_machine(
 ) -> None:
     def after(finished: FinishedTrial) -> FinishedTrial:
         step_ms = finished.metrics["step_ms"] * (factor if finished.arm in slower else 1)
-        return changed(finished, metrics={"step_ms": step_ms, "canary_ms": canary_ms})
+        return change_trial(finished, metrics={"step_ms": step_ms, "canary_ms": canary_ms})
 
     before = measured(arms=arms, change=adding(canary_ms=10.0))
     changes = between(before, measured(arms=arms, change=after, seed=2))
@@ -254,7 +259,7 @@ def written(record: SweepRecord, path: Path) -> Path:
 
 def test_a_report_file_is_a_side(tmp_path: Path) -> None:
     record = measured(change=failed(XLA, NAN, blocks=1))
-    first = changed(record.trials[0], metrics={**record.trials[0].metrics, "loss": math.inf})
+    first = change_trial(record.trials[0], metrics={**record.trials[0].metrics, "loss": math.inf})
     record = replace(record, trials=(first, *record.trials[1:]))
     baseline = read_report(written(record, tmp_path / "baseline.json"))
     assert baseline.label == "quickstart (baseline.json)"
@@ -304,14 +309,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     records = {
         "old": measured(arms=(PORTABLE, XLA, FUSED)),
         "slow": measured(factor=1.5, change=failed(PORTABLE)),
-        "empty": sweep([], [PORTABLE]),
+        "empty": build_record([], [PORTABLE]),
         "other": measured(workload="char_rnn"),
-        "busy": measured(factor=1e3, change=partial(changed, disturbance={"host_steal": 43.0})),
+        "busy": measured(
+            factor=1e3, change=partial(change_trial, disturbance={"host_steal": 43.0})
+        ),
     }
     for name, record in records.items():
         written(replace(record, run_id=name), tmp_path / f"{name}.json")
     monkeypatch.chdir(tmp_path)
-    return partial(typed, capfd, "compare")
+    return partial(type_command, capfd, "compare")
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,11 @@ from orchestrator.report.render import (
     summarise,
     to_short_markdown,
 )
-from tests.orchestrator.report import samples
+from tests.building.arms import CPU, PORTABLE, XLA
+from tests.building.large_records import build_hostile_record, build_large_record
+from tests.building.records import build_paired_record, build_record
+from tests.building.trials import build_trial, change_trial
 from tests.orchestrator.report.golden import SLICED
-from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, changed, paired, sweep, trial
 
 # text
 
@@ -41,10 +43,10 @@ LONG = Arm("tensorflow/" + "+".join(f"option{i}" for i in range(20)), CPU)
 LONG_CONFIG = {f"param_number_{i}": 0.1234 * i for i in range(12)}
 LONG_METRICS = {"step_ms": 1e4 / 7, "train_s": 1e6 / 7, "samples_per_s": 1e9 / 3}
 FIELDS: dict[str, Any] = {"config": LONG_CONFIG, "metrics": LONG_METRICS}
-WIDE = sweep(
+WIDE = build_record(
     [
-        *(trial(arm, block, **FIELDS) for block in range(7) for arm in (PORTABLE, LONG)),
-        trial(LONG, 7, status="failed", failure="error: " + "x" * 500),
+        *(build_trial(block, arm, **FIELDS) for block in range(7) for arm in (PORTABLE, LONG)),
+        build_trial(7, LONG, status="failed", failure="error: " + "x" * 500),
     ],
     (PORTABLE, LONG),
     name="名前" * 60,
@@ -72,7 +74,7 @@ def test_text_fits_the_width_and_is_not_cut_off(width: int) -> None:
 def test_text_depends_on_no_variable_and_has_terminal_codes_on_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    summary = summarise(paired(8))
+    summary = summarise(build_paired_record(8))
     plain = render(summary, "text")
     for name in ("FORCE_COLOR", "COLUMNS", "NO_COLOR", "JUPYTER_COLUMNS"):
         monkeypatch.setenv(name, "37")
@@ -125,22 +127,24 @@ def rows_of(record: SweepRecord) -> list[dict[str, str]]:
 
 
 def test_csv_has_a_row_for_each_trial_with_config_and_metrics_sorted() -> None:
-    rows = rows_of(paired(2))
+    rows = rows_of(build_paired_record(2))
     assert list(rows[0]) == [*HEADER, "batch_size", "units", "step_ms", "val_accuracy"]
     assert [(row["block"], row["implementation"]) for row in rows] == [
         (block, arm.implementation) for block in "01" for arm in (PORTABLE, XLA)
     ]
     assert (rows[0]["run_id"], rows[0]["arm"]) == ("run-tensorflow/portable-0-0", str(PORTABLE))
     assert float(rows[1]["step_ms"]) == 8.0
-    assert render(summarise(sweep([])), "csv") == ",".join(HEADER) + "\n"
+    assert render(summarise(build_record([])), "csv") == ",".join(HEADER) + "\n"
 
 
 def test_csv_cells_of_special_values_and_taken_names() -> None:
     failure = 'error: "a",\t名 | b'
     config = {"outcome": "on", "val_accuracy": 5, "config.outcome": 1}
-    failed = trial(XLA, 0, step_ms=math.nan, config=config)
-    failed = changed(failed, status="failed", failure=failure, cost_basis="2 USD/h", kernel=None)
-    (row,) = rows_of(sweep([failed], (XLA,)))
+    failed = build_trial(0, XLA, step_ms=math.nan, config=config)
+    failed = change_trial(
+        failed, status="failed", failure=failure, cost_basis="2 USD/h", kernel=None
+    )
+    (row,) = rows_of(build_record([failed], (XLA,)))
     assert (row["step_ms"], row["kernel_ran"], row["cost_basis"]) == ("", "", "2 USD/h")
     assert row["failure"] == failure
     names = ("outcome", "val_accuracy", "metric.val_accuracy", "config.config.outcome")
@@ -151,7 +155,9 @@ def test_csv_cells_of_special_values_and_taken_names() -> None:
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", " ="])
 def test_no_csv_cell_is_a_formula(start: str) -> None:
     arm = Arm(f"{start}cmd|' /C calc'!A0", CPU)
-    record = sweep([trial(arm, 0, config={f"{start}x": f"{start}1", "lr": -0.5})], (arm,))
+    record = build_record(
+        [build_trial(0, arm, config={f"{start}x": f"{start}1", "lr": -0.5})], (arm,)
+    )
     content = render(summarise(record), "csv")
     for cells in csv.reader(StringIO(content, newline="")):
         for cell in cells:
@@ -180,7 +186,7 @@ def test_the_published_schema_is_that_of_the_code() -> None:
     """
     assert PUBLISHED.read_text(encoding="utf-8") == json_schema.report_schema_text()
     VALIDATOR.check_schema(VALIDATOR.schema)
-    content = read(paired(7))
+    content = read(build_paired_record(7))
     for spoiled in ({**content, "version": 1}, {**content, "trials": None}, {**content, "new": 1}):
         with pytest.raises(jsonschema.ValidationError):
             VALIDATOR.validate(spoiled)
@@ -189,9 +195,9 @@ def test_the_published_schema_is_that_of_the_code() -> None:
 def test_a_pair_names_the_runs_of_its_rounds_and_no_others() -> None:
     """Not that of the round which was disturbed, nor of one without a time."""
     trials = [
-        trial(
-            arm,
+        build_trial(
             block,
+            arm,
             repeat,
             step_ms=None if (arm, block, repeat) == (XLA, 1, 1) else 10.0 + repeat,
             disturbance={"slow_canary": 1.5} if (arm, block, repeat) == (XLA, 0, 0) else {},
@@ -200,7 +206,7 @@ def test_a_pair_names_the_runs_of_its_rounds_and_no_others() -> None:
         for repeat in range(3)
         for arm in (PORTABLE, XLA)
     ]
-    content = read(sweep(trials))
+    content = read(build_record(trials))
     first, second = content["comparisons"][0]["pairs"][:2]
     for side, arm in (("arm_runs", XLA), ("baseline_runs", PORTABLE)):
         assert first[side] == [f"run-{arm.implementation}-0-{repeat}" for repeat in (1, 2)]
@@ -212,25 +218,29 @@ def test_a_pair_names_the_runs_of_its_rounds_and_no_others() -> None:
 
 
 def several(**changes: Any) -> list[FinishedTrial]:
-    return [trial(arm, block, **changes) for block in range(7) for arm in (PORTABLE, XLA)]
+    return [build_trial(block, arm, **changes) for block in range(7) for arm in (PORTABLE, XLA)]
 
 
 RECORDS = {
-    "no trial": sweep([]),
-    "no arm": sweep([], arms=()),
-    "one arm": sweep([trial(PORTABLE, block) for block in range(7)], (PORTABLE,)),
-    "all failed": sweep(several(status="failed", failure="crash: signal 11", metrics={})),
-    "no metric": sweep(several(metrics={})),
-    "no number": sweep(several(step_ms=math.nan, val_accuracy=math.inf, train_s=-math.inf)),
-    "zeros": sweep(several(step_ms=0.0, energy_j=0.0, energy_per_sample_j=0.0, train_cost_usd=0.0)),
-    "no config": sweep(several(config={})),
-    "only timed": sweep([trial(a, b, val_accuracy=None) for b in range(7) for a in SLICED], SLICED),
-    "all disturbed": sweep(several(disturbance={"other_processes": 90.0})),
-    "no common block": sweep([trial(PORTABLE, 0), trial(XLA, 1)]),
-    "no objective": replace(sweep(several()), objectives={}),
-    "large": samples.large(blocks=8, kernels=3),
-    "unicode": sweep([trial(UNICODE, 0, config={"rate": math.inf})], (UNICODE,)),
-    "hostile": samples.hostile(),
+    "no trial": build_record([]),
+    "no arm": build_record([], arms=()),
+    "one arm": build_record([build_trial(block, PORTABLE) for block in range(7)], (PORTABLE,)),
+    "all failed": build_record(several(status="failed", failure="crash: signal 11", metrics={})),
+    "no metric": build_record(several(metrics={})),
+    "no number": build_record(several(step_ms=math.nan, val_accuracy=math.inf, train_s=-math.inf)),
+    "zeros": build_record(
+        several(step_ms=0.0, energy_j=0.0, energy_per_sample_j=0.0, train_cost_usd=0.0)
+    ),
+    "no config": build_record(several(config={})),
+    "only timed": build_record(
+        [build_trial(b, a, val_accuracy=None) for b in range(7) for a in SLICED], SLICED
+    ),
+    "all disturbed": build_record(several(disturbance={"other_processes": 90.0})),
+    "no common block": build_record([build_trial(0, PORTABLE), build_trial(1, XLA)]),
+    "no objective": replace(build_record(several()), objectives={}),
+    "large": build_large_record(blocks=8, kernels=3),
+    "unicode": build_record([build_trial(0, UNICODE, config={"rate": math.inf})], (UNICODE,)),
+    "hostile": build_hostile_record(),
 }
 
 

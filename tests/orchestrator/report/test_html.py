@@ -23,9 +23,14 @@ from orchestrator.report.formats import html
 from orchestrator.report.formats.images import draw
 from orchestrator.report.render import render
 from orchestrator.report.sections.document import document
-from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
-from tests.orchestrator.report import samples
-from tests.orchestrator.sample_records import PORTABLE, UNROLL, XLA
+from tests.building.arms import PORTABLE, UNROLL, XLA
+from tests.building.known_records import UNITS, build_record_by_laws
+from tests.building.large_records import (
+    build_hostile_record,
+    build_large_record,
+    build_rich_record,
+    build_small_record,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -38,7 +43,7 @@ def test_json_in_a_script_has_no_markup_and_keeps_its_text(text: str) -> None:
 
 
 def test_a_page_allows_its_own_scripts_only_and_names_no_server() -> None:
-    summary = summarise(samples.hostile())
+    summary = summarise(build_hostile_record())
     page = html.to_html(summary)
     assert page == html.to_html(summary)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
@@ -64,7 +69,7 @@ def test_the_script_of_vega_is_made_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_every_section_and_chart_answers_a_question() -> None:
-    summary = summarise(samples.rich())
+    summary = summarise(build_rich_record())
     sections, charts = document(summary).sections, charts_of(summary)
     questions = html.questions_of(sections, charts)
     assert [id for id, *_ in questions] == [*list(PARTS)[:-1], "trials", "reading"]
@@ -77,7 +82,7 @@ def test_every_section_and_chart_answers_a_question() -> None:
 
 
 def test_the_data_of_a_page_have_every_trial_and_texts_once() -> None:
-    summary = summarise(samples.rich())
+    summary = summarise(build_rich_record())
     data = html.trial_data(summary)
     assert list(data["columns"]) == render(summary, "csv").partition("\n")[0].split(",")
     failures = [data["texts"][place] for place in data["columns"]["failure"]]
@@ -87,13 +92,13 @@ def test_the_data_of_a_page_have_every_trial_and_texts_once() -> None:
     assert data["params"] == ["batch_size", "layers", "units"]
     assert data["shown"] == ["val_accuracy", "step_ms", "train_s"]
     assert len(data["texts"]) == len(set(data["texts"]))
-    assert len(html.to_html(summarise(samples.small())).encode()) < 2_000_000
+    assert len(html.to_html(summarise(build_small_record())).encode()) < 2_000_000
 
 
 def test_a_page_of_many_trials_has_some_of_them_and_a_note(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    summary = summarise(samples.large(blocks=30, kernels=2))
+    summary = summarise(build_large_record(blocks=30, kernels=2))
     monkeypatch.setattr("orchestrator.analysis.summary.MOST_DRAWN", 40)
     data, page = html.trial_data(summary), html.to_html(summary)
     blocks = set(data["columns"]["block"])
@@ -105,7 +110,7 @@ def test_a_page_of_many_trials_has_some_of_them_and_a_note(
 
 
 def test_every_chart_is_a_png_and_an_svg_the_same_each_time(tmp_path: Path) -> None:
-    summary = summarise(samples.large(blocks=8, kernels=1, epochs=2))
+    summary = summarise(build_large_record(blocks=8, kernels=1, epochs=2))
     paths = draw(summary, tmp_path / "new" / "plots")
     keys = [chart.key for chart in charts_of(summary)]
     assert {"speedups", "phases", "effect-step-ms-units", "crossover-units"} <= set(keys)
@@ -120,7 +125,7 @@ def test_every_chart_is_a_png_and_an_svg_the_same_each_time(tmp_path: Path) -> N
 
 
 def test_names_are_escaped_and_are_no_paths(tmp_path: Path) -> None:
-    paths = draw(summarise(samples.hostile()), tmp_path / "plots")
+    paths = draw(summarise(build_hostile_record()), tmp_path / "plots")
     assert {path.parent for path in paths} == {tmp_path / "plots"}
     assert all(re.fullmatch(r"[a-z0-9-]{1,160}\.(png|svg)", path.name) for path in paths)
     assert len({path.name for path in paths}) == len(paths)
@@ -133,7 +138,7 @@ def test_names_are_escaped_and_are_no_paths(tmp_path: Path) -> None:
 def test_a_verdict_is_shown_with_the_corrected_interval() -> None:
     """Of two comparisons, the corrected interval is the wider one."""
     laws = {PORTABLE: lambda _: 12.0, XLA: lambda _: 10.0, UNROLL: lambda _: 11.0}
-    summary = summarise(obeying(laws, [{"units": size} for size in UNITS], noise=0.1))
+    summary = summarise(build_record_by_laws(laws, [{"units": size} for size in UNITS], noise=0.1))
     charts = {chart.key: chart.specification(800) for chart in charts_of(summary)}
     texts = {key: json.dumps(chart, ensure_ascii=False) for key, chart in charts.items()}
     assert "thin: corrected" in texts["speedups"]

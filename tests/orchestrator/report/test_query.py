@@ -19,34 +19,39 @@ from orchestrator.api import query
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.query import QueryError, as_bytes, query_records
-from tests.orchestrator.cli.typed_commands import Run, typed
-from tests.orchestrator.sample_hardware import on_cpu
-from tests.orchestrator.sample_records import PORTABLE, paired, sweep, trial
-from tests.orchestrator.sample_sweeps import XLA as RECORDED_XLA
-from tests.orchestrator.sample_sweeps import failed, finished, fresh_home
+from tests.building.arms import PORTABLE, XLA
+from tests.building.hardware import build_cpu_use
+from tests.building.records import build_paired_record, build_record
+from tests.building.stores import build_home
+from tests.building.trials import build_failed_trial, build_full_trial, build_trial
+from tests.orchestrator.cli.typed_commands import Run, type_command
 from tests.orchestrator.storage.tracking.recording import record
 
-SWEEPS = {"quickstart": paired(4)}
-LOSSES = sweep(
+SWEEPS = {"quickstart": build_paired_record(4)}
+LOSSES = build_record(
     [
-        trial(PORTABLE, block, loss=loss)
+        build_trial(block, PORTABLE, loss=loss)
         for block, loss in enumerate([2.0, None, 1.0, 2.0, math.nan, math.inf])
     ]
 )
-STARTED = sweep([trial(PORTABLE, 0, started_s=1.7e9), trial(PORTABLE, 1, started_s=1.8e9)])
-SET = sweep([trial(PORTABLE, 0)], settings={"cell": "gru", "units": 7, "list": [1]})
-TAKEN = sweep([trial(PORTABLE, 0, config={"arm": 3, "Loss": 1}, metrics={"loss": 0.5})])
-TWO_KINDS = sweep(
+STARTED = build_record(
+    [build_trial(0, PORTABLE, started_s=1.7e9), build_trial(1, PORTABLE, started_s=1.8e9)]
+)
+SET = build_record([build_trial(0, PORTABLE)], settings={"cell": "gru", "units": 7, "list": [1]})
+TAKEN = build_record(
+    [build_trial(0, PORTABLE, config={"arm": 3, "Loss": 1}, metrics={"loss": 0.5})]
+)
+TWO_KINDS = build_record(
     [
-        trial(PORTABLE, 0, config={"clip": 5, "deep": True, "wide": 2**70}),
-        trial(PORTABLE, 1, config={"clip": "off", "deep": 3, "wide": 1}),
+        build_trial(0, PORTABLE, config={"clip": 5, "deep": True, "wide": 2**70}),
+        build_trial(1, PORTABLE, config={"clip": "off", "deep": 3, "wide": 1}),
     ]
 )
 RECORDS = {
-    **{"paired": paired(1), "set": SET, "taken": TAKEN, "two kinds": TWO_KINDS},
-    **{"losses": LOSSES, "started": STARTED, "empty": sweep([])},
+    **{"paired": build_paired_record(1), "set": SET, "taken": TAKEN, "two kinds": TWO_KINDS},
+    **{"losses": LOSSES, "started": STARTED, "empty": build_record([])},
 }
-HOSTILE = Arm("=cmd|' /C calc'!A0", on_cpu("\x1b[31m<script>\u202e\ud800", 2))
+HOSTILE = Arm("=cmd|' /C calc'!A0", build_cpu_use("\x1b[31m<script>\u202e\ud800", 2))
 
 
 def rows(record: SweepRecord, where: str, columns: list[str], **options: Any) -> list[list[Any]]:
@@ -162,14 +167,14 @@ def test_results_have_the_types_and_names_of_their_columns() -> None:
         "Int64", "string", "boolean", "datetime64[ms, UTC]",
     ]  # fmt: skip
     assert list(frame["block"]) == [1, 0]
-    empty = query(paired(1), "units > 1000", ["units"])
+    empty = query(build_paired_record(1), "units > 1000", ["units"])
     assert (len(empty), str(empty["units"].dtype)) == (0, "Int64")
-    assert len(query_records({"quickstart": sweep([])}, lists=True))
+    assert len(query_records({"quickstart": build_record([])}, lists=True))
 
 
 def test_several_sweeps() -> None:
-    other = replace(paired(2), name="other")
-    second = replace(paired(3), generation=2)
+    other = replace(build_paired_record(2), name="other")
+    second = replace(build_paired_record(3), generation=2)
     sweeps = {**SWEEPS, "other": other, "quickstart#2": second}
     counts = "SELECT sweep, generation, count(*) FROM trials GROUP BY ALL ORDER BY 1, 2"
     assert query_records(sweeps, sql=counts).to_numpy().tolist() == [
@@ -179,7 +184,7 @@ def test_several_sweeps() -> None:
     ]
     joined = 'FROM quickstart JOIN "quickstart#2" AS second USING (block, arm)'
     assert len(query_records(sweeps, sql=joined)) == 6
-    assert len(query(paired(4), "block = 0", also=[other, second])) == 6
+    assert len(query(build_paired_record(4), "block = 0", also=[other, second])) == 6
 
 
 def test_an_endless_query_can_be_interrupted() -> None:
@@ -205,7 +210,9 @@ def test_a_query_runs_in_a_sandbox_that_it_cannot_open() -> None:
 
 def test_hostile_names_are_escaped() -> None:
     frame = query_records(
-        {"s": sweep([trial(HOSTILE, 0)], [HOSTILE])}, "", ["implementation", "hardware"]
+        {"s": build_record([build_trial(0, HOSTILE)], [HOSTILE])},
+        "",
+        ["implementation", "hardware"],
     )
     table = as_bytes(frame, "table", {}).decode()
     assert not {"\x1b", "\u202e"} & set(table)
@@ -231,9 +238,9 @@ def test_formats_agree(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home_path = fresh_home(tmp_path_factory.mktemp("query"))
-    blocks = [finished(block) for block in range(3)]
-    record(home_path, *blocks, finished(0, RECORDED_XLA), failed(1, RECORDED_XLA))
+    home_path = build_home(tmp_path_factory.mktemp("query"))
+    blocks = [build_full_trial(block) for block in range(3)]
+    record(home_path, *blocks, build_full_trial(0, XLA), build_failed_trial(1, XLA))
     return home_path
 
 
@@ -241,7 +248,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(recorded: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     monkeypatch.setenv("RNNSWEEP_HOME", str(recorded))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return partial(typed, capfd)
+    return partial(type_command, capfd)
 
 
 def test_the_command(run: Run, tmp_path: Path) -> None:

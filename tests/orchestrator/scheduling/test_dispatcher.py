@@ -34,29 +34,26 @@ from orchestrator.scheduling.lane_queue import Assignment, LaneQueue
 from orchestrator.scheduling.ledger import Ledger
 from orchestrator.spec import Objective
 from orchestrator.storage import journal, resume
-from tests.orchestrator.sample_hardware import in_slices
-from tests.orchestrator.sample_plans import (
+from tests.building.hardware import build_node, build_timing_use
+from tests.building.scheduling import (
     ConfigLog,
-    complete,
-    dispatcher_of,
-    drain,
-    failed,
-    identity,
-    node,
-    plan,
+    build_dispatcher,
+    build_plan,
+    finish_all_assignments,
 )
+from tests.building.trials import IDENTITY, build_failed_outcome, build_outcome
 from tests.profiles import draws
 
 
 def timed(laid: Plan) -> Plan:
     arms = (
-        replace(planned, arm=replace(planned.arm, hardware=in_slices(planned.arm.hardware)))
+        replace(planned, arm=replace(planned.arm, hardware=build_timing_use(planned.arm.hardware)))
         for planned in laid.possible
     )
     return replace(laid, possible=tuple(arms))
 
 
-ONE_NODE = plan(classify([node("a")]), blocks=1)
+ONE_NODE = build_plan(classify([build_node("a")]), blocks=1)
 
 
 def next_assignment(dispatcher: Dispatcher) -> Assignment:
@@ -104,15 +101,17 @@ def at_work_until_done(
         first = min(at_work, key=lambda end: end[0])
         at_work.remove(first)
         now_s, ended = first
-        dispatcher.finish(ended, *(complete() for _ in ended.trials))
+        dispatcher.finish(ended, *(build_outcome() for _ in ended.trials))
 
 
 def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
-    laid = plan(classify([node("big", cpus=8, gpus=4)]), implementations=2, blocks=10, repeats=2)
+    laid = build_plan(
+        classify([build_node("big", cpus=8, gpus=4)]), implementations=2, blocks=10, repeats=2
+    )
     (lane,) = {lane for group in make_lanes(laid) for lane in group.lanes}
     assert (lane.bundle("cpu"), lane.room("cpu")) == ({"CPU": 8}, 1)
     assert (lane.bundle("gpu"), lane.room("gpu")) == ({"CPU": 2, "GPU": 1}, 4)
-    seen = list(at_work_until_done(dispatcher_of(laid), lambda: 1.0))
+    seen = list(at_work_until_done(build_dispatcher(laid), lambda: 1.0))
     on_gpus = [len(at_work) for at_work in seen if at_work[0].device == "gpu"]
     assert on_gpus.count(4) > 0.7 * len(on_gpus), "all GPUs are at work"
     turns = sum(one[0].device != other[0].device for one, other in pairwise(seen))
@@ -147,15 +146,15 @@ def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> 
     # The arms of a block that use the same hardware run on one node.
     kinds = data.draw(st.lists(KINDS, min_size=1, max_size=5))
     nodes = [
-        node(f"n{number}", cpus=4, gpus=gpus, cpu_model=f"CPU {model}", gpu=f"NVIDIA {kind}4")
+        build_node(f"n{number}", cpus=4, gpus=gpus, cpu_model=f"CPU {model}", gpu=f"NVIDIA {kind}4")
         for number, (model, gpus, kind) in enumerate(kinds)
     ]
     sizes = (data.draw(st.integers(1, most)) for most in (3, 9, 3))
-    laid = plan(classify(nodes), *sizes)  # implementations, blocks and repeats
+    laid = build_plan(classify(nodes), *sizes)  # implementations, blocks and repeats
     seed = data.draw(st.integers(0, 1000))
     times = (partial(random.Random(seed).expovariate, 1.0) for _ in range(2))
-    scanned = at_work_until_done(dispatcher_of(laid, lanes=ScannedLanes), next(times))
-    dispatcher, ended = dispatcher_of(laid), 0
+    scanned = at_work_until_done(build_dispatcher(laid, lanes=ScannedLanes), next(times))
+    dispatcher, ended = build_dispatcher(laid), 0
     where: dict[tuple[int, HardwareUse], str] = {}
     for at_work in at_work_until_done(dispatcher, next(times)):
         assert at_work == next(scanned)
@@ -168,8 +167,8 @@ def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> 
 
 
 def test_a_cpu_trial_is_never_handed_out_beside_gpu_trials_of_its_node() -> None:
-    laid = plan(classify([node("big", cpus=8, gpus=2)]), blocks=6)
-    dispatcher, rng = dispatcher_of(laid), random.Random(0)
+    laid = build_plan(classify([build_node("big", cpus=8, gpus=2)]), blocks=6)
+    dispatcher, rng = build_dispatcher(laid), random.Random(0)
     turns = list[str]()
     while not dispatcher.done:
         while dispatcher.next() is not None:
@@ -177,27 +176,29 @@ def test_a_cpu_trial_is_never_handed_out_beside_gpu_trials_of_its_node() -> None
         (device,) = {assignment.device for assignment in dispatcher.handed_out}
         turns += [device] if turns[-1:] != [device] else []
         ended = rng.choice(dispatcher.running)
-        dispatcher.finish(ended, complete())
+        dispatcher.finish(ended, build_outcome())
     assert len(dispatcher.ledger.finished) == laid.trials
     assert turns[:3] == ["gpu", "cpu", "gpu"]
 
 
 def test_a_repeat_is_a_round_of_all_arms_with_an_order_and_a_seed_of_its_own() -> None:
-    laid = plan(classify([node("a")]), implementations=4, blocks=5, repeats=3)
-    finished = [assignment.trial for assignment in drain(dispatcher_of(laid))]
+    laid = build_plan(classify([build_node("a")]), implementations=4, blocks=5, repeats=3)
+    finished = [assignment.trial for assignment in finish_all_assignments(build_dispatcher(laid))]
     rounds = [finished[start : start + 4] for start in range(0, len(finished), 4)]
     for members in rounds:
         assert len({(trial.block, trial.repeat, trial.seed) for trial in members}) == 1
         assert len({trial.arm for trial in members}) == 4
     assert len({members[0].seed for members in rounds}) == len(rounds)
     assert len({tuple(trial.arm for trial in members) for members in rounds}) > 5
-    assert [assignment.trial for assignment in drain(dispatcher_of(laid))] == finished
+    assert [
+        assignment.trial for assignment in finish_all_assignments(build_dispatcher(laid))
+    ] == finished
 
 
 def test_where_devices_take_turns_a_timed_round_stays_on_one_of_them() -> None:
-    laid = timed(plan(classify([node("big", cpus=8, gpus=4)])))
+    laid = timed(build_plan(classify([build_node("big", cpus=8, gpus=4)])))
     seen = Counter[str]()
-    for at_work in at_work_until_done(dispatcher_of(laid), lambda: 1.0):
+    for at_work in at_work_until_done(build_dispatcher(laid), lambda: 1.0):
         assert {len(assignment.trials) for assignment in at_work} == {2}
         devices = {trial.arm.device for trial in at_work[0].trials}
         assert devices == {at_work[0].device}
@@ -206,7 +207,7 @@ def test_where_devices_take_turns_a_timed_round_stays_on_one_of_them() -> None:
 
 
 def test_a_round_that_is_lost_or_given_back_goes_out_again_as_it_was() -> None:
-    dispatcher = dispatcher_of(timed(ONE_NODE))
+    dispatcher = build_dispatcher(timed(ONE_NODE))
     first = next_assignment(dispatcher)
     dispatcher.give_back(first)
     second = next_assignment(dispatcher)
@@ -220,12 +221,12 @@ def retimed(
 ) -> list[int]:
     """Return which arms are timed again, after outcomes with a round, a status and a node."""
     block = Block(0, {})
-    trials = [make_trial(identity(), block, arm, 0) for arm in laid.arms]
+    trials = [make_trial(IDENTITY, block, arm, 0) for arm in laid.arms]
     finished = {
         trial.key: FinishedTrial(trial, Outcome(status, 0.0, 1.0, node=node, round_id=round_id))
         for trial, (round_id, status, node) in zip(trials, others, strict=False)
     }
-    state = journal.JournalState(identity(), {}, blocks={0: block}, finished=finished)
+    state = journal.JournalState(IDENTITY, {}, blocks={0: block}, finished=finished)
     keys = resume.trials_to_retime(state, laid, retry_failed=retry_failed)
     return [index for index, trial in enumerate(trials) if trial.key in keys]
 
@@ -262,7 +263,7 @@ def test_trials_of_incomplete_rounds_are_timed_again(case: Round) -> None:
 
 
 def test_arms_on_other_hardware_are_no_part_of_a_round() -> None:
-    both = timed(plan(classify([node("a"), node("b", cpu_model="CPU B")])))
+    both = timed(build_plan(classify([build_node("a"), build_node("b", cpu_model="CPU B")])))
     assert retimed(both, [("1", "complete", "a")] * 2) == []
 
 
@@ -320,7 +321,11 @@ def run_some(
             dispatcher.give_back(assignment, charged=rng.random() < 0.5)
             continue
         metrics = {"val_accuracy": rng.random(), "step_ms": 10 * rng.lognormvariate(0, 0.1)}
-        outcome = failed() if rng.random() < failing else replace(complete(), metrics=metrics)
+        outcome = (
+            build_failed_outcome()
+            if rng.random() < failing
+            else replace(build_outcome(), metrics=metrics)
+        )
         outcome = replace(outcome, attempt=assignment.attempt, node=assignment.lane.node.id)
         ended = FinishedTrial(assignment.trial, outcome)
         if pruning:
@@ -334,7 +339,7 @@ def run_some(
         else journal.BlockSuggested(event.index, event.config, 0.0)
         for event in history
     ]
-    state = journal.replay([journal.SweepOpened(identity(), {}), *records])
+    state = journal.replay([journal.SweepOpened(IDENTITY, {}), *records])
     assert state is not None
     return state
 
@@ -353,7 +358,7 @@ class Learned:
         lanes: Callable[[Ledger], LaneIndex] = LaneIndex,
     ) -> Dispatcher:
         learning = self.configs, objectives, open_limit, self.failures, [self._rule]
-        return dispatcher_of(self._plan, *learning, lanes=lanes)
+        return build_dispatcher(self._plan, *learning, lanes=lanes)
 
 
 @settings(deadline=None, max_examples=draws(60, 200))
@@ -371,8 +376,12 @@ def test_a_sweep_cut_anywhere_resumes_as_it_was(
     """Sampler, pruner and both rules learn the same, and what is missing runs once."""
     # A scan of all lanes and blocks hands out the same.
     # Arms that fail too often in a row are stopped: nothing waits for them, and nothing runs there.
-    nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
-    laid = plan(classify(nodes), blocks=9)
+    nodes = [
+        build_node("a", cpus=4, gpus=gpus),
+        build_node("b", cpu_model="CPU B"),
+        build_node("c", cpus=4),
+    ]
+    laid = build_plan(classify(nodes), blocks=9)
     over = "tensorflow/kernel0 on CPU A, 4 CPUs"
     objectives = {"val_accuracy": Objective(direction="maximize", over=over)}
     first, scan, later = (Learned(laid) for _ in range(3))
@@ -387,7 +396,7 @@ def test_a_sweep_cut_anywhere_resumes_as_it_was(
     assert later.configs.log == first.configs.log
     assert after.ledger.stop_decision == before.ledger.stop_decision
     assert later.failures.stopped == first.failures.stopped
-    rest = [assignment.trial.key for assignment in drain(after)]
+    rest = [assignment.trial.key for assignment in finish_all_assignments(after)]
     assert not set(rest) & set(state.finished)
     begun = {index for index, value in later.configs.log if value == "suggested"}
     running = laid.without(later.failures.stopped).arms

@@ -26,16 +26,17 @@ from orchestrator.scheduling.forecast_text import describe_forecast
 from orchestrator.scheduling.remaining import remaining_work
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import journal
-from tests.orchestrator.sample_plans import complete, dispatcher_of, node, plan
-from tests.orchestrator.sample_specs import spec
-from tests.orchestrator.sample_sweeps import IDENTITY
+from tests.building.hardware import build_node
+from tests.building.scheduling import build_dispatcher, build_plan
+from tests.building.specs import build_spec
+from tests.building.trials import IDENTITY, build_outcome
 
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("fleets.yaml").read_text())
 
 CONFIGS: list[Config] = [{"units": 8 + 4 * (7 * n % 30), "layers": 1 + n % 3} for n in range(30)]
 PRICES = [{"hardware": "cpu", "usd_per_hour": 3.6, "source": "a list", "date": "2026-11-01"}]
 SPACE = {"units": {"low": 8, "high": 128}, "layers": [1, 2, 3]}
-HERE = [node("n0")]
+HERE = [build_node("n0")]
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +56,7 @@ def run_before(
     """Run some blocks of a sweep of 30 on two arms of each class."""
     usual = {"configs": 30, "space": SPACE, "prices": PRICES}
     arms = {"implementations": ["tensorflow/portable", "torch/portable"]}
-    swept = spec(**{**usual, **arms, **changes})
+    swept = build_spec(**{**usual, **arms, **changes})
     records: list[journal.Record] = [journal.SweepOpened(IDENTITY, {})]
     for index, config in enumerate(CONFIGS[:blocks]):
         records.append(journal.BlockSuggested(index, config, 0.0))
@@ -143,11 +144,11 @@ def test_few_trials_have_a_wide_interval_and_no_price_no_money(prices: Any) -> N
 
 
 def test_nodes_share_the_work_and_classes_that_share_a_node_its_time() -> None:
-    three, mixed = [node(f"n{number}") for number in range(3)], [node("a", gpus=1)]
-    apart = [node("a"), node("b", cpu_model="CPU B")]
+    three, mixed = [build_node(f"n{number}") for number in range(3)], [build_node("a", gpus=1)]
+    apart = [build_node("a"), build_node("b", cpu_model="CPU B")]
     for nodes, arms, lasts_s in ((three, 2, 20.0), (mixed, 1, 60.0), (apart, 1, 30.0)):
-        blocks = dispatcher_of(plan(classify(nodes), implementations=arms))
-        spans = simulate(blocks, lambda assignment: (10.0, [complete()]))
+        blocks = build_dispatcher(build_plan(classify(nodes), implementations=arms))
+        spans = simulate(blocks, lambda assignment: (10.0, [build_outcome()]))
         assert (len(spans), max(span.ended_s for span in spans)) == (6, lasts_s)
 
 
@@ -172,13 +173,13 @@ def test_more_nodes_take_less_time_and_cost_their_idle_time() -> None:
 def test_fast_nodes_wait_for_those_that_the_sampler_learns_from(
     search: dict[str, Any], least: float, most: float
 ) -> None:
-    nodes, one = [*HERE, node("fast", cpus=8, cpu_model="CPU B")], ["torch/portable"]
+    nodes, one = [*HERE, build_node("fast", cpus=8, cpu_model="CPU B")], ["torch/portable"]
     learned = {"objectives": {"val_accuracy": "maximize"}, "implementations": one, **search}
     _, (both,) = fleets_after(10, ("1 x CPU A*, 1 x CPU B*",), nodes, trainer="fresh", **learned)
     assert least <= both.forecast.waits["CPU B, 8 CPUs"] <= most
 
 
-T4, TWO = node("gpu", cpus=8, gpus=2), node("two", cpus=4, cpu_model="CPU C")
+T4, TWO = build_node("gpu", cpus=8, gpus=2), build_node("two", cpus=4, cpu_model="CPU C")
 
 
 @pytest.mark.parametrize(("text", "classes"), ROWS["fleets"])
@@ -188,7 +189,7 @@ def test_a_fleet_is_numbers_of_classes_and_files(
     monkeypatch.chdir(tmp_path)
     Path("lab.json").write_text(json.dumps(hardware_json(classify([T4, TWO]))))
     Path("old.json").write_text(json.dumps({"format": "rnnsweep-hardware", "version": 1}))
-    _, state = run_before(1, [*HERE, node("other", cpu_model="CPU B")])
+    _, state = run_before(1, [*HERE, build_node("other", cpu_model="CPU B")])
     samples = known_nodes([T4], state.finished.values())
     if isinstance(classes, str):
         with pytest.raises(Refusal, match=classes):

@@ -15,22 +15,26 @@ from orchestrator.scheduling.ledger import Ledger
 from orchestrator.scheduling.suggester import Suggester
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
-from tests.orchestrator.sample_plans import complete, failed, node, plan
-from tests.orchestrator.sample_specs import OWN, spec
+from tests.building.hardware import build_node
+from tests.building.scheduling import build_plan
+from tests.building.specs import USER_WORKLOAD, build_spec
+from tests.building.trials import build_failed_outcome, build_outcome
 
-HARDWARE = classify([node("a"), node("b", cpu_model="CPU B")])
+HARDWARE = classify([build_node("a"), build_node("b", cpu_model="CPU B")])
 Events = list[Block | FinishedTrial]
 
 
 def spec_of(numbers: Sequence[int], sampler: str = "list") -> SweepSpec:
     if sampler == "grid":
-        return spec(OWN, sampler="grid", configs=None, space={"units": list(numbers)})
+        return build_spec(
+            USER_WORKLOAD, sampler="grid", configs=None, space={"units": list(numbers)}
+        )
     configs = [{"units": number, "layers": 1} for number in numbers]
-    return spec(OWN, sampler=None, space=None, configs=configs)
+    return build_spec(USER_WORKLOAD, sampler=None, space=None, configs=configs)
 
 
 def plan_of(spec: SweepSpec) -> Plan:
-    laid = plan(HARDWARE, implementations=1, blocks=spec.search.count())
+    laid = build_plan(HARDWARE, implementations=1, blocks=spec.search.count())
     return replace(laid, listed=spec.search.points)
 
 
@@ -46,7 +50,7 @@ def work(spec: SweepSpec, history: Events, *, trials: int = 1_000) -> Events:
         assert handed_out is not None
         assignment, new = handed_out
         done += new
-        outcome = failed() if trials % 3 == 0 else complete()
+        outcome = build_failed_outcome() if trials % 3 == 0 else build_outcome()
         dispatcher.finish(assignment, outcome)
         done.append(FinishedTrial(assignment.trial, outcome))
         trials -= 1
@@ -83,6 +87,8 @@ def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
 
 
 def test_a_grid_of_other_parameters_is_another_sweep() -> None:
-    other = spec(OWN, sampler="grid", configs=None, space={"units": [1], "layers": [1, 2]})
+    other = build_spec(
+        USER_WORKLOAD, sampler="grid", configs=None, space={"units": [1], "layers": [1, 2]}
+    )
     (line,) = resume.identify(spec_of([1], "grid"), 1).differences(resume.identify(other, 1))
     assert line == 'search.space: ["units"] -> ["layers", "units"]'

@@ -19,16 +19,14 @@ from orchestrator.scheduling.node_wait import (
     wait_for_nodes,
 )
 from orchestrator.spec import SweepSpec
-from tests.orchestrator import sample_specs
-from tests.orchestrator.sample_hardware import on_gpu
-from tests.orchestrator.sample_plans import node
-from tests.orchestrator.sample_specs import OWN
+from tests.building.hardware import build_gpu_use, build_node
+from tests.building.specs import USER_WORKLOAD, build_spec
 
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("entries.yaml").read_text())
 T4 = "{labels: {ray.io/accelerator-type: T4, market-type: spot}, wait_s: 60}"
-HERE = node("here")
+HERE = build_node("here")
 COME = replace(
-    node("come", gpus=1, cpu_model="CPU B"),
+    build_node("come", gpus=1, cpu_model="CPU B"),
     labels={"ray.io/accelerator-type": "T4", "market-type": "spot"},
 )
 
@@ -36,7 +34,7 @@ COME = replace(
 def spec(hardware: str = T4) -> SweepSpec:
     space = {"units": {"low": 1, "high": 1000}}
     entries = yaml.safe_load(f"['CPU A*', {hardware}]")
-    return sample_specs.spec(OWN, configs=2, space=space, hardware=entries)
+    return build_spec(USER_WORKLOAD, configs=2, space=space, hardware=entries)
 
 
 def waited(comes_s: float, hardware: str) -> tuple[Plan, float]:
@@ -70,7 +68,7 @@ def test_the_wait_ends_with_the_node_or_with_its_time() -> None:
 def test_an_autoscaler_is_asked_for_the_device_and_the_labels_of_an_entry(
     entry: str, resources: dict[str, float]
 ) -> None:
-    there = classify([HERE, node("chip", cpu_model="Own Chip"), replace(COME, labels={})])
+    there = classify([HERE, build_node("chip", cpu_model="Own Chip"), replace(COME, labels={})])
     wanted = spec(entry.replace("SPOT", "labels: {market-type: spot}, wait_s: 900"))
     awaited = make_plan(wanted, there, "to come").awaited
     labels = dict(awaited[0].entry.labels)
@@ -97,9 +95,9 @@ def done(arm: Arm, blocks: int = 2) -> list[Block | FinishedTrial]:
 
 def test_a_finished_sweep_starts_no_nodes() -> None:
     laid = make_plan(spec(), classify([HERE]), "to come")
-    on_t4 = Arm("python/a", on_gpu("NVIDIA T4", "CPU B"))
+    on_t4 = Arm("python/a", build_gpu_use("NVIDIA T4", "CPU B"))
     assert arms_worth_waiting_for(laid, done(on_t4)) == ()
-    short = on_gpu("NVIDIA T4", "CPU B", usage=Usage(settings={"epochs": 1}))
+    short = build_gpu_use("NVIDIA T4", "CPU B", usage=Usage(settings={"epochs": 1}))
     for history in (
         done(on_t4, blocks=1),
         done(laid.arms[0]),

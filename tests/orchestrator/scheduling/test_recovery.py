@@ -11,28 +11,29 @@ from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.hardware import Node
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import RetryPolicy
-from tests.orchestrator.sample_plans import complete, node
-from tests.orchestrator.sample_specs import OWN, spec_text
-from tests.orchestrator.scheduling.sample_sessions import SampleSession
+from tests.building.hardware import build_node
+from tests.building.sessions import SampleSession
+from tests.building.specs import USER_WORKLOAD, build_spec_text
+from tests.building.trials import build_outcome
 
 SIX = {
-    **OWN,
+    **USER_WORKLOAD,
     "configs": 6,
     "space": {"layers": [1, 2, 3, 4, 5, 6]},
     "limits": {"attempts": 2, "preemptions": 2},
 }
-A, B, OTHER = node("a"), node("b"), node("c", cpu_model="CPU B")
+A, B, OTHER = build_node("a"), build_node("b"), build_node("c", cpu_model="CPU B")
 CRASHED = Outcome("failed", 0.0, 1.0, failure=FailureRecord("crash", "gone"))
 
 
 @pytest.fixture
 def sample(tmp_path: Path) -> SampleSession:
-    return SampleSession(tmp_path, spec_text(SIX), (A, B, OTHER))
+    return SampleSession(tmp_path, build_spec_text(SIX), (A, B, OTHER))
 
 
 def end(sample: SampleSession, assignment: Assignment, outcome: Outcome | None = None) -> None:
-    sample.session.finish(assignment, outcome or complete())
-    sample.recovery.count_end(assignment.lane.node, outcome or complete())
+    sample.session.finish(assignment, outcome or build_outcome())
+    sample.recovery.count_end(assignment.lane.node, outcome or build_outcome())
 
 
 def lose_worker(sample: SampleSession, assignment: Assignment) -> None:
@@ -105,7 +106,7 @@ def test_a_trial_that_takes_nodes_with_it_is_given_up(sample: SampleSession) -> 
     assignment = on(A, sample.assignments())[0]
     for number in range(3):
         lose_worker(sample, assignment)
-        settle(sample, node(f"a{number}"), OTHER)
+        settle(sample, build_node(f"a{number}"), OTHER)
         second = [other for other in sample.assignments() if other.trial == assignment.trial]
         if number < 2:
             (assignment,) = second
@@ -160,7 +161,7 @@ def lose_attempt(sample: SampleSession, assignment: Assignment) -> None:
 
 
 def test_a_trial_that_is_given_up_costs_all_of_its_attempts(tmp_path: Path) -> None:
-    sample = SampleSession(tmp_path, spec_text(PRICED), (A,))
+    sample = SampleSession(tmp_path, build_spec_text(PRICED), (A,))
     first = sample.assign()
     lose_attempt(sample, first)
     second = next(one for one in sample.assignments() if one.trial == first.trial)
@@ -174,11 +175,11 @@ def test_a_trial_that_is_given_up_costs_all_of_its_attempts(tmp_path: Path) -> N
 def test_a_trial_that_ends_well_costs_its_lost_attempts_too(
     tmp_path: Path, is_killed: bool
 ) -> None:
-    sample = SampleSession(tmp_path, spec_text(PRICED), (A,))
+    sample = SampleSession(tmp_path, build_spec_text(PRICED), (A,))
     running = sample.assign()
     lose_attempt(sample, running)
     if is_killed:
-        sample = sample.killed(spec_text(PRICED))
+        sample = sample.killed(build_spec_text(PRICED))
     second = next(one for one in sample.assignments() if one.trial == running.trial)
     sample.session.finish(second, Outcome("complete", 200.0, 205.0))
     assert usd(sample) == pytest.approx(0.015)
@@ -187,7 +188,7 @@ def test_a_trial_that_ends_well_costs_its_lost_attempts_too(
 
 def test_a_lost_round_is_paid_for_once(tmp_path: Path) -> None:
     timed = {"implementations": ["python/a", "python/b"], "measure": "timing"}
-    sample = SampleSession(tmp_path, spec_text(PRICED, **timed), (A,))
+    sample = SampleSession(tmp_path, build_spec_text(PRICED, **timed), (A,))
     lose_attempt(sample, sample.assign())
     second = sample.assign()
     sample.session.finish(second, *(Outcome("complete", 200.0, 205.0) for _ in second.trials))
@@ -195,12 +196,12 @@ def test_a_lost_round_is_paid_for_once(tmp_path: Path) -> None:
 
 
 def test_nodes_that_join_are_used_or_reported(tmp_path: Path) -> None:
-    wide = spec_text(SIX, hardware=[{"class": "cpu", "threads": 2}])
+    wide = build_spec_text(SIX, hardware=[{"class": "cpu", "threads": 2}])
     sample = SampleSession(tmp_path, wide, (A, B))
     sample.assignments()
     sample.present.unusable["bare"] = "bare-host: No module named 'psutil'"
-    small = replace(node("small"), cpus=1)
-    settle(sample, A, B, node("d"), node("e", cpu_model="CPU E"), small)
+    small = replace(build_node("small"), cpus=1)
+    settle(sample, A, B, build_node("d"), build_node("e", cpu_model="CPU E"), small)
     sample.recovery.settle()
     assert {assignment.lane.node.id for assignment in sample.assignments()} == {"d"}
     expected = [
@@ -218,7 +219,7 @@ def test_an_autoscaler_is_asked_for_hardware_that_has_gone(tmp_path: Path) -> No
     hardware = [{"class": "cpu", "labels": {"market": market}} for market in ("spot", "own")]
     spot = replace(OTHER, labels={"market": "spot"})
     own = replace(A, labels={"market": "own"})
-    sample = SampleSession(tmp_path, spec_text(SIX, hardware=hardware), (own, spot))
+    sample = SampleSession(tmp_path, build_spec_text(SIX, hardware=hardware), (own, spot))
     lost = on(spot, sample.assignments())
     sample.recovery.settle()
     assert sample.asked == []
@@ -239,7 +240,7 @@ def test_a_node_that_keeps_failing_is_left_out_if_another_has_its_hardware(
     while sample.dispatcher.has_lane("a"):
         for assignment in sample.assignments():
             id_ = assignment.lane.node.id
-            end(sample, assignment, complete() if id_ == "b" else CRASHED)
+            end(sample, assignment, build_outcome() if id_ == "b" else CRASHED)
             failed[id_] += 1
             sample.recovery.settle()
             if not sample.dispatcher.has_lane("a"):
@@ -267,7 +268,7 @@ def test_hardware_that_is_gone_is_waited_for_and_then_reported(sample: SampleSes
         sample.recovery.settle()
     with pytest.raises(Stopped, match="lost every node"):
         settle(sample)
-    settle(sample, A, B, node("c2", cpu_model="CPU B"))
+    settle(sample, A, B, build_node("c2", cpu_model="CPU B"))
     assert run_all(sample) == {"c2": 6}
     assert sample.dispatcher.done
 

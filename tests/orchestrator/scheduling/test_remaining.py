@@ -26,9 +26,11 @@ from orchestrator.spec import SweepSpec, parse_spec
 from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.tracking.records import Manifest
-from tests.orchestrator.sample_plans import identity, node
-from tests.orchestrator.sample_specs import OWN, spec, spec_text
-from tests.orchestrator.scheduling.sample_sessions import SampleSession, on
+from tests.building.hardware import build_node
+from tests.building.scheduling import build_outcome_of
+from tests.building.sessions import SampleSession
+from tests.building.specs import USER_WORKLOAD, build_spec, build_spec_text
+from tests.building.trials import IDENTITY
 from tests.orchestrator.scheduling.test_session import THREE
 
 MANY: dict[str, Any] = {"configs": None, "space": {"layers": {"low": 1, "high": 99}}}
@@ -38,13 +40,13 @@ def paced(assignment: Assignment) -> Outcome:
     """A complete outcome: the baseline takes as long in each block, the others do not."""
     slow = 1.0 if assignment.trial.arm.implementation == "python/b" else 2.0
     wobble = 1 + 0.1 * ((assignment.trial.block * 7919) % 13) / 13
-    return on(assignment, step_ms=slow * wobble ** (slow - 1))
+    return build_outcome_of(assignment, step_ms=slow * wobble ** (slow - 1))
 
 
 def test_a_decision_that_was_not_written_is_made_again_by_the_next_start(tmp_path: Path) -> None:
     """Killed with a trial out, just before the stop decision was written."""
     auto = {"interval": 0.05, "at_most": 40}
-    text = spec_text(THREE, name="sweep", measure=None, blocks=auto, **MANY)
+    text = build_spec_text(THREE, name="sweep", measure=None, blocks=auto, **MANY)
     folder = SweepFolder(tmp_path, "sweep").generation(1)
     sample = SampleSession(folder, text)
     state = sample.state()
@@ -84,8 +86,8 @@ BROKEN = Outcome("failed", 0.0, 1.0, failure=FailureRecord("error", "odd\n  its 
 def test_a_stopped_arm_leaves_nothing_to_run_until_it_is_retried(tmp_path: Path) -> None:
     arms, space = ["python/a", "python/b"], {"layers": [1, 2, 3, 4, 5]}
     limits, read = {"failures": 2}, {"val_accuracy": {"direction": "maximize", "over": arms[1]}}
-    searched = {**OWN, "sampler": "tpe", "objectives": read}
-    text = spec_text(searched, implementations=arms, configs=5, space=space, limits=limits)
+    searched = {**USER_WORKLOAD, "sampler": "tpe", "objectives": read}
+    text = build_spec_text(searched, implementations=arms, configs=5, space=space, limits=limits)
     sample = SampleSession(SweepFolder(tmp_path, "mine").generation(1), text)
     work = remaining_work(sample.spec, sample.plan, sample.state(), retry_failed=False)
     for record in first_records(work, sample.state()):
@@ -93,7 +95,7 @@ def test_a_stopped_arm_leaves_nothing_to_run_until_it_is_retried(tmp_path: Path)
     while not sample.dispatcher.done:
         assignment = sample.assign()
         is_broken = assignment.trial.arm.implementation == "python/b"
-        sample.session.finish(assignment, BROKEN if is_broken else on(assignment))
+        sample.session.finish(assignment, BROKEN if is_broken else build_outcome_of(assignment))
     (stopped,) = sample.view.arm_stopped.call_args_list
     assert ["val_accuracy" in text for text in sample.warnings] == [True], "no other arm is read"
     assert str(stopped.args[0]) in describe_sweeps(tmp_path, "mine")
@@ -113,7 +115,7 @@ def test_a_stopped_arm_leaves_nothing_to_run_until_it_is_retried(tmp_path: Path)
 def test_failures_are_not_in_a_row_because_what_was_between_is_timed_again(tmp_path: Path) -> None:
     """Another arm is added: the complete trials of each round are timed once more."""
     changes: dict[str, Any] = {"configs": 5, "space": {"layers": [1, 2, 3, 4, 5]}}
-    two = spec_text(THREE, implementations=["python/a", "python/b"], **changes)
+    two = build_spec_text(THREE, implementations=["python/a", "python/b"], **changes)
     sample = SampleSession(SweepFolder(tmp_path, "mine").generation(1), two)
     for missing in (10, 12, 0):
         work = remaining_work(sample.spec, sample.plan, sample.state(), retry_failed=False)
@@ -125,13 +127,13 @@ def test_failures_are_not_in_a_row_because_what_was_between_is_timed_again(tmp_p
             outcomes = (
                 BROKEN
                 if trial.block % 2 == 0 and trial.arm.implementation == "python/b"
-                else on(assignment, index, step_ms=5.0)
+                else build_outcome_of(assignment, index, step_ms=5.0)
                 for index, trial in enumerate(assignment.trials)
             )
             sample.session.finish(assignment, *outcomes)
         assert not sample.view.arm_stopped.called
         assert "is stopped" not in describe_sweeps(tmp_path, "mine")
-        sample = sample.killed(spec_text(THREE, **changes))
+        sample = sample.killed(build_spec_text(THREE, **changes))
 
 
 TWO = """
@@ -141,7 +143,7 @@ search: {sampler: random, space: {layers: {low: 1, high: 99}}}
 arms: {implementations: [python/a], hardware: [cpu, {class: gpu, wait_s: 60}]}
 blocks: {interval: 0.05, at_most: 20}
 """
-CPU, GPU = node("a"), node("b", gpus=1)
+CPU, GPU = build_node("a"), build_node("b", gpus=1)
 
 
 def earlier(figure: float | None, text: str = TWO) -> journal.JournalState:
@@ -150,7 +152,7 @@ def earlier(figure: float | None, text: str = TWO) -> journal.JournalState:
     spec = parse_spec(text, source="spec")
     laid = make_plan(spec, classify([CPU, GPU]))
     records: list[journal.Record] = [
-        journal.SweepOpened(identity(), spec.model_dump(mode="json")),
+        journal.SweepOpened(IDENTITY, spec.model_dump(mode="json")),
         journal.SessionStarted(
             0.0, 1, "host", "0.1", laid.index_count, 1, list(laid.arms), may_stop_early=True
         ),
@@ -162,7 +164,7 @@ def earlier(figure: float | None, text: str = TWO) -> journal.JournalState:
             metrics = {"step_ms": 1.0 + number * (1 + index % 2)}
             outcome = Outcome("complete", 0.0, 1.0, node="a", metrics=metrics)
             records.append(
-                journal.TrialFinished(FinishedTrial(make_trial(identity(), block, arm, 0), outcome))
+                journal.TrialFinished(FinishedTrial(make_trial(IDENTITY, block, arm, 0), outcome))
             )
     records += [
         journal.StopDecided(1.0, StopDecision("as it was", figure, 7, "blocks")),
@@ -243,9 +245,9 @@ def test_a_spec_that_asks_for_more_than_was_reached_continues(case: Changed) -> 
     assert work.plan.blocks == (most if case.continues else 7)
 
 
-BASE = {**OWN, "implementations": ["python/a", "python/b"], "hardware": ["cpu", "gpu"]}
-SPEC = spec(BASE)
-FIRST = identity()
+BASE = {**USER_WORKLOAD, "implementations": ["python/a", "python/b"], "hardware": ["cpu", "gpu"]}
+SPEC = build_spec(BASE)
+FIRST = IDENTITY
 
 
 def plan_of(checked: SweepSpec) -> Plan:
@@ -259,7 +261,7 @@ def manifest(*arguments: Any, **options: Any) -> Manifest:
 def test_the_store_is_reported_the_whole_extent_of_a_sweep_that_was_larger() -> None:
     space = {"layers": [1, 2, 3, 4, 5]}
     wider = [*BASE["implementations"], "python/c"]
-    more = spec(BASE, repeats=2, configs=5, space=space, implementations=wider)
+    more = build_spec(BASE, repeats=2, configs=5, space=space, implementations=wider)
     larger, laid = plan_of(more), plan_of(SPEC)
     first = manifest(more, larger, FIRST, None, begun=True)
     second = manifest(SPEC, laid, FIRST, first, begun=True)
@@ -280,7 +282,7 @@ def test_while_arms_are_waited_for_nobody_has_left() -> None:
 
 
 def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed() -> None:
-    auto = spec(BASE, blocks="auto", **MANY)
+    auto = build_spec(BASE, blocks="auto", **MANY)
     forty = replace(plan_of(SPEC), blocks=40)
     before = manifest(SPEC, forty, FIRST, None)
     now = manifest(auto, plan_of(auto).with_index_count(12), FIRST, before)

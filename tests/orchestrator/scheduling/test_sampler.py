@@ -13,7 +13,9 @@ from orchestrator.sampling import Tpe
 from orchestrator.scheduling.suggester import Suggester
 from orchestrator.scheduling.suggestions import Suggestions
 from orchestrator.spec import Objective, Search
-from tests.orchestrator.sample_plans import ConfigLog, failed, identity, ledger_of, node, plan
+from tests.building.hardware import build_node
+from tests.building.scheduling import ConfigLog, build_ledger, build_plan
+from tests.building.trials import IDENTITY, build_failed_outcome
 
 SPACE = {
     "units": {"low": 16, "high": 128, "log": True},
@@ -127,17 +129,17 @@ def test_without_a_stopped_arm_the_pruner_follows_another_one_that_is_read(
     over: str, follows: bool
 ) -> None:
     """Of the other variant: until then it trained another model than the one that is followed."""
-    laid = plan(classify([node("a")]))
+    laid = build_plan(classify([build_node("a")]))
     first, second = (
         replace(planned, arm=replace(planned.arm, variant=Variant(name)))
         for planned, name in zip(laid.possible, "ab", strict=True)
     )
     objectives = {"val_accuracy": Objective(direction="maximize", over=over)}
-    ledger = ledger_of(replace(laid, possible=(first, second)), FailureLimit(1))
+    ledger = build_ledger(replace(laid, possible=(first, second)), FailureLimit(1))
     suggestions = Suggestions(ledger, ConfigLog(), objectives)
     block = suggestions.suggest()
     assert block is not None
-    ended = FinishedTrial(make_trial(identity(), block, first.arm, 0), failed())
+    ended = FinishedTrial(make_trial(IDENTITY, block, first.arm, 0), build_failed_outcome())
     assert ledger.add_outcome(ended)
     suggestions.observe(ended, stops_its_arm=True)
     assert suggestions.take_epoch(0, second.arm, 0, {"val_accuracy": 0.1}, "key") == follows

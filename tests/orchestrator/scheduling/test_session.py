@@ -14,23 +14,25 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
 from orchestrator.scheduling.best_models import BestModels
 from orchestrator.storage.journal import Record, read_running
-from tests.orchestrator.sample_specs import OWN, spec_text
-from tests.orchestrator.sample_sweeps import PORTABLE, XLA, failed, finished
-from tests.orchestrator.scheduling.sample_sessions import SampleSession, on
+from tests.building.arms import PORTABLE, XLA
+from tests.building.scheduling import build_outcome_of
+from tests.building.sessions import SampleSession
+from tests.building.specs import USER_WORKLOAD, build_spec_text
+from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 
-TRIED = {**OWN, "settings": {"epochs": 2, "units": 1}, "limits": {"attempts": 2}}
-SPEC = spec_text(TRIED)
+TRIED = {**USER_WORKLOAD, "settings": {"epochs": 2, "units": 1}, "limits": {"attempts": 2}}
+SPEC = build_spec_text(TRIED)
 COMPLETE = Outcome("complete", 0.0, 1.0, metrics={"val_accuracy": 0.5})
 
 THREE = {
-    **OWN,
+    **USER_WORKLOAD,
     "configs": 2,
     "space": {"layers": [1, 2]},
     "implementations": ["python/a", "python/b", "python/c"],
     "baseline": "python/b",
     "measure": {"mode": "timing", "interval": 0.02, "slice_s": 0.5},
 }
-TIMED = spec_text(THREE)
+TIMED = build_spec_text(THREE)
 
 
 @pytest.fixture
@@ -75,7 +77,9 @@ def test_the_models_of_the_best_trials_stay(
     aims: dict[str, Direction] = {"step_ms": "minimize", "val_accuracy": "maximize"}
     accuracies = [(PORTABLE, 0.8), (XLA, 0.5), (PORTABLE, 0.7), (PORTABLE, 0.9), (PORTABLE, 0.85)]
     trials = [
-        finished(block, arm, metrics={"val_accuracy": accuracy, "step_ms": 1.0 / (block + 1)})
+        build_full_trial(
+            block, arm, metrics={"val_accuracy": accuracy, "step_ms": 1.0 / (block + 1)}
+        )
         for block, (arm, accuracy) in enumerate(accuracies)
     ]
     folder = tmp_path / "models"
@@ -83,12 +87,12 @@ def test_the_models_of_the_best_trials_stay(
     def kept() -> set[str]:
         return {path.stem for path in folder.iterdir()}
 
-    early = finished(6, metrics={"val_accuracy": 0.99})  # before models were kept
+    early = build_full_trial(6, metrics={"val_accuracy": 0.99})  # before models were kept
     models = BestModels(folder, aims, [early])
-    for trial in (*trials[:3], failed(5)):
+    for trial in (*trials[:3], build_failed_trial(5)):
         models.write(trial, b"model")
         models.add(trial)
-    models.add(finished(7, metrics={"val_accuracy": 0.95}))  # one whose model was lost
+    models.add(build_full_trial(7, metrics={"val_accuracy": 0.95}))  # one whose model was lost
     first, other, _, best, _ = (trial.key for trial in trials)
     assert kept() == {first, other}
     (folder / f"{first}.tar").write_bytes(b"")  # the store has it
@@ -111,7 +115,7 @@ def test_a_trainer_is_asked_for_the_config_and_the_work_of_the_arm(sample: Sampl
     request = sample.session.request(trial)
     assert request.code == {"mine.py": "0123"}
     assert request.settings == {"epochs": 2, "units": 1, **trial.config}
-    assert (request.seed, request.data_digest) == (trial.seed, "d")
+    assert (request.seed, request.data_digest) == (trial.seed, IDENTITY.data_digest)
     short = replace(trial.arm.hardware, usage=Usage(settings={"epochs": 1}))
     less = sample.session.request(replace(trial, arm=Arm("python/a", short)))
     assert less.settings == {**request.settings, "epochs": 1}
@@ -127,7 +131,7 @@ def test_an_objective_that_the_arms_it_reads_lack_is_warned_of_once(
     tmp_path: Path, metric: str, hardware: list[Any], warned: int
 ) -> None:
     sample = SampleSession(
-        tmp_path, spec_text(TRIED, objectives={metric: "minimize"}, hardware=hardware)
+        tmp_path, build_spec_text(TRIED, objectives={metric: "minimize"}, hardware=hardware)
     )
     for _ in range(2 * len(sample.plan.arms)):
         assignment = sample.assign()
@@ -140,9 +144,11 @@ def test_an_objective_that_the_arms_it_reads_lack_is_warned_of_once(
 
 def test_a_round_is_one_record_and_is_paid_for_once(tmp_path: Path) -> None:
     prices = [{"hardware": "cpu", "usd_per_hour": 3.6, "source": "a", "date": "2026-11-21"}]
-    sample = SampleSession(tmp_path, spec_text(THREE, prices=prices))
+    sample = SampleSession(tmp_path, build_spec_text(THREE, prices=prices))
     assignment = sample.assign()
-    sample.session.finish(assignment, *(on(assignment, index, step_ms=5.0) for index in range(3)))
+    sample.session.finish(
+        assignment, *(build_outcome_of(assignment, index, step_ms=5.0) for index in range(3))
+    )
     assert len(sample.lines("round_finished")) == 1
     assert sample.lines("trial_finished") == []
     assert list(sample.state().finished) == [trial.key for trial in assignment.trials]
@@ -152,7 +158,7 @@ def test_a_round_is_one_record_and_is_paid_for_once(tmp_path: Path) -> None:
     assert sum(costs) == pytest.approx(0.010), "ten seconds, from the first start to the last end"
 
 
-FOUR = spec_text(THREE, implementations=[f"python/{name}" for name in "abcd"])
+FOUR = build_spec_text(THREE, implementations=[f"python/{name}" for name in "abcd"])
 
 
 @pytest.mark.parametrize("cut", range(5))
@@ -160,7 +166,9 @@ def test_an_extended_sweep_that_is_killed_ends_with_whole_rounds(tmp_path: Path,
     sample = SampleSession(tmp_path, TIMED)
     for _ in range(2):
         assignment = sample.assign()
-        sample.session.finish(assignment, *(on(assignment) for _ in assignment.trials))
+        sample.session.finish(
+            assignment, *(build_outcome_of(assignment) for _ in assignment.trials)
+        )
     ran = 0
     longer = sample.killed(FOUR)
     while not longer.dispatcher.done:
@@ -168,7 +176,9 @@ def test_an_extended_sweep_that_is_killed_ends_with_whole_rounds(tmp_path: Path,
         if ran == cut:
             longer, ran = longer.killed(FOUR), ran + 1
             continue
-        longer.session.finish(assignment, *(on(assignment, 100 + ran) for _ in assignment.trials))
+        longer.session.finish(
+            assignment, *(build_outcome_of(assignment, 100 + ran) for _ in assignment.trials)
+        )
         ran += 1
     assert ran <= 3, "each of the two blocks once, and once handed out in vain"
     finished = longer.state().finished.values()
@@ -179,15 +189,19 @@ def test_an_extended_sweep_that_is_killed_ends_with_whole_rounds(tmp_path: Path,
 def test_disturbed_trials_are_marked_and_the_canary_is_judged_by_earlier_starts(
     tmp_path: Path,
 ) -> None:
-    text = spec_text(TRIED, configs=10, space={"layers": [*range(10)]})
+    text = build_spec_text(TRIED, configs=10, space={"layers": [*range(10)]})
     sample = SampleSession(tmp_path, text)
     for index in range(5):
         assignment = sample.assign()
-        sample.session.finish(assignment, on(assignment, canary_ms=10.0 + 0.01 * index))
+        sample.session.finish(
+            assignment, build_outcome_of(assignment, canary_ms=10.0 + 0.01 * index)
+        )
     sample = sample.killed(text)
     for name, value in {"canary_ms": 30.0, "others_cpu_pct": 43.0}.items():
         assignment = sample.assign()
-        sample.session.finish(assignment, replace(on(assignment), metrics={name: value}))
+        sample.session.finish(
+            assignment, replace(build_outcome_of(assignment), metrics={name: value})
+        )
     causes = [list(finished.disturbance) for finished in sample.recorded]
     assert causes == [["slow_canary"], ["other_processes"]]
     assert {finished.status for finished in sample.recorded} == {"complete"}

@@ -13,11 +13,12 @@ from orchestrator.scheduling.remaining import first_records
 from orchestrator.scheduling.stopping_rules import stopping_rules
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.home import SweepFolder
-from tests.orchestrator.sample_specs import OWN, spec_text
-from tests.orchestrator.scheduling.sample_sessions import SampleSession, on
+from tests.building.scheduling import build_outcome_of
+from tests.building.sessions import SampleSession
+from tests.building.specs import USER_WORKLOAD, build_spec_text
 
-SPEC = spec_text(
-    OWN,
+SPEC = build_spec_text(
+    USER_WORKLOAD,
     name="mine",
     implementations=["python/a", "python/b"],
     configs=10,
@@ -53,7 +54,7 @@ def start(folder: Path) -> SampleSession:
 def run(sample: SampleSession, trials: int = 1_000) -> None:
     while trials and not sample.dispatcher.done:
         assignment = sample.assign()
-        sample.session.finish(assignment, on(assignment, energy_j=10.0))
+        sample.session.finish(assignment, build_outcome_of(assignment, energy_j=10.0))
         trials -= 1
 
 

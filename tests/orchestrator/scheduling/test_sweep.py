@@ -26,20 +26,21 @@ from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import read
 from orchestrator.storage.tracking.errors import LeaseHeld, TrackingError
 from orchestrator.storage.tracking.records import Manifest, SweepOpening
-from tests.orchestrator.sample_plans import complete, failed, node
-from tests.orchestrator.sample_records import changed, paired, sweep
-from tests.orchestrator.sample_specs import OWN, spec
+from tests.building.hardware import build_node
+from tests.building.records import build_paired_record, build_record
+from tests.building.specs import USER_WORKLOAD, build_spec
+from tests.building.trials import build_failed_outcome, build_outcome, change_trial
 
-BASE = {**OWN, "name": "sweep", "implementations": ["python/a", "python/b"]}
-BOTH = spec(BASE, hardware=["cpu", "gpu"])
-HERE = node("a")
+BASE = {**USER_WORKLOAD, "name": "sweep", "implementations": ["python/a", "python/b"]}
+BOTH = build_spec(BASE, hardware=["cpu", "gpu"])
+HERE = build_node("a")
 MODULE = "orchestrator.scheduling.sweep"
 
 
 def test_a_sampler_without_its_package_is_refused_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = spec(BASE, sampler="gp", objectives={"loss": "minimize"})
+    asked = build_spec(BASE, sampler="gp", objectives={"loss": "minimize"})
     laid = make_plan(asked, classify([HERE]))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(NothingToRun, match=r"gp needs torch.*rnnsweep\[gp\]"):
@@ -60,7 +61,7 @@ class Store:
         self.sweep_id = ""
         self.finished: dict[str, FinishedTrial] = {}
         self.drain, self.close, self.log_model = mock.Mock(), mock.Mock(), mock.Mock()
-        self.read = mock.Mock(return_value=paired(2))
+        self.read = mock.Mock(return_value=build_paired_record(2))
 
     def find(self, name: str, *, fresh: bool) -> tuple[int, Manifest | None, str]:
         assert name == "sweep"
@@ -119,7 +120,7 @@ def finish(count: int, error: BaseException | None = None) -> Callable[..., None
             check()
             assignment = session.assign()
             assert assignment is not None
-            session.finish(assignment, complete())
+            session.finish(assignment, build_outcome())
         if error is not None:
             raise error
 
@@ -133,7 +134,7 @@ PHASES += ["Recording the last trials in MLflow", "Closing MLflow"]
 def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_time(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store, swept = Store(), spec(BASE)
+    store, swept = Store(), build_spec(BASE)
     stopped = Stopped("the head is gone")
     with caplog.at_level("INFO", "rnnsweep"):
         first = run(swept, store, trials=finish(2, stopped))
@@ -157,7 +158,9 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
     assert (counted.call_count, len(store.finished)) == (6, 6)
     assert lost in store.finished, "what the store lacks is recorded again"
 
-    store.read.return_value = replace(paired(2), answered=store.close.call_args.args[2].source)
+    store.read.return_value = replace(
+        build_paired_record(2), answered=store.close.call_args.args[2].source
+    )
     third = run(swept, store, confirm=confirm, take_over=True)  # there is nothing to run
     assert store.close.call_args.args == ("complete", {}, None), "the store has this report"
     assert (second.summary is None, third.summary, store.is_taken_over) == (False, None, True)
@@ -180,10 +183,13 @@ def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_tim
 
 
 def test_a_model_that_the_store_does_not_take_is_warned_of(run: Run, tmp_path: Path) -> None:
-    trials = [changed(one, key=key) for key, one in zip("ab", paired(1).trials, strict=True)]
+    trials = [
+        change_trial(one, key=key)
+        for key, one in zip("ab", build_paired_record(1).trials, strict=True)
+    ]
     store, calls = Store(), mock.Mock()
-    store.read.return_value = sweep(trials)
-    run(spec(BASE), store, trials=finish(6))
+    store.read.return_value = build_record(trials)
+    run(build_spec(BASE), store, trials=finish(6))
     folder = SweepFolder(tmp_path, "sweep").generation(1) / "models"
     folder.mkdir()
     files = [folder / f"{trial.key}.tar" for trial in trials]
@@ -194,7 +200,7 @@ def test_a_model_that_the_store_does_not_take_is_warned_of(run: Run, tmp_path: P
     calls.attach_mock(store.close, "close")
     calls.attach_mock(store.log_model, "log_model")
     for _ in range(2):
-        result = run(spec(BASE), store)
+        result = run(build_spec(BASE), store)
         (warning,) = result.warnings
         assert "Update it" in warning
         assert result.stopped is None and str(trials[0].arm) in warning and str(files[0]) in warning
@@ -207,7 +213,7 @@ def test_a_model_that_the_store_does_not_take_is_warned_of(run: Run, tmp_path: P
 def test_a_lost_lease_stops_a_sweep(run: Run) -> None:
     store = Store()
     store.trouble = LeaseHeld("sweep", "another host", 0.0)
-    result = run(spec(BASE), store, trials=finish(1))
+    result = run(build_spec(BASE), store, trials=finish(1))
     assert result.stopped is not None
     assert result.stopped.reason == str(store.trouble)
 
@@ -218,17 +224,19 @@ def test_a_stopped_arm_is_no_longer_current(run: Run) -> None:
             assignment = recovery.session.assign()
             assert assignment is not None
             is_broken = assignment.trial.arm.implementation == "python/b"
-            recovery.session.finish(assignment, failed() if is_broken else complete())
+            recovery.session.finish(
+                assignment, build_failed_outcome() if is_broken else build_outcome()
+            )
 
     store = Store()
-    run(spec(BASE, limits={"failures": 2}), store, trials=fail)
+    run(build_spec(BASE, limits={"failures": 2}), store, trials=fail)
     assert [len(opening.running) for opening in store.openings] == [2, 1]
     assert {len(opening.arms) for opening in store.openings} == {2}
 
 
 def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(run: Run) -> None:
     """The start before had a node with a GPU, and ran another implementation there."""
-    laid = make_plan(BOTH, classify([HERE, node("b", gpus=1)]))
+    laid = make_plan(BOTH, classify([HERE, build_node("b", gpus=1)]))
     store = Store(make_opening(BOTH, laid, resume.identify(BOTH, 1), None, begun=True).manifest)
     for confirm in (mock.Mock(side_effect=Declined), mock.Mock()):
         with pytest.raises(Declined):
@@ -270,7 +278,7 @@ def test_a_sweep_that_waits_is_confirmed_once_and_before_it_asks_for_nodes(
 
     with pytest.raises(Declined):
         run(
-            spec(BASE, hardware=["cpu", waits]),
+            build_spec(BASE, hardware=["cpu", waits]),
             store,
             confirm=confirm,
             view=view,

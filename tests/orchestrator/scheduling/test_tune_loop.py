@@ -16,7 +16,7 @@ from orchestrator.core.trial import FailureRecord, Outcome, outcome_adapter
 from orchestrator.execution.job import Job, JobProgress, job_adapter
 from orchestrator.scheduling import tune_loop
 from orchestrator.scheduling.tune_loop import BlockSearch, ErrorInTune, run_trials
-from tests.orchestrator.scheduling.sample_sessions import SampleSession
+from tests.building.sessions import SampleSession
 from tests.orchestrator.scheduling.test_session import SPEC, TIMED
 
 COMPLETE = Outcome("complete", 0.0, 1.0)

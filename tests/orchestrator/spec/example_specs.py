@@ -11,7 +11,7 @@ import pytest
 from orchestrator.spec import Problem, SpecError, SweepSpec, parse_spec, yaml_locations
 from orchestrator.spec.json_schema import SCHEMA_FILE
 from orchestrator.spec.sections import SHORT_FORMS
-from tests.orchestrator.sample_specs import spec_text
+from tests.building.specs import build_spec_text
 
 QUICK_SPEC = """\
 name: quick
@@ -85,7 +85,7 @@ def _line_index(lines: list[str], beginning: str) -> int:
 def precise_spec_text(**changes: Any) -> str:
     """Return a spec of automatic blocks on a GPU and a CPU (see `spec_data`)."""
     usual = {"configs": None, "space": {"units": {"low": 8, "high": 64}}, "blocks": "auto"}
-    return spec_text(**{**usual, "hardware": ["gpu", "cpu"], **changes})
+    return build_spec_text(**{**usual, "hardware": ["gpu", "cpu"], **changes})
 
 
 def read_spec(text: str, *overrides: str) -> SweepSpec:

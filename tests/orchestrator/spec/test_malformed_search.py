@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.orchestrator.sample_specs import spec_text
+from tests.building.specs import build_spec_text
 from tests.orchestrator.spec.example_specs import LISTED_CONFIGS, MalformedSpec, problems_of
 
 MALFORMED_SEARCHES = [
@@ -613,6 +613,6 @@ WRONG_PRUNERS = [
 @pytest.mark.parametrize("case", WRONG_PRUNERS, ids=lambda case: case.name)
 def test_a_pruner_that_cannot_prune_is_refused(case: WrongPruner) -> None:
     can_prune = {"settings": {"epochs": 8}, "objectives": {"val_accuracy": "maximize"}}
-    problems = problems_of(spec_text(**{**can_prune, **case.changes}))
+    problems = problems_of(build_spec_text(**{**can_prune, **case.changes}))
     [problem] = [problem for problem in problems if problem.key == case.key]
     assert case.expected in problem.expected

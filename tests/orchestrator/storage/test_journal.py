@@ -14,16 +14,17 @@ from orchestrator.core.trial import Block
 from orchestrator.storage import journal
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.lock import Locked
-from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
+from tests.building.arms import PORTABLE, XLA
+from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 
 ROWS = yaml.safe_load(Path(__file__).with_name("damaged.yaml").read_text())
 RECORDS: tuple[journal.Record, ...] = (
     journal.SweepOpened(IDENTITY, {"name": "quickstart", "arms": {"hardware": ["cpu"]}}),
     journal.SessionStarted(1.5, 42, "host", "0.1.0", 4, 1, [PORTABLE], skipped_blocks=[2]),
     journal.BlockSuggested(0, {"units": 32, "rate": 1.0, "xla": True, "cell": "größe\n"}, 2.5),
-    journal.BlockSuggested(1, finished(1).config, 3.0),
-    journal.TrialFinished(finished(0, metrics={"loss": 0.1 + 0.2, "bad": float("inf")})),
-    journal.RoundFinished([failed(1), finished(1, XLA)]),
+    journal.BlockSuggested(1, build_full_trial(1).config, 3.0),
+    journal.TrialFinished(build_full_trial(0, metrics={"loss": 0.1 + 0.2, "bad": float("inf")})),
+    journal.RoundFinished([build_failed_trial(1), build_full_trial(1, XLA)]),
     journal.SessionEnded(9.0, "stopped"),
 )
 
@@ -186,15 +187,15 @@ def test_a_line_that_does_not_fit_is_taken_back(
 
 
 def test_the_state_has_each_block_and_trial_once_at_its_last_position() -> None:
-    retried = finished(1, attempt=2, ended_s=2e9)
+    retried = build_full_trial(1, attempt=2, ended_s=2e9)
     later = journal.TrialFinished(retried), journal.BlockSuggested(0, {"units": 1}, 4.0)
     state = journal.replay((*RECORDS, *later))
     assert state is not None
     assert list(state.blocks) == [1, 0]
-    one = finished(0, metrics={"loss": 0.1 + 0.2, "bad": float("inf")})
-    assert list(state.finished.values()) == [one, finished(1, XLA), retried]
-    blocks = [Block(1, finished(1).config), Block(0, {"units": 1})]
-    assert [*state.order.values()] == [blocks[0], one, finished(1, XLA), retried, blocks[1]]
+    one = build_full_trial(0, metrics={"loss": 0.1 + 0.2, "bad": float("inf")})
+    assert list(state.finished.values()) == [one, build_full_trial(1, XLA), retried]
+    blocks = [Block(1, build_full_trial(1).config), Block(0, {"units": 1})]
+    assert [*state.order.values()] == [blocks[0], one, build_full_trial(1, XLA), retried, blocks[1]]
     assert state.ended == journal.SessionEnded(9.0, "stopped")
     state.add(RECORDS[1])
     assert state.ended is None

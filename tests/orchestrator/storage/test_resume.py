@@ -19,8 +19,9 @@ from orchestrator.storage.journal import (
     TrialFinished,
     read,
 )
-from tests.orchestrator.sample_specs import BUILT_IN, OWN, spec
-from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
+from tests.building.arms import PORTABLE, XLA
+from tests.building.specs import BUILT_IN_WORKLOAD, USER_WORKLOAD, build_spec
+from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 
 
 @pytest.fixture
@@ -46,21 +47,24 @@ def ended(*trials: FinishedTrial) -> list[Record]:
 
 
 def with_units(block: int, units: int, ended_s: float = 1.8e9) -> FinishedTrial:
-    outcome = finished(block, ended_s=ended_s).outcome
+    outcome = build_full_trial(block, ended_s=ended_s).outcome
     return FinishedTrial(make_trial(IDENTITY, Block(block, {"units": units}), XLA, 0), outcome)
 
 
 def test_the_later_of_two_outcomes_counts(journal: Journal) -> None:
-    only_here, only_stored = finished(2), finished(4)
-    later_here, later_stored = finished(3, ended_s=1.8e9), finished(1, ended_s=1.8e9)
-    stored = [later_stored, failed(3), only_stored]
-    state = merged(journal, ended(failed(1), only_here, later_here), stored)
+    only_here, only_stored = build_full_trial(2), build_full_trial(4)
+    later_here, later_stored = (
+        build_full_trial(3, ended_s=1.8e9),
+        build_full_trial(1, ended_s=1.8e9),
+    )
+    stored = [later_stored, build_failed_trial(3), only_stored]
+    state = merged(journal, ended(build_failed_trial(1), only_here, later_here), stored)
     assert list(state.finished.values()) == [only_here, later_here, only_stored, later_stored]
     assert list(resume.events(state, retry_failed=False))[-1] == later_stored
 
 
 def test_a_block_without_an_outcome_here_is_the_stores(journal: Journal) -> None:
-    first, later = finished(0), with_units(1, 2)
+    first, later = build_full_trial(0), with_units(1, 2)
     here: list[Record] = [
         BlockSuggested(0, first.config, 0.5),
         BlockSuggested(1, {"units": 1}, 1.0),
@@ -73,7 +77,7 @@ def test_a_block_without_an_outcome_here_is_the_stores(journal: Journal) -> None
 
 
 def test_a_block_that_was_run_with_two_configs_is_refused(journal: Journal) -> None:
-    here, there = finished(1, PORTABLE), with_units(1, 2)
+    here, there = build_full_trial(1, PORTABLE), with_units(1, 2)
     with pytest.raises(resume.Incomparable, match=r'block 1: .*"units":33.*"units":2.*--fresh'):
         merged(journal, ended(here), [here, there])
     assert journal.state is not None
@@ -82,13 +86,13 @@ def test_a_block_that_was_run_with_two_configs_is_refused(journal: Journal) -> N
 
 def test_a_variant_of_an_earlier_name_keeps_its_settings(journal: Journal) -> None:
     def identified(**settings: int) -> tuple[SweepIdentity, SweepSpec]:
-        made = spec(OWN, variants=[{"name": "deep", "settings": settings}])
+        made = build_spec(USER_WORKLOAD, variants=[{"name": "deep", "settings": settings}])
         return resume.identify(made, 1), made
 
     identity, made = identified(depth=2)
     resume.take_over(journal, None, identity, made)
     arm = replace(PORTABLE, variant=made.arms.variants[0].variant)
-    resume.merge_stored(journal, [finished(0, arm)])
+    resume.merge_stored(journal, [build_full_trial(0, arm)])
     resume.take_over(journal, None, *identified(depth=2))
     with pytest.raises(resume.Incomparable, match=r'\'deep\'.*{"depth":2}.*{"depth":3}'):
         resume.take_over(journal, None, *identified(depth=3))
@@ -96,25 +100,30 @@ def test_a_variant_of_an_earlier_name_keeps_its_settings(journal: Journal) -> No
 
 def test_a_journal_without_blocks_becomes_that_of_the_stored_sweep(journal: Journal) -> None:
     journal.append(SweepOpened(IDENTITY, {}, "ours"))
-    resume.take_over(journal, None, IDENTITY, spec(), sweep_id="theirs")
+    resume.take_over(journal, None, IDENTITY, build_spec(), sweep_id="theirs")
     stored = read(journal.path.parent)
     assert stored is not None and stored.sweep_id == "theirs"
     journal.append(BlockSuggested(0, {"units": 1}, 1.0))
-    assert resume.take_over(journal, None, IDENTITY, spec(), sweep_id="x").sweep_id == "theirs"
+    assert (
+        resume.take_over(journal, None, IDENTITY, build_spec(), sweep_id="x").sweep_id == "theirs"
+    )
 
 
 def test_keeping_models_is_no_part_of_the_identity() -> None:
     asked = ["settings.keep=best", "settings.epochs=2"]
-    built_in, own = (resume.identify(spec(base, overrides=asked), 1) for base in (BUILT_IN, OWN))
-    assert built_in == resume.identify(spec(overrides=asked[1:]), 1)
+    built_in, own = (
+        resume.identify(build_spec(base, overrides=asked), 1)
+        for base in (BUILT_IN_WORKLOAD, USER_WORKLOAD)
+    )
+    assert built_in == resume.identify(build_spec(overrides=asked[1:]), 1)
     assert own.settings == {"keep": "best", "epochs": 2}, "a user's own setting of that name"
 
 
 def test_a_lost_journal_has_its_trials_in_the_order_of_their_ends(journal: Journal) -> None:
-    trials = [finished(3), finished(0), finished(3, repeat=1)]
+    trials = [build_full_trial(3), build_full_trial(0), build_full_trial(3, repeat=1)]
     state = merged(journal, [], trials)
     assert list(state.blocks) == [0, 3]
-    assert list(state.finished.values()) == [finished(0), finished(3), trials[2]]
+    assert list(state.finished.values()) == [build_full_trial(0), build_full_trial(3), trials[2]]
 
 
 BEFORE = replace(IDENTITY, code={"mine.py": "1", "gone.py": "2", "same.py": "3"})
@@ -122,12 +131,17 @@ NOW = replace(IDENTITY, code={"mine.py": "4", "new.py": "5", "same.py": "3"})
 
 
 @pytest.mark.parametrize(
-    ("trials", "is_refused"), [([], False), ([failed(0)], False), ([failed(0), finished(1)], True)]
+    ("trials", "is_refused"),
+    [
+        ([], False),
+        ([build_failed_trial(0)], False),
+        ([build_failed_trial(0), build_full_trial(1)], True),
+    ],
 )
 def test_changed_code_is_refused_once_a_trial_has_a_result(
     journal: Journal, trials: list[FinishedTrial], is_refused: bool
 ) -> None:
-    asked = spec()
+    asked = build_spec()
     resume.take_over(journal, None, BEFORE, asked)
     for record in ended(*trials):
         journal.append(record)
@@ -143,7 +157,7 @@ def test_changed_code_is_refused_once_a_trial_has_a_result(
 
 
 def test_the_journal_has_the_spec_that_runs(journal: Journal) -> None:
-    pruned = spec(settings={"epochs": 8}, objectives={"loss": "minimize"}, pruner="hyperband")
+    pruned = build_spec(settings={"epochs": 8}, objectives={"loss": "minimize"}, pruner="hyperband")
     state = resume.take_over(journal, None, resume.identify(pruned, 1), pruned)
     assert SweepSpec.model_validate(state.spec) == pruned
     assert state.spec["search"]["pruner"]["max_resource"] == "auto"

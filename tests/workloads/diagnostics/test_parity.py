@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.orchestrator.cli.typed_commands import typed
+from tests.orchestrator.cli.typed_commands import type_command
 from tests.workloads.models.test_checkpoint import Arrays, rewrite
 from tests.workloads.shared_trainer import Trainer, expect_package, failure, result, single_event
 from workloads.backends.stack_call import GATES
@@ -153,14 +153,16 @@ def test_the_command_compares_through_a_folder(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folder = tmp_path / "weights"
     small = ("--set", "cell=gru", "--set", "units=4", "--set", "samples=64", "--samples", "32")
-    code, out, _ = typed(capfd, "parity", "torch/fused", "torch/cudnn", *small, f"--save={folder}")
+    code, out, _ = type_command(
+        capfd, "parity", "torch/fused", "torch/cudnn", *small, f"--save={folder}"
+    )
     assert code == 0
     assert "cannot run here: torch/cudnn: cuDNN kernels need an NVIDIA GPU" in out
     assert list(tmp_path.iterdir()) == [folder]
     (weights,) = folder.glob("*.npz")
     for is_good in (True, False):
         load = ("parity", "torch/portable", f"--load={folder}", "--format", "json")
-        code, out, _ = typed(capfd, *load)
+        code, out, _ = type_command(capfd, *load)
         (pair,) = json.loads(out)["pairs"]
         assert (pair["saved_by"]["implementation"], pair["exact"]) == ("torch/fused", True)
         assert (code, pair["within"], pair["difference"] < 1e-5) == (1 - is_good, is_good, is_good)

@@ -18,23 +18,15 @@ from orchestrator.report.compare.document import changes_document, changes_json
 from orchestrator.report.compare.sides import Side
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.render import render, to_short_markdown
-from tests.orchestrator.report.samples import large
-from tests.orchestrator.sample_hardware import in_slices
-from tests.orchestrator.sample_records import (
-    CELLS,
-    CPU,
-    PORTABLE,
-    UNROLL,
-    XLA,
-    changed,
-    sweep,
-    trial,
-)
-from tests.orchestrator.sample_records import timed as timed_trials
+from tests.building.arms import ARMS_OF_CELLS, CPU, PORTABLE, UNROLL, XLA
+from tests.building.hardware import build_timing_use
+from tests.building.large_records import build_large_record
+from tests.building.records import build_record
+from tests.building.trials import build_timed_trials, build_trial, change_trial
 
 FOLDER = Path(__file__).parent
 EAGER = Arm("tensorflow/portable+eager", CPU)
-SLICED = tuple(Arm(name, in_slices(CPU)) for name in ("torch/fused", "tensorflow/portable"))
+SLICED = tuple(Arm(name, build_timing_use(CPU)) for name in ("torch/fused", "tensorflow/portable"))
 DIGITS = DatasetRecord("digits", "0123456789abcdef", "scikit-learn", 1437, 360)
 
 
@@ -42,7 +34,7 @@ def reports() -> Iterator[tuple[str, str]]:
     every = everything()
     shorts = {
         **{"everything": every, "busy": summarise(busy()), "few-blocks": summarise(few_blocks())},
-        **{"variants": summarise(variants()), "many-arms": summarise(large(8, 10))},
+        **{"variants": summarise(variants()), "many-arms": summarise(build_large_record(8, 10))},
         "failed": summarise(failed()),
     }
     yield from ((f"short-{name}.txt", render(short, "text")) for name, short in shorts.items())
@@ -63,19 +55,19 @@ def reports() -> Iterator[tuple[str, str]]:
 
 def everything() -> ReportSummary:
     """Return a sweep on two hardware classes, with failures, disturbances and all metrics."""
-    record = large(blocks=14, kernels=3, epochs=3)
+    record = build_large_record(blocks=14, kernels=3, epochs=3)
     trials = [_spoiled(finished) for finished in record.trials]
     configs = {finished.block: finished.config for finished in trials}
     reason = "the timed epochs took 3.0 s, less than the 10 s it takes"
     trials += [
-        trial(EAGER, b, config=config, step_ms=5.0 + b, energy_absent=reason)
+        build_trial(b, EAGER, config=config, step_ms=5.0 + b, energy_absent=reason)
         for b, config in configs.items()
     ]
     row = PublishedRow(
         "a paper", "tensorflow/portable", "Tesla P100", {"units": 64}, {"fit_s": 39.82}, "fp32"
     )
     record = replace(
-        sweep(trials, (*record.arms, EAGER), expected_trials=100, state="stopped"),
+        build_record(trials, (*record.arms, EAGER), expected_trials=100, state="stopped"),
         criteria=ReportCriteria(published=(row,)),
         settings={"cell": "gru", "epochs": 3, "data_path": None},
         datasets=(DIGITS,),
@@ -87,27 +79,27 @@ def everything() -> ReportSummary:
 
 def _spoiled(finished: FinishedTrial) -> FinishedTrial:
     place = finished.block, finished.arm.implementation
-    finished = changed(finished, cost_basis="2 USD/h (a bill, 2026)")
+    finished = change_trial(finished, cost_basis="2 USD/h (a bill, 2026)")
     if place == (13, "tensorflow/portable+unroll"):
-        return changed(finished, status="failed", failure="crash: signal 11", metrics={})
+        return change_trial(finished, status="failed", failure="crash: signal 11", metrics={})
     if place == (12, "tensorflow/portable+xla"):
         kernel = Kernel("portable", "fused", "no while loop")
-        return changed(finished, status="wrong_kernel", kernel=kernel)
+        return change_trial(finished, status="wrong_kernel", kernel=kernel)
     if place in ((2, "tensorflow/portable"), (5, "tensorflow/portable+xla")):
-        return changed(finished, disturbance={"other_processes": 43.0}, attempt=2, node="n2")
+        return change_trial(finished, disturbance={"other_processes": 43.0}, attempt=2, node="n2")
     if place == (3, "tensorflow/portable"):
         later = finished.started_s + 2.5 * 86_400
-        return changed(finished, node="n1", other_trainers=1, started_s=later)
+        return change_trial(finished, node="n1", other_trainers=1, started_s=later)
     noise = {"steal_pct": 0.5, "throttled_pct": 2.0, "sm_clock_mhz": 1980.0}
-    return changed(finished, node="n1", metrics={**finished.metrics, **noise})
+    return change_trial(finished, node="n1", metrics={**finished.metrics, **noise})
 
 
 def crossing(slower: float = 1.0) -> SweepRecord:
     """Return a sweep in which XLA overtakes from some 80 units on, and compiles longer."""
     trials = [
-        trial(
-            arm,
+        build_trial(
             block,
+            arm,
             step_ms=10.0 / ratio * (1 + 0.002 * (block % 3)),
             compile_s=compile_s + 0.1 * (block % 2),
             val_accuracy=0.9 + 0.001 * (block % 4),
@@ -116,15 +108,15 @@ def crossing(slower: float = 1.0) -> SweepRecord:
         for block in range(12)
         for arm, ratio, compile_s in ((PORTABLE, 1.0, 2.0), (XLA, (0.8 + block / 20) / slower, 5.0))
     ]
-    return sweep(trials, datasets=(DIGITS,))
+    return build_record(trials, datasets=(DIGITS,))
 
 
 def timed() -> SweepRecord:
     """Return a sweep with two arms in slices, a trained one, and one of an earlier start."""
     trials = [
-        trial(
-            arm,
+        build_trial(
             block,
+            arm,
             val_accuracy=0.9 if arm == PORTABLE else None,
             step_ms=step_ms + block,
             round_id=None
@@ -134,51 +126,57 @@ def timed() -> SweepRecord:
         for block in range(8)
         for arm, step_ms in zip((*SLICED, PORTABLE), (5.0, 8.0, 9.0), strict=True)
     ]
-    trials += [trial(XLA, block) for block in range(6)]  # the arm of an earlier start
-    return sweep(trials, (*SLICED, PORTABLE, XLA), current=(*SLICED, PORTABLE))
+    trials += [build_trial(block, XLA) for block in range(6)]  # the arm of an earlier start
+    return build_record(trials, (*SLICED, PORTABLE, XLA), current=(*SLICED, PORTABLE))
 
 
 def variants() -> SweepRecord:
     """Return a sweep of two cells on two implementations: GRUs are faster and more accurate."""
     trials = [
-        trial(arm, block, step_ms=ms + 0.01 * (block % 3), val_accuracy=accuracy + 0.01 * block)
+        build_trial(
+            block, arm, step_ms=ms + 0.01 * (block % 3), val_accuracy=accuracy + 0.01 * block
+        )
         for block in range(8)
-        for arm, ms, accuracy in zip(CELLS, (10, 8, 5, 4.5), (0.8, 0.82, 0.8, 0.82), strict=True)
+        for arm, ms, accuracy in zip(
+            ARMS_OF_CELLS, (10, 8, 5, 4.5), (0.8, 0.82, 0.8, 0.82), strict=True
+        )
     ]
-    return sweep(trials, CELLS, settings={"cell": "lstm", "epochs": 3})
+    return build_record(trials, ARMS_OF_CELLS, settings={"cell": "lstm", "epochs": 3})
 
 
 def few_blocks() -> SweepRecord:
     """Return a sweep with too few blocks for a verdict, and an arm that only fails."""
     trials = [
-        trial(arm, block, step_ms=9.0 + block) for block in range(4) for arm in (PORTABLE, XLA)
+        build_trial(block, arm, step_ms=9.0 + block)
+        for block in range(4)
+        for arm in (PORTABLE, XLA)
     ]
     trials += [
-        trial(UNROLL, block, status="failed", failure="time_limit: took longer than 60 s")
+        build_trial(block, UNROLL, status="failed", failure="time_limit: took longer than 60 s")
         for block in range(4)
     ]
-    return sweep(trials, (PORTABLE, XLA, UNROLL), objectives={"val_accuracy": "maximize"})
+    return build_record(trials, (PORTABLE, XLA, UNROLL), objectives={"val_accuracy": "maximize"})
 
 
 def stopped() -> SweepRecord:
     """Return a sweep that was stopped before one of its arms had a complete trial."""
-    trials = [trial(arm, block) for block in range(2) for arm in (PORTABLE, XLA)][:3]
-    return sweep(trials, (PORTABLE, XLA, UNROLL), expected_trials=18, state="stopped")
+    trials = [build_trial(block, arm) for block in range(2) for arm in (PORTABLE, XLA)][:3]
+    return build_record(trials, (PORTABLE, XLA, UNROLL), expected_trials=18, state="stopped")
 
 
 def failed() -> SweepRecord:
     """Return a sweep of which every trial failed in the same way."""
     error = "error: ModuleNotFoundError: no module named 'mine'"
     trials = [
-        trial(arm, block, status="failed", failure=error, metrics={})
+        build_trial(block, arm, status="failed", failure=error, metrics={})
         for block in range(3)
         for arm in (PORTABLE, XLA)
     ]
-    return sweep(trials)
+    return build_record(trials)
 
 
 def busy() -> SweepRecord:
     """Return a sweep on a busy machine, on which one arm is 46 times slower than the first."""
     times = {PORTABLE: 10.0, UNROLL: 12.0, Arm("torch/portable", CPU): 460.0}
-    trials = timed_trials(times, disturbance={"other_processes": 61.0})
-    return sweep(trials, tuple(times))
+    trials = build_timed_trials(times, disturbance={"other_processes": 61.0})
+    return build_record(trials, tuple(times))

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.orchestrator.sample_sweeps import fresh_home
+from tests.building.stores import build_home
 from tests.orchestrator.storage.tracking.recording import files_home, install_files_tracker
 
 
@@ -12,7 +12,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     for the other.
     """
     if request.param == "mlflow":
-        return fresh_home(tmp_path)
+        return build_home(tmp_path)
     install_files_tracker(monkeypatch)
     return files_home(tmp_path)
 

@@ -14,8 +14,7 @@ from orchestrator.storage.lock import Owner
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker
 from orchestrator.storage.tracking.trackers import kind_of, open_tracker
 from orchestrator.storage.tracking.writer import Writer
-from tests.orchestrator import sample_sweeps
-from tests.orchestrator.sample_sweeps import opening
+from tests.building.stores import build_opening, mlflow_address
 from tests.orchestrator.storage.tracking.files_tracker import FilesTracker
 
 _INSTALLED = str(Path(__file__).with_name("installed"))
@@ -39,7 +38,7 @@ def files_home(tmp_path: Path) -> Path:
 def address(home: Path) -> str:
     """Return the address of the tracker of a home."""
     files = home / "files"
-    return f"files://{files}" if files.is_dir() else sample_sweeps.address(home)
+    return f"files://{files}" if files.is_dir() else mlflow_address(home)
 
 
 def tracker(home: Path) -> Tracker:
@@ -62,7 +61,7 @@ def writer(home: Path) -> Iterator[Writer]:
 def record(home: Path, *trials: FinishedTrial) -> list[FinishedTrial]:
     """Open, record and close; return what the store had before, by block."""
     with writer(home) as opened:
-        had, _ = opened.open(opening())
+        had, _ = opened.open(build_opening())
         opened.record(trials)
         opened.close("complete", {})
         return sorted(had, key=lambda trial: trial.block)

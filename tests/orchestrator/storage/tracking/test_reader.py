@@ -19,7 +19,9 @@ from orchestrator.storage.tracking.records import LEASE_TAG, RECORD_TAG
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker
 from orchestrator.storage.tracking.trackers import open_tracker
 from orchestrator.storage.tracking.trial_table import read_stored_rows, read_table
-from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished, opening
+from tests.building.arms import PORTABLE, XLA
+from tests.building.stores import build_opening
+from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 from tests.orchestrator.storage.tracking.recording import (
     address,
     children,
@@ -60,10 +62,14 @@ def test_the_table_and_the_runs_give_back_what_was_recorded(
     home: Path, runs_read: list[str]
 ) -> None:
     whole = [
-        finished(0, metrics={"loss": float("inf"), "n": 3.0}, epochs=300),  # too long for a tag
-        failed(1),
-        finished(2, XLA, status="wrong_kernel", environment={"python": "3.12", "gpu": None}),
-        finished(3, status="wrong_kernel"),
+        build_full_trial(
+            0, metrics={"loss": float("inf"), "n": 3.0}, epochs=300
+        ),  # too long for a tag
+        build_failed_trial(1),
+        build_full_trial(
+            2, XLA, status="wrong_kernel", environment={"python": "3.12", "gpu": None}
+        ),
+        build_full_trial(3, status="wrong_kernel"),
     ]
     assert record(home, *whole) == []
     assert trials(home) == whole
@@ -74,40 +80,51 @@ def test_the_table_and_the_runs_give_back_what_was_recorded(
 
 
 def test_what_is_recorded_later_is_read_from_its_runs(home: Path, runs_read: list[str]) -> None:
-    record(home, finished(0), failed(1), finished(2))
-    late = finished(3, ended_s=1.6e9)  # under another home, before the others were
-    retried = finished(1, attempt=2)
+    record(home, build_full_trial(0), build_failed_trial(1), build_full_trial(2))
+    late = build_full_trial(3, ended_s=1.6e9)  # under another home, before the others were
+    retried = build_full_trial(1, attempt=2)
     with writer(home) as opened:
-        assert len(opened.open(opening())[0]) == 3
+        assert len(opened.open(build_opening())[0]) == 3
         opened.record([late, retried])
         assert runs_read == []
-        assert trials(home) == [finished(0), retried, finished(2), late]
+        assert trials(home) == [build_full_trial(0), retried, build_full_trial(2), late]
         assert sorted(runs_read) == sorted([late.key, retried.key])
         opened._holds_lease = False  # it is killed
-    assert record(home, finished(4)) == [finished(0), retried, finished(2), late]
+    assert record(home, build_full_trial(4)) == [
+        build_full_trial(0),
+        retried,
+        build_full_trial(2),
+        late,
+    ]
     runs_read.clear()
-    assert trials(home) == [finished(0), retried, finished(2), late, finished(4)]
+    assert trials(home) == [
+        build_full_trial(0),
+        retried,
+        build_full_trial(2),
+        late,
+        build_full_trial(4),
+    ]
     assert runs_read == []
 
 
 def test_a_deleted_run_is_left_out_and_can_be_recorded_again(home: Path) -> None:
-    record(home, finished(0), finished(1))
+    record(home, build_full_trial(0), build_full_trial(1))
     gone = children(home)[1].run_id
     tracker(home).delete_run(gone)
-    assert trials(home) == [finished(0)]
-    assert record(home) == [finished(0)]
+    assert trials(home) == [build_full_trial(0)]
+    assert record(home) == [build_full_trial(0)]
     assert len(pq.read_table(table(home))) == 1  # nor does it come back once it is gone for good
-    assert record(home, finished(1)) == [finished(0)]
-    assert trials(home) == [finished(0), finished(1)]
+    assert record(home, build_full_trial(1)) == [build_full_trial(0)]
+    assert trials(home) == [build_full_trial(0), build_full_trial(1)]
     restore_run(home, gone)
-    assert trials(home) == [finished(0), finished(1)]
+    assert trials(home) == [build_full_trial(0), build_full_trial(1)]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "no table", "damaged record"])
 def test_a_table_that_cannot_be_read_is_made_again(
     home: Path, damage: str, runs_read: list[str]
 ) -> None:
-    record(home, finished(0), finished(1))
+    record(home, build_full_trial(0), build_full_trial(1))
     path = table(home)
     if damage == "damaged record":
         content = pq.read_table(path)
@@ -119,18 +136,18 @@ def test_a_table_that_cannot_be_read_is_made_again(
         path.write_bytes(whole[: len(whole) // 2] if damage == "truncated" else b"<html>")
     with pytest.raises(Damaged):
         read_table(path)
-    assert trials(home) == [finished(0), finished(1)]
+    assert trials(home) == [build_full_trial(0), build_full_trial(1)]
     assert len(runs_read) == 2
     record(home)
     runs_read.clear()
-    assert trials(home) == [finished(0), finished(1)]
+    assert trials(home) == [build_full_trial(0), build_full_trial(1)]
     assert runs_read == []
     if damage == "damaged record":  # of the runs alone: it is recorded again
-        for old, new in (("{", ""), (finished(0).key, "0" * 16)):
+        for old, new in (("{", ""), (build_full_trial(0).key, "0" * 16)):
             change_tag(home, RECORD_TAG, old, new, block=0)
             table(home).unlink()
             next(home.glob("**/sweep.json")).write_bytes(b"")
-            assert record(home, finished(0)) == [finished(1)]
+            assert record(home, build_full_trial(0)) == [build_full_trial(1)]
         assert len(record(home)) == len(children(home)) == 2
 
 
@@ -146,31 +163,31 @@ def test_a_table_is_written_now_and_then_and_an_error_loses_nothing(
         raise TrackingError("a store", "an answer", "none", "Wait")
 
     with writer(home) as opened:
-        opened.open(opening())
-        opened.record([finished(0)])
+        opened.open(build_opening())
+        opened.record([build_full_trial(0)])
         assert not list(home.glob("**/trials.parquet"))
-        opened.record([finished(1)])
+        opened.record([build_full_trial(1)])
         assert len(pq.read_table(table(home))) == 2
         monkeypatch.setattr(kind, "write_file", lose_the_answer)
-        batch = [finished(2), finished(3), finished(4)]
+        batch = [build_full_trial(2), build_full_trial(3), build_full_trial(4)]
         with pytest.raises(TrackingError):
             opened.record(batch[:2])
         with pytest.raises(TrackingError):  # no run is written that a table could miss
             opened.record(batch)
-        assert trials(home) == [finished(block) for block in range(4)]
+        assert trials(home) == [build_full_trial(block) for block in range(4)]
         monkeypatch.undo()
         opened.record(batch)
-        assert trials(home) == [finished(block) for block in range(5)]
+        assert trials(home) == [build_full_trial(block) for block in range(5)]
 
 
 def test_a_table_has_the_columns_of_queries_and_gives_back_its_trials(tmp_path: Path) -> None:
-    trial = finished(0, metrics={"loss": float("inf"), "step_ms": 2.5}, node="läss \udcff")
+    trial = build_full_trial(0, metrics={"loss": float("inf"), "step_ms": 2.5}, node="läss \udcff")
     config: dict[str, ConfigValue] = {"units": 2**70, "mixed": 1, "seed": 5, "rate": 0.5}
     trial = replace(trial, trial=replace(trial.trial, config=config))
     other = replace(trial, trial=replace(trial.trial, key="k", config={**config, "mixed": "auto"}))
     path = tmp_path / "trials.parquet"
     rows = [replace(one, run_id=run_id) for one, run_id in ((trial, "a"), (other, "b"))]
-    trial_table.write_table(path, 7, [*rows, replace(failed(1), run_id="c")])
+    trial_table.write_table(path, 7, [*rows, replace(build_failed_trial(1), run_id="c")])
     number, table = read_stored_rows(path)
     assert number == 7 and "record" not in table.column_names
     first, second, third = table.to_pylist()
@@ -188,7 +205,7 @@ def test_a_table_has_the_columns_of_queries_and_gives_back_its_trials(tmp_path: 
 def test_reading_leaves_the_garbage_collector_of_the_caller_on(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record(home, finished(0))
+    record(home, build_full_trial(0))
     kind: Any = type(open_tracker(address(home)))
     trial_runs, enabled = kind.trial_runs, list[bool]()
 
@@ -236,7 +253,7 @@ def give_another_version(home: Path, place: str, version: int) -> None:
 def test_a_store_of_another_version_is_refused(
     home: Path, place: str, expected: int, received: int | None
 ) -> None:
-    record(home, finished(0))
+    record(home, build_full_trial(0))
     give_another_version(home, place, expected)
     for read in (lambda: read_stored_sweep(address(home), "quickstart"), lambda: record(home)):
         with pytest.raises(WrongVersion) as caught:
@@ -247,7 +264,7 @@ def test_a_store_of_another_version_is_refused(
         assert "--fresh" in str(caught.value)
     assert [run.name for run in list_sweeps(address(home))] == ["quickstart"]
     with writer(home) as opened:  # as --fresh does
-        assert opened.open(opening(replace(IDENTITY, generation=2))) == ([], [])
+        assert opened.open(build_opening(replace(IDENTITY, generation=2))) == ([], [])
     assert find(address(home), "quickstart", fresh=True) == (2, None, "")
 
 
@@ -256,13 +273,19 @@ def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
     criteria = ReportCriteria("tensorflow/portable", Margins(0.05), AutoBlocks(), (row,))
     listed = replace(IDENTITY, search={"sampler": "list", "space": {}})
     with writer(home) as opened:
-        opened.open(opening(listed, criteria=criteria))
-        opened.record([finished(1, XLA), failed(1), finished(0, environment={"python": "3.12"})])
+        opened.open(build_opening(listed, criteria=criteria))
+        opened.record(
+            [
+                build_full_trial(1, XLA),
+                build_failed_trial(1),
+                build_full_trial(0, environment={"python": "3.12"}),
+            ]
+        )
         opened.close("complete", {})
     read = read_stored_sweep(address(home), "quickstart")
     assert (read.name, read.generation, read.state) == ("quickstart", 1, "complete")
     assert (read.workload, read.sampler, read.expected_trials) == ("image_rows", "list", 8)
-    manifest = opening(listed, criteria=criteria).manifest
+    manifest = build_opening(listed, criteria=criteria).manifest
     for name in ("criteria", "objectives", "arms", "impossible", "blocks", "repeats"):
         assert getattr(read, name) == getattr(manifest, name)
     order = [(0, PORTABLE), (1, PORTABLE), (1, XLA)]
@@ -279,13 +302,13 @@ def test_an_arm_that_leaves_a_sweep_keeps_its_results(home: Path) -> None:
     third = Arm("jax/portable", PORTABLE.hardware)
     arms = (PORTABLE, XLA, third)
     with writer(home) as opened:
-        opened.open(opening(arms=arms, current=arms, blocks=2))
-        opened.record([finished(block, arm) for block in range(2) for arm in arms])
+        opened.open(build_opening(arms=arms, current=arms, blocks=2))
+        opened.record([build_full_trial(block, arm) for block in range(2) for arm in arms])
         opened.close("complete", {})
         before = read_stored_sweep(address(home), "quickstart")
         assert (before.former, before.expected_trials) == ((), 6)
-        opened.open(opening(arms=arms, current=arms[:2]))
-        opened.record([finished(block, arm) for block in (2, 6) for arm in arms[:2]])
+        opened.open(build_opening(arms=arms, current=arms[:2]))
+        opened.record([build_full_trial(block, arm) for block in (2, 6) for arm in arms[:2]])
         opened.close("complete", {})
     read = read_stored_sweep(address(home), "quickstart")
     assert (read.arms, read.current, read.former) == (arms, arms[:2], (third,))
@@ -294,17 +317,17 @@ def test_an_arm_that_leaves_a_sweep_keeps_its_results(home: Path) -> None:
 
 
 def test_generations_are_separate(home: Path) -> None:
-    record(home, finished(0))
+    record(home, build_full_trial(0))
     second = replace(IDENTITY, generation=2)
     with writer(home) as opened:
-        assert opened.open(opening(second)) == ([], [])
+        assert opened.open(build_opening(second)) == ([], [])
         opened.close("stopped", {})
     latest = read_stored_sweep(address(home), "quickstart")
     assert (latest.generation, latest.state) == (2, "stopped")
     assert len(read_stored_sweep(address(home), "quickstart", 1).trials) == 1
     assert len(read_stored_sweep(address(home), "quickstart#1").trials) == 1
     assert [run.name for run in list_sweeps(address(home))] == ["quickstart#2", "quickstart"]
-    assert find(address(home), "quickstart") == (2, opening(second).manifest, "")
+    assert find(address(home), "quickstart") == (2, build_opening(second).manifest, "")
     assert find(address(home), "another") == (0, None, "")
     with pytest.raises(SweepNotFound, match=r"quickstart#3.*quickstart#1, quickstart#2"):
         read_stored_sweep(address(home), "quickstart", 3)

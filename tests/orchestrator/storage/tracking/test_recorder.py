@@ -18,11 +18,13 @@ from orchestrator.storage.tracking.errors import NotRecorded, TrackingError
 from orchestrator.storage.tracking.recorder import Recorder, RecorderProcess
 from orchestrator.storage.tracking.records import LEASE, LEASE_TAG, Lease, record_of
 from orchestrator.storage.tracking.trackers import open_tracker
+from tests.building.arms import XLA
+from tests.building.stores import build_opening
+from tests.building.trials import build_failed_trial, build_full_trial
 from tests.commands import wait_for
-from tests.orchestrator.sample_sweeps import XLA, failed, finished, opening
 from tests.orchestrator.storage.tracking.recording import address, children
 
-TRIALS = [finished(block) for block in range(40)]
+TRIALS = [build_full_trial(block) for block in range(40)]
 
 
 def recorder(home: Path) -> Recorder:
@@ -61,11 +63,11 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
 ) -> None:
     with recorder(home) as opened:
         assert opened.find("quickstart") == (0, None, "")
-        assert opened.open(opening()) == ([], [])
+        assert opened.open(build_opening()) == ([], [])
         first = process_of_recorder()
         started_s = time.monotonic()
         frozen = replace(TRIALS[0].trial, config=MappingProxyType(TRIALS[0].trial.config))
-        saved = failed(0, XLA, artifacts={"notes.txt": "long"})
+        saved = build_failed_trial(0, XLA, artifacts={"notes.txt": "long"})
         trials = [*TRIALS[1:], saved, replace(TRIALS[0], trial=frozen)]
         for trial in trials:
             opened.queue_trial(trial)
@@ -83,7 +85,7 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
         assert opened.read(had).state == "complete"
         second = process_of_recorder()
     assert not second.is_running()
-    expect_once(home, [*TRIALS, failed(0, XLA)])
+    expect_once(home, [*TRIALS, build_failed_trial(0, XLA)])
     assert capfd.readouterr() == ("", "")
 
 
@@ -104,7 +106,7 @@ def test_what_a_store_that_is_down_lacks_is_recorded_later_except_what_it_refuse
 
     pretend(monkeypatch, answer)
     with recorder(tmp_path) as opened:
-        opened.open(opening())
+        opened.open(build_opening())
         for trial in TRIALS[:3]:
             opened.queue_trial(trial)
         with pytest.raises(NotRecorded, match=r"3 finished trials are safe .*received none\. Wait"):
@@ -127,7 +129,7 @@ def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
     pretend(monkeypatch, stuck)
     began_s = time.monotonic()
     with recorder(tmp_path) as opened:
-        opened.open(opening())
+        opened.open(build_opening())
         with pytest.raises(NotRecorded, match="no answer in 1 s"):
             opened.read({}, timeout_s=1.0)
         opened.queue_trial(TRIALS[0])
@@ -147,7 +149,7 @@ def test_a_slow_store_is_waited_for_as_long_as_it_records(
     pretend(monkeypatch, slow)
     monkeypatch.setattr("orchestrator.storage.tracking.recorder._BATCH", 1)
     with recorder(tmp_path) as opened:
-        opened.open(opening())
+        opened.open(build_opening())
         for trial in TRIALS[:6]:
             opened.queue_trial(trial)
         with pytest.raises(NotRecorded):
@@ -161,7 +163,7 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
 
     def drive(owner: Owner) -> None:
         with recorder(tmp_path) as opened:
-            opened.open(opening(owner=owner))
+            opened.open(build_opening(owner=owner))
             one_is_refused.wait(60)
             opened.queue_trial(TRIALS[0])
             raise KeyError("the driver broke")

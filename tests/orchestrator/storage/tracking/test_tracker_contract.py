@@ -12,8 +12,10 @@ from orchestrator.storage.tracking.records import LEASE_TAG, SOURCE_TAG, Answer
 from orchestrator.storage.tracking.tracker import Point, StoredRun, Tracker, read_run_text
 from orchestrator.storage.tracking.trackers import kind_of
 from orchestrator.storage.tracking.trial_content import trial_content
+from tests.building.arms import PORTABLE, XLA
+from tests.building.stores import build_home, build_opening
+from tests.building.trials import IDENTITY, build_full_trial
 from tests.faults.conftest import server  # noqa: F401  (a fixture)
-from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import (
     address,
     files_home,
@@ -48,7 +50,7 @@ def place(
         install_files_tracker(monkeypatch)
         home = files_home(tmp_path)
     else:
-        home = fresh_home(tmp_path)
+        home = build_home(tmp_path)
     yield Place(address(home), home, "quickstart")
 
 
@@ -58,7 +60,7 @@ def sweep_run(place: Place, generation: int = 1) -> StoredRun:
 
 
 def trial_run(place: Place, sweep: StoredRun, block: int) -> StoredRun:
-    content = trial_content(IDENTITY, finished(block), (PORTABLE, XLA))
+    content = trial_content(IDENTITY, build_full_trial(block), (PORTABLE, XLA))
     return place.write().create_trial_run(sweep, content)
 
 
@@ -90,7 +92,7 @@ def test_trials_are_selected_by_tag_by_status_and_if_deleted(place: Place) -> No
     read, names = place.read(), [run.run_id for run in runs]
     assert ids(read.trial_runs(sweep)) == names[:3], "in order of their start"
     assert ids(read.trial_runs(sweep, status="running")) == names[:1]
-    assert ids(read.trial_runs(sweep, tag=("trial_key", finished(1).key))) == names[1:2]
+    assert ids(read.trial_runs(sweep, tag=("trial_key", build_full_trial(1).key))) == names[1:2]
     assert ids(read.trial_runs(sweep, tag=("trial_key", "none"))) == []
     assert ids(read.trial_runs(sweep, deleted=True)) == names[3:]
     ended = {run.run_id: run.has_ended for run in read.trial_runs(sweep)}
@@ -112,7 +114,7 @@ def test_what_is_logged_is_read_by_the_next_call(place: Place) -> None:
     assert (read.status, read.start_ms, read.end_ms) == ("finished", run.start_ms, 5000)
     assert (read.params.items() >= params.items(), read.metrics["loss"]) == (True, 0.25)
     assert (read.tags["node"], read.tags[LEASE_TAG], "failure" in read.tags) == ("c", "d", False)
-    assert read.tags["trial_key"] == finished(0).key
+    assert read.tags["trial_key"] == build_full_trial(0).key
     opened.set_status(run.run_id, "running")
     assert not place.read().run(run.run_id).has_ended
 
@@ -135,7 +137,7 @@ def test_files_are_kept_and_replaced(place: Place, tmp_path: Path) -> None:
 
 
 def test_the_answer_can_be_shown_again_with_other_values(place: Place) -> None:
-    run, manifest = sweep_run(place), opening(replace(IDENTITY, name=place.sweep)).manifest
+    run, manifest = sweep_run(place), build_opening(replace(IDENTITY, name=place.sweep)).manifest
     for source, baseline in (("1", "a"), ("2", "b")):
         answer = Answer("# Faster", {"speedup": 2.0}, {"baseline": baseline}, source)
         place.write().show_sweep(run.run_id, manifest, {"units"}, answer)

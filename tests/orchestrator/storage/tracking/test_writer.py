@@ -21,7 +21,8 @@ from orchestrator.storage.tracking.reader import find, read_stored_sweep
 from orchestrator.storage.tracking.records import BEAT_S, LEASE, LEASE_S, LEASE_TAG, Lease
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker
 from orchestrator.storage.tracking.trial_content import trial_content
-from tests.orchestrator.sample_sweeps import IDENTITY, failed, finished, opening
+from tests.building.stores import build_opening
+from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 from tests.orchestrator.storage.tracking.recording import (
     address,
     children,
@@ -39,18 +40,18 @@ from tests.orchestrator.storage.tracking.recording import (
 def test_a_run_that_was_written_half_is_completed(
     home: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    record(home, finished(1))
+    record(home, build_full_trial(1))
     with writer(home) as opened:
-        opened.open(opening())
+        opened.open(build_opening())
         kind = type(tracker(home))
         monkeypatch.setattr(kind, step, _break_for_trials(getattr(kind, step)))
         with pytest.raises(TrackingError):
-            opened.record([finished()])
+            opened.record([build_full_trial()])
         monkeypatch.undo()
     assert [run.status for run in children(home)] == ["running", "finished"]
     assert len(read_stored_sweep(address(home), "quickstart").trials) == 1
-    assert record(home, finished()) == [finished(1)]
-    assert record(home) == [finished(), finished(1)]
+    assert record(home, build_full_trial()) == [build_full_trial(1)]
+    assert record(home) == [build_full_trial(), build_full_trial(1)]
     assert [run.status for run in children(home)] == ["finished", "finished"]
 
 
@@ -60,7 +61,7 @@ def test_a_creation_whose_answer_is_lost_makes_one_run(
     kind: Any = type(tracker(home))
     create = kind.create_trial_run
     with writer(home) as opened:
-        opened.open(opening())
+        opened.open(build_opening())
 
         def lose_the_answer(*args: Any, **kwargs: Any) -> StoredRun:
             create(*args, **kwargs)
@@ -69,9 +70,9 @@ def test_a_creation_whose_answer_is_lost_makes_one_run(
         for block, breaking in enumerate((lose_the_answer, _break)):
             monkeypatch.setattr(kind, "create_trial_run", breaking)
             with pytest.raises(TrackingError):
-                opened.record([finished(block)])
+                opened.record([build_full_trial(block)])
         monkeypatch.undo()
-        opened.record([finished(0), finished(1)])
+        opened.record([build_full_trial(0), build_full_trial(1)])
     assert [run.tags["block"] for run in children(home)] == ["0", "1"]
 
 
@@ -79,39 +80,39 @@ def test_a_retried_trial_updates_its_run(home: Path, monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patched:
         content = "orchestrator.storage.tracking.trial_content._text"
         patched.setattr(content, lambda value: f"<{value}>")
-        record(home, failed(0, started_s=1.6e9, ended_s=1.6e9 + 1))
+        record(home, build_failed_trial(0, started_s=1.6e9, ended_s=1.6e9 + 1))
     (before,) = children(home)
-    record(home, finished(0, attempt=2))
+    record(home, build_full_trial(0, attempt=2))
     (after,) = children(home)
     assert (after.run_id, after.status) == (before.run_id, "finished")
     assert after.tags["outcome"] == "complete"
     assert "failure" not in after.tags
     assert after.params["units"] == "<32>"  # params cannot change
-    assert record(home, failed(0, ended_s=1.8e9)) == [finished(0, attempt=2)]
+    assert record(home, build_failed_trial(0, ended_s=1.8e9)) == [build_full_trial(0, attempt=2)]
     (last,) = children(home)
     assert last.status == "failed"
     assert "kernel_ran" not in last.tags
-    assert record(home) == [failed(0, ended_s=1.8e9)]
+    assert record(home) == [build_failed_trial(0, ended_s=1.8e9)]
 
 
 def test_doubled_runs_are_reduced_to_the_first_finished(home: Path) -> None:
-    record(home, finished(0))
+    record(home, build_full_trial(0))
     (good,) = children(home)
     for start_ms in (1, 2_000_000_000_000):
-        content = replace(trial_content(IDENTITY, finished(0)), start_ms=start_ms)
+        content = replace(trial_content(IDENTITY, build_full_trial(0)), start_ms=start_ms)
         tracker(home).create_trial_run(parent(home), content)
     table(home).unlink()
     assert len(read_stored_sweep(address(home), "quickstart").trials) == 1
-    assert record(home) == [finished(0)]
+    assert record(home) == [build_full_trial(0)]
     assert [run.run_id for run in children(home)] == [good.run_id]
 
 
 @pytest.mark.parametrize("change", [{"pid": 2**22 + 1}, {"started_s": 12.5}])
 def test_a_dead_owners_lease_is_taken_over_at_once(home: Path, change: dict[str, Any]) -> None:
     # Its process is gone, or the id is another process's by now.
-    new_writer(home).open(opening(owner=replace(other_owner(), **change)))
+    new_writer(home).open(build_opening(owner=replace(other_owner(), **change)))
     assert read_stored_sweep(address(home), "quickstart").state == "stopped"
-    record(home, finished())
+    record(home, build_full_trial())
     assert len(children(home)) == 1
 
 
@@ -120,21 +121,21 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
 ) -> None:
     away = replace(Owner.here(), host="elsewhere", machine="other-boot")
     first = new_writer(home)
-    first.open(opening(owner=away))
+    first.open(build_opening(owner=away))
     assert read_stored_sweep(address(home), "quickstart").state == "running"
     with pytest.raises(LeaseHeld, match=r"pid \d+ on elsewhere is recording into it"):
         record(home)
     later_s = time.time() + LEASE_S + 1
     monkeypatch.setattr(time, "time", lambda: later_s)
-    record(home, finished())
+    record(home, build_full_trial())
     with writer(home) as opened:
-        opened.open(opening())
+        opened.open(build_opening())
         with pytest.raises(LeaseHeld):  # the loss is noticed at the next beat
-            first.record([finished(1)])
+            first.record([build_full_trial(1)])
     with pytest.raises(LeaseHeld):  # it is free by now, and yet lost
-        first.record([finished(1)])
+        first.record([build_full_trial(1)])
     with pytest.raises(LeaseHeld):
-        first.open(opening(owner=away), True)
+        first.open(build_opening(owner=away), True)
     assert len(children(home)) == 1
 
 
@@ -148,9 +149,9 @@ def test_a_damaged_lease_is_none_and_one_far_ahead_is_ignored_on_request(home: P
     with pytest.raises(LeaseHeld, match="--take-over"):
         record(home)
     with writer(home) as opened:
-        asked = replace(opening(), takes_over=True)
+        asked = replace(build_opening(), takes_over=True)
         opened.open(asked)
-        opened.record([finished()])
+        opened.record([build_full_trial()])
         store.log(parent(home).run_id, tags={LEASE_TAG: far})
         with pytest.raises(LeaseHeld):  # a later recorder process of this start takes nothing
             new_writer(home).open(asked, True)
@@ -159,11 +160,11 @@ def test_a_damaged_lease_is_none_and_one_far_ahead_is_ignored_on_request(home: P
 def test_the_journal_of_another_sweep_with_an_equal_spec_is_refused(home: Path) -> None:
     for sweep_id in ("ours", "ours"):
         with writer(home) as opened:
-            opened.open(replace(opening(), sweep_id=sweep_id))
+            opened.open(replace(build_opening(), sweep_id=sweep_id))
     assert find(address(home), "quickstart")[2] == "ours"
     before = parent(home).tags
     with pytest.raises(OtherSweep, match=r"under another id.*journal\.jsonl"):
-        new_writer(home).open(replace(opening(), sweep_id="another"))
+        new_writer(home).open(replace(build_opening(), sweep_id="another"))
     assert parent(home).tags == before
 
 
@@ -178,7 +179,7 @@ def test_a_suspended_driver_leaves_one_run_of_the_trial_that_it_wrote_late(
         monkeypatch.setattr(kind, "create_trial_run", create_run)
         run = create_run(store, *content) if error is ContentRefused else None
         monkeypatch.setattr(time, "time", lambda: later_s)
-        record(home, finished())
+        record(home, build_full_trial())
         if error is not None:
             monkeypatch.setattr(kind, "log", broken)
         made: StoredRun = run or create_run(store, *content)
@@ -190,24 +191,27 @@ def test_a_suspended_driver_leaves_one_run_of_the_trial_that_it_wrote_late(
         raise error("the store", "an answer", "none", "Try again")
 
     first = new_writer(home)
-    first.open(opening(owner=replace(Owner.here(), host="elsewhere", machine="other-boot")))
+    first.open(build_opening(owner=replace(Owner.here(), host="elsewhere", machine="other-boot")))
     monkeypatch.setattr(kind, "create_trial_run", suspended)
     with pytest.raises(LeaseHeld):
         with suppress(StoreAway):
-            first.record([finished(), finished(1)])
-        first.record([finished(), finished(1)])
+            first.record([build_full_trial(), build_full_trial(1)])
+        first.record([build_full_trial(), build_full_trial(1)])
     (run,) = children(home)
     assert run.status == "finished"
-    assert record(home) == [finished()] and children(home)[0].run_id == run.run_id
+    assert record(home) == [build_full_trial()] and children(home)[0].run_id == run.run_id
 
 
 def test_a_driver_gets_what_it_has_not_and_learns_what_the_store_lacks(home: Path) -> None:
-    record(home, finished(0), finished(1), finished(2))
-    newer, other = finished(1, ended_s=1.8e9), finished(3)
-    had = {trial.key: trial.ended_s for trial in (finished(0), newer, other)}
+    record(home, build_full_trial(0), build_full_trial(1), build_full_trial(2))
+    newer, other = build_full_trial(1, ended_s=1.8e9), build_full_trial(3)
+    had = {trial.key: trial.ended_s for trial in (build_full_trial(0), newer, other)}
     with writer(home) as opened:
-        assert opened.open(opening(), had=had) == ([finished(2)], [newer.key, other.key])
-        assert opened.open(opening(blocks=9)) == ([], [])  # of what is open
+        assert opened.open(build_opening(), had=had) == (
+            [build_full_trial(2)],
+            [newer.key, other.key],
+        )
+        assert opened.open(build_opening(blocks=9)) == ([], [])  # of what is open
         opened.close("complete", {})
     assert read_stored_sweep(address(home), "quickstart").blocks == 9
 
@@ -217,7 +221,7 @@ def test_the_heartbeat_renews_the_lease(home: Path, monkeypatch: pytest.MonkeyPa
         return LEASE.load(parent(home).tags[LEASE_TAG], "the test")
 
     with writer(home) as opened:
-        opened.open(opening())
+        opened.open(build_opening())
         before = lease()
         opened.beat()
         assert lease() == before  # not yet time
@@ -247,7 +251,7 @@ def test_of_two_drivers_at_once_one_opens(
         record(home)
     monkeypatch.setattr(time, "sleep", overtake)
     with pytest.raises(LeaseHeld):
-        new_writer(home).open(opening())
+        new_writer(home).open(build_opening())
     assert len(tracker(home).sweep_runs()) == 1 and not children(home)
     assert parent(home).start_ms == 1 or not makes_a_run
 

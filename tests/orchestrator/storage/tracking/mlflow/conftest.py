@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.orchestrator.sample_sweeps import fresh_home
+from tests.building.stores import build_home
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    return fresh_home(tmp_path)
+    return build_home(tmp_path)

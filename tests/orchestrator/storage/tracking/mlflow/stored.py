@@ -5,11 +5,11 @@ from typing import Any
 
 from mlflow import MlflowClient
 
-from tests.orchestrator.sample_sweeps import address
+from tests.building.stores import mlflow_address
 
 
 def runs(home: Path, filter_text: str = "") -> list[Any]:
-    client = MlflowClient(tracking_uri=address(home))
+    client = MlflowClient(tracking_uri=mlflow_address(home))
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     return list(client.search_runs(experiments, filter_text))
 

@@ -21,7 +21,9 @@ from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, r
 from orchestrator.storage.tracking.records import Answer
 from orchestrator.storage.tracking.tracker import read_run_text
 from orchestrator.storage.tracking.trial_table import to_rows
-from tests.orchestrator.sample_sweeps import IDENTITY, XLA, address, failed, finished, opening
+from tests.building.arms import XLA
+from tests.building.stores import build_opening, mlflow_address
+from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 from tests.orchestrator.storage.tracking.mlflow.stored import sweep_run, trial_runs
 from tests.orchestrator.storage.tracking.recording import record, writer
 
@@ -34,8 +36,8 @@ def test_a_model_is_logged_as_one_of_keras(
     with tarfile.open(packed, "w") as tar:
         tar.add(tmp_path / "best.keras", arcname="./best.keras")
     with writer(home) as opened:
-        opened.open(opening())
-        opened.record([finished()])
+        opened.open(build_opening())
+        opened.record([build_full_trial()])
         (run,) = trial_runs(home)
         monkeypatch.setattr(MlflowClient, "finalize_logged_model", _break)
         with pytest.raises(TrackingError):
@@ -44,7 +46,7 @@ def test_a_model_is_logged_as_one_of_keras(
         opened.close("complete", {})
         opened.log_model(run.info.run_id, packed)
     (run,) = trial_runs(home)
-    client = MlflowClient(tracking_uri=address(home))
+    client = MlflowClient(tracking_uri=mlflow_address(home))
     (model,) = client.search_logged_models([run.info.experiment_id])
     assert (model.status, model.source_run_id) == ("READY", run.info.run_id)
     assert run.data.tags["model"] == model.model_uri
@@ -66,25 +68,25 @@ def test_one_trial_that_mlflow_refuses_keeps_no_other_waiting(
 
     monkeypatch.setattr(MlflowClient, "log_batch", limited)
     monkeypatch.setattr("orchestrator.storage.tracking.trial_content.entity_name", str)
-    bad = finished(0, metrics={metric: 1.0})
+    bad = build_full_trial(0, metrics={metric: 1.0})
     with writer(home) as opened:
-        opened.open(opening())
-        refused = opened.record([bad, finished(1)])
+        opened.open(build_opening())
+        refused = opened.record([bad, build_full_trial(1)])
         opened.close("complete", {})
     assert list(refused) == [bad.key]
     assert "expected content that it takes, received" in refused[bad.key]
-    assert record(home) == [finished(1)]
+    assert record(home) == [build_full_trial(1)]
 
 
 def test_the_parent_run_has_the_answer_reports_and_documents(home: Path) -> None:
-    halved = {**finished().metrics, "step_ms": finished().metrics["step_ms"] / 2}
-    client = MlflowClient(tracking_uri=address(home))
+    halved = {**build_full_trial().metrics, "step_ms": build_full_trial().metrics["step_ms"] / 2}
+    client = MlflowClient(tracking_uri=mlflow_address(home))
     with writer(home) as opened:
-        opened.open(opening())
+        opened.open(build_opening())
         assert sweep_run(home).info.status == "RUNNING"
-        opened.record([finished(block) for block in range(6)])
-        opened.record([finished(block, XLA, metrics=halved) for block in range(6)])
-        summary = summarise(read_stored_sweep(address(home), "quickstart"))
+        opened.record([build_full_trial(block) for block in range(6)])
+        opened.record([build_full_trial(block, XLA, metrics=halved) for block in range(6)])
+        summary = summarise(read_stored_sweep(mlflow_address(home), "quickstart"))
         params = to_params(summary, IDENTITY.search["space"])
         answer = Answer("×" * 9_000, to_metrics(summary), params)
         opened.close("complete", {"report.md": "# Whole", "report.json": "{}"}, answer)
@@ -92,7 +94,7 @@ def test_the_parent_run_has_the_answer_reports_and_documents(home: Path) -> None
         assert note.startswith("×××") and len(note) < 5000
         assert client.get_experiment("1").tags[names.NOTE_TAG] == note
         client.set_experiment_tag("1", names.NOTE_TAG, "a person's own")
-        opened.open(opening())
+        opened.open(build_opening())
         later = Answer("later", answer.metrics, {**params, "baseline": "x", "new": 1})
         opened.close("failed", {}, later)
     assert client.get_experiment("1").tags[names.NOTE_TAG] == "a person's own"
@@ -106,14 +108,19 @@ def test_the_parent_run_has_the_answer_reports_and_documents(home: Path) -> None
     best = {"best/val_accuracy": 0.875, "best/step_ms": halved["step_ms"]}
     assert run.data.metrics == pytest.approx({**speedup, **counts, **best})
     texts = {"workload": "image_rows", "epochs": "3", "search.units": '{"high":128,"low":16}'}
-    texts |= {"baseline": str(finished().arm), "tensorflow": "2.21.0", "new": "1", "seed": "7"}
+    texts |= {
+        "baseline": str(build_full_trial().arm),
+        "tensorflow": "2.21.0",
+        "new": "1",
+        "seed": "7",
+    }
     texts["nodes"] = "node-1"
     assert run.data.params.items() >= texts.items()
-    assert len(read_stored_sweep(address(home), "quickstart").trials) == 12
-    store = MlflowStore(address(home))
+    assert len(read_stored_sweep(mlflow_address(home), "quickstart").trials) == 12
+    store = MlflowStore(mlflow_address(home))
     assert read_run_text(store, run.info.run_id, "report.md") == "# Whole"
-    assert read_run_text(store, run.info.run_id, "spec.yaml") == opening().spec_yaml
-    assert json.loads(read_run_text(store, run.info.run_id, "plan.json")) == opening().plan
+    assert read_run_text(store, run.info.run_id, "spec.yaml") == build_opening().spec_yaml
+    assert json.loads(read_run_text(store, run.info.run_id, "plan.json")) == build_opening().plan
     environments = json.loads(read_run_text(store, run.info.run_id, "environments.json"))
     digest = trial_runs(home)[0].data.tags["environment"]
     assert (len(environments), environments[digest]["python"]) == (1, "3.11.7")
@@ -122,24 +129,26 @@ def test_the_parent_run_has_the_answer_reports_and_documents(home: Path) -> None
 def test_a_sqlite_file_is_read_without_mlflow_and_as_it_reads(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record(home, finished(0), failed(1), finished(2), finished(3))
-    MlflowClient(tracking_uri=address(home)).delete_run(trial_runs(home)[2].info.run_id)
+    record(
+        home, build_full_trial(0), build_failed_trial(1), build_full_trial(2), build_full_trial(3)
+    )
+    MlflowClient(tracking_uri=mlflow_address(home)).delete_run(trial_runs(home)[2].info.run_id)
 
     def read() -> list[object]:
-        sweep, rows = read_rows(address(home), "quickstart")
-        whole = read_stored_sweep(address(home), "quickstart")
+        sweep, rows = read_rows(mlflow_address(home), "quickstart")
+        whole = read_stored_sweep(mlflow_address(home), "quickstart")
         assert rows.to_pylist() == to_rows(whole.trials).to_pylist()
         assert (sweep.settings, sweep.state) == (whole.settings, whole.state)
-        listed = list_sweeps(address(home))
-        return [whole, rows.to_pylist(), listed, find(address(home), "quickstart")]
+        listed = list_sweeps(mlflow_address(home))
+        return [whole, rows.to_pylist(), listed, find(mlflow_address(home), "quickstart")]
 
     with writer(home) as opened:
-        opened.open(opening())
+        opened.open(build_opening())
         states = [read()]
-        opened.record([finished(1, attempt=2), finished(4, epochs=300)])
+        opened.record([build_full_trial(1, attempt=2), build_full_trial(4, epochs=300)])
         states.append(read())
     code = "import sys; from orchestrator.storage.tracking.reader import read_stored_sweep"
-    code += f"; read_stored_sweep({address(home)!r}, 'quickstart')"
+    code += f"; read_stored_sweep({mlflow_address(home)!r}, 'quickstart')"
     code += "; sys.exit('mlflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
     states.append(read())

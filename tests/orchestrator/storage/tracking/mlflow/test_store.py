@@ -31,21 +31,15 @@ from orchestrator.storage.tracking.reader import find, list_sweeps, read_stored_
 from orchestrator.storage.tracking.tracker import StoredRun
 from orchestrator.storage.tracking.trial_content import trial_content
 from orchestrator.storage.tracking.writer import Writer
+from tests.building.arms import XLA
+from tests.building.stores import build_home, build_opening, mlflow_address
+from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 from tests.http_double import answering
-from tests.orchestrator.sample_sweeps import (
-    IDENTITY,
-    XLA,
-    address,
-    failed,
-    finished,
-    fresh_home,
-    opening,
-)
 from tests.orchestrator.storage.tracking.mlflow.stored import trial_runs
 from tests.orchestrator.storage.tracking.recording import record
 
 SWEEP_RUN = StoredRun("1", "1", "quickstart", "running", 0, {})
-CONTENT = trial_content(IDENTITY, finished())
+CONTENT = trial_content(IDENTITY, build_full_trial())
 ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("addresses.yaml").read_text())
 
 
@@ -68,16 +62,16 @@ def test_passwords_are_never_shown(uri: str) -> None:
 
 
 def test_a_home_with_a_hostile_name(tmp_path: Path) -> None:
-    home = fresh_home(tmp_path / "50%20 a#b?c&d ü")
-    record(home, failed())
-    assert record(home) == [failed()]
+    home = build_home(tmp_path / "50%20 a#b?c&d ü")
+    record(home, build_failed_trial())
+    assert record(home) == [build_failed_trial()]
     assert {path.name for path in home.iterdir()} >= {"mlflow.db", "mlartifacts"}
 
 
 def test_reading_makes_no_store(tmp_path: Path) -> None:
-    assert find(address(tmp_path), "quickstart") == (0, None, "")
+    assert find(mlflow_address(tmp_path), "quickstart") == (0, None, "")
     with pytest.raises(StoreMissing, match=r"mlflow.db: expected a SQLite file, .*Run a"):
-        read_stored_sweep(address(tmp_path), "quickstart")
+        read_stored_sweep(mlflow_address(tmp_path), "quickstart")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -89,7 +83,7 @@ def test_a_store_that_cannot_be_used_is_reported_soon(
     (tmp_path / "no.db").write_text("this is not a database, " * 100)
     started_s = time.monotonic()
     with pytest.raises(TrackingError, match="expected a working store, received") as caught:
-        Writer(uri.format(tmp_path), tmp_path).open(opening())
+        Writer(uri.format(tmp_path), tmp_path).open(build_opening())
     assert reason in str(caught.value)
     assert "secret" not in str(caught.value)
     assert time.monotonic() - started_s < 10
@@ -131,7 +125,7 @@ def refusing(status: int, text: str) -> Iterator[tuple[MlflowStore, list[str]]]:
 
 def test_a_deleted_experiment_is_reported_with_the_way_back(home: Path) -> None:
     record(home)
-    client = MlflowClient(tracking_uri=address(home))
+    client = MlflowClient(tracking_uri=mlflow_address(home))
     experiment = client.get_experiment_by_name("quickstart")
     assert experiment is not None
     client.delete_experiment(experiment.experiment_id)
@@ -140,8 +134,8 @@ def test_a_deleted_experiment_is_reported_with_the_way_back(home: Path) -> None:
 
 
 def test_an_experiment_that_somebody_made_meanwhile_is_used(home: Path) -> None:
-    store = MlflowStore(address(home), home)
-    made = MlflowClient(tracking_uri=address(home)).create_experiment("quickstart")
+    store = MlflowStore(mlflow_address(home), home)
+    made = MlflowClient(tracking_uri=mlflow_address(home)).create_experiment("quickstart")
     assert store._create_experiment("quickstart") == made
 
 
@@ -156,23 +150,23 @@ def test_the_end_of_a_sweep_updates_sqlites_statistics_unless_somebody_writes(
     monkeypatch.setattr("orchestrator.storage.tracking.mlflow.store._ANALYSE_WAIT_S", 0.0)
     with closing(sqlite3.connect(home / "mlflow.db")) as other:
         other.execute("BEGIN IMMEDIATE")
-        MlflowStore(address(home)).settle()
+        MlflowStore(mlflow_address(home)).settle()
     assert not analysed()
-    record(home, finished())
+    record(home, build_full_trial())
     assert analysed()
 
 
 def test_the_view_in_mlflow_shows_the_sweeps_trials_by_arm(home: Path) -> None:
     """That the real UI shows it so is tested in tests/browser."""
-    record(home, finished(0), finished(0, XLA))
-    read = read_stored_sweep(address(home), "quickstart")
-    (listed,) = list_sweeps(address(home))
+    record(home, build_full_trial(0), build_full_trial(0, XLA))
+    read = read_stored_sweep(mlflow_address(home), "quickstart")
+    (listed,) = list_sweeps(mlflow_address(home))
     assert (listed.experiment_id, listed.run_id) == (read.experiment_id, read.run_id)
     place, shown = read_link(ui_views.view_link("http://ui:1", read.experiment_id, read.run_id))
     assert place == f"http://ui:1/#/experiments/{read.experiment_id}/runs"
-    assert place.replace("ui:1", "127.0.0.1:5000") in view_of(read, address(home))
+    assert place.replace("ui:1", "127.0.0.1:5000") in view_of(read, mlflow_address(home))
     assert "https://host/mlflow/#/experiments/1/" in view_of(read, "https://me:secret@host/mlflow/")
-    tags = MlflowClient(tracking_uri=address(home)).get_experiment(read.experiment_id).tags
+    tags = MlflowClient(tracking_uri=mlflow_address(home)).get_experiment(read.experiment_id).tags
     assert f"mlflow.sharedViewState.{shown['viewStateShareKey']}" in tags
     assert len({run.data.tags["mlflow.runColor"] for run in trial_runs(home)}) == 2
 
@@ -187,7 +181,7 @@ def test_every_link_opens_the_view_of_model_training() -> None:
 
 def test_the_view_of_a_large_space_fits_what_mlflow_takes() -> None:
     space = {f"a_setting_of_some_length_{index}": {"low": 1, "high": 2} for index in range(60)}
-    large = opening(replace(IDENTITY, search={"space": space})).manifest
+    large = build_opening(replace(IDENTITY, search={"space": space})).manifest
     (tag,) = ui_views.view_tags("0" * 32, large, ()).values()
     assert len(tag) < 5000
     assert len(unpacked(tag)["compareRunCharts"]) > 60

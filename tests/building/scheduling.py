@@ -1,12 +1,12 @@
-"""Sample plans on invented nodes, and their blocks, for tests of the order of assignments."""
+"""Plans, ledgers and dispatchers, and a source of configs that keeps its calls."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.failures import FailureLimit
 from orchestrator.core.stopping import StoppingRule
-from orchestrator.core.trial import Config, FailureRecord, Outcome, SweepIdentity
-from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile
+from orchestrator.core.trial import Config, Outcome, Telemetry
+from orchestrator.hardware import HardwareClass
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm
 from orchestrator.scheduling.config_source import ConfigSource
@@ -16,26 +16,15 @@ from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.ledger import Ledger
 from orchestrator.scheduling.suggestions import Suggestions
 from orchestrator.spec import Objective
+from tests.building.trials import IDENTITY, build_outcome
 
 ACCURACY = {"val_accuracy": Objective(direction="maximize")}
 
 
-def identity(seed: int = 0) -> SweepIdentity:
-    return SweepIdentity("sweep", 1, "image_rows", {"epochs": 1}, {"sampler": "random"}, seed, "d")
-
-
-def node(
-    name: str, cpus: int = 2, gpus: int = 0, cpu_model: str = "CPU A", gpu: str = "NVIDIA T4"
-) -> Node:
-    devices = tuple(Gpu(index, gpu, f"GPU-{name}-{index}", 16_000) for index in range(gpus))
-    return Node(
-        name, NodeProfile(name, cpu_model, cpus, 8_000, devices, None, "Linux", "3.11"), cpus
-    )
-
-
-def plan(
+def build_plan(
     hardware: Sequence[HardwareClass], implementations: int = 2, blocks: int = 3, repeats: int = 1
 ) -> Plan:
+    """Return a plan of so many implementations on every hardware class."""
     arms = [
         PlannedArm(Arm(f"tensorflow/kernel{number}", HardwareUse(group.ref)), group)
         for group in hardware
@@ -70,13 +59,13 @@ class ConfigLog:
         self.log.append((index, "pruned" if is_pruned else values))
 
 
-def ledger_of(
+def build_ledger(
     plan: Plan, failures: FailureLimit | None = None, rules: Sequence[StoppingRule] = ()
 ) -> Ledger:
-    return Ledger(identity(), plan, failures or FailureLimit(), rules)
+    return Ledger(IDENTITY, plan, failures or FailureLimit(), rules)
 
 
-def dispatcher_of(
+def build_dispatcher(
     plan: Plan,
     source: ConfigSource | None = None,
     objectives: Mapping[str, Objective] = ACCURACY,
@@ -86,22 +75,29 @@ def dispatcher_of(
     *,
     lanes: Callable[[Ledger], LaneIndex] = LaneIndex,
 ) -> Dispatcher:
-    ledger = ledger_of(plan, failures, rules)
+    ledger = build_ledger(plan, failures, rules)
     suggestions = Suggestions(ledger, source or ConfigLog(), objectives)
     dispatcher = Dispatcher(ledger, suggestions, lanes(ledger))
     dispatcher.set_lanes(make_lanes(plan), open_limit)
     return dispatcher
 
 
-def complete(accuracy: float = 0.5) -> Outcome:
-    return Outcome("complete", 0.0, 1.0, metrics={"val_accuracy": accuracy})
+def build_outcome_of(assignment: Assignment, seconds: int = 0, **metrics: float) -> Outcome:
+    """Return how an assignment ended on node `a`, which began 10 s + `seconds` after the epoch."""
+    return build_outcome(
+        started_s=10.0 + seconds,
+        ended_s=20.0,
+        attempt=assignment.attempt,
+        node="a",
+        metrics=metrics,
+        telemetry=Telemetry(other_trainers=0),
+    )
 
 
-def failed() -> Outcome:
-    return Outcome("failed", 0.0, 1.0, failure=FailureRecord("error", "odd"))
-
-
-def drain(dispatcher: Dispatcher, outcome: Outcome | None = None) -> list[Assignment]:
+def finish_all_assignments(
+    dispatcher: Dispatcher, outcome: Outcome | None = None
+) -> list[Assignment]:
+    """Issue and finish assignments, each with this outcome, until the sweep is done."""
     out: list[Assignment] = []
     finished: list[Assignment] = []
     while not dispatcher.done:
@@ -109,6 +105,6 @@ def drain(dispatcher: Dispatcher, outcome: Outcome | None = None) -> list[Assign
             out.append(assigned[0])
         assert out, "nothing is out and nothing can be issued, yet the sweep is not done"
         issue = out.pop(0)
-        dispatcher.finish(issue, outcome or complete())
+        dispatcher.finish(issue, outcome or build_outcome())
         finished.append(issue)
     return finished

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LIMITS = TrialLimits(60, 30)
 
 
-def job_of(
+def build_job(
     name: str,
     settings: dict[str, Any] | None = None,
     *,

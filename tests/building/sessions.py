@@ -1,4 +1,4 @@
-"""Sample sessions: everything between plan and journal, without Ray and without a store."""
+"""A session on invented nodes: from the plan to the journal, without Ray and without a store."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any, cast
 from unittest import mock
 
 from orchestrator.cluster.membership import Membership, NodeRequest
-from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import open_limit
@@ -22,9 +22,11 @@ from orchestrator.scheduling.stopping_rules import MakeRules, stopping_rules
 from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import parse_spec
 from orchestrator.storage.journal import Journal, JournalState, SweepOpened, read
-from tests.orchestrator.sample_plans import ConfigLog, identity, node
+from tests.building.hardware import build_node
+from tests.building.scheduling import ConfigLog
+from tests.building.trials import IDENTITY
 
-HERE = node("a")
+HERE = build_node("a")
 
 
 @dataclass
@@ -55,7 +57,7 @@ class SampleSession:
         self._nodes, self._rules = nodes, rules
         self.journal = Journal(folder)
         if self.journal.state is None:
-            self.journal.append(SweepOpened(identity(), {}))
+            self.journal.append(SweepOpened(IDENTITY, {}))
         self.spec = parse_spec(text, source="spec")
         self.plan = make_plan(self.spec, classify(nodes))
         work = self.work()
@@ -113,16 +115,3 @@ class SampleSession:
         """Return the next start, after this driver ended without a word."""
         self.journal.close()
         return SampleSession(self.journal.path.parent, text, self._nodes, self._rules)
-
-
-def on(assignment: Assignment, index: int = 0, **metrics: float) -> Outcome:
-    """Return a complete outcome on node a that started at 10 s + index."""
-    return Outcome(
-        "complete",
-        10.0 + index,
-        20.0,
-        assignment.attempt,
-        node="a",
-        metrics=metrics,
-        telemetry=Telemetry(other_trainers=0),
-    )

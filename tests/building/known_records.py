@@ -8,14 +8,16 @@ from typing import Any
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config, EpochRecord, FinishedTrial
-from tests.orchestrator.sample_records import PORTABLE, XLA, sweep, trial
+from tests.building.arms import PORTABLE, XLA
+from tests.building.records import build_record
+from tests.building.trials import build_trial
 
 UNITS = (16, 24, 32, 48, 64, 96, 128, 192)
 
 StepTime = Callable[[Config], float]
 
 
-def obeying(
+def build_record_by_laws(
     laws: Mapping[Arm, StepTime],
     configs: Sequence[Config],
     *,
@@ -26,9 +28,9 @@ def obeying(
     """Return trials of every arm at every config, with further `metrics` from their functions."""
     draw = random.Random(seed)
     trials = [
-        trial(
-            arm,
+        build_trial(
             block,
+            arm,
             config=config,
             metrics={
                 "step_ms": law(config) * draw.lognormvariate(0, noise),
@@ -38,10 +40,12 @@ def obeying(
         for block, config in enumerate(configs)
         for arm, law in laws.items()
     ]
-    return sweep(trials, tuple(laws))
+    return build_record(trials, tuple(laws))
 
 
-def crossing_at(size: float, slope: float = 0.3, param: str = "units") -> dict[Arm, StepTime]:
+def build_crossing_laws(
+    size: float, slope: float = 0.3, param: str = "units"
+) -> dict[Arm, StepTime]:
     """Return laws by which XLA is (param / size) ^ slope times as fast as PORTABLE."""
     return {
         PORTABLE: lambda config: 0.5 * float(config[param]),
@@ -56,8 +60,8 @@ Ending = Sequence[float] | str
 """The accuracies of a training's epochs, or the failure that it ends with."""
 
 
-def training(
-    arm: Arm, block: int, ending: Ending = RISING, epoch_s: float = 2.0, **changes: Any
+def build_training(
+    block: int, arm: Arm, ending: Ending = RISING, epoch_s: float = 2.0, **changes: Any
 ) -> FinishedTrial:
     epochs = tuple(
         EpochRecord(i, epoch_s, 0.1, {"val_accuracy": value})
@@ -65,12 +69,12 @@ def training(
     )
     if isinstance(ending, str):
         failed: dict[str, Any] = {"status": "failed", "failure": ending, "metrics": {}}
-        return trial(arm, block, epochs=epochs, **{**failed, **changes})
+        return build_trial(block, arm, epochs=epochs, **{**failed, **changes})
     measured = {"train_s": epoch_s * len(epochs), "val_accuracy": ending[-1], "step_ms": 5.0}
-    return trial(arm, block, epochs=epochs, **{**measured, **changes})
+    return build_trial(block, arm, epochs=epochs, **{**measured, **changes})
 
 
-def learning(
+def build_learning_record(
     endings: Mapping[int, tuple[Ending, Ending]] = MappingProxyType({}),
     blocks: int = 8,
     **changes: Any,
@@ -78,16 +82,16 @@ def learning(
     """Return trainings of PORTABLE, and of XLA with epochs half as long, to val_accuracy 0.8."""
     # Accuracies rise in every block, except in those that `endings` names.
     trials = [
-        training(arm, block, ending, epoch_s, **changes)
+        build_training(block, arm, ending, epoch_s, **changes)
         for block in range(blocks)
         for arm, ending, epoch_s in zip(
             (PORTABLE, XLA), endings.get(block, (RISING, RISING)), (2.0, 1.0), strict=True
         )
     ]
-    return to_target(trials)
+    return build_target_record(trials)
 
 
-def to_target(
+def build_target_record(
     trials: Sequence[FinishedTrial], arms: Sequence[Arm] = (PORTABLE, XLA)
 ) -> SweepRecord:
-    return sweep(trials, arms, settings={"target_accuracy": 0.8})
+    return build_record(trials, arms, settings={"target_accuracy": 0.8})

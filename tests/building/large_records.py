@@ -14,8 +14,10 @@ from orchestrator.core.trial import (
     ImpossibleArm,
     Kernel,
 )
-from tests.orchestrator.sample_hardware import on_cpu
-from tests.orchestrator.sample_records import CPU, GPU, changed, sweep, trial
+from tests.building.arms import CPU, GPU
+from tests.building.hardware import build_cpu_use
+from tests.building.records import build_record
+from tests.building.trials import build_trial, change_trial
 
 _KERNELS = (
     *("tensorflow/portable", "tensorflow/portable+xla", "tensorflow/portable+unroll"),
@@ -23,7 +25,7 @@ _KERNELS = (
     *("torch/cudnn", "tensorflow/fused"),
 )
 
-HOSTILE = (
+HOSTILE_TEXTS = (
     "<img src=x onerror=alert(1)>",
     "</script><script>alert(2)</script>",
     '<a href="javascript:alert(3)">look</a>&lt;b&gt;',
@@ -34,7 +36,7 @@ HOSTILE = (
 )
 
 
-def large(blocks: int, kernels: int, epochs: int = 5, repeats: int = 1) -> SweepRecord:
+def build_large_record(blocks: int, kernels: int, epochs: int = 5, repeats: int = 1) -> SweepRecord:
     """Return so many kernels on two hardware classes, in every block."""
     draw = random.Random(0)
     arms = [Arm(kernel, where) for where in (CPU, GPU) for kernel in _KERNELS[:kernels]]
@@ -50,35 +52,35 @@ def large(blocks: int, kernels: int, epochs: int = 5, repeats: int = 1) -> Sweep
             for repeat in range(repeats)
             for place, arm in enumerate(arms)
         ]
-    return sweep(trials, arms, impossible=())
+    return build_record(trials, arms, impossible=())
 
 
-def rich() -> SweepRecord:
+def build_rich_record() -> SweepRecord:
     """Return a sweep of eight arms in which two trials failed and one ran another kernel."""
-    record = large(blocks=14, kernels=4, epochs=8, repeats=2)
+    record = build_large_record(blocks=14, kernels=4, epochs=8, repeats=2)
     trials = list(record.trials)
     failure = "out_of_memory: the kernel ended the trainer at 15,109 MiB"
     for at in (40, 41):
-        trials[at] = changed(trials[at], status="failed", failure=failure, metrics={})
-    trials[60] = changed(trials[60], status="wrong_kernel")
+        trials[at] = change_trial(trials[at], status="failed", failure=failure, metrics={})
+    trials[60] = change_trial(trials[60], status="wrong_kernel")
     return replace(record, trials=tuple(trials))
 
 
-def small() -> SweepRecord:
+def build_small_record() -> SweepRecord:
     """Return a sweep of four arms on two hardware classes, with enough blocks for verdicts."""
-    return large(blocks=7, kernels=2, epochs=3)
+    return build_large_record(blocks=7, kernels=2, epochs=3)
 
 
-def hostile() -> SweepRecord:
+def build_hostile_record() -> SweepRecord:
     """Return a sweep in which every text tries to be markup, a formula or a terminal code."""
-    image, script, link, *_, code = HOSTILE
-    arms = [Arm(text, on_cpu(image)) for text in HOSTILE]
+    image, script, link, *_, code = HOSTILE_TEXTS
+    arms = [Arm(text, build_cpu_use(image)) for text in HOSTILE_TEXTS]
     trials = [
-        trial(
-            arm,
+        build_trial(
             block,
+            arm,
             config={image: script, code: block + 1, "units": 16 * (block + 1)},
-            run_id=f"{HOSTILE[block % len(HOSTILE)]}{block}{place}",
+            run_id=f"{HOSTILE_TEXTS[block % len(HOSTILE_TEXTS)]}{block}{place}",
             node=script,
             metrics={code: 1.0, "step_ms": 10.0 + place, "val_accuracy": 0.5, "train_s": 1.0},
             energy_scope=image,
@@ -93,7 +95,7 @@ def hostile() -> SweepRecord:
         for place, arm in enumerate(arms)
     ]
     row = PublishedRow(code, arms[0].implementation, image, {code: script}, {code: 1.0})
-    return sweep(
+    return build_record(
         trials,
         arms,
         name=script,
@@ -145,9 +147,9 @@ def _trial(
         "val_loss": 0.3,
         "accuracy": accuracy + 0.01,
     }
-    return trial(
-        arm,
+    return build_trial(
         block,
+        arm,
         repeat,
         config=config,
         metrics=metrics,

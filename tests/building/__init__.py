@@ -1,0 +1,18 @@
+"""Builders of the things that tests speak about: `build_NOUN(…)` returns a NOUN with usual values.
+
+| module | builds |
+| --- | --- |
+| `hardware` | GPUs, nodes, and hardware as an arm uses it |
+| `arms` | the arms that most tests use (constants) |
+| `specs` | specs, as data, as YAML and checked |
+| `trials` | identities of sweeps, finished trials and outcomes |
+| `records` | sweeps as reports read them, from trials |
+| `known_records` | sweeps whose true answer is known, by laws of the step time or of learning |
+| `large_records` | sweeps as large, as rich or as hostile as reports must bear |
+| `scheduling` | plans, ledgers and dispatchers |
+| `sessions` | a session on invented nodes: everything between the plan and the journal |
+| `stores` | homes with a store, and what opens a sweep in it |
+| `jobs` | jobs of the example workloads |
+
+A test passes what it is about as keyword arguments, and leaves the rest.
+"""
