@@ -38,7 +38,10 @@ ROUNDS = ((*CYCLE, *CYCLE, SECOND), (SECOND, *CYCLE, *CYCLE))
 """The other work by block and repeat, so that the second sweep starts once."""
 
 ARMS = (
-    *("tensorflow/portable", "tensorflow/portable+xla", "jax/portable", "torch/portable"),
+    "tensorflow/portable",
+    "tensorflow/portable+xla",
+    "jax/portable",
+    "torch/portable",
     real.FUSED,
 )
 CONFIGS = ({"units": 320, "epochs": 2}, {"units": 64, "epochs": 12})
@@ -146,9 +149,13 @@ def biases(trials: Sequence[FinishedTrial]) -> list[dict[str, Any]]:
             kind = bias_kind([text for text in (one, other) if text], alike=bool(one))
             row = {
                 "name": " against ".join(filter(None, (one, other) if bias > 0 else (other, one))),
-                **{"mode": mode, "kind": kind},
-                **{"units": CONFIGS[block]["units"], "work": work, "rounds": len(busy)},
-                **{"bias": math.exp(abs(bias)), "at_most": math.exp(abs(bias) + half)},
+                "mode": mode,
+                "kind": kind,
+                "units": CONFIGS[block]["units"],
+                "work": work,
+                "rounds": len(busy),
+                "bias": math.exp(abs(bias)),
+                "at_most": math.exp(abs(bias) + half),
             }
             rows.append(row)
     return sorted(rows, key=lambda row: -row["at_most"])

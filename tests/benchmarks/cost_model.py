@@ -34,8 +34,13 @@ SWEEPS = {"cost-model-time": tuple(set(TARGETS) - set(FRESH_ONLY)), "cost-model-
 _HIDDEN = 1 / 3
 _ENOUGH = math.ceil(MIN_CONFIGS / (1 - _HIDDEN))
 _COLUMNS = {
-    **{"trials": "d", "refused": "d", "median": ".1%", "ninetieth": ".1%"},
-    **{"coverage": ".1%", "medians": ".1%", "ridge": "d"},
+    "trials": "d",
+    "refused": "d",
+    "median": ".1%",
+    "ninetieth": ".1%",
+    "coverage": ".1%",
+    "medians": ".1%",
+    "ridge": "d",
 }
 """Errors on hidden configs; `medians` is that of each arm's median, `ridge` a number of splits."""
 
@@ -58,8 +63,13 @@ def judge(target: str, splits: Sequence[Split]) -> dict[str, Any]:
             inside.append(expectation.low <= took <= expectation.high)
     median, ninetieth = np.quantile(errors, (0.5, 0.9))
     return {
-        **{"name": target, "trials": len(errors), "refused": refused, "ridge": ridge},
-        **{"median": median, "ninetieth": ninetieth, "medians": float(np.median(medians))},
+        "name": target,
+        "trials": len(errors),
+        "refused": refused,
+        "ridge": ridge,
+        "median": median,
+        "ninetieth": ninetieth,
+        "medians": float(np.median(medians)),
         "coverage": float(np.mean(inside)),
     }
 

@@ -26,9 +26,18 @@ from tests.benchmarks import rig
 from tests.benchmarks.contenders.pairs import IMPLEMENTATIONS, Asked, Pair, write_question
 
 _COLUMNS = {
-    **{"step_ms": ".2f", "reference": "", "reference_ms": ".2f"},
-    **{"ratio": ".3f", "low": ".3f", "high": ".3f", "at_most": ".2f", "verdict": ""},
-    **{"min_loss": ".6f", "max_loss": ".6f", "min_val_loss": ".6f", "max_val_loss": ".6f"},
+    "step_ms": ".2f",
+    "reference": "",
+    "reference_ms": ".2f",
+    "ratio": ".3f",
+    "low": ".3f",
+    "high": ".3f",
+    "at_most": ".2f",
+    "verdict": "",
+    "min_loss": ".6f",
+    "max_loss": ".6f",
+    "min_val_loss": ".6f",
+    "max_val_loss": ".6f",
 }
 
 

@@ -20,9 +20,16 @@ from tests.building.records import build_record
 from tests.building.trials import build_trial, change_trial
 
 _KERNELS = (
-    *("tensorflow/portable", "tensorflow/portable+xla", "tensorflow/portable+unroll"),
-    *("tensorflow/cudnn", "jax/portable", "jax/cudnn", "torch/portable", "torch/fused"),
-    *("torch/cudnn", "tensorflow/fused"),
+    "tensorflow/portable",
+    "tensorflow/portable+xla",
+    "tensorflow/portable+unroll",
+    "tensorflow/cudnn",
+    "jax/portable",
+    "jax/cudnn",
+    "torch/portable",
+    "torch/fused",
+    "torch/cudnn",
+    "tensorflow/fused",
 )
 
 HOSTILE_TEXTS = (

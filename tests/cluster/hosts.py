@@ -95,8 +95,16 @@ class Host:
         self.pid = _child(self._holder.pid)
         self._cable = f"cable{next(_CABLES)}"  # unique, as a removed host's cable disappears late
         switch.ip(
-            *("link", "add", self._cable, "type", "veth"),
-            *("peer", "name", "eth0", "netns", str(self.pid)),
+            "link",
+            "add",
+            self._cable,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            str(self.pid),
         )
         switch.ip("link", "set", self._cable, "master", "switch", "up")
         for words in (

@@ -71,8 +71,12 @@ class Lab:
             serving = pool.submit(self._serve_runs)
             self._ray(
                 self.head,
-                *("--head", "--port=6379", "--num-cpus=0", "--num-gpus=0"),
-                *("--dashboard-host=0.0.0.0", "--dashboard-port=8265"),
+                "--head",
+                "--port=6379",
+                "--num-cpus=0",
+                "--num-gpus=0",
+                "--dashboard-host=0.0.0.0",
+                "--dashboard-port=8265",
             )
             joining = pool.submit(self.join, steady)
             self.join(gpu, gpus=1)
@@ -168,8 +172,11 @@ class Lab:
 
     def _ray(self, host: Host, *options: str, environ: Mapping[str, str] = NONE) -> None:
         host.run(
-            *("ray", "start", f"--node-ip-address={host.address}"),
-            *(f"--object-store-memory={_STORE_BYTES}", *options),
+            "ray",
+            "start",
+            f"--node-ip-address={host.address}",
+            f"--object-store-memory={_STORE_BYTES}",
+            *options,
             environ=environ,
         ).expect()
 
@@ -188,10 +195,20 @@ class Lab:
         self._postgres = host.start(*serve)
         self._postgres.until("ready to accept connections", 30)
         self._server = host.start(
-            *("mlflow", "server", "--host", "0.0.0.0", "--port", "5000", "--workers", "1"),
-            *("--backend-store-uri", "postgresql+psycopg2://mlflow@127.0.0.1/postgres"),
-            *("--artifacts-destination", "/tmp/artifacts"),
-            *("--allowed-hosts", f"{host.address}:5000"),
+            "mlflow",
+            "server",
+            "--host",
+            "0.0.0.0",
+            "--port",
+            "5000",
+            "--workers",
+            "1",
+            "--backend-store-uri",
+            "postgresql+psycopg2://mlflow@127.0.0.1/postgres",
+            "--artifacts-destination",
+            "/tmp/artifacts",
+            "--allowed-hosts",
+            f"{host.address}:5000",
             environ={"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"},
         )
         self._server.until("startup complete", 90)

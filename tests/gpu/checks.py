@@ -16,8 +16,12 @@ Check = Callable[[Lab, str], Iterator[Outcome]]
 """A function of a lab and a backend; its name is the name in `--only`."""
 
 TIMED = (
-    *(proofs.memory, proofs.telemetry, proofs.clocks),
-    *(proofs.roofline, proofs.predict, proofs.speed),
+    proofs.memory,
+    proofs.telemetry,
+    proofs.clocks,
+    proofs.roofline,
+    proofs.predict,
+    proofs.speed,
 )
 """These run alone; the others run for all backends at once."""
 

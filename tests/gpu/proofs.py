@@ -39,8 +39,13 @@ _LEAST_ROUNDING = 3e-5
 PRESENCE = "workloads.diagnostics.peak_rates:report_devices"
 _TINY = {"units": 16, "features": 8, "sequence_length": 6, "batch_size": 4, "timed_steps": 2}
 _ROWS: dict[str, Any] = {
-    **{"dataset": "digits", "epochs": 1, "validation_samples": 16},
-    **{"units": 16, "layers": 2, "dropout": 0.0, "timed_steps": 2},
+    "dataset": "digits",
+    "epochs": 1,
+    "validation_samples": 16,
+    "units": 16,
+    "layers": 2,
+    "dropout": 0.0,
+    "timed_steps": 2,
 }
 _ROLES = ("outputs", "last", "by_inputs", "by_kernel", "by_recurrent_kernel", "by_bias")
 _SAME_LOSS = 1e-3

@@ -10,7 +10,15 @@ from tests.commands import Command, python, wait_for
 from tests.integration.sweeping import COMMAND, ROOT, Home, free_port, listens
 
 HEAVY = {
-    *("ray", "mlflow", "tensorflow", "keras", "torch", "jax", "optuna", "numpy", "pandas"),
+    "ray",
+    "mlflow",
+    "tensorflow",
+    "keras",
+    "torch",
+    "jax",
+    "optuna",
+    "numpy",
+    "pandas",
     "sklearn",
 }
 HELP = """

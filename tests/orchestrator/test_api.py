@@ -52,7 +52,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
             seconds = whole_s * (1 + block / 20) * (1 + 0.001 * (block % 3) * (2 - generation))
             metrics = {"step_ms": seconds / 4, "peak_rss_mib": 400, "val_accuracy": 0.9}
             trial = build_full_trial(
-                *(block, arm),
+                block,
+                arm,
                 trainer_trials=0,
                 metrics=metrics,
                 started_s=1.7e9 + 60 * block,

@@ -28,7 +28,7 @@ EVENTS: tuple[protocol.Event, ...] = (
 REQUESTS = (
     protocol.TrialRequest("image_rows", "torch/fused"),
     protocol.TrialRequest(
-        *("a.b:c", "none/noop", {"units": [1, {"x": None}]}, "gpu", 2**70, "ab", "timing", 0.1)
+        "a.b:c", "none/noop", {"units": [1, {"x": None}]}, "gpu", 2**70, "ab", "timing", 0.1
     ),
 )
 

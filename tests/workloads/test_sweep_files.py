@@ -27,8 +27,12 @@ SWEEPS = {path.stem: path for path in sorted((ROOT / "sweeps").glob("*.yaml"))}
 del SWEEPS["prices"], SWEEPS["own_workload"]  # no sweep; not of a built-in workload
 
 SMALL = {
-    **{"samples": 64, "validation_samples": 32, "epochs": 1, "timed_steps": 2},
-    **{"sequence_length": 6, "sample_characters": 20},
+    "samples": 64,
+    "validation_samples": 32,
+    "epochs": 1,
+    "timed_steps": 2,
+    "sequence_length": 6,
+    "sample_characters": 20,
 }
 """Settings that make trials seconds long, for the workloads that have them."""
 TINY: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("tiny.yaml").read_text())

@@ -23,12 +23,24 @@ from workloads.tasks.char_rnn.settings import CharRnnSettings
 from workloads.tasks.char_rnn.task import load
 
 _CPU = (
-    *("tensorflow/portable", "tensorflow/portable+xla", "tensorflow/portable+unroll"),
-    *("jax/portable", "torch/portable", "torch/fused"),
+    "tensorflow/portable",
+    "tensorflow/portable+xla",
+    "tensorflow/portable+unroll",
+    "jax/portable",
+    "torch/portable",
+    "torch/fused",
 )
 _GPU = (
-    *("tensorflow/portable", "tensorflow/portable+xla", "tensorflow/cudnn", "tensorflow/fused"),
-    *("jax/portable", "jax/cudnn", "jax/fused", "torch/portable", "torch/cudnn", "torch/fused"),
+    "tensorflow/portable",
+    "tensorflow/portable+xla",
+    "tensorflow/cudnn",
+    "tensorflow/fused",
+    "jax/portable",
+    "jax/cudnn",
+    "jax/fused",
+    "torch/portable",
+    "torch/cudnn",
+    "torch/fused",
 )
 IMPLEMENTATIONS: dict[Device, tuple[str, ...]] = {"cpu": _CPU, "gpu": _GPU}
 _SEED = 0
@@ -105,8 +117,11 @@ class Pair:
         self._lab = Lab(question.device, SIZES["full"], [backend])
         self._lab.__enter__()
         job = {
-            **{"settings": question.settings, "data": str(question.data)},
-            **{"device": question.device, "threads": threads, "implementation": implementation},
+            "settings": question.settings,
+            "data": str(question.data),
+            "device": question.device,
+            "threads": threads,
+            "implementation": implementation,
         }
         environment = environment_for(parse_implementation(implementation), question.device)
         script = "hand_written.py" if is_fused else "bare_keras.py"

@@ -25,8 +25,15 @@ from tests.building.specs import build_spec_text
 FUSED = "torch/fused"
 AGAIN, SLOW_THIRD = f"{FUSED}+again", f"{FUSED}+slow_33"
 SMALL: dict[str, Any] = {
-    **{"dataset": "digits", "samples": 640, "validation_samples": 64, "batch_size": 64},
-    **{"cell": "lstm", "layers": 1, "dense_units": 16, "dropout": 0.0, "epochs": 2},
+    "dataset": "digits",
+    "samples": 640,
+    "validation_samples": 64,
+    "batch_size": 64,
+    "cell": "lstm",
+    "layers": 1,
+    "dense_units": 16,
+    "dropout": 0.0,
+    "epochs": 2,
 }
 _QUICK_SLICES = {"mode": "timing", "slices": [12, 16], "slice_s": 0.03}
 

@@ -144,8 +144,20 @@ def test_a_node_meets_a_label_selector(selector: dict[str, str], is_met: bool) -
 
 
 CONDITIONS = [
-    *("spot", "!GPU", "in(A123, B456)", "!in(spot,on-demand)", "a._b", "a" * 63, "a" * 64),
-    *("-spot", "spot_", "in()", "in(spot,", "in(H, T!G)", "!!in(H)", "a b"),
+    "spot",
+    "!GPU",
+    "in(A123, B456)",
+    "!in(spot,on-demand)",
+    "a._b",
+    "a" * 63,
+    "a" * 64,
+    "-spot",
+    "spot_",
+    "in()",
+    "in(spot,",
+    "in(H, T!G)",
+    "!!in(H)",
+    "a b",
 ]
 KEYS = ["market-type", "ray.io/accelerator-type", "-a", "a/b/c", "a_", "a" * 64, "a b"]
 

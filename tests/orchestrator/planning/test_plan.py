@@ -113,7 +113,9 @@ def test_each_variant_is_an_arm_where_its_settings_allow() -> None:
     wanted = spec_of(variants=variants, hardware=["gpu"])
     laid = make_plan(wanted, machine(gpus=1))
     assert [arm.short_name for arm in laid.arms] == [
-        *("gru: tensorflow/portable", "noisy: tensorflow/portable", "gru: tensorflow/cudnn")
+        "gru: tensorflow/portable",
+        "noisy: tensorflow/portable",
+        "gru: tensorflow/cudnn",
     ]
     ((arm, reason),) = reasons(laid).items()
     assert (arm, "no recurrent dropout" in reason) == ("noisy: tensorflow/cudnn on gpu", True)

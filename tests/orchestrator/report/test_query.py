@@ -48,8 +48,13 @@ TWO_KINDS = build_record(
     ]
 )
 RECORDS = {
-    **{"paired": build_paired_record(1), "set": SET, "taken": TAKEN, "two kinds": TWO_KINDS},
-    **{"losses": LOSSES, "started": STARTED, "empty": build_record([])},
+    "paired": build_paired_record(1),
+    "set": SET,
+    "taken": TAKEN,
+    "two kinds": TWO_KINDS,
+    "losses": LOSSES,
+    "started": STARTED,
+    "empty": build_record([]),
 }
 HOSTILE = Arm("=cmd|' /C calc'!A0", build_cpu_use("\x1b[31m<script>\u202e\ud800", 2))
 

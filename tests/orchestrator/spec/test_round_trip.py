@@ -55,10 +55,14 @@ CHOICES = st.lists(VALUE, min_size=1, max_size=4, unique_by=lambda value: (type(
 WHEN = st.dictionaries(st.sampled_from(["cell", "layers"]), VALUE | CHOICES, max_size=2)
 RANGE = st.builds(
     lambda low, width, rest: {"low": low, "high": low + width, **rest},
-    *(NUMBER, NUMBER, mapping(log=st.booleans(), when=WHEN)),
+    NUMBER,
+    NUMBER,
+    mapping(log=st.booleans(), when=WHEN),
 ) | st.builds(
     lambda low, step, count: {"low": low, "high": low + step * count, "step": step},
-    *(st.integers(0, 9), st.integers(1, 9), st.integers(1, 9)),
+    st.integers(0, 9),
+    st.integers(1, 9),
+    st.integers(1, 9),
 )
 DIMENSION = CHOICES | RANGE | st.builds(lambda a, b: {"choices": a, "when": b}, CHOICES, WHEN)
 OVER = st.sampled_from(
@@ -66,7 +70,8 @@ OVER = st.sampled_from(
 )
 OBJECTIVE = st.sampled_from(["maximize", "minimize"]) | st.builds(
     lambda direction, over: {"direction": direction, "over": over},
-    *(st.sampled_from(["maximize", "minimize"]), OVER),
+    st.sampled_from(["maximize", "minimize"]),
+    OVER,
 )
 KIND = ["tpe", "grid", "gp", {"name": "nsga2"}, "mine:Sampler", {"name": "mine.of:Sampler", "n": 3}]
 PRUNER = (

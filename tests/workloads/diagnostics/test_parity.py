@@ -21,8 +21,15 @@ from workloads.protocol import Artifact, Dataset, Event, KernelProof
 full = pytest.mark.full
 FLOAT32 = 1e-5
 SETTINGS = {
-    **{"units": 5, "layers": 2, "bidirectional": True, "dropout": 0.0, "epochs": 1},
-    **{"batch_size": 16, "samples": 48, "validation_samples": 40, "learning_rate": 0.01},
+    "units": 5,
+    "layers": 2,
+    "bidirectional": True,
+    "dropout": 0.0,
+    "epochs": 1,
+    "batch_size": 16,
+    "samples": 48,
+    "validation_samples": 40,
+    "learning_rate": 0.01,
 }
 
 

@@ -15,8 +15,14 @@ from workloads.registry import find_workload
 full = pytest.mark.full
 EACH_BACKEND = pytest.mark.parametrize("backend", backends())
 SMALL: dict[str, Any] = {
-    **{"units": 8, "layers": 1, "dense_units": 8, "epochs": 2, "dropout": 0.4, "timed_steps": 3},
-    **{"samples": 70, "validation_samples": 40},
+    "units": 8,
+    "layers": 1,
+    "dense_units": 8,
+    "epochs": 2,
+    "dropout": 0.4,
+    "timed_steps": 3,
+    "samples": 70,
+    "validation_samples": 40,
 }
 ONE_SHAPE: dict[str, Any] = {"samples": 64, "validation_samples": 32}  # half the compilations
 PROBES = "tests.workloads.probes"
@@ -73,8 +79,8 @@ def expect_every_phase_and_metric(events: list[Event]) -> None:
     began = [event.phase for event in events if isinstance(event, PhaseBegan)]
     assert began == [event.phase for event in events if isinstance(event, PhaseEnded)]
     assert [phase for phase in began if phase != "import"] == [
-        *("load", "compile"), *["train", "validate"] * 2,
-        *("evaluate", "predict", "latency", "steps"),
+        "load", "compile", *["train", "validate"] * 2,
+        "evaluate", "predict", "latency", "steps",
     ]  # fmt: skip
     absent = {"time_to_accuracy_s", "peak_gpu_mib", "canary_gpu_ms", "step_ms_p95"}
     assert {*metrics, *absent} - {"import_s"} == set(find_workload("image_rows").metrics)

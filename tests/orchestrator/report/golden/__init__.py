@@ -33,8 +33,11 @@ DIGITS = DatasetRecord("digits", "0123456789abcdef", "scikit-learn", 1437, 360)
 def reports() -> Iterator[tuple[str, str]]:
     every = everything()
     shorts = {
-        **{"everything": every, "busy": summarise(busy()), "few-blocks": summarise(few_blocks())},
-        **{"variants": summarise(variants()), "many-arms": summarise(build_large_record(8, 10))},
+        "everything": every,
+        "busy": summarise(busy()),
+        "few-blocks": summarise(few_blocks()),
+        "variants": summarise(variants()),
+        "many-arms": summarise(build_large_record(8, 10)),
         "failed": summarise(failed()),
     }
     yield from ((f"short-{name}.txt", render(short, "text")) for name, short in shorts.items())

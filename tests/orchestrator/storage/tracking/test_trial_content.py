@@ -31,9 +31,16 @@ def test_names_and_points() -> None:
         " · AMD EPYC, 2 CPUs · repeat 1"
     )
     params = {
-        **{"workload": "image_rows", "dataset": "digits", "cell": "lstm", "epochs": "3"},
-        **{"units": "33", "learning_rate": "0.001", "bidirectional": "false"},
-        **{"jit": "true", "precision": "float32", "seed": str(trial.seed)},
+        "workload": "image_rows",
+        "dataset": "digits",
+        "cell": "lstm",
+        "epochs": "3",
+        "units": "33",
+        "learning_rate": "0.001",
+        "bidirectional": "false",
+        "jit": "true",
+        "precision": "float32",
+        "seed": str(trial.seed),
     }
     assert content.params.items() >= params.items()
     assert not {"data_path", "threads"} & content.params.keys()

@@ -22,8 +22,13 @@ def test_a_run_in_mlflow_has_epochs_telemetry_and_data(home: Path) -> None:
     record(home, build_full_trial(telemetry=seen))
     (run,) = trial_runs(home)
     assert run.data.metrics == {
-        **{"loss": 0.25, "val_accuracy": 0.875, "step_ms": 8.123456789, "train_s": 1.5},
-        **{"epoch_s": 0.5, "epoch_validate_s": 0.125, curve: 65.5},
+        "loss": 0.25,
+        "val_accuracy": 0.875,
+        "step_ms": 8.123456789,
+        "train_s": 1.5,
+        "epoch_s": 0.5,
+        "epoch_validate_s": 0.125,
+        curve: 65.5,
     }
     assert run.data.tags.items() >= notes.items()
     data = run.inputs.dataset_inputs[0].dataset
