@@ -18,8 +18,9 @@ from orchestrator.core.errors import Refusal
 _NOTES = """
 Each implementation that can run on this machine's CPU and GPU (or those given) trains for a few
 steps, and saves its weights and its outputs on validation data. Then each loads the weights of
-all others, and the largest relative differences of the outputs are printed. Exit code 1 if a
-difference exceeds its tolerance. Use --save here and --load there to compare two machines.
+all others, and the largest relative differences of the outputs are printed. The number of images
+is a setting: --set validation_samples=32. Exit code 1 if a difference exceeds its tolerance. Use
+--save here and --load there to compare two machines.
 """
 
 
@@ -35,7 +36,6 @@ difference exceeds its tolerance. Use --save here and --load there to compare tw
 @options.set_option(
     "Use this setting of image_rows, such as cell=gru; by default all cells; may be repeated."
 )
-@click.option("--samples", type=click.IntRange(min=1), help="Compare on this many images.")
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0, min_open=True),
@@ -53,7 +53,6 @@ difference exceeds its tolerance. Use --save here and --load there to compare tw
 def parity(
     implementations: tuple[str, ...],
     overrides: tuple[str, ...],
-    samples: int | None,
     tolerance: float | None,
     into: Path | None,
     source: Path | None,
@@ -64,8 +63,6 @@ def parity(
 
     if into is not None and source is not None:
         raise Refusal("expected --save or --load; received both: run the command twice")
-    if samples is not None:
-        overrides = (*overrides, f"validation_samples={samples}")
     with interrupted_by(signal.SIGTERM):  # trainers and temporary files go, as on Ctrl-C
         result = checks.check(
             implementations,

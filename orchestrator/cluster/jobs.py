@@ -14,10 +14,12 @@ from typing import Any, Literal
 from orchestrator.cluster import connection
 from orchestrator.cluster.ray_process import reread_environment, restored_ray
 from orchestrator.core.errors import Refusal, last_line
-from orchestrator.storage.tracking.mlflow.address import (
-    is_database,
-    sqlite_path,
-    without_mlflow_passwords,
+from orchestrator.storage.tracking.mlflow.address import is_database
+from orchestrator.storage.tracking.mlflow.kind import MlflowKind
+from orchestrator.storage.tracking.trackers import (
+    TRACKING_URI_VARIABLE,
+    kind_of,
+    without_passwords,
 )
 
 State = Literal["waiting", "running", "ended", "failed", "stopped"]
@@ -46,8 +48,16 @@ _AWAY_S = 600.0
 """How long to retry while a cluster is out of reach before the log is given up."""
 _POLL_S = 1.0
 
-_STORE, _SECRETS = "MLFLOW_TRACKING_URI", ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
-_SENT = (_STORE, *_SECRETS, "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_INSECURE_TLS")
+_MLFLOW_URI_VARIABLE = "MLFLOW_TRACKING_URI"
+_ADDRESSES = (TRACKING_URI_VARIABLE, _MLFLOW_URI_VARIABLE)
+"""The variables with the tracker's address; the first one that is set counts."""
+
+_MLFLOW_SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+_MLFLOW_CREDENTIALS = (
+    *_MLFLOW_SECRETS,
+    "MLFLOW_TRACKING_USERNAME",
+    "MLFLOW_TRACKING_INSECURE_TLS",
+)
 _LOCAL = (None, "localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
@@ -292,38 +302,54 @@ def _first_line(error: Exception) -> str:
 
 
 def store_for(address: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the store that a submitted sweep needs, or refuse the store."""
-    uri = environ.get(_STORE, "").strip()
-    if not uri:
+    """Return the variables of the tracker that a submitted sweep needs, or refuse its address.
+
+    RNNSWEEP_TRACKING_URI comes before MLFLOW_TRACKING_URI, as in a sweep on this machine. The
+    credentials of MLflow go with an address of MLflow alone; the variables of another tracker's own
+    package are the head's.
+    """
+    variable = next((name for name in _ADDRESSES if environ.get(name, "").strip()), None)
+    if variable is None:
         return {}
+    uri = environ[variable].strip()
     parts = urllib.parse.urlsplit(uri)
     instead = (
         "Set a server that the head can reach (http://…), or unset the variable: then the sweep "
-        "uses the head's own MLFLOW_TRACKING_URI, or a SQLite store in its home on the head"
+        f"uses the head's own {variable}, or a SQLite store in its home on the head"
     )
-    if sqlite_path(uri) is not None or parts.scheme in ("", "file"):
-        raise Refusal(f"{_STORE}: {uri} is a file of this machine. {instead}")
-    over_network = parts.scheme in ("http", "https") or is_database(uri)
+    if kind_of(uri).local_path(uri) is not None or parts.scheme in ("", "file"):
+        raise Refusal(f"{variable}: {uri} is a file of this machine. {instead}")
+    over_network = parts.scheme in ("http", "https") or is_database(uri) or bool(parts.hostname)
     is_remote = urllib.parse.urlsplit(address).hostname not in _LOCAL
     if over_network and parts.hostname in _LOCAL and is_remote:
         raise Refusal(
-            f"{_STORE}: {without_mlflow_passwords(uri)} means this machine here and the head there."
+            f"{variable}: {without_passwords(uri)} means this machine here and the head there."
             f" {instead}"
         )
-    return {name: environ[name] for name in _SENT if environ.get(name)}
+    credentials = _MLFLOW_CREDENTIALS if isinstance(kind_of(uri), MlflowKind) else ()
+    return {variable: uri, **{name: environ[name] for name in credentials if environ.get(name)}}
 
 
 def describe_store(environ: Mapping[str, str], home: str) -> str:
-    """Return where a submitted sweep records its trials, with a warning about a sent secret."""
-    store = environ.get(_STORE)
-    if not store:
+    """Return where a submitted sweep records its trials, with a warning about a sent secret.
+
+    `environ` are the variables that are sent (see `store_for`).
+    """
+    uri = next((environ[name] for name in _ADDRESSES if environ.get(name)), None)
+    if uri is None:
         return (
-            f"{_STORE} is not set here: trials are recorded in the head's own store, or in "
-            f"{home}/mlflow.db there if it has none"
+            f"{_MLFLOW_URI_VARIABLE} is not set here: trials are recorded in the head's own store,"
+            f" or in {home}/mlflow.db there if it has none"
         )
-    text = f"Trials are recorded in {without_mlflow_passwords(store)}"
-    if without_mlflow_passwords(store) == store and not any(environ.get(name) for name in _SECRETS):
+    shown = without_passwords(uri)
+    text = f"Trials are recorded in {shown}"
+    if shown == uri and not any(environ.get(name) for name in _MLFLOW_SECRETS):
         return text
+    if not isinstance(kind_of(uri), MlflowKind):
+        return (
+            f"{text}. The password in the address is sent too, and Ray writes it into its logs on"
+            f" the cluster. To keep it out of them, set {TRACKING_URI_VARIABLE} on the head instead"
+        )
     return (
         f"{text}. MLflow's password is sent too, and Ray writes it into its logs on the cluster. "
         "To keep it out of them, unset it here and store it in ~/.mlflow/credentials of the "

@@ -9,7 +9,12 @@ import math
 from collections.abc import Mapping
 
 from orchestrator.analysis.comparisons.ranking import Ranking
-from orchestrator.analysis.comparisons.speed import AccuracyComparison, Comparison, Verdict
+from orchestrator.analysis.comparisons.speed import (
+    AccuracyComparison,
+    AccuracyVerdict,
+    Comparison,
+    Verdict,
+)
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import (
     difference_interval,
@@ -30,6 +35,17 @@ WORDS: Mapping[Verdict, str] = {
     "inconclusive": "inconclusive",
 }
 """How each verdict reads, in tables and in sentences such as `is 1.4 × slower than`."""
+
+INCONCLUSIVE = WORDS["inconclusive"]
+"""The word for what is not decided, of break-evens and crossovers too."""
+
+ACCURACY_WORDS: Mapping[AccuracyVerdict, str] = {
+    "better": "better",
+    "worse": "worse",
+    "equal": "equal",
+    "inconclusive": INCONCLUSIVE,
+}
+"""How the verdict on an accuracy reads in a table."""
 
 SIGNS: Mapping[str, str] = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""
@@ -79,7 +95,7 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
         base = f"{name(baseline)}{name.where}"
     shown = deciding_interval(comparison)
     if shown is None:
-        return f"inconclusive: {arm} compared with {base} ({comparison.reason})"
+        return f"{INCONCLUSIVE}: {arm} compared with {base} ({comparison.reason})"
     learned = _accuracy_clause(comparison)
     if comparison.verdict == "same":
         margin = share(comparison.margin)
@@ -91,10 +107,10 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
     if comparison.corrected is None:
         disturbance = disturbance_text(comparison.disturbance)
         disturbed = f"; disturbed: {disturbance}" if disturbance else ""
-        return f"inconclusive: {figures} ({comparison.reason}{disturbed}){learned}"
+        return f"{INCONCLUSIVE}: {figures} ({comparison.reason}{disturbed}){learned}"
     if comparison.bias:
-        return f"inconclusive: {figures}{_over(comparison)} {comparison.reason}{learned}"
-    return f"inconclusive: {figures}{_over(comparison)}{learned}{_blocks_needed(comparison)}"
+        return f"{INCONCLUSIVE}: {figures}{_over(comparison)} {comparison.reason}{learned}"
+    return f"{INCONCLUSIVE}: {figures}{_over(comparison)}{learned}{_blocks_needed(comparison)}"
 
 
 def _over(comparison: Comparison) -> str:
@@ -127,7 +143,7 @@ def _accuracy_clause(comparison: Comparison) -> str:
         has_diverged = accuracy.diverged or accuracy.baseline_diverged
         reason = f"{accuracy.reason}; " if has_diverged else ""
         margin = number(accuracy.margin)
-        return f"; its accuracy is inconclusive ({reason}{shown}, margin {margin})"
+        return f"; its accuracy is {INCONCLUSIVE} ({reason}{shown}, margin {margin})"
     # After `A and B are equally fast`, it must be said which of the two is meant.
     is_named_last = comparison.verdict in ("same", "inconclusive")
     subject = "; the former" if is_named_last else ", and"
@@ -166,7 +182,7 @@ def change_sentence(comparison: Comparison, arm: str, margin: float, lost: str =
     if comparison.verdict == "inconclusive":
         reason = f"{comparison.reason}{lost if comparison.pairs else ''}"
         either = f"{WORDS['faster']} or {WORDS['slower']}"
-        return f"inconclusive: whether {arm} became {either}{change} ({reason})"
+        return f"{INCONCLUSIVE}: whether {arm} became {either}{change} ({reason})"
     busy = ", measured on a busy machine (provisional)" if comparison.provisional else ""
     return f"{arm} became {WORDS[comparison.verdict]}{change}{busy}, over {over}{lost}"
 
@@ -178,7 +194,7 @@ def standing_text(ranking: Ranking) -> str:
     if ranking.sole:
         text = "first"
     elif any(behind.standing == "inconclusive" for behind in ranking.behind):
-        text = "inconclusive"
+        text = INCONCLUSIVE
     else:
         text = "equal"
     return f"{text} (provisional)" if ranking.provisional else text

@@ -26,6 +26,14 @@ class CopiedProject:
         assert found and f"{line}\n" not in after, f"{file}: expected this line once: {line}"
         path.write_text(f"{before}{line}\n{added}{after}", encoding="utf-8")
 
+    def replace_line(self, file: str, line: str, new_line: str) -> None:
+        """Replace a line that the file has once."""
+        path = self.folder / file
+        lines = path.read_text(encoding="utf-8").split("\n")
+        assert lines.count(line) == 1, f"{file}: expected this line once: {line}"
+        replaced = [new_line if kept == line else kept for kept in lines]
+        path.write_text("\n".join(replaced), encoding="utf-8")
+
     def observe(self, module: str) -> Any:
         """Return the JSON that a module of the tests prints when it uses the copied packages."""
         search_path = os.pathsep.join(map(os.fspath, (self.folder, ROOT)))

@@ -8,7 +8,13 @@ from orchestrator.analysis.statistics.formatting import natural, ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts import chart
 from orchestrator.report.charts.chart import ROW, Chart, Styles, arm_channels, axis, layer, short
-from orchestrator.report.verdicts import SIGNS, speed_ratio, verdict_label, verdict_sentence
+from orchestrator.report.verdicts import (
+    INCONCLUSIVE,
+    SIGNS,
+    speed_ratio,
+    verdict_label,
+    verdict_sentence,
+)
 from orchestrator.report.wording import ArmNames
 
 
@@ -89,6 +95,6 @@ def speedup_charts(summary: ReportSummary, name: ArmNames, styles: Styles) -> It
         notes=(
             f"Grey band: same within {100 * margin:g} %",
             "Line in it: as fast as the baseline",
-            "Hollow point: inconclusive",
+            f"Hollow point: {INCONCLUSIVE}",
         ),
     )

@@ -10,7 +10,7 @@ from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
 from orchestrator.report.compare.wording import change_bullets, change_notes
 from orchestrator.report.document import Column, Document, Section, Table, make_table
 from orchestrator.report.formats.json_format import to_plain_data
-from orchestrator.report.verdicts import speed_ratio, verdict_label
+from orchestrator.report.verdicts import ACCURACY_WORDS, speed_ratio, verdict_label
 from orchestrator.report.wording import ArmNames, deciding_interval, gain
 
 CHANGES_FORMAT = "rnnsweep-compare"
@@ -47,7 +47,7 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
         ),
         Column("verdict", lambda arm: verdict_label(arm.comparison)),
         Column("Δ val_accuracy", lambda a: gain(a.comparison), show=difference, numeric=True),
-        Column("accuracy", lambda arm: getattr(arm.comparison.accuracy, "verdict", None)),
+        Column("accuracy", _accuracy_word),
         *(Column(NEEDS[m], partial(_need, m), show=ratio, optional=True) for m in NEEDS),
     ]
     note = (
@@ -57,6 +57,11 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
     )
     table = make_table(columns, changes.arms, divisible=True)
     return Section("Arms before and after", tables=(table,), paragraphs=(note,))
+
+
+def _accuracy_word(arm: ArmChange) -> str | None:
+    accuracy = arm.comparison.accuracy
+    return ACCURACY_WORDS[accuracy.verdict] if accuracy else None
 
 
 def _need(metric: str, arm: ArmChange) -> Estimate | None:

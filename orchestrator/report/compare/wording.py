@@ -6,7 +6,7 @@ from orchestrator.analysis.statistics.formatting import difference, joined, numb
 from orchestrator.core.text import counted
 from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
 from orchestrator.report.document import Bullet, Kind
-from orchestrator.report.verdicts import change_sentence
+from orchestrator.report.verdicts import ACCURACY_WORDS, INCONCLUSIVE, change_sentence
 from orchestrator.report.wording import ArmNames, deciding_interval, gain
 
 _ACCURACY_KINDS: Mapping[str, Kind] = {"better": Kind.FASTER, "worse": Kind.SLOWER}
@@ -45,11 +45,13 @@ def _accuracy(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:
         return
     if accuracy.verdict in _ACCURACY_KINDS:
         shown = difference(gain(arm.comparison))
-        text = f"{_named(arm, name)} became {accuracy.verdict}: val_accuracy {shown}"
+        text = (
+            f"{_named(arm, name)} became {ACCURACY_WORDS[accuracy.verdict]}: val_accuracy {shown}"
+        )
         yield Bullet(_ACCURACY_KINDS[accuracy.verdict], text)
     elif arm.diverged_alone:
         change = f"whether {_named(arm, name)} became less accurate"
-        yield Bullet(Kind.INCONCLUSIVE, f"inconclusive: {change} ({arm.diverged_alone})")
+        yield Bullet(Kind.INCONCLUSIVE, f"{INCONCLUSIVE}: {change} ({arm.diverged_alone})")
 
 
 def _needs(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:

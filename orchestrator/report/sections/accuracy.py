@@ -7,6 +7,7 @@ from orchestrator.analysis.statistics.formatting import difference, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.sections.speed import baseline_name, compared_columns
+from orchestrator.report.verdicts import ACCURACY_WORDS
 from orchestrator.report.wording import ArmNames, gain
 
 
@@ -19,7 +20,7 @@ def accuracy_section(summary: ReportSummary, name: ArmNames) -> Section | None:
         *compared_columns(summary, name),
         Column("Δ val_accuracy (95 % CI)", gain, show=difference, numeric=True),
         Column("configs", lambda c: c.accuracy and c.accuracy.difference.n),
-        Column("accuracy", lambda c: c.accuracy and c.accuracy.verdict),
+        Column("accuracy", lambda c: c.accuracy and ACCURACY_WORDS[c.accuracy.verdict]),
     ]
     return Section(
         f"Accuracy compared with {baseline_name(summary, name)}",

@@ -9,6 +9,7 @@ from orchestrator.analysis.statistics.formatting import (
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind, Section
+from orchestrator.report.verdicts import INCONCLUSIVE
 from orchestrator.report.wording import ArmNames
 
 
@@ -36,7 +37,7 @@ def break_even_sentence(point: BreakEven, name: ArmNames) -> str:
     arm, baseline, extra = name(point.arm), name(point.baseline), point.extra_compile_s
     if point.verdict == "inconclusive" or extra is None:
         pair = f"the compilation of {arm} pays off against {baseline}"
-        return f"inconclusive: when {pair} ({point.reason})"
+        return f"{INCONCLUSIVE}: when {pair} ({point.reason})"
     interval = difference_interval(extra, sign=False)
     longer = f"{difference_value(extra, sign=False)} ({interval}) s longer than {baseline}"
     steps = point.steps

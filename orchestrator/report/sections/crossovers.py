@@ -13,7 +13,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.sections.effects import sized
-from orchestrator.report.verdicts import WORDS, throughout_phrase
+from orchestrator.report.verdicts import INCONCLUSIVE, WORDS, throughout_phrase
 from orchestrator.report.wording import ArmNames, config_phrase, grouped, is_or_are
 
 _SENTENCES = 24
@@ -63,7 +63,7 @@ def _notes(summary: ReportSummary, name: ArmNames, more: int) -> Iterator[str]:
     unclear = Counter(c.effect.param for c in summary.crossovers if c.verdict == "inconclusive")
     for param, count in unclear.items():
         arms_text = counted(count, "arm")
-        yield f"By {param.replace('_', ' ')}, {arms_text} {is_or_are(count)} inconclusive."
+        yield f"By {param.replace('_', ' ')}, {arms_text} {is_or_are(count)} {INCONCLUSIVE}."
 
 
 def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
@@ -87,7 +87,7 @@ def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
         param = effect.param.replace("_", " ")
         regions = joined(list(filter(None, (_region(r, crossover) for r in crossover.regions))))
         return f"{arm} compared with {base}, by {param}: {regions}{aside}"
-    return f"inconclusive: where {arm} overtakes {base} by {effect.param} ({crossover.reason})"
+    return f"{INCONCLUSIVE}: where {arm} overtakes {base} by {effect.param} ({crossover.reason})"
 
 
 def _factor(point: CurvePoint) -> str:

@@ -21,7 +21,7 @@ from orchestrator.report.sections.effects import effect_bullets
 from orchestrator.report.sections.headlines import Headline, headlines
 from orchestrator.report.sections.progress import progress_sentence
 from orchestrator.report.sections.speed import over
-from orchestrator.report.verdicts import speed_ratio, verdict_label
+from orchestrator.report.verdicts import INCONCLUSIVE, speed_ratio, verdict_label
 from orchestrator.report.wording import ArmNames, arm_names, deciding_interval, gain, grouped
 
 _ROUNDING = 1e-9
@@ -87,7 +87,7 @@ def _variant_clause(comparison: Comparison, name: ArmNames, *, is_only: bool) ->
     if natural(shown) is shown:
         text += " as fast"
     if comparison.verdict == "inconclusive":
-        text += " (inconclusive)"
+        text += f" ({INCONCLUSIVE})"
     accuracy = comparison.accuracy
     if accuracy and accuracy.verdict == "equal":
         text += " and equally accurate"

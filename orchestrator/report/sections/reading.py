@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import PARTS, Section
-from orchestrator.report.verdicts import WORDS
+from orchestrator.report.verdicts import INCONCLUSIVE, WORDS
 
 
 def reading_section(summary: ReportSummary, sections: Iterable[Section]) -> Section:
@@ -27,7 +27,7 @@ def _words(summary: ReportSummary) -> Iterator[str]:
     )
     yield (
         f"A verdict is {WORDS['faster']}, {WORDS['slower']}, {WORDS['same']} (within the margin) "
-        f"or {WORDS['inconclusive']}. It is provisional "
+        f"or {INCONCLUSIVE}. It is provisional "
         "if other work disturbed too many trials. The calibration probe is a short piece of work "
         "that never changes: if it takes longer, the machine is slower."
     )

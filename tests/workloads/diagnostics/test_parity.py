@@ -159,7 +159,8 @@ def test_the_command_compares_through_a_folder(
     expect_package("torch")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folder = tmp_path / "weights"
-    small = ("--set", "cell=gru", "--set", "units=4", "--set", "samples=64", "--samples", "32")
+    settings = ("cell=gru", "units=4", "samples=64", "validation_samples=32")
+    small = [f"--set={setting}" for setting in settings]
     code, out, _ = type_command(
         capfd, "parity", "torch/fused", "torch/cudnn", *small, f"--save={folder}"
     )

@@ -31,7 +31,7 @@ from orchestrator.report.sections.document import SECTIONS, ReportSection, docum
 from orchestrator.report.sections.doubts import doubts
 from orchestrator.report.sections.headlines import headlines
 from orchestrator.report.sections.progress import counts
-from orchestrator.report.verdicts import SIGNS
+from orchestrator.report.verdicts import SIGNS, WORDS
 from orchestrator.report.wording import arm_names, grouped
 from workloads.data.cache import atomic_write, cache_folder
 
@@ -179,8 +179,8 @@ def trial_data(summary: ReportSummary) -> dict[str, Any]:
     """Return the columns of the trials' CSV; those that are `coded` have indices of `texts`.
 
     `arms` are in the order of the summary, which also decides the colours of plots; `plotted` is
-    the name of an arm in plots. Fractions have six figures. Of many trials those are left out whose
-    blocks are not drawn.
+    the name of an arm in plots. `slower` is the word for a ratio below 1. Fractions have six
+    figures. Of many trials those are left out whose blocks are not drawn.
     """
     name = arm_names(summary)
     place = {entry.arm: i for i, entry in enumerate(summary.arms)}
@@ -203,6 +203,7 @@ def trial_data(summary: ReportSummary) -> dict[str, Any]:
     return {
         "of": len(summary.trials),
         "sweep": slug(summary.sweep.label) or "trials",
+        "slower": WORDS["slower"],
         "arms": [
             {
                 "name": visible(name(entry.arm)),

@@ -26,7 +26,7 @@
     const isSlower = value < 0.99 || high < 1;
     const [least, middle, most] = (isSlower ? [1 / high, 1 / value, 1 / low] : [low, value, high]).map(three);
     const interval = Number.isFinite(most) ? ` (${least}–${most})` : "";
-    return `${middle} ×${interval}${isSlower ? " slower" : ""}`;
+    return `${middle} ×${interval}${isSlower ? ` ${data.slower}` : ""}`;
   }
 
   /* A speed-up over the chosen blocks alone. It has no verdict, because the choice may follow the data. */
