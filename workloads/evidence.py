@@ -1,22 +1,24 @@
 """Evidence of the kernel that ran, read from the backend and never from the request."""
 
 from workloads.backends.feeding import Batches
-from workloads.backends.kernel_evidence import EagerStep, Proof, Stack
+from workloads.backends.kernel_evidence import EagerStep, Proof
+from workloads.models.recurrent_parts import recurrent_parts
 from workloads.models.run import StartState, TrainingRun
 
 
-def prove(run: TrainingRun, stack: Stack) -> Proof:
+def prove(run: TrainingRun) -> Proof:
     """Identify the kernel of a run's train steps after its warm-up; leave the state as it was."""
     # If all records of tracings agree, it is theirs; if none was traced, it is that of one step.
     witness = run.model.witness
     framework, records = witness.framework, witness.tracing_records
+    parts = recurrent_parts(run.model)
     with witness.paused():
         if not witness.eager_steps:
-            proofs = {framework.prove_traced(record, run.model, stack) for record in records}
+            proofs = {framework.prove_traced(record, run.model, parts) for record in records}
         elif records:
             return Proof("mixed", "some train steps were traced, and some ran eagerly")
         else:
-            proofs = {_prove_eager_step(run, stack)}
+            proofs = {_prove_eager_step(run)}
     if not proofs:
         return Proof("unknown", "no train step was traced")
     if len({proof.ran for proof in proofs}) > 1:
@@ -25,10 +27,10 @@ def prove(run: TrainingRun, stack: Stack) -> Proof:
     return min(proofs, key=lambda proof: proof.evidence)
 
 
-def _prove_eager_step(run: TrainingRun, stack: Stack) -> Proof:
+def _prove_eager_step(run: TrainingRun) -> Proof:
     batch, start = Batches(run.train, run.batch_size)[0], StartState(run.model)
     step = EagerStep(run.model, batch, run.fit_first_batch)
     try:
-        return run.model.witness.framework.prove_eager(step, stack)
+        return run.model.witness.framework.prove_eager(step, recurrent_parts(run.model))
     finally:
         start.restore()

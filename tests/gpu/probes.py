@@ -163,8 +163,8 @@ def fallen_back(trial: Context) -> dict[str, float]:
     error = mock.patch("keras.src.backend.torch.rnn._cudnn_lstm", side_effect=RuntimeError)
     no_cudnn = error if cause == "an error in cuDNN" else nullcontext()
     with prepare_framework(trial) as framework, no_cudnn:
-        from workloads.backends.kernel_evidence import Stack
         from workloads.models.initial_weights import set_initial_weights
+        from workloads.models.recurrent_parts import mark_recurrent_layers, recurrent_parts
 
         model = synthetic.build(
             size, replace(trial, implementation=built), synthetic.load(size, trial.seed)
@@ -172,10 +172,11 @@ def fallen_back(trial: Context) -> dict[str, float]:
         set_initial_weights(model, trial.seed)
         if rate:
             model.layers[0].use_cudnn = "auto"
+        mark_recurrent_layers(model, framework)
         passes = framework.make_passes(model, asked)
         batch = passes.place(synthetic.random_inputs(size, trial.seed))
         passes.forward_backward(batch)
-        proof = framework.prove_passes(passes, batch, Stack(1, 1, size.sequence_length), asked)
+        proof = framework.prove_passes(passes, batch, recurrent_parts(model), asked)
         trial.kernel(asked.kernel_text, proof.ran, proof.evidence)
     return {}
 

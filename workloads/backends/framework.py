@@ -4,7 +4,8 @@ import gc
 import platform
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -12,7 +13,7 @@ import numpy as np
 
 from workloads.backends.backend import Backend
 from workloads.backends.feeding import Feed
-from workloads.backends.kernel_evidence import EagerStep, Proof, Stack
+from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Passes
 from workloads.backends.stack_call import StackCall
 from workloads.context import Fact
@@ -179,20 +180,31 @@ class Framework(ABC):
         """
         return None
 
-    def prove_traced(self, record: Any, model: Any, stack: Stack) -> Proof:
+    def scope(self, name: str) -> AbstractContextManager[Any]:
+        """Return a context whose name evidence finds with the operations that run inside it."""
+        scope: AbstractContextManager[Any] = keras.name_scope(name)
+        return scope
+
+    def prove_traced(self, record: Any, model: Any, parts: Sequence[RecurrentPart]) -> Proof:
         """Identify the kernel of a traced train step from its `tracing_record`.
+
+        `parts` are the recurrent layers of the model, each called in its `scope`.
 
         Never called where that is always None.
         """
         raise NotImplementedError(f"{self.backend.title} traces no step")
 
     @abstractmethod
-    def prove_eager(self, step: EagerStep, stack: Stack) -> Proof:
+    def prove_eager(self, step: EagerStep, parts: Sequence[RecurrentPart]) -> Proof:
         """Identify the kernel of an untraced train step."""
 
     @abstractmethod
     def prove_passes(
-        self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
+        self,
+        passes: Passes,
+        batch: Any,
+        parts: Sequence[RecurrentPart],
+        implementation: Implementation,
     ) -> Proof:
         """Identify the kernel of a forward and backward pass that has run once."""
 

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from workloads.tasks.task import DataType, Task, Trained
 
 if TYPE_CHECKING:
     from workloads.backends.framework import Framework
-    from workloads.backends.kernel_evidence import Stack
     from workloads.models.model import WitnessedModel
     from workloads.models.run import TrainingRun
 
@@ -97,11 +96,16 @@ def _time_passes(
     from workloads.measuring.passes_timing import PassesTiming  # noqa: PLC0415
     from workloads.models.initial_weights import set_initial_weights  # noqa: PLC0415
     from workloads.models.layers import training_flops  # noqa: PLC0415
+    from workloads.models.recurrent_parts import (  # noqa: PLC0415
+        mark_recurrent_layers,
+        recurrent_parts,
+    )
 
     with trial.phase("load"):
         data = task.load(settings, trial.seed)
         model = task.build(settings, trial, data)
         set_initial_weights(model, trial.seed)
+        mark_recurrent_layers(model, framework)
         passes = framework.make_passes(model, trial.implementation)
         batch = passes.place(data.train.inputs)
         framework.synchronise()
@@ -114,9 +118,7 @@ def _time_passes(
     work = timing.time_whole if is_full else timing.time_slices
     metrics = run_with_canary(trial.device, framework, work)
     metrics |= {**peak_memory(), "compile_s": compile_s}
-    proof = framework.prove_passes(
-        passes, batch, recurrent_stack_of(model, steps), trial.implementation
-    )
+    proof = framework.prove_passes(passes, batch, recurrent_parts(model), trial.implementation)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return metrics | (measure_utilization(trial, framework, metrics) if is_full else {})
 
@@ -195,26 +197,8 @@ def prove_kernel(trial: Context, run: TrainingRun) -> None:
     """Report the kernel of a run's train steps, some of which have run."""
     from workloads.evidence import prove  # noqa: PLC0415 - imports the framework
 
-    proof = prove(run, recurrent_stack_of(run.model, _sequence_length(run.train)))
+    proof = prove(run)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
-
-
-def recurrent_stack_of(model: Any, steps: int) -> Stack:
-    """Return the recurrent layers of a model as evidence counts them.
-
-    `steps` is the length of the data's sequences, for layers that take any length. Of layers that
-    differ, the most directions and the longest sequence count for all: what is found for such a
-    model may be "unknown", but never more than what ran.
-    """
-    from workloads.backends.kernel_evidence import Stack  # noqa: PLC0415 - framework
-    from workloads.models.layers import recurrent_shapes  # noqa: PLC0415
-
-    shapes = recurrent_shapes(model, steps)
-    return Stack(
-        len(shapes),
-        max((shape.directions for shape in shapes), default=1),
-        max((shape.steps for shape in shapes), default=steps),
-    )
 
 
 def measure_utilization(

@@ -6,6 +6,7 @@ from workloads.backends.loading import load_framework
 from workloads.context import Context
 from workloads.models.initial_weights import set_initial_weights
 from workloads.models.model import WitnessedModel, witness_model
+from workloads.models.recurrent_parts import mark_recurrent_layers
 
 
 def prepare_model(model: Any, trial: Context) -> WitnessedModel:
@@ -17,6 +18,7 @@ def prepare_model(model: Any, trial: Context) -> WitnessedModel:
     framework = load_framework(implementation.backend)
     witnessed = witness_model(model, framework)
     set_initial_weights(witnessed, trial.seed)
+    mark_recurrent_layers(witnessed, framework)
     witnessed.run_eagerly = "eager" in implementation.options
     witnessed.jit_compile = framework.backend.is_compiled(implementation)
     framework.sum_gradients(witnessed.optimizer)

@@ -11,8 +11,6 @@ from tests.workloads.probes import plan_training
 from workloads.context import Context
 from workloads.implementations import parse_implementation
 
-_STEPS = 8  # rows of a digit
-
 
 def proven(trial: Context) -> dict[str, float]:
     from workloads.evidence import prove
@@ -21,7 +19,7 @@ def proven(trial: Context) -> dict[str, float]:
     plan = plan_training(trial, parse_implementation(built))
     plan.train_one_step()
     before = [np.array(value) for value in plan.model.get_weights()]
-    proof = prove(plan, _stack(trial))
+    proof = prove(plan)
     after = plan.model.get_weights()
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return {"changed": float(any((a != b).any() for a, b in zip(before, after, strict=True)))}
@@ -41,7 +39,7 @@ def traced_for_a_gpu(trial: Context) -> dict[str, float]:
         step.get_concrete_function((tf.constant(images), tf.constant(labels)))
     capability = trial.settings.get("capability", 0)
     with mock.patch("workloads.backends.tensorflow.evidence._capability", return_value=capability):
-        proof = prove(plan, _stack(trial))
+        proof = prove(plan)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return {}
 
@@ -52,6 +50,7 @@ def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
 
     from tests.workloads.stand_in_gpus.jax import gpu
     from workloads.backends.jax.evidence import prove_lowered
+    from workloads.models.recurrent_parts import recurrent_parts
 
     with gpu():
         plan = _plan(trial)
@@ -60,7 +59,7 @@ def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
         lowered = traced.lower(lowering_platforms=("cuda",))
         capability = trial.settings.get("capability", 0)
         with mock.patch("workloads.backends.jax.evidence._capability", return_value=capability):
-            proof = prove_lowered(lowered, _stack(trial))
+            proof = prove_lowered(lowered, recurrent_parts(plan.model))
     calls = ", ".join(sorted(set(re.findall(r"cuDNN with\w* TF32", lowered.as_text()))))
     trial.kernel(trial.implementation.kernel_text, proof.ran, f"{proof.evidence}; {calls}")
     return {}
@@ -76,11 +75,12 @@ def _plan(trial: Context) -> Any:
 
 
 def profiled_on_a_gpu(trial: Context) -> dict[str, float]:
-    from workloads.backends.kernel_evidence import make_proof
+    from workloads.backends.kernel_evidence import RecurrentPart, make_proof
     from workloads.backends.torch.evidence import count_operations
 
     counts = count_operations([Event(*event) for event in trial.settings["events"]], on_gpu=True)
-    proof = make_proof("", counts, _stack(trial), eager=True)
+    parts = [RecurrentPart(**part) for part in trial.settings["parts"]]
+    proof = make_proof("", counts, parts, eager=True)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return {}
 
@@ -89,10 +89,3 @@ class Event:
     def __init__(self, name: str, began: int, ended: int, kind: str = "float") -> None:
         self.name, self.start_ns = lambda: name, lambda: began
         self.duration_ns, self.dtypes = lambda: ended - began, lambda: [kind]
-
-
-def _stack(trial: Context) -> Any:
-    from workloads.backends.kernel_evidence import Stack
-
-    directions = 2 if trial.settings.get("bidirectional") else 1
-    return Stack(trial.settings["layers"], directions, _STEPS)

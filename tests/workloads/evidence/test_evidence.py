@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.workloads.shared_trainer import Trainer, result, single_event
-from workloads.backends.kernel_evidence import OperationCounts, Stack, identify_kernel
+from workloads.backends.kernel_evidence import (
+    OperationCounts,
+    PartCounts,
+    RecurrentPart,
+    identify_kernel,
+    part_scope,
+)
 from workloads.protocol import KernelProof
 
 SMALL: dict[str, Any] = {"units": 4, "layers": 1, "dense_units": 4, "samples": 32, "dropout": 0.0}
@@ -89,7 +95,7 @@ CPU_OPTIONS = [
         backend="jax",
         kernel="portable+bf16+unroll",
         settings={"cell": "gru"},
-        shown="of bfloat16, float32; precision HIGHEST",
+        shown="of bfloat16; precision HIGHEST",
     ),
     CpuKernel(
         backend="jax",
@@ -293,87 +299,164 @@ def test_what_a_backend_would_run_on_a_gpu_is_recognised(
     assert (proof.ran, case.shown in proof.evidence) == (case.ran, True)
 
 
+LOOP_OF_8 = RecurrentPart("lstm", steps=8)
+BOTH_WAYS = RecurrentPart("bidirectional", directions=2, steps=8)
+SHORTER = RecurrentPart("after_pooling", steps=3)
+FUSED = RecurrentPart("recurrent", steps=8, is_fused=True)
+
+
 class Counts(NamedTuple):
-    """Counts of operations in a stack of layers, and the parts of the kernel's name."""
+    """Counts of operations in each layer of a model, and the parts of the kernel's name."""
 
-    counted: dict[str, int]
-    stack: Stack
-    is_eager: bool
+    name: str
+    layers: list[tuple[RecurrentPart, PartCounts]]
     kernel: list[str]
+    is_eager: bool = False
+    elsewhere: dict[str, int] = {}
 
+
+def loops(count: int, kind: str = "float32") -> PartCounts:
+    return PartCounts(loops=count, types=Counter({kind: count}))
+
+
+def products(**counted: int) -> PartCounts:
+    return PartCounts(products=Counter(counted))
+
+
+def library(calls: int, **products: int) -> PartCounts:
+    return PartCounts(library_calls=calls, products=Counter(products), types=Counter(float32=calls))
+
+
+FUSED_CALL = PartCounts(fused_calls=1, types=Counter(float32=1))
+LOOP, CALL = loops(1), library(1)
 
 COUNTS = [
-    Counts(counted={"fused": 1}, stack=Stack(2, 2, 8), is_eager=True, kernel=["fused"]),
-    Counts(counted={"fused": 2}, stack=Stack(2, 1, 8), is_eager=False, kernel=["mixed"]),
+    Counts("a fused stack", [(FUSED, FUSED_CALL)], ["fused"], is_eager=True),
+    Counts("two fused stacks", [(FUSED, FUSED_CALL), (FUSED, FUSED_CALL)], ["fused"]),
+    Counts("a fused stack beside a loop", [(FUSED, FUSED_CALL), (LOOP_OF_8, LOOP)], ["fused"]),
     Counts(
-        counted={"fused": 1, "calls": 1}, stack=Stack(2, 1, 8), is_eager=False, kernel=["mixed"]
+        "a fused stack beside an unrolled loop",
+        [(FUSED, FUSED_CALL), (LOOP_OF_8, products(float32=8))],
+        ["fused"],
+    ),
+    Counts("a fused stack beside cuDNN", [(FUSED, FUSED_CALL), (LOOP_OF_8, CALL)], ["mixed"]),
+    Counts(
+        "a fused stack beside a loop of another type",
+        [(FUSED, FUSED_CALL), (LOOP_OF_8, loops(1, "float16"))],
+        ["mixed"],
+    ),
+    Counts("a fused stack that ran a loop", [(FUSED, loops(1))], ["unknown"]),
+    Counts("one call for both directions", [(BOTH_WAYS, CALL)], ["cudnn"], is_eager=True),
+    Counts("a call for each direction", [(BOTH_WAYS, library(2))], ["cudnn"]),
+    Counts("one direction fell back", [(BOTH_WAYS, library(1, float32=8))], ["mixed"], True),
+    Counts("a layer fell back", [(LOOP_OF_8, CALL), (LOOP_OF_8, LOOP)], ["mixed"]),
+    Counts(
+        "a layer of other steps and directions fell back",
+        [(BOTH_WAYS, library(2)), (SHORTER, products(float32=3))],
+        ["mixed"],
+        is_eager=True,
     ),
     Counts(
-        counted={"calls": 1}, stack=Stack(1, 2, 8), is_eager=True, kernel=["cudnn"]
-    ),  # one call for both directions
-    Counts(counted={"calls": 2}, stack=Stack(1, 2, 8), is_eager=True, kernel=["cudnn"]),
-    Counts(
-        counted={"calls": 1, "float32": 16}, stack=Stack(2, 1, 8), is_eager=True, kernel=["mixed"]
-    ),  # one layer fell back
-    Counts(
-        counted={"calls": 1, "float32": 16}, stack=Stack(1, 2, 8), is_eager=True, kernel=["mixed"]
-    ),  # one direction did
-    Counts(
-        counted={"calls": 1, "loops": 1}, stack=Stack(2, 1, 8), is_eager=False, kernel=["mixed"]
+        "a cuDNN layer between many other products",
+        [(LOOP_OF_8, CALL)],
+        ["cudnn"],
+        elsewhere={"float32": 100},
     ),
-    Counts(counted={"loops": 2}, stack=Stack(1, 2, 8), is_eager=False, kernel=["portable"]),
-    Counts(counted={"loops": 1}, stack=Stack(1, 2, 8), is_eager=False, kernel=["unknown"]),
-    Counts(counted={"float32": 16}, stack=Stack(2, 1, 8), is_eager=True, kernel=["portable"]),
+    Counts("two loops for two directions", [(BOTH_WAYS, loops(2))], ["portable"]),
+    Counts("one loop for two directions", [(BOTH_WAYS, LOOP)], ["unknown"]),
+    Counts("unequal layers", [(BOTH_WAYS, loops(2)), (SHORTER, LOOP)], ["portable"]),
     Counts(
-        counted={"float32": 16}, stack=Stack(2, 1, 8), is_eager=False, kernel=["portable", "unroll"]
+        "unequal layers, step by step",
+        [(BOTH_WAYS, products(float32=16)), (SHORTER, products(float32=3))],
+        ["portable"],
+        is_eager=True,
     ),
     Counts(
-        counted={"float16": 16, "float32": 2},
-        stack=Stack(2, 1, 8),
-        is_eager=False,
-        kernel=["portable", "fp16", "unroll"],
+        "one layer unrolled, one in a loop",
+        [(LOOP_OF_8, products(float32=8)), (SHORTER, LOOP)],
+        ["mixed"],
     ),
+    Counts("an unrolled loop", [(LOOP_OF_8, products(float32=8))], ["portable", "unroll"]),
     Counts(
-        counted={"float16": 16, "float32": 16},
-        stack=Stack(2, 1, 8),
-        is_eager=False,
-        kernel=["mixed"],
+        "an unrolled loop with a few products of another type",
+        [(LOOP_OF_8, products(float16=8, float32=2))],
+        ["portable", "fp16", "unroll"],
     ),
-    Counts(counted={"float32": 15}, stack=Stack(2, 1, 8), is_eager=True, kernel=["unknown"]),
-    Counts(counted={}, stack=Stack(1, 1, 8), is_eager=False, kernel=["unknown"]),
+    Counts("products of two types", [(LOOP_OF_8, products(float16=8, float32=8))], ["mixed"]),
+    Counts(
+        "two layers of two types", [(LOOP_OF_8, LOOP), (SHORTER, loops(1, "float16"))], ["mixed"]
+    ),
+    Counts("too few products", [(LOOP_OF_8, products(float32=7))], ["unknown"], is_eager=True),
+    Counts("nothing", [(LOOP_OF_8, PartCounts())], ["unknown"], elsewhere={"float32": 100}),
+    Counts("no recurrent layer", [], ["portable"], elsewhere={"float32": 2}),
+    Counts(
+        "no recurrent layer, the last one in float32",
+        [],
+        ["portable", "fp16"],
+        elsewhere={"float16": 2, "float32": 1},
+    ),
 ]
 
 
-@pytest.mark.parametrize("case", COUNTS, ids=lambda case: f"{case.counted} in {case.stack}")
+@pytest.mark.parametrize("case", COUNTS, ids=lambda case: case.name)
 def test_the_counts_of_operations_identify_the_kernel(case: Counts) -> None:
-    types_counted = dict(case.counted)
-    calls, fused, loops = (types_counted.pop(name, 0) for name in ("calls", "fused", "loops"))
-    types = Counter(float32=1) if calls or fused or loops else Counter[str]()
-    counts = OperationCounts(calls, fused, loops, Counter(types_counted), types)
-    assert identify_kernel(counts, case.stack, eager=case.is_eager) == tuple(case.kernel)
-    with_tf32 = identify_kernel(counts, case.stack, eager=case.is_eager, tf32=True)
+    parts = [part for part, _ in case.layers]
+    counts = OperationCounts({index: counted for index, (_, counted) in enumerate(case.layers)})
+    counts.elsewhere.products.update(case.elsewhere)
+    assert identify_kernel(counts, parts, eager=case.is_eager) == tuple(case.kernel)
+    with_tf32 = identify_kernel(counts, parts, eager=case.is_eager, tf32=True)
     is_float32 = case.kernel[0] not in ("mixed", "unknown") and "fp16" not in case.kernel
     assert ("tf32" in with_tf32) == is_float32
 
 
-CALL, CUDNN = ["aten::lstm", 10, 30], ["aten::_cudnn_rnn", 12, 28]
-SCOPE = ["fused_stack", 5, 35]
-OWN_LOOP = [["aten::addmm", 12 + step, 13 + step] for step in range(16)]
-LOOP = [["aten::mm", 70 + step, 71 + step] for step in range(16)]
+def layer_scope(number: int, began: int, ended: int) -> list[Any]:
+    return [part_scope(number), began, ended]
+
+
+CALL_EVENTS = [["aten::lstm", 10, 30], ["aten::_cudnn_rnn", 12, 28]]
+FUSED_SCOPE = ["fused_stack", 5, 35]
+LIBRARY_LOOP = [["aten::addmm", 12 + step, 13 + step] for step in range(16)]
+OWN_LOOP = [["aten::mm", 70 + step, 71 + step] for step in range(16)]
+FIRST, SECOND = layer_scope(0, 4, 40), layer_scope(1, 60, 90)
+DENSE = [["aten::addmm", 100 + step, 101 + step] for step in range(16)]
+LAYER = {"name": "lstm", "steps": 16}
 
 
 @pytest.mark.parametrize(
-    ("events", "settings", "ran"),
+    ("events", "parts", "ran"),
     [
-        ([SCOPE, CALL, CUDNN], {"layers": 2}, "fused"),
-        ([["aten::gru", 10, 30, "c10::Half"], CUDNN], {}, "cudnn+fp16"),
-        ([CALL, CUDNN, *LOOP], {"layers": 2}, "mixed"),  # one layer fell back
-        ([SCOPE, CALL, *OWN_LOOP], {"layers": 2}, "unknown"),  # the library's loop, not cuDNN's
-        (LOOP, {"layers": 2}, "portable"),
+        pytest.param(
+            [FIRST, FUSED_SCOPE, *CALL_EVENTS], [{**LAYER, "is_fused": True}], "fused", id="fused"
+        ),
+        pytest.param(
+            [FIRST, ["aten::gru", 10, 30, "c10::Half"], CALL_EVENTS[1]],
+            [LAYER],
+            "cudnn+fp16",
+            id="cudnn in half precision",
+        ),
+        pytest.param(
+            [FIRST, *CALL_EVENTS, SECOND, *OWN_LOOP], [LAYER, LAYER], "mixed", id="one fell back"
+        ),
+        pytest.param(
+            [FIRST, *CALL_EVENTS, *DENSE], [LAYER], "cudnn", id="cudnn and other products"
+        ),
+        pytest.param(
+            [FIRST, FUSED_SCOPE, CALL_EVENTS[0], *LIBRARY_LOOP],
+            [{**LAYER, "is_fused": True}],
+            "unknown",
+            id="the library's loop, not cuDNN's",
+        ),
+        pytest.param(
+            [FIRST, FUSED_SCOPE, *CALL_EVENTS, SECOND, *OWN_LOOP],
+            [{**LAYER, "is_fused": True}, LAYER],
+            "fused",
+            id="fused beside a loop",
+        ),
+        pytest.param([SECOND, *OWN_LOOP, *DENSE], [LAYER], "unknown", id="a loop elsewhere"),
     ],
 )
 def test_what_pytorchs_profiler_sees_on_a_gpu_is_recognised(
-    torch_trainer: Trainer, events: list[Any], settings: Any, ran: str
+    torch_trainer: Trainer, events: list[Any], parts: Any, ran: str
 ) -> None:
-    proof = prove(torch_trainer, "profiled_on_a_gpu", "torch/cudnn", events=events, **settings)
+    proof = prove(torch_trainer, "profiled_on_a_gpu", "torch/cudnn", events=events, parts=parts)
     assert proof.ran == ran

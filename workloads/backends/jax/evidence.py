@@ -1,6 +1,6 @@
 """Evidence on JAX: the StableHLO of the train step, lowered again from its arguments' shapes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -10,7 +10,7 @@ from workloads.backends.kernel_evidence import (
     EagerStep,
     OperationCounts,
     Proof,
-    Stack,
+    RecurrentPart,
     make_proof,
 )
 from workloads.backends.passes import Passes
@@ -19,12 +19,12 @@ _BACKWARD = "transpose("
 _TYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "f64": "float64"}
 
 
-def prove_traced(record: Any, model: Any, stack: Stack) -> Proof:
+def prove_traced(record: Any, model: Any, parts: Sequence[RecurrentPart]) -> Proof:
     """Identify the kernel of a train step from the shapes of its arguments."""
-    return prove_lowered(_lower(model, record), stack)
+    return prove_lowered(_lower(model, record), parts)
 
 
-def prove_eager(step: EagerStep, stack: Stack) -> Proof:
+def prove_eager(step: EagerStep, parts: Sequence[RecurrentPart]) -> Proof:
     """Identify the kernel of an untraced train step on the model's state and a batch."""
     model = step.model
     kinds = (
@@ -33,21 +33,23 @@ def prove_eager(step: EagerStep, stack: Stack) -> Proof:
     )
     state = tuple([variable.value for variable in variables] for variables in kinds)
     lowered = _lower(model, (state, step.batch))
-    return prove_lowered(lowered, stack, eager=True)
+    return prove_lowered(lowered, parts, eager=True)
 
 
-def prove_passes(passes: Passes, batch: Any, stack: Stack, *, eager: bool) -> Proof:
+def prove_passes(
+    passes: Passes, batch: Any, parts: Sequence[RecurrentPart], *, eager: bool
+) -> Proof:
     """Identify the kernel of a forward and backward pass."""
-    return prove_lowered(jax.jit(passes.forward_backward).lower(batch), stack, eager=eager)
+    return prove_lowered(jax.jit(passes.forward_backward).lower(batch), parts, eager=eager)
 
 
-def prove_lowered(lowered: Any, stack: Stack, *, eager: bool = False) -> Proof:
+def prove_lowered(lowered: Any, parts: Sequence[RecurrentPart], *, eager: bool = False) -> Proof:
     """Identify the kernel in a lowered program."""
     program = _LoweredProgram(lowered.compiler_ir("stablehlo"))
     return make_proof(
         "JAX's step, run operation by operation" if eager else "JAX's lowered step",
         program.counts,
-        stack,
+        parts,
         eager=eager,
         tf32=program.may_round and _capability() >= TF32_CAPABILITY,
         options=("eager",) if eager else (),
@@ -71,7 +73,8 @@ class _LoweredProgram:
     @property
     def may_round(self) -> bool:
         """True if every product of float32 operands may be rounded, wherever XLA computes it."""
-        if self.counts.fused_calls or self.counts.library_calls:  # opaque attributes
+        parts = self.counts.parts.values()
+        if any(part.fused_calls or part.library_calls for part in parts):  # opaque attributes
             return jax.config.jax_default_matmul_precision is None
         return self.precisions <= {"DEFAULT"}  # HIGH rounds in cuBLAS only
 
@@ -88,9 +91,9 @@ class _LoweredProgram:
         for operation in _inside(outer):
             path = f"{place} {operation.location}"
             match operation.name:
-                case "stablehlo.dot_general":
+                case "stablehlo.dot_general" | "stablehlo.convolution":
                     products += 1
-                    self._count_product(operation, in_loop)
+                    self._count_product(operation, path, in_loop=in_loop)
                 case "stablehlo.custom_call":
                     self._count_library_call(operation, path)
                 case "func.call" | "call":
@@ -99,16 +102,19 @@ class _LoweredProgram:
                 case "stablehlo.while" if not in_loop:
                     if inner := self._visit(operation, path, in_loop=True):
                         self.counts.shown["while"] += 1
-                        self.counts.loops += _BACKWARD not in path
+                        self.counts.at(path).loops += _BACKWARD not in path
                     products += inner
                 case _:
                     products += self._visit(operation, place, in_loop=in_loop)
         return products
 
-    def _count_product(self, product: Any, in_loop: bool) -> None:
-        self.counts.shown["dot_general"] += 1
-        types = self.counts.types if in_loop else self.counts.products
-        types[_type_of(product)] += 1
+    def _count_product(self, product: Any, path: str, *, in_loop: bool) -> None:
+        self.counts.shown[product.name.removeprefix("stablehlo.")] += 1
+        counts = self.counts.at(path)
+        if in_loop:
+            counts.types[_type_of(product)] += 1
+        elif _BACKWARD not in path:
+            counts.products[_type_of(product)] += 1
         if "precision_config" in product.attributes:
             for precision in product.attributes["precision_config"]:
                 self.precisions.add(str(precision).rpartition(" ")[2].rstrip(">"))

@@ -3,7 +3,7 @@
 import contextlib
 import importlib.metadata
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from jax.experimental import rnn
 from workloads.backends import feeding, framework
 from workloads.backends.jax import evidence, fused
 from workloads.backends.jax.passes import make_passes
-from workloads.backends.kernel_evidence import EagerStep, Proof, Stack
+from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Passes
 from workloads.backends.stack_call import StackCall
 from workloads.context import Fact
@@ -70,17 +70,21 @@ class JaxFramework(framework.Framework):
     def make_passes(self, model: Any, implementation: Implementation) -> Passes:
         return make_passes(model, jit=self.backend.is_compiled(implementation))
 
-    def prove_traced(self, record: Any, model: Any, stack: Stack) -> Proof:
-        return evidence.prove_traced(record, model, stack)
+    def prove_traced(self, record: Any, model: Any, parts: Sequence[RecurrentPart]) -> Proof:
+        return evidence.prove_traced(record, model, parts)
 
-    def prove_eager(self, step: EagerStep, stack: Stack) -> Proof:
-        return evidence.prove_eager(step, stack)
+    def prove_eager(self, step: EagerStep, parts: Sequence[RecurrentPart]) -> Proof:
+        return evidence.prove_eager(step, parts)
 
     def prove_passes(
-        self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
+        self,
+        passes: Passes,
+        batch: Any,
+        parts: Sequence[RecurrentPart],
+        implementation: Implementation,
     ) -> Proof:
         return evidence.prove_passes(
-            passes, batch, stack, eager=self.backend.is_eager(implementation)
+            passes, batch, parts, eager=self.backend.is_eager(implementation)
         )
 
     def tracing_record(self, arguments: Any) -> Any | None:

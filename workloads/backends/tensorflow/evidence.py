@@ -1,7 +1,7 @@
 """Evidence on TensorFlow: the graphs of train steps, or the operations of an eager step."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -12,53 +12,55 @@ from workloads.backends.kernel_evidence import (
     EagerStep,
     OperationCounts,
     Proof,
-    Stack,
+    RecurrentPart,
     make_proof,
 )
 from workloads.backends.passes import Passes
 
 _LOOPS = ("While", "StatelessWhile")
-_PRODUCTS = ("MatMul", "BatchMatMulV2")
+_PRODUCTS = ("MatMul", "BatchMatMulV2", "Conv2D")
 _CUDNN = "CudnnRNN"
 _BACKWARD = "gradient_tape/"
 
 
-def prove_traced(record: Any, stack: Stack) -> Proof:
+def prove_traced(record: Any, parts: Sequence[RecurrentPart]) -> Proof:
     """Identify the kernel in a graph that a step was traced into, and in all that it calls."""
     outermost = record.outer_graph if hasattr(record.outer_graph, "outer_graph") else record
-    return _prove_graph(outermost, stack)
+    return _prove_graph(outermost, parts)
 
 
-def prove_eager(step: EagerStep, stack: Stack) -> Proof:
+def prove_eager(step: EagerStep, parts: Sequence[RecurrentPart]) -> Proof:
     """Identify the kernel of one untraced step."""
-    return _prove_eager_step(step.run, stack)
+    return _prove_eager_step(step.run, parts)
 
 
-def prove_passes(passes: Passes, batch: Any, stack: Stack, *, eager: bool) -> Proof:
+def prove_passes(
+    passes: Passes, batch: Any, parts: Sequence[RecurrentPart], *, eager: bool
+) -> Proof:
     """Identify the kernel of a forward and backward pass."""
     if eager:
-        return _prove_eager_step(lambda: passes.forward_backward(batch), stack)
+        return _prove_eager_step(lambda: passes.forward_backward(batch), parts)
 
     def caller(inputs: Any) -> Any:  # the call of a function, not its body, shows XLA's compilation
         return passes.forward_backward(inputs)
 
-    return _prove_graph(tf.function(caller).get_concrete_function(batch).graph, stack)
+    return _prove_graph(tf.function(caller).get_concrete_function(batch).graph, parts)
 
 
-def _prove_graph(graph: Any, stack: Stack) -> Proof:
+def _prove_graph(graph: Any, parts: Sequence[RecurrentPart]) -> Proof:
     program = _TracedGraph(graph.as_graph_def())
     is_compiled = program.is_compiled()
     return make_proof(
         "TensorFlow's traced step",
         program.counts(),
-        stack,
+        parts,
         tf32=_rounds_to_tf32(),
         options=("xla",) if is_compiled else (),
         remark=f"; _XlaMustCompile {str(is_compiled).lower()}",
     )
 
 
-def _prove_eager_step(step: Callable[[], Any], stack: Stack) -> Proof:
+def _prove_eager_step(step: Callable[[], Any], parts: Sequence[RecurrentPart]) -> Proof:
     counts, operations = OperationCounts(), Counter[str]()
 
     def listen(kind: Any, inputs: Any, *_: Any, graph: Any = None, **__: Any) -> None:
@@ -79,7 +81,7 @@ def _prove_eager_step(step: Callable[[], Any], stack: Stack) -> Proof:
     return make_proof(
         "TensorFlow's operations in one eager step",
         counts,
-        stack,
+        parts,
         eager=True,
         tf32=_rounds_to_tf32(),
         options=("eager",),
@@ -123,8 +125,9 @@ class _TracedGraph:
         body = self._called({node.attr["body"].func.name})
         nodes = (inner for name in body for inner in self._functions[name].node_def)
         products = [_type_of(inner) for inner in nodes if inner.op in _PRODUCTS]
-        counts.types.update(kind.name for kind in products if kind)
-        counts.loops += bool(products) and not node.name.startswith(_BACKWARD)
+        part = counts.at(node.name)
+        part.types.update(kind.name for kind in products if kind)
+        part.loops += bool(products) and not node.name.startswith(_BACKWARD)
         return body
 
     def _called(self, names: set[str]) -> set[str]:
@@ -152,8 +155,8 @@ def _count_operation(
         return
     if kind.startswith(_CUDNN) and "Backprop" not in kind and "Params" not in kind:
         counts.add_library_call("float32" if dtype == tf.bfloat16 else dtype.name, scope)
-    elif kind in _PRODUCTS:
-        counts.products[dtype.name] += 1
+    elif kind in _PRODUCTS and not scope.startswith(_BACKWARD):
+        counts.at(scope).products[dtype.name] += 1
 
 
 def _type_of(node: Any) -> tf.DType | None:

@@ -1,6 +1,6 @@
 """TensorFlow as the framework of this process. See `workloads.backends.framework.Framework`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -8,7 +8,7 @@ from tensorflow.python.framework import ops
 
 from workloads.backends import feeding
 from workloads.backends.framework import BYTES_PER_MIB, Framework
-from workloads.backends.kernel_evidence import EagerStep, Proof, Stack
+from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Passes
 from workloads.backends.stack_call import StackCall
 from workloads.backends.tensorflow import evidence, fused
@@ -67,17 +67,21 @@ class TensorFlowFramework(Framework):
             model, eager=backend.is_eager(implementation), jit=backend.is_compiled(implementation)
         )
 
-    def prove_traced(self, record: Any, model: Any, stack: Stack) -> Proof:
-        return evidence.prove_traced(record, stack)
+    def prove_traced(self, record: Any, model: Any, parts: Sequence[RecurrentPart]) -> Proof:
+        return evidence.prove_traced(record, parts)
 
-    def prove_eager(self, step: EagerStep, stack: Stack) -> Proof:
-        return evidence.prove_eager(step, stack)
+    def prove_eager(self, step: EagerStep, parts: Sequence[RecurrentPart]) -> Proof:
+        return evidence.prove_eager(step, parts)
 
     def prove_passes(
-        self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
+        self,
+        passes: Passes,
+        batch: Any,
+        parts: Sequence[RecurrentPart],
+        implementation: Implementation,
     ) -> Proof:
         return evidence.prove_passes(
-            passes, batch, stack, eager=self.backend.is_eager(implementation)
+            passes, batch, parts, eager=self.backend.is_eager(implementation)
         )
 
     def tracing_record(self, arguments: Any) -> Any | None:

@@ -1,8 +1,9 @@
 """PyTorch as the framework of this process. See `workloads.backends.framework.Framework`."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from workloads.backends import feeding, framework
-from workloads.backends.kernel_evidence import EagerStep, Proof, Stack
+from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Passes
 from workloads.backends.stack_call import StackCall
 from workloads.backends.torch import direct_step, evidence, fused
@@ -79,13 +80,22 @@ class TorchFramework(framework.Framework):
     def make_passes(self, model: Any, implementation: Implementation) -> Passes:
         return make_passes(model)
 
-    def prove_eager(self, step: EagerStep, stack: Stack) -> Proof:
-        return evidence.prove_eager(step, stack)
+    def scope(self, name: str) -> AbstractContextManager[Any]:
+        """Return a range of the profiler; without a profile it would only cost time."""
+        is_profiled = torch.autograd._profiler_enabled()
+        return torch.profiler.record_function(name) if is_profiled else nullcontext()
+
+    def prove_eager(self, step: EagerStep, parts: Sequence[RecurrentPart]) -> Proof:
+        return evidence.prove_eager(step, parts)
 
     def prove_passes(
-        self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
+        self,
+        passes: Passes,
+        batch: Any,
+        parts: Sequence[RecurrentPart],
+        implementation: Implementation,
     ) -> Proof:
-        return evidence.prove_passes(passes, batch, stack)
+        return evidence.prove_passes(passes, batch, parts)
 
     def reset_peak_memory(self) -> None:
         if self.has_gpu():

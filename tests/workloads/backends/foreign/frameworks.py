@@ -1,13 +1,13 @@
 """The frameworks of the foreign backends, which only a trainer process imports."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from workloads.backends.feeding import Batches, Feed
 from workloads.backends.framework import Framework
-from workloads.backends.kernel_evidence import EagerStep, Proof, Stack
+from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
 from workloads.backends.passes import Passes
 from workloads.backends.tensorflow.framework import TensorFlowFramework
 from workloads.context import Fact
@@ -44,10 +44,14 @@ class ArrayFramework(Framework):
 
         return Passes(model, model, forward_backward, np.asarray)
 
-    def prove_eager(self, step: EagerStep, stack: Stack) -> Proof:
+    def prove_eager(self, step: EagerStep, parts: Sequence[RecurrentPart]) -> Proof:
         return Proof("unknown", "NumPy records no operations")
 
     def prove_passes(
-        self, passes: Passes, batch: Any, stack: Stack, implementation: Implementation
+        self,
+        passes: Passes,
+        batch: Any,
+        parts: Sequence[RecurrentPart],
+        implementation: Implementation,
     ) -> Proof:
         return Proof("unknown", "NumPy records no operations")
