@@ -136,6 +136,70 @@ def test_every_implementation_of_a_cpu_is_recognised(
     assert case.shown in proof.evidence
 
 
+class Shape(NamedTuple):
+    """A model of `evidence_shapes`, the kernel that it ran, and a part of the evidence."""
+
+    model: str
+    ran: str
+    shown: str = ""
+    backends: tuple[str, ...] = ("tensorflow", "jax", "torch")
+
+
+FAST = ("unequal_layers_after_pooling", "fused_beside_loop")
+
+SHAPES = [
+    Shape(model="unequal_layers_after_pooling", ran="portable"),
+    Shape(model="states_passed_on", ran="portable"),
+    Shape(model="shared_and_nested", ran="portable"),
+    Shape(model="inside_own_layer", ran="portable"),
+    Shape(model="no_recurrent_layer", ran="portable", shown="no recurrent layer"),
+    Shape(
+        model="one_layer_unrolled",
+        ran="mixed",
+        shown="by layer: portable: loop; portable+unroll: unrolled",
+        backends=("tensorflow", "jax"),  # PyTorch has no graph to unroll into
+    ),
+    Shape(
+        model="fused_beside_loop",
+        ran="fused",
+        shown="by layer: fused: recurrent; portable: loop",
+        backends=("torch",),
+    ),
+    Shape(
+        model="fused_without_its_call",
+        ran="unknown",
+        shown="by layer: portable: loop; unknown: recurrent",
+        backends=("torch",),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("backend", "shape"),
+    [
+        pytest.param(
+            backend,
+            shape,
+            marks=[] if shape.model in FAST else [full],
+            id=f"{backend} {shape.model}",
+        )
+        for shape in SHAPES
+        for backend in shape.backends
+    ],
+)
+def test_the_layers_of_a_model_of_any_shape_are_recognised(
+    trainer_for: Callable[[str], Trainer], backend: str, shape: Shape
+) -> None:
+    settings = {"model": shape.model}
+    events = trainer_for(backend).ask(
+        "tests.workloads.evidence.evidence_shapes:prove_shape",
+        f"{backend}/portable",
+        settings=settings,
+    )
+    proof = single_event(events, KernelProof)
+    assert (proof.ran, shape.shown in proof.evidence) == (shape.ran, True), proof.evidence
+
+
 class OtherRequest(NamedTuple):
     """The kernels that a trial asks for and builds, and the one that ran."""
 
@@ -312,7 +376,7 @@ class Counts(NamedTuple):
     layers: list[tuple[RecurrentPart, PartCounts]]
     kernel: list[str]
     is_eager: bool = False
-    elsewhere: dict[str, int] = {}
+    elsewhere: Mapping[str, int] = {}
 
 
 def loops(count: int, kind: str = "float32") -> PartCounts:
