@@ -44,7 +44,8 @@ class TrainingPlan:
     """How much a trial trains: all that the measurement needs to know of a task's settings.
 
     `timed_steps` are timed one by one after the epochs. `keeps_model`: the trained model is offered
-    as the one to keep of its arm.
+    as the one to keep of its arm. `class_weight`: by the number of a class, the weight of its
+    samples in the loss of training, as Keras' `fit` takes it; 1 for a class that is not named.
     """
 
     batch_size: int
@@ -52,6 +53,7 @@ class TrainingPlan:
     timed_steps: int = 0
     goal: MetricGoal | None = None
     keeps_model: bool = False
+    class_weight: Mapping[int, float] | None = None
 
 
 class TaskSettings(BaseModel):

@@ -163,7 +163,7 @@ def losses_by_feed(trial: Context) -> dict[str, float]:
                 parts = (plan.train.inputs, plan.train.targets)
                 train = Samples(*(_mapped(Path(folder), part) for part in parts))
                 plan = dataclasses.replace(plan, train=reorder(train, np.arange(len(train))))
-            feed = _as_on_a_gpu(plan) if name == "batches" else plan.train_feed
+            feed = feed_as_on_a_gpu(plan) if name == "batches" else plan.train_feed
             fitted = plan.model.fit(**feed.with_targets(), epochs=2, shuffle=False, verbose=0)
             losses[name] = float(fitted.history["loss"][-1])
             losses[f"{name}_are_arrays"] = float(isinstance(feed.inputs, np.ndarray))
@@ -205,7 +205,7 @@ def _mapped(folder: Path, array: Any) -> Any:
     return np.load(path, mmap_mode="r")
 
 
-def _as_on_a_gpu(plan: Any) -> Any:
+def feed_as_on_a_gpu(plan: Any) -> Any:
     module = load_framework(_backend())
     if _backend() == "tensorflow":
         from workloads.backends.tensorflow.framework import prefetch_batches

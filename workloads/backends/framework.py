@@ -150,10 +150,11 @@ class Framework(ABC):
     def sum_gradients(self, optimizer: Any) -> None:  # noqa: B027
         """Give an optimizer one gradient per variable, where there are several."""
 
-    def direct_train_step(self, model: Any) -> Callable[[Any], Any] | None:
+    def direct_train_step(self, model: Any, arguments: Any) -> Callable[[Any], Any] | None:
         """Return a shorter train step with the results of Keras' own; None to keep Keras' own.
 
-        Called once for each compiled model, after the first step, which is always Keras' own.
+        Called once for each compiled model, with the arguments of its first step, which is always
+        Keras' own. All later batches have the same form.
         """
         return None
 

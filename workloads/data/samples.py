@@ -13,6 +13,13 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
+from workloads.data.array_trees import (
+    ArrayTree,
+    arrays_of,
+    is_single_array,
+    lists_to_tuples,
+    map_arrays,
+)
 from workloads.failures import DataError
 
 Order = NDArray[np.intp]
@@ -22,26 +29,46 @@ LoadedType = TypeVar("LoadedType")
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Arrays whose first axis counts samples, perhaps memory-mapped; one target (row) per input."""
+    """Arrays whose first axis counts samples, perhaps memory-mapped.
 
-    inputs: NDArray[Any]
-    targets: NDArray[Any]
+    `inputs` and `targets` are one array each, or trees of arrays for a model with several inputs or
+    outputs. `targets` is None for a model that computes its loss itself. `weights` are the sample
+    weights of the loss: one array, or a tree like `targets`; one array for several targets counts
+    for each of them.
+    """
+
+    inputs: ArrayTree
+    targets: ArrayTree
+    weights: ArrayTree = None
+
+    def __post_init__(self) -> None:
+        weights = self.weights
+        if is_single_array(weights) and self.targets is not None:
+            weights = map_arrays(lambda _: self.weights, self.targets)
+        trees = {"inputs": self.inputs, "targets": self.targets, "weights": weights}
+        for name, tree in trees.items():
+            object.__setattr__(self, name, lists_to_tuples(tree))
 
     def __len__(self) -> int:
-        return len(self.targets)
+        return len(arrays_of(self.inputs)[0])
+
+    def map(self, function: Callable[[Any], Any]) -> Samples:
+        """Return samples with the function's result in the place of each array."""
+        trees = (self.inputs, self.targets, self.weights)
+        return Samples(*(map_arrays(function, tree) for tree in trees))
 
     def take(self, order: Order) -> Samples:
         """Return the samples at these indices, in this order."""
-        return Samples(self.inputs[order], self.targets[order])
+        return self.map(lambda array: array[order])
 
     def first(self, count: int | None) -> Samples:
         """Return the first `count` samples; all for None, or if there are fewer."""
-        return self if count is None else Samples(self.inputs[:count], self.targets[:count])
+        return self if count is None else self.map(lambda array: array[:count])
 
     @property
-    def nbytes(self) -> int:
-        """Size of both arrays in bytes."""
-        return self.inputs.nbytes + self.targets.nbytes
+    def arrays(self) -> list[Any]:
+        """All arrays: those of the inputs, the targets and the weights."""
+        return arrays_of((self.inputs, self.targets, self.weights))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.context import Context
+from workloads.data.array_trees import arrays_of
 from workloads.data.cache import atomic_write
 from workloads.data.samples import DataSet
 from workloads.diagnostics.parity_request import (
@@ -81,7 +82,11 @@ def _files(stem: str) -> tuple[Path, Path]:
 
 
 def _outputs(run: TrainingRun) -> Outputs:
-    return np.asarray(run.model.predict(**run.validation_feed.without_targets(), verbose=0))
+    """Return the model's predictions; several outputs of a sample are one row."""
+    arrays = arrays_of(run.model.predict(**run.validation_feed.without_targets(), verbose=0))
+    if len(arrays) == 1:
+        return np.asarray(arrays[0])
+    return np.concatenate([np.reshape(array, (len(array), -1)) for array in arrays], axis=1)
 
 
 def _comparison(run: TrainingRun, weights: Path, outputs_file: Path) -> OutputComparison:

@@ -12,6 +12,7 @@ from itertools import count
 import numpy as np
 
 from workloads.context import Context, expect_finite
+from workloads.data.array_trees import arrays_of
 from workloads.measuring import keras_clocks
 from workloads.measuring.canary import peak_memory, run_with_canary
 from workloads.models.run import TrainingRun
@@ -100,7 +101,7 @@ def _evaluate_and_predict(run: TrainingRun, trial: Context) -> None:
         predictions = model.predict(**feed.without_targets(), verbose=0, callbacks=run.callbacks())
         run.synchronise()
     expect_finite(results, "evaluate")
-    total = float(np.sum(predictions, dtype=np.float64))
+    total = sum(float(np.sum(array, dtype=np.float64)) for array in arrays_of(predictions))
     expect_finite({"sum of predictions": total}, "predict")
 
 

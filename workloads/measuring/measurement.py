@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workloads.backends.feeding import reorder
+from workloads.backends.feeding import reorder, with_float_type
 from workloads.backends.loading import load_framework
 from workloads.context import Context
+from workloads.data.array_trees import arrays_of
+from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples
 from workloads.failures import DataError, NotPossible, OutOfMemory
 from workloads.settings import SettingsType, TrainingPlan
@@ -171,10 +173,16 @@ def make_run(
 
     A stateful model has full batches only, in the order of the data; only their samples count.
     """
-    from workloads.models.layers import is_stateful, training_flops  # noqa: PLC0415 - framework
+    import keras  # noqa: PLC0415 - the framework of this process
+
+    from workloads.models.layers import is_stateful, training_flops  # noqa: PLC0415
     from workloads.models.run import TrainingRun  # noqa: PLC0415
 
     train, validation, batch_size = data.train, data.validation, plan.batch_size
+    if plan.class_weight is not None:
+        train = with_class_weights(train, plan.class_weight)
+    number_format = keras.config.floatx()
+    train, validation = (with_float_type(part, number_format) for part in (train, validation))
     if is_stateful(model):
         train = _full_batches(train, batch_size, "train")
         validation = _full_batches(validation, batch_size, "validation")
@@ -213,9 +221,13 @@ def measure_utilization(
 
 
 def _sequence_length(samples: Samples) -> int:
-    """Return the length of the sequences of the first input; 1 for an input without steps."""
-    shape = samples.inputs.shape
-    return int(shape[1]) if len(shape) > 1 else 1
+    """Return the length of the first input that has features at each step, else a second axis.
+
+    1 if no input has steps.
+    """
+    shapes = [array.shape for array in arrays_of(samples.inputs)]
+    lengths = [shape[1] for axes in (3, 2) for shape in shapes if len(shape) >= axes]
+    return int(lengths[0]) if lengths else 1
 
 
 def _full_batches(samples: Samples, batch_size: int, part: str) -> Samples:

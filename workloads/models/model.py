@@ -94,7 +94,7 @@ class WitnessedModel(keras.Model):
             return witness.direct_step(*arguments)
         logs = super().train_step(*arguments)
         if not witness.has_chosen_step:
-            witness.direct_step = witness.framework.direct_train_step(self)
+            witness.direct_step = witness.framework.direct_train_step(self, arguments)
             witness.has_chosen_step = True
         return logs
 

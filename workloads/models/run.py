@@ -78,7 +78,10 @@ class TrainingRun:
     @property
     def takes_one_sample(self) -> bool:
         """True if the model takes a batch of one sample; its batch size may be fixed."""
-        return self.model.input_shape[0] in (None, 1)
+        inputs = getattr(self.model, "inputs", None)
+        if not inputs:  # a subclassed model, whose layers alone know their batch
+            return not is_stateful(self.model)
+        return all(tensor.shape[0] in (None, 1) for tensor in inputs)
 
     def feed(self, samples: Samples) -> Feed:
         """Return samples as `fit` takes them; the data may be copied to the device."""

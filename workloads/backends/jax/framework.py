@@ -61,7 +61,7 @@ class JaxFramework(framework.Framework):
     def make_feed(self, samples: Samples, batch_size: int, device: Device) -> feeding.Feed:
         """Return arrays if they are in memory, else batches; Keras copies one ahead to a GPU."""
         if feeding.is_in_memory(samples):
-            return feeding.Feed(samples.inputs, samples.targets, batch_size)
+            return feeding.array_feed(samples, batch_size)
         return feeding.Feed(_Batches(feeding.Batches(samples, batch_size)))
 
     def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:

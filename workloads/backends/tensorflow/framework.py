@@ -14,6 +14,7 @@ from workloads.backends.stack_call import StackCall
 from workloads.backends.tensorflow import evidence, fused
 from workloads.backends.tensorflow.passes import make_passes
 from workloads.context import Fact
+from workloads.data.array_trees import map_arrays
 from workloads.data.samples import Samples
 from workloads.implementations import Implementation
 from workloads.protocol import Device
@@ -43,7 +44,7 @@ class TensorFlowFramework(Framework):
         if device == "gpu":
             return feeding.Feed(prefetch_batches(samples, batch_size, "/GPU:0"))
         if feeding.is_in_memory(samples):
-            return feeding.Feed(samples.inputs, samples.targets, batch_size)
+            return feeding.array_feed(samples, batch_size)
         dataset = _host_batches(samples, batch_size).prefetch(_BATCHES_AHEAD)
         return feeding.Feed(_with_count(dataset, samples, batch_size))
 
@@ -134,21 +135,27 @@ def prefetch_batches(samples: Samples, batch_size: int, target: str) -> tf.data.
 
 def _host_batches(samples: Samples, batch_size: int) -> tf.data.Dataset:
     """Return batches made on the host: by TensorFlow from arrays in memory, else by NumPy."""
-    arrays, batches = (samples.inputs, samples.targets), feeding.Batches(samples, batch_size)
+    batches = feeding.Batches(samples, batch_size)
     size = None if len(samples) % batch_size else batch_size  # static if all batches have the same
     if feeding.is_in_memory(samples):
         with tf.device("/CPU:0"):
-            tensors = tuple(tf.constant(array) for array in arrays)
+            tensors = feeding.packed(samples.map(tf.constant))
 
         def cut(index: Any) -> Any:
             begin = index * batch_size
-            parts = (array[begin : begin + batch_size] for array in tensors)
-            return tuple(tf.ensure_shape(part, (size, *part.shape[1:])) for part in parts)
+
+            def cut_tensor(tensor: Any) -> Any:
+                part = tensor[begin : begin + batch_size]
+                return tf.ensure_shape(part, (size, *part.shape[1:]))
+
+            return map_arrays(cut_tensor, tensors)
 
         indices = tf.data.Dataset.range(len(batches))
         return indices.map(cut, num_parallel_calls=tf.data.AUTOTUNE)
-    specs = tuple(tf.TensorSpec((size, *array.shape[1:]), array.dtype) for array in arrays)
-    return tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=specs)
+    specs = samples.map(lambda array: tf.TensorSpec((size, *array.shape[1:]), array.dtype))
+    return tf.data.Dataset.from_generator(
+        lambda: iter(batches), output_signature=feeding.packed(specs)
+    )
 
 
 def _with_count(dataset: tf.data.Dataset, samples: Samples, batch_size: int) -> tf.data.Dataset:

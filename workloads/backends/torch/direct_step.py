@@ -13,6 +13,8 @@ import keras
 import torch
 from torch.nn import functional
 
+from workloads.data.array_trees import is_single_array
+
 _Measure: TypeAlias = Callable[[Any, Any], Any]
 """A function of targets and outputs."""
 
@@ -55,8 +57,11 @@ def _add(mean: Any, value: Any, count: int) -> None:
     mean.count.value.add_(count)
 
 
-def computes_the_same(model: Any) -> bool:
-    """Return True if the direct step of a model has the results of Keras' step."""
+def computes_the_same(model: Any, batch: tuple[Any, ...]) -> bool:
+    """Return True if the direct step of a model has the results of Keras' step on such batches."""
+    inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(batch)
+    if weights is not None or not (is_single_array(inputs) and is_single_array(targets)):
+        return False
     # `call` must be all that a layer computes: it makes no mask and casts nothing.
     loss, (_, *metrics) = model.loss, _flat_metrics(model)
     makes_mask = any(
@@ -64,16 +69,25 @@ def computes_the_same(model: Any) -> bool:
         for layer in model.layers
     )
     # A chain of layers and nothing else: no branches, and no train step of the user's own class.
-    is_plain_chain = keras.Sequential in type(model).__bases__
+    is_plain_chain = keras.Sequential in type(model).__bases__ and not any(
+        isinstance(layer, keras.Model) for layer in model.layers
+    )
     return (
         is_plain_chain
         and not makes_mask
+        and keras.backend.standardize_dtype(inputs.dtype) == model.inputs[0].dtype
         and all(layer.compute_dtype == layer.variable_dtype for layer in model.layers)
         and not model.losses
-        and isinstance(loss, keras.losses.Loss)
+        and _is_of_keras(loss)
         and loss.reduction == "sum_over_batch_size"
+        and model._compile_loss._user_loss_weights is None
         and all(isinstance(metric, keras.metrics.MeanMetricWrapper) for metric in metrics)
     )
+
+
+def _is_of_keras(loss: Any) -> bool:
+    """Return True for a loss of Keras' own, whose `call` converts the targets itself."""
+    return getattr(keras.losses, type(loss).__name__, None) is type(loss)
 
 
 def _loss_of(loss: Any) -> _Measure:
@@ -94,7 +108,7 @@ def _metric_of(metric: Any) -> _Measure:
         return lambda targets, outputs: (
             outputs.argmax(-1) == targets.reshape(outputs.shape[:-1])
         ).float()
-    values: _Measure = metric._fn
+    values: _Measure = partial(metric._fn, **metric._fn_kwargs)
     return values
 
 

@@ -18,6 +18,7 @@ from workloads.backends.stack_call import StackCall
 from workloads.backends.torch import direct_step, evidence, fused
 from workloads.backends.torch.passes import make_passes
 from workloads.context import Fact
+from workloads.data.array_trees import map_arrays
 from workloads.data.samples import Samples
 from workloads.implementations import Implementation
 from workloads.protocol import Device
@@ -71,8 +72,10 @@ class TorchFramework(framework.Framework):
         # Nothing is collated, and nothing drawn at random.
         return feeding.Feed(DataLoader(batches, batch_size=None, collate_fn=lambda batch: batch))
 
-    def direct_train_step(self, model: Any) -> Callable[[Any], Any] | None:
-        return direct_step.DirectStep(model) if direct_step.computes_the_same(model) else None
+    def direct_train_step(self, model: Any, arguments: Any) -> Callable[[Any], Any] | None:
+        (batch,) = arguments
+        is_same = direct_step.computes_the_same(model, batch)
+        return direct_step.DirectStep(model) if is_same else None
 
     def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
         return fused.run_stack(call)
@@ -136,7 +139,7 @@ class _Tensors:
         return len(self.batches)
 
     def __getitem__(self, index: int) -> Any:
-        return tuple(keras.ops.convert_to_tensor(array) for array in self.batches[index])
+        return map_arrays(keras.ops.convert_to_tensor, self.batches[index])
 
 
 class _Prefetched(IterableDataset[Any]):
