@@ -20,6 +20,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,16 +83,21 @@ def run_sweep(  # noqa: PLR0913
         [(8, 0.125), (16, 0.0625)]
     """
     from orchestrator.core.stop_signal import Stopped, StopSignal
-    from orchestrator.execution.workload_check import expect_importable
+    from orchestrator.execution.workload_check import check_user_code
     from orchestrator.scheduling import sweep
     from orchestrator.scheduling.watcher import Watcher
+    from orchestrator.spec.reading import refuse_object
     from orchestrator.storage.home import SweepFolder, sweep_home
     from orchestrator.storage.tracking.trackers import tracking_uri as default_store
 
     checked = _checked(spec, overrides)
     place = sweep_home() if home is None else Path(home).expanduser().resolve()
     store = tracking_uri or default_store(place, os.environ)
-    expect_importable(checked, on_cluster=address is not None)
+    checked = check_user_code(
+        checked,
+        on_cluster=address is not None,
+        refuse=partial(refuse_object, "the spec", checked),
+    )
     SweepFolder(place, checked.name).make()
     options = sweep.RunOptions(place, store, address, fresh, retry_failed, same_code)
     stop = StopSignal(lambda: _log.warning("stopping"), _interrupt)

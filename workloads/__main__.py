@@ -4,7 +4,8 @@
 result, 1 if a trial failed, 2 if a line was no request. With `--die-with-parent PID` the process
 ends with that parent or its standard input, even in a trial. `--check WORKLOAD` only imports it: 0
 if its function exists, 3 if it does not or its module fails, 4 if a package is not installed here;
-the reason is on standard output.
+the reason is on standard output. `--inspect` builds the own model of a request on standard input,
+and answers by one line (`workloads.model_facts`).
 """
 
 import argparse
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from workloads.process import BackendClaim, bind_trainer_to_parent
-from workloads.trainer import Channel, answer_request, check_import
+from workloads.trainer import Channel, answer_inspection, answer_request, check_import
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,10 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="import from this folder what is found nowhere else; may be repeated",
     )
     parser.add_argument("--check", metavar="WORKLOAD", help="import a workload; run nothing")
+    parser.add_argument(
+        "--inspect", action="store_true", help="build the own model of a request; run nothing"
+    )
     options = parser.parse_args(arguments)
     sys.path.extend(options.path)
     if options.check is not None:
         return check_import(options.check)
+    if options.inspect:
+        return answer_inspection()
     is_attached = options.die_with_parent is not None
     if is_attached:
         bind_trainer_to_parent(options.die_with_parent)

@@ -27,6 +27,7 @@ from workloads.entry import explain_other_package, load_entry
 from workloads.failures import BadRequest, NotPossible, TrialError
 from workloads.implementations import Implementation, ImplementationError, parse_implementation
 from workloads.layer_traits import LayerTraits
+from workloads.model_facts import INSPECTION_ADAPTER, REQUEST_ADAPTER
 from workloads.own_code import CodeFiles, describe_error, read_code, versions_in_use
 from workloads.process import BackendClaim
 from workloads.registry import UnknownWorkload, Workload, explain_invalid_settings, find_workload
@@ -320,6 +321,17 @@ def check_import(name: str) -> int:
         return 0
     os.write(reasons, reason.encode(errors="replace"))
     return status
+
+
+def answer_inspection() -> int:
+    """Answer the inspection request on standard input, by one line on standard output."""
+    from workloads.diagnostics.model_inspection import inspect_own_model  # noqa: PLC0415
+
+    answers = os.dup(1)
+    os.dup2(2, 1)  # the code of a user may print
+    request = REQUEST_ADAPTER.validate_json(sys.stdin.read())
+    os.write(answers, INSPECTION_ADAPTER.dump_json(inspect_own_model(request)))
+    return 0
 
 
 def _metrics(returned: Any, trial: Context) -> dict[str, float]:

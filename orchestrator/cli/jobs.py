@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -87,8 +88,9 @@ def submit(
 ) -> int:
     """Run or resume a sweep on a cluster; follow its output."""
     from orchestrator.cluster import code_bundle
-    from orchestrator.execution.workload_check import expect_importable
+    from orchestrator.execution.workload_check import check_user_code
     from orchestrator.spec import load_spec
+    from orchestrator.spec.reading import refuse_file
     from workloads.own_code import read_code
 
     checked = load_spec(spec, overrides)
@@ -96,7 +98,7 @@ def submit(
     is_dry_run = flags.pop("dry_run")
     if not (quiet or is_dry_run):  # before imports that take seconds
         show_progress(f"{checked.name}: checking its workload, connecting to {address}")
-    expect_importable(checked, on_cluster=True)
+    check_user_code(checked, on_cluster=True, refuse=partial(refuse_file, spec, overrides))
     if is_dry_run:
         for name, path in sorted(code_bundle.manifest(checked.workload_name, classes).items()):
             show(f"{path.stat().st_size:>10,} {name}\n")

@@ -45,7 +45,7 @@ def plan(
 ) -> None:
     """Show what would run where, what cannot run, and how long it takes."""
     from orchestrator.cluster import connection
-    from orchestrator.execution.workload_check import expect_importable
+    from orchestrator.execution.workload_check import check_spec_file
     from orchestrator.hardware import classify
     from orchestrator.planning.description import describe_plan
     from orchestrator.planning.lanes import make_lanes
@@ -55,13 +55,11 @@ def plan(
     from orchestrator.scheduling.forecast_text import describe_forecast
     from orchestrator.scheduling.remaining import remaining_work
     from orchestrator.scheduling.runnable import expect_runnable
-    from orchestrator.spec import load_spec
     from orchestrator.storage import resume
     from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking.trackers import tracking_uri
 
-    checked = load_spec(spec, overrides, import_classes=True)
-    expect_importable(checked, on_cluster=address is not None)
+    checked = check_spec_file(spec, overrides, on_cluster=address is not None)
     with contextlib.ExitStack() as stack:
         nodes = connection.this_machine()
         if address is not None:

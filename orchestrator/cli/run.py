@@ -46,11 +46,9 @@ def run(
     **flags: bool,
 ) -> int:
     """Run or resume the sweep of a SPEC file, then report on it."""
-    from orchestrator.execution.workload_check import expect_importable
-    from orchestrator.spec import load_spec
+    from orchestrator.execution.workload_check import check_spec_file
 
-    checked = load_spec(spec, overrides, import_classes=True)
-    expect_importable(checked, on_cluster=address is not None)
+    checked = check_spec_file(spec, overrides, on_cluster=address is not None)
     if not quiet:  # before imports that take seconds
         show(f"{checked.name}: loading Ray and MLflow takes 10 to 60 s\n", err=True)
     from orchestrator.cli.progress import make_view

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,13 @@ from orchestrator.execution import telemetry
 from orchestrator.execution.interleaved_round import InterleavedRound
 from orchestrator.execution.job import Job, RoundPartner, TrialLimits, TrialRun
 from orchestrator.execution.trainer_pool import TrainerPool
-from orchestrator.execution.workload_check import expect_importable
+from orchestrator.execution.workload_check import check_user_code
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.report.document import Bullet, Column, Document, Kind, Section, make_table
 from orchestrator.report.verdicts import speed_phrase
 from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
+from orchestrator.spec.reading import refuse_object
 from workloads.protocol import TrialRequest
 
 _SLICES = [12, 24]
@@ -132,7 +134,7 @@ def make_bench(
         "measure": {"mode": "timing", "slices": _SLICES},
     }
     spec = parse_spec(yaml.safe_dump(data, sort_keys=False), source="bench", folder=Path.cwd())
-    expect_importable(spec, on_cluster=False)
+    spec = check_user_code(spec, on_cluster=False, refuse=partial(refuse_object, "bench", spec))
     plan = make_plan(spec, hardware.classify(this_machine()))
     if plan.impossible:
         reasons = [f"\n  {impossible.arm}: {impossible.reason}" for impossible in plan.impossible]

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -20,11 +21,12 @@ from orchestrator.core.text import counted
 from orchestrator.diagnostics.hardware_listing import gpu_notes
 from orchestrator.diagnostics.trainer_answers import ask_trainer
 from orchestrator.execution.trainer_process import TrainerProcess
-from orchestrator.execution.workload_check import expect_importable
+from orchestrator.execution.workload_check import check_user_code
 from orchestrator.hardware import HardwareClass, classify
 from orchestrator.planning.feasibility import absence_reason, matching_classes
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SweepSpec
+from orchestrator.spec.reading import refuse_object
 from orchestrator.storage.tracking.errors import StoreMissing
 from orchestrator.storage.tracking.trackers import tracking_uri, without_passwords
 from workloads.backends.registry import backends, unusable_backends
@@ -187,10 +189,13 @@ def _sweep(
     """Check the workload, the data, and that every hardware and implementation has an arm."""
 
     def load() -> str:
-        expect_importable(spec, on_cluster=on_cluster)
+        nonlocal spec
+        refuse = partial(refuse_object, spec.name, spec)
+        spec = check_user_code(spec, on_cluster=on_cluster, refuse=refuse)
         if not on_cluster:
             find_workload(spec.workload_name).data_digest(spec.settings)
-        return f"{spec.workload_name}, with its data"
+        has_data = spec.model is None or spec.data is not None
+        return f"{spec.workload_name}, with its data" if has_data else spec.workload_name
 
     yield _needed("workload", load)
     plan = make_plan(spec, classes, "to come" if on_cluster else None)

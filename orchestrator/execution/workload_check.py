@@ -1,18 +1,43 @@
-"""Import a user's own workload before anything runs for it, in a process of its own."""
+"""Import a user's own workload before anything runs for it, in a process of its own.
+
+An own model is built there once on each backend, so that what cannot run is known at plan time.
+"""
 
 import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from orchestrator.core.errors import Refusal
 from orchestrator.execution.trainer_process import trainer_command, trainer_environment
-from orchestrator.spec import SweepSpec
+from orchestrator.spec import SweepSpec, load_spec
+from orchestrator.spec.errors import ProblemAtPath, SpecError, nearest
+from orchestrator.spec.model_probes import model_probes, varied_settings
+from orchestrator.spec.reading import refuse_file
 from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
 from workloads.implementations import Implementation, parse_implementation
-from workloads.own_code import read_code
+from workloads.metrics import COST_METRICS, EPOCH_METRICS, OUTSIDE_OBJECTIVES
+from workloads.model_facts import (
+    INSPECTION_ADAPTER,
+    Inspection,
+    InspectionRequest,
+    ModelFacts,
+    ModelFault,
+)
+from workloads.own_code import PACKAGES, find_package, packages_of, read_code
 from workloads.registry import find_workload
 
 _LIMIT_S = 120.0
+_MODEL_LIMIT_S = 900.0
+"""It includes the time in which a user's `load` reads or computes all of the data."""
+
+Refuse = Callable[[list[ProblemAtPath]], SpecError]
+"""Returns the error with the places of these problems in the spec's file."""
+
 _LACKING = 4
 
 
@@ -27,6 +52,150 @@ def _is_installed(implementation: Implementation) -> bool:
     """Return True if the backend is installed, or is a name that the workload defines."""
     backend = backends().get(implementation.backend)
     return backend is None or is_installed(backend.package)
+
+
+class OwnModelUnusable(Refusal):
+    """A user's own model or its data cannot be used, on any backend."""
+
+    def __init__(self, workload: str, reason: str) -> None:
+        super().__init__(f"model: {workload} cannot be used\n  {reason}")
+
+
+def check_spec_file(path: Path, overrides: Sequence[str], *, on_cluster: bool) -> SweepSpec:
+    """Read a spec file, and check it with all code of the user's that it names.
+
+    Raise `SpecError` or another `Refusal` with the place and the next step.
+    """
+    spec = load_spec(path, overrides, import_classes=True)
+    refuse = partial(refuse_file, path, overrides)
+    return check_user_code(spec, on_cluster=on_cluster, refuse=refuse)
+
+
+def check_user_code(spec: SweepSpec, *, on_cluster: bool, refuse: Refuse) -> SweepSpec:
+    """Return the spec, with the facts of its own model if it has one.
+
+    Other workloads of the user's are imported. Raise `WorkloadUnusable` or `OwnModelUnusable` if
+    the code cannot be used, and what `refuse` returns if the spec does not fit the model.
+    """
+    if spec.model is None:
+        expect_importable(spec, on_cluster=on_cluster)
+        return spec
+    name = spec.workload_name
+    if on_cluster and not read_code(name):  # the nodes have it
+        return spec
+    _expect_one_folder(name)
+    inspections = inspect_models(spec)
+    faults = {b: i for b, i in inspections.items() if isinstance(i, ModelFault)}
+    facts = {b: i for b, i in inspections.items() if isinstance(i, ModelFacts)}
+    if on_cluster and not facts and all(fault.kind == "lacking" for fault in faults.values()):
+        return spec
+    for fault in faults.values():
+        if fault.setting is not None and fault.setting in spec.search.space:
+            path = ("search", "space", fault.setting)
+            expected = "a fixed setting: the data depend on it"
+            raise refuse([ProblemAtPath(path, expected, "a searched parameter", fault.text)])
+    refused = [fault.text for fault in faults.values() if fault.kind == "refused"]
+    if refused or (faults and not facts):
+        raise OwnModelUnusable(name, next(iter(refused), next(iter(faults.values())).text))
+    _expect_equal_data(name, facts)
+    checked = spec.with_inspections(inspections)
+    if problems := list(_problems(checked)):
+        raise refuse(problems)
+    return checked
+
+
+def inspect_models(spec: SweepSpec) -> Mapping[str, Inspection]:
+    """Build the own model of a spec on each backend of its arms that is installed here."""
+    by_backend: dict[str, list[str]] = {}
+    for text in spec.arms.implementations:
+        implementation = parse_implementation(text)
+        if _is_installed(implementation):
+            by_backend.setdefault(implementation.backend, []).append(text)
+    probes = model_probes(spec)
+    requests = {
+        backend: InspectionRequest(
+            spec.workload_name,
+            tuple(implementations),
+            tuple(probe.settings for probe in probes),
+            varied_settings(spec),
+        )
+        for backend, implementations in by_backend.items()
+    }
+    with ThreadPoolExecutor() as threads:
+        return dict(zip(requests, threads.map(_inspect, requests.values()), strict=True))
+
+
+def _inspect(request: InspectionRequest) -> Inspection:
+    """Ask a child process of the request's backend."""
+    command = trainer_command([str(Path.cwd())], "--inspect")
+    environment = trainer_environment(parse_implementation(request.implementations[0]), "cpu")
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            input=request.to_json(),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_MODEL_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        text = f"building it and loading its data took more than {_MODEL_LIMIT_S:.0f} s"
+        return ModelFault("failed", text)
+    try:
+        return INSPECTION_ADAPTER.validate_json(done.stdout)
+    except ValidationError:
+        said = "\n".join(done.stderr.strip().splitlines()[-3:])
+        return ModelFault("failed", f"its process ended with {done.returncode}: {said}")
+
+
+def _expect_one_folder(name: str) -> None:
+    """Refuse functions of two folders: the code of a sweep is copied to nodes from one."""
+    packages = [package for package in packages_of(name) if package not in PACKAGES]
+    places = [place for place in map(find_package, packages) if place is not None]
+    folders = dict.fromkeys(str(place.parent) for place in places)
+    if len(folders) > 1:
+        raise Refusal(
+            f"model: {name}: expected both functions in modules of one folder; received"
+            f" {' and '.join(folders)}: write a function next to the model that calls the other one"
+        )
+
+
+def _expect_equal_data(name: str, facts: Mapping[str, ModelFacts]) -> None:
+    """Refuse data that differ from backend to backend: the arms could not be compared."""
+    digests = {backend: fact.data_digest for backend, fact in facts.items()}
+    if len(set(digests.values())) > 1:
+        shown = "; ".join(f"{backend}: {digest}" for backend, digest in digests.items())
+        raise OwnModelUnusable(
+            name,
+            f"expected the same data on every backend; received {shown}: draw random numbers by"
+            " NumPy with a fixed seed, and shuffle nothing without one",
+        )
+
+
+def _problems(spec: SweepSpec) -> Iterator[ProblemAtPath]:
+    """Report objectives, goals and pruners on metrics that the own model does not have."""
+    learned = spec.learning_metrics
+    assert learned is not None  # the model has been inspected
+    usual = find_workload(spec.workload_name).metrics
+    times = [name for name in usual if name not in EPOCH_METRICS]
+    known = (*learned, *times, *OUTSIDE_OBJECTIVES, *COST_METRICS)
+    hint = "" if spec.data else "random data have times only: name a function that loads yours"
+    for name in spec.search.objectives:
+        if name not in known:
+            of_model = ", ".join(learned) or "none, as the data are random"
+            expected = f"a metric of {spec.model} ({of_model}), or of every trial (such as step_ms)"
+            path = ("search", "objectives", name)
+            yield ProblemAtPath(path, expected, repr(name), hint or nearest(name, known))
+    if spec.search.pruner and not {*spec.search.objectives} <= {*learned}:
+        expected = f"a metric of each epoch ({', '.join(learned)}) as objective"
+        received = ", ".join(spec.search.objectives)
+        yield ProblemAtPath(("search", "pruner"), expected, received, hint)
+    if spec.settings.get("target_accuracy") is not None and "val_accuracy" not in learned:
+        expected = "a model with the metric accuracy, whose target it is"
+        received = f"metrics {', '.join(learned)}" if learned else "random data"
+        yield ProblemAtPath(("settings", "target_accuracy"), expected, received, hint)
 
 
 def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:

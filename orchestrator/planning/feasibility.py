@@ -11,10 +11,15 @@ from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.hardware import HardwareClass, no_gpu_class_reason
 from orchestrator.hardware.gpu_readers import kinds_of_gpus
 from orchestrator.spec import HardwareEntry, SweepSpec
+from orchestrator.spec.model_probes import model_probes, written_value
 from orchestrator.spec.space import Space, activation, example
 from workloads import registry
-from workloads.backends.registry import parse_known_implementation
+from workloads.backends.registry import backends, parse_known_implementation
 from workloads.eligibility import ineligibility_reason
+from workloads.implementations import Implementation
+from workloads.layer_traits import LayerTraits
+from workloads.model_facts import ModelFault
+from workloads.own_code import read_code
 from workloads.registry import Workload
 
 _NODE_ID = "ray.io/node-id"
@@ -96,6 +101,8 @@ def arm_ineligibility_reason(
     if workload.names_own_implementations:  # its implementations are names of its own
         return None
     parsed = parse_known_implementation(implementation)
+    if workload.is_own_model and spec.inspections:
+        return own_model_reason(spec, parsed, variant, hardware)
 
     def reason_of(settings: Mapping[str, Any]) -> str | None:
         if not workload.accepts(settings):
@@ -114,6 +121,42 @@ def arm_ineligibility_reason(
     return next(reasons, None)
 
 
+def own_model_reason(
+    spec: SweepSpec,
+    implementation: Implementation,
+    variant: Variant | None,
+    hardware: HardwareClass,
+) -> str | None:
+    """Return why an arm cannot run the own model of a spec, which was built on each backend."""
+    inspection = spec.inspections.get(implementation.backend)
+    if isinstance(inspection, ModelFault):
+        return _backend_reason(spec, implementation.backend, inspection)
+    portable = replace(implementation, kernel="portable")  # the kernel depends on the model
+    reason = ineligibility_reason(
+        portable, LayerTraits(), hardware.device, capability=hardware.compute_capability
+    )
+    if reason is not None or inspection is None:
+        return reason
+    probes = model_probes(spec)
+    name = variant.name if variant else None
+    for fact in inspection.arms:
+        is_asked = (fact.implementation, fact.device) == (str(implementation), hardware.device)
+        if is_asked and fact.reason is not None and probes[fact.probe].variant == name:
+            return f"{fact.reason}{probes[fact.probe].because}"
+    return None
+
+
+def _backend_reason(spec: SweepSpec, backend: str, fault: ModelFault) -> str:
+    """Return why the own model cannot be built on a backend; it can be on another one."""
+    code, reason = read_code(spec.workload_name), " ".join(fault.text.splitlines()[:2])
+    foreign = [
+        b for b in backends().values() if b.name != backend and code and b.package in code.imports
+    ]
+    if foreign:
+        return f"{spec.model} uses {foreign[0].title}'s own operations: {reason}"
+    return f"{spec.model} cannot be built on {backend}: {reason}"
+
+
 def _listed_config_reason(
     fixed: Mapping[str, Any],
     configs: Sequence[Config],
@@ -130,7 +173,7 @@ def _listed_config_reason(
     index = reasons.index(reason)
     for name, value in configs[index].items():
         if reason_of({**fixed, **configs[index], name: alternative[name]}) != reason:
-            return f"{reason} (search.configs[{index}] has {name}: {_written(value)})"
+            return f"{reason} (search.configs[{index}] has {name}: {written_value(value)})"
     return f"{reason} (in search.configs[{index}])"
 
 
@@ -150,10 +193,5 @@ def _probes(
     for name, dimension in space.items():
         on = activation(space, name) or {}
         for value in dimension.probes:
-            because = f" (the space has {name}: {_written(value)})"
+            because = f" (the space has {name}: {written_value(value)})"
             yield completed({name: value}, on), because
-
-
-def _written(value: ConfigValue) -> str:
-    """Return a value as it is written in a spec."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

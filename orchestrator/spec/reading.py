@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.sampling import UserClassError
 from orchestrator.spec import checks, chosen_kinds, sections, yaml_locations
-from orchestrator.spec.errors import Path, ProblemAtPath, from_pydantic, shown_value
+from orchestrator.spec.errors import Path, ProblemAtPath, SpecError, from_pydantic, shown_value
 from orchestrator.spec.fields import Strict
 from orchestrator.spec.space import Choices, Objective, Range, Search
 from orchestrator.spec.sweep_spec import SweepSpec
@@ -88,10 +88,26 @@ def parse_spec(
     return spec
 
 
+def refuse_file(
+    path: pathlib.Path, overrides: Sequence[str], findings: Sequence[ProblemAtPath]
+) -> SpecError:
+    """Return the error with problems of a spec file, and their places in it."""
+    text = yaml_locations.read_spec_text(path, "a spec file")
+    document = yaml_locations.parse_yaml(
+        text, source=str(path), overrides=overrides, short_forms=sections.SHORT_FORMS
+    )
+    return document.refusal(findings)
+
+
+def refuse_object(source: str, spec: SweepSpec, findings: Sequence[ProblemAtPath]) -> SpecError:
+    """Return the error with problems of a spec that has no file; `source` names it."""
+    return yaml_locations.YamlDocument(source, spec.model_dump(mode="json"), {}).refusal(findings)
+
+
 def expect_usable(spec: SweepSpec, source: str) -> None:
     """Make the checks of `parse_spec` on a spec that Python code made, its imports included."""
     if findings := checks.inconsistencies(spec) or unusable_classes(spec):
-        raise yaml_locations.YamlDocument(source, {}, {}).refusal(findings)
+        raise refuse_object(source, spec, findings)
 
 
 def unusable_classes(spec: SweepSpec) -> list[ProblemAtPath]:

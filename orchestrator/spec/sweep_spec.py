@@ -2,9 +2,16 @@
 
 import copy
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, StringConstraints, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import (
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 
 from orchestrator.core.criteria import (
     AutoBlocks,
@@ -18,6 +25,7 @@ from orchestrator.spec import sections
 from orchestrator.spec.fields import ArmText, Json, PositiveInt, Strict, Text, missing, refusal
 from orchestrator.spec.space import MOST_REPEATS, Search
 from workloads.metrics import FRESH_ONLY
+from workloads.model_facts import Inspection, ModelFacts
 from workloads.registry import BUILT_IN, ENTRY_PATTERN, own_model_name
 
 WorkloadName: TypeAlias = Annotated[
@@ -166,6 +174,33 @@ class SweepSpec(Strict):
             return own_model_name(self.model, self.data)
         assert self.workload is not None  # one of them is given
         return self.workload
+
+    _inspections: Mapping[str, Inspection] = PrivateAttr(default_factory=dict)
+
+    @property
+    def inspections(self) -> Mapping[str, Inspection]:
+        """What is known of the own model, by backend; empty if it has not been built."""
+        return self._inspections
+
+    def with_inspections(self, inspections: Mapping[str, Inspection]) -> Self:
+        """Return this spec with what is known of its own model."""
+        checked = self.model_copy()
+        checked._inspections = dict(inspections)
+        return checked
+
+    @property
+    def model_facts(self) -> ModelFacts | None:
+        """The facts of the own model on the first backend that can build it; None without any."""
+        facts = (found for found in self._inspections.values() if isinstance(found, ModelFacts))
+        return next(facts, None)
+
+    @property
+    def learning_metrics(self) -> tuple[str, ...] | None:
+        """What trials of the own model report after each epoch; None if that is not known."""
+        if self.model_facts is None:
+            return None
+        names = self.model_facts.metrics
+        return (*names, *(f"val_{name}" for name in names))
 
     @property
     def timing(self) -> Timing:

@@ -99,7 +99,9 @@ def identify(spec: SweepSpec, number: int) -> SweepIdentity:
         settings=settings,
         search=spec.comparable_search(),
         seed=spec.seed,
-        data_digest=workload.data_digest(settings),
+        data_digest=(
+            spec.model_facts.data_digest if spec.model_facts else workload.data_digest(settings)
+        ),
         code=code.digests if code else {},
         code_commit=workload_commit(code.folder, code.digests) if code else None,
     )

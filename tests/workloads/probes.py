@@ -259,3 +259,18 @@ def _operations(model: Any, settings: CharRnnSettings) -> Counter[str]:
 def _kinds(graph: Any) -> Iterator[str]:
     for part in (graph, *(function.graph for function in graph._functions.values())):
         yield from (operation.type for operation in part.get_operations())
+
+
+def inspect_model(trial: Context) -> dict[str, float]:
+    """Store what is found of an own model, for two probes of its units."""
+    from workloads.diagnostics.model_inspection import inspect_own_model
+    from workloads.model_facts import INSPECTION_ADAPTER, InspectionRequest
+
+    settings = trial.settings
+    probes = tuple({"units": units} for units in settings["units"])
+    request = InspectionRequest(
+        settings["workload"], (str(trial.implementation),), probes, tuple(settings["searched"])
+    )
+    found = inspect_own_model(request)
+    trial.artifact("inspection.json", INSPECTION_ADAPTER.dump_json(found).decode())
+    return {}

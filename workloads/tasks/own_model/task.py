@@ -6,6 +6,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,12 +54,12 @@ class OwnFunctions:
         model = call_with_settings(self.build, settings)
         if not isinstance(model, keras.Model):
             raise BadRequest(
-                f"{self.model_entry}: expected a keras.Model; received {_described(model)}: return"
-                " the model at the end of the function"
+                f"{place_of(self.build)}: expected a keras.Model; received {_described(model)}:"
+                " return the model at the end of the function"
             )
         if not model.compiled:
             raise BadRequest(
-                f"{self.model_entry}: expected a compiled model; received one without"
+                f"{place_of(self.build)}: expected a compiled model; received one without"
                 " model.compile(optimizer=…, loss=…): call it before the function returns"
             )
         return model
@@ -68,7 +69,7 @@ class OwnFunctions:
         if self.load is None or self.data_entry is None:
             raise DataError(f"{self.model_entry}: expected data: name a function that loads them")
         loaded = call_with_settings(self.load, settings)
-        train, validation = _parts(loaded, self.data_entry)
+        train, validation = _parts(loaded, place_of(self.load))
         return DataSet(
             self.data_entry,
             digest=digest_of(train, validation),
@@ -79,10 +80,21 @@ class OwnFunctions:
 
 
 def call_with_settings(function: UserFunction, settings: Mapping[str, Any]) -> Any:
-    """Call a user's function with a copy of the settings, or with nothing if it takes nothing."""
+    """Call a user's function with the settings, or with nothing if it takes nothing."""
     if not inspect.signature(function).parameters:
         return function()
-    return function(dict(settings))
+    return function(settings)
+
+
+def place_of(function: UserFunction) -> str:
+    """Return where a function is defined: `forecast.py:5: build`."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    name = getattr(function, "__name__", type(function).__name__)
+    if code is None:  # an object that can be called
+        return name
+    file = Path(code.co_filename)
+    is_here = file.is_relative_to(Path.cwd())
+    return f"{file.relative_to(Path.cwd()) if is_here else file}:{code.co_firstlineno}: {name}"
 
 
 def digest_of(*parts: Samples) -> str:

@@ -1,0 +1,120 @@
+"""A user's own model is built, and its data tried, before any trial: in one warm trainer here."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.workloads.shared_trainer import Trainer, result, single_event
+from workloads import protocol
+from workloads.model_facts import INSPECTION_ADAPTER, Inspection, ModelFacts, ModelFault
+from workloads.registry import own_model_name
+
+MODULE = "tests.workloads.examples.own_models"
+FILE = "tests/workloads/examples/own_models.py"
+
+
+def inspect(trainer: Trainer, build: str, load: str, **searched: Any) -> Inspection:
+    """Return what the probe `inspect_model` of a warm trainer answers, of two probes of units."""
+    name = own_model_name(f"{MODULE}:{build}", f"{MODULE}:{load}")
+    settings = {"workload": name, "units": [4, 8], "searched": ["units"], **searched}
+    events = trainer.ask(
+        "tests.workloads.probes:inspect_model", "tensorflow/portable", settings=settings
+    )
+    result(events)
+    return INSPECTION_ADAPTER.validate_json(single_event(events, protocol.Artifact).text)
+
+
+@pytest.mark.parametrize("load", ["load", "load_parts"])
+def test_the_facts_of_a_model_are_its_metrics_its_data_and_its_size(
+    trainer: Trainer, load: str
+) -> None:
+    facts, again = (inspect(trainer, "build", load) for _ in range(2))
+    assert isinstance(facts, ModelFacts)
+    assert facts == again
+    assert facts.metrics == ("loss", "mae")
+    assert facts.data_digest is not None and len(facts.data_digest) == 64
+    assert facts.parameters == 4 * (4 * 3 + 4 * 4 + 4) + 4 + 1
+    asked = {(arm.probe, arm.device): arm.reason for arm in facts.arms}
+    assert asked == dict.fromkeys([(0, "cpu"), (0, "gpu"), (1, "cpu"), (1, "gpu")])
+
+
+def test_a_function_without_settings_is_called_without_them(trainer: Trainer) -> None:
+    assert isinstance(inspect(trainer, "build_without_settings", "load"), ModelFacts)
+
+
+class WrongModel(NamedTuple):
+    """Functions that cannot be used, and what is said about them."""
+
+    name: str
+    build: str = "build"
+    load: str = "load"
+    kind: str = "refused"
+    place: str = ""
+    text: str = ""
+    setting: str | None = None
+
+
+WRONG_MODELS = [
+    WrongModel("no model", build="build_nothing", place="build_nothing", text="keras.Model"),
+    WrongModel(
+        "a model that is not compiled",
+        build="build_uncompiled",
+        place="build_uncompiled",
+        text="compiled model",
+    ),
+    WrongModel(
+        "a model that differs from call to call",
+        build="build_at_random",
+        place="build_at_random",
+        text="the same model from each call",
+    ),
+    WrongModel(
+        "a setting that the spec lacks",
+        build="build_misspelt",
+        kind="failed",
+        text="add unitz to settings",
+    ),
+    WrongModel("a function that does not exist", build="bild", text="expected a function 'bild'"),
+    WrongModel("no data", load="load_nothing", place="load_nothing", text="expected (x, y)"),
+    WrongModel(
+        "data of another shape",
+        load="load_wide",
+        place="load_wide",
+        text="(None, 5, 3) and returns (None, 1); received x of shape (8, 5, 4)",
+    ),
+    WrongModel(
+        "fewer targets than inputs",
+        load="load_unequal",
+        place="load_unequal",
+        text="as many targets as inputs",
+    ),
+    WrongModel(
+        "a loss that is not a number",
+        load="load_missing_values",
+        place="build",
+        text="loss and mae are not a finite number",
+    ),
+    WrongModel(
+        "data that depend on a searched setting",
+        load="load_of_units",
+        place="load_of_units",
+        text="the same data for each value of 'units'",
+        setting="units",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", WRONG_MODELS, ids=lambda case: case.name)
+def test_functions_that_cannot_be_used_are_named_with_their_place(
+    trainer: Trainer, case: WrongModel
+) -> None:
+    fault = inspect(trainer, case.build, case.load)
+    assert isinstance(fault, ModelFault)
+    assert (fault.kind, fault.setting) == (case.kind, case.setting)
+    assert case.text in fault.text
+    if case.place:
+        place, line, name = fault.text.split(":")[:3]
+        assert (place, name.strip()) == (FILE, case.place)
+        source = Path(FILE).read_text().splitlines()[int(line) - 1]
+        assert source.startswith(f"def {case.place}(")

@@ -1,0 +1,69 @@
+"""Models and data of a user's own, most of which break a rule."""
+
+import random
+from typing import Any
+
+import keras
+import numpy as np
+
+Settings = dict[str, Any]
+
+
+def build(settings: Settings) -> Any:
+    model = keras.Sequential(
+        [keras.Input((5, 3)), keras.layers.LSTM(settings["units"]), keras.layers.Dense(1)]
+    )
+    model.compile("adam", "mse", metrics=["mae"])
+    return model
+
+
+def build_without_settings() -> Any:
+    return build({"units": 4})
+
+
+def build_nothing(settings: Settings) -> None:
+    build(settings)
+
+
+def build_uncompiled(settings: Settings) -> Any:
+    return keras.Sequential([keras.Input((5, 3)), keras.layers.LSTM(settings["units"])])
+
+
+def build_at_random(settings: Settings) -> Any:
+    return build({"units": random.SystemRandom().randint(1, 1000)})
+
+
+def build_misspelt(settings: Settings) -> Any:
+    return build({"units": settings["unitz"]})
+
+
+def load(settings: Settings) -> Any:
+    inputs = np.random.default_rng(1).normal(size=(40, 5, 3)).astype(np.float32)
+    return inputs, inputs.mean(axis=(1, 2))[:, np.newaxis]
+
+
+def load_parts(settings: Settings) -> Any:
+    inputs, targets = load(settings)
+    return (inputs[:24], targets[:24]), (inputs[24:], targets[24:])
+
+
+def load_nothing(settings: Settings) -> None:
+    load(settings)
+
+
+def load_wide(settings: Settings) -> Any:
+    return np.ones((40, 5, 4), np.float32), np.ones((40, 1), np.float32)
+
+
+def load_missing_values(settings: Settings) -> Any:
+    return np.full((40, 5, 3), np.nan, np.float32), np.ones((40, 1), np.float32)
+
+
+def load_of_units(settings: Settings) -> Any:
+    inputs, targets = load(settings)
+    return inputs * settings["units"], targets
+
+
+def load_unequal(settings: Settings) -> Any:
+    inputs, targets = load(settings)
+    return inputs, targets[1:]

@@ -1,0 +1,241 @@
+"""Build a user's own model and load its data before any trial, in a process of one backend.
+
+All that a trial would stumble over later is found here, with the place in the user's code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from workloads.data.samples import DataSet
+from workloads.eligibility import ineligibility_reason
+from workloads.entry import explain_other_package, load_own_functions
+from workloads.failures import BadRequest, DataError, NonFinite, TrialError
+from workloads.implementations import parse_implementation
+from workloads.layer_traits import LayerTraits
+from workloads.model_facts import (
+    ArmFact,
+    FaultKind,
+    Inspection,
+    InspectionRequest,
+    ModelFacts,
+    ModelFault,
+)
+from workloads.own_code import describe_error, read_code
+from workloads.protocol import Device
+from workloads.registry import find_workload
+from workloads.settings import check_settings
+from workloads.tasks.own_model.settings import OwnModelSettings
+from workloads.tasks.own_model.task import OwnFunctions, place_of
+
+_MOST_SAMPLES = 8
+"""Samples of the batch that is tried, unless the model takes batches of one size only."""
+
+_DEVICES: tuple[Device, ...] = ("cpu", "gpu")
+
+
+def inspect_own_model(request: InspectionRequest) -> Inspection:
+    """Return the facts of an own model on the backend of this process, or why it cannot be used."""
+    try:
+        functions = load_own_functions(find_workload(request.workload))
+        return _Inspector(request, functions).inspect()
+    except _SearchedData as error:
+        return ModelFault("refused", str(error), error.setting)
+    except TrialError as error:
+        return ModelFault("refused", str(error))
+    except BaseException as error:  # noqa: BLE001 - the code of a user may also end the process
+        advice = explain_other_package(error)
+        kind: FaultKind = "lacking" if isinstance(error, ImportError) and not advice else "failed"
+        text = describe_error(error, read_code(request.workload))
+        if isinstance(error, KeyError) and error.args and error.args[0] not in request.probes[0]:
+            text += f"\nadd {error.args[0]} to settings or search.space, if it is one of yours"
+        return ModelFault(kind, f"{text}\n{advice}" if advice else text)
+
+
+class _SearchedData(DataError):
+    """Data that depend on a setting which differs between blocks or variants."""
+
+    def __init__(self, message: str, setting: str) -> None:
+        super().__init__(message)
+        self.setting = setting
+
+
+class _RecordedSettings(dict[str, Any]):
+    """Settings that record which names are read; a copy or a loop reads all of them."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__(settings)
+        self.read = set[str]()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a setting, or the default if there is none of this name."""
+        self.read.add(name)
+        return super().get(name, default)
+
+    def __iter__(self) -> Iterator[str]:
+        self.read.update(super().keys())
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        """Return all names."""
+        self.read.update(super().keys())
+        return super().keys()
+
+    def items(self) -> Any:
+        """Return all names and values."""
+        self.read.update(super().keys())
+        return super().items()
+
+    def values(self) -> Any:
+        """Return all values."""
+        self.read.update(super().keys())
+        return super().values()
+
+
+class _Inspector:
+    """The inspection of one own model, for all of its probes."""
+
+    def __init__(self, request: InspectionRequest, functions: OwnFunctions) -> None:
+        self._request, self._functions = request, functions
+        self._probes = [check_settings(OwnModelSettings, probe) for probe in request.probes]
+
+    def inspect(self) -> ModelFacts:
+        """Load, build, try a batch, and examine the model of each probe."""
+        first = self._probes[0].as_user_settings()
+        data = None if self._functions.load is None else self._load_once(first)
+        model = self._build_alike_twice(first)
+        metrics = self._try_one_batch(model, data, self._probes[0].batch_size) if data else ()
+        parameters = int(model.count_params())
+        arms = list(self._examine(model, 0))
+        for index, probe in enumerate(self._probes[1:], start=1):
+            arms += self._examine(self._functions.build_model(probe.as_user_settings()), index)
+        return ModelFacts(metrics, data.digest if data else None, parameters, tuple(arms))
+
+    def _load_once(self, settings: Mapping[str, Any]) -> DataSet:
+        """Return the data; raise `_SearchedData` if they differ between blocks or variants."""
+        recorded = _RecordedSettings(settings)
+        data = self._functions.load_data(recorded)
+        suspects = recorded.read & set(self._request.searched)
+        for probe in self._probes[1:]:
+            varied = probe.as_user_settings()
+            changed = {n for n in suspects if varied.get(n) != settings.get(n)}
+            if changed and self._functions.load_data(varied).digest != data.digest:
+                name = min(changed)
+                load = self._functions.load
+                assert load is not None  # it has just been called
+                raise _SearchedData(
+                    f"{place_of(load)}: expected the same data for each value of {name!r}; received"
+                    " others: the arms of a block must read the same data, and a sweep has one"
+                    f" digest: move {name} to settings, and use another sweep for other data",
+                    name,
+                )
+            suspects -= changed
+        return data
+
+    def _build_alike_twice(self, settings: Mapping[str, Any]) -> Any:
+        """Return the model; raise `BadRequest` if a second call builds another one."""
+        import keras  # noqa: PLC0415 - the framework of this process
+
+        models = []
+        for _ in range(2):
+            keras.utils.clear_session()  # the automatic names of layers begin anew
+            models.append(self._functions.build_model(settings))
+        first, second = map(_config_digest, models)
+        if first != second:
+            raise BadRequest(
+                f"{place_of(self._functions.build)}: expected the same model from each call with"
+                " the same settings; received one whose configuration differs: draw nothing at"
+                " random in build, or with a fixed seed"
+            )
+        return models[1]
+
+    def _try_one_batch(self, model: Any, data: DataSet, batch_size: int) -> tuple[str, ...]:
+        """Compute the loss and the metrics of one batch; return their names."""
+        import keras  # noqa: PLC0415 - the framework of this process
+
+        load = self._functions.load
+        assert load is not None  # the data come from it
+        shape = getattr(model, "input_shape", None)
+        is_fixed = isinstance(shape, tuple) and shape and isinstance(shape[0], int)
+        batch = data.train.first(batch_size if is_fixed else min(batch_size, _MOST_SAMPLES))
+        for layer in model._flatten_layers():
+            if getattr(layer, "use_cudnn", False) is True:  # this process sees no GPU
+                layer.use_cudnn = "auto"
+        model.run_eagerly = True
+        received = f"x of {_shapes(batch.inputs)}, y of {_shapes(batch.targets)}"
+        expected = f"{place_of(load)}: expected data for a model that {_model_shapes(model)}"
+        if not _takes(model, batch.inputs):
+            raise DataError(f"{expected}; received {received}")
+        try:
+            # A step of training: other frameworks' operations may fail at the gradients only.
+            results = model.train_on_batch(batch.inputs, batch.targets, return_dict=True)
+        except (ValueError, TypeError, RuntimeError) as error:
+            if _is_in_user_code(error, self._request.workload):
+                raise
+            reason = describe_error(error, None).splitlines()[0]
+            raise DataError(f"{expected}; received {received}. Keras: {reason}") from error
+        finally:
+            keras.utils.clear_session()
+        faults = [name for name, value in results.items() if not np.all(np.isfinite(value))]
+        if faults:
+            raise NonFinite(
+                f"{place_of(self._functions.build)}: expected finite metrics on the first batch;"
+                f" {' and '.join(faults)} {'is' if len(faults) == 1 else 'are'} not a finite"
+                f" number, with {received}: look for missing or very large values in the data, and"
+                " at the loss"
+            )
+        return tuple(results)
+
+    def _examine(self, model: Any, probe: int) -> Iterator[ArmFact]:
+        """Yield whether each implementation can run a model, on each device."""
+        for text in self._request.implementations:
+            implementation = parse_implementation(text)
+            for device in _DEVICES:
+                reason = ineligibility_reason(implementation, LayerTraits(), device)
+                yield ArmFact(probe, text, device, reason)
+
+
+def _config_digest(model: Any) -> str:
+    """Return a digest of a model's configuration and of the shapes of its weights."""
+    try:
+        config = json.dumps([model.get_config(), model.get_compile_config()], default=repr)
+    except NotImplementedError:  # a subclassed model without a config
+        config = type(model).__name__
+    shapes = [tuple(variable.shape) for variable in model.weights]
+    return hashlib.sha256(f"{config}{shapes}".encode()).hexdigest()
+
+
+def _shapes(array: Any) -> str:
+    return f"shape {tuple(array.shape)}"
+
+
+def _takes(model: Any, inputs: Any) -> bool:
+    """Return False if a model with one input has another shape than the data."""
+    shape = getattr(model, "input_shape", None)
+    if not isinstance(shape, tuple) or not hasattr(inputs, "shape"):
+        return True  # several inputs, or a subclassed model: Keras will say
+    if any(isinstance(size, tuple) for size in shape):
+        return True
+    sizes = zip(shape[1:], inputs.shape[1:], strict=False)
+    is_rank_equal = len(shape) == len(inputs.shape) or (len(shape), len(inputs.shape)) == (2, 1)
+    return is_rank_equal and all(wanted in (None, size) for wanted, size in sizes)
+
+
+def _model_shapes(model: Any) -> str:
+    """Write the shapes that a built model takes and returns."""
+    takes, returns = getattr(model, "input_shape", None), getattr(model, "output_shape", None)
+    return f"takes x of shape {takes} and returns {returns}"
+
+
+def _is_in_user_code(error: BaseException, workload: str) -> bool:
+    """Return True if an error comes from a function of the user's, such as a loss or a layer."""
+    return ", at " in describe_error(error, read_code(workload)).splitlines()[0]

@@ -1,0 +1,92 @@
+"""What is known of a user's own model before its first trial, found in a process of each backend.
+
+`workloads.diagnostics.model_inspection` finds it; the orchestrator plans with it. Plain data.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+from pydantic import TypeAdapter
+
+from workloads.protocol import Device
+
+FaultKind: TypeAlias = Literal[
+    "refused",  # the functions do not keep their contract, on whatever backend
+    "failed",  # their code raised an error, perhaps because of the backend
+    "lacking",  # a package that they import is not installed here
+]
+
+
+@dataclass(frozen=True, slots=True)
+class InspectionRequest:
+    """A question to a process of one backend about an own model.
+
+    `probes` are whole settings of configs that stand for all, the first one in the middle of the
+    others. `searched` are the names of settings that differ between blocks or variants.
+    """
+
+    workload: str
+    implementations: tuple[str, ...]
+    probes: tuple[Mapping[str, Any], ...]
+    searched: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """Return one line of JSON."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLayerFact:
+    """A recurrent layer that the kernel `fused` leaves as its author wrote it, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArmFact:
+    """Whether an implementation can run the model of one probe on a device.
+
+    `reason` says why it cannot; it is None if it can.
+    """
+
+    probe: int
+    implementation: str
+    device: Device
+    reason: str | None
+    kept: tuple[KeptLayerFact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """An own model on one backend: its metrics, the digest of its data, and what can run it.
+
+    `metrics` are those of training, by Keras' names (`loss`, `mae`); validation adds `val_` to
+    them. `data_digest` is None for random data. `parameters` counts the weights of the first probe.
+    """
+
+    metrics: tuple[str, ...]
+    data_digest: str | None
+    parameters: int
+    arms: tuple[ArmFact, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFault:
+    """Why the functions of an own model cannot be used: a text with the place and the next step.
+
+    `setting` is the searched setting that is to blame, if one is.
+    """
+
+    kind: FaultKind
+    text: str
+    setting: str | None = None
+
+
+Inspection: TypeAlias = ModelFacts | ModelFault
+
+REQUEST_ADAPTER: TypeAdapter[InspectionRequest] = TypeAdapter(InspectionRequest)
+INSPECTION_ADAPTER: TypeAdapter[Inspection] = TypeAdapter(Inspection)
