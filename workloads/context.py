@@ -1,7 +1,8 @@
 """The contract of a workload, built in or your own: `docs/own_workloads.md` has all of it.
 
 A workload is a function that takes a `Context` and returns the trial's metrics. To be timed in
-slices, it loops `for steps in trial.slices():` and trains these steps in the phase `train`.
+slices, it loops `for steps in trial.slices():` and trains these steps in the phase `train`. Where
+`trial.timed_work` is `predict`, it predicts so many batches in the phase `predict` instead.
 """
 
 import math
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from workloads import protocol
-from workloads.failures import DataError, NonFinite
+from workloads.failures import DataError, NonFinite, NotPossible
 from workloads.implementations import Implementation
 
 Fact = str | int | float | bool | None
@@ -33,6 +34,9 @@ class Slicing:
 
     next_command: Callable[[], protocol.RoundCommand]
     slice_s: float
+    timed_work: protocol.TimedWork = "train"
+    is_work_known: bool = False
+    """Whether the workload has asked for `timed_work`."""
     done_slices: list[protocol.SliceDone] = field(default_factory=list)
     is_ready: bool = False
     is_finished: bool = False
@@ -42,23 +46,30 @@ class Slicing:
         self,
         steps: int | None,
         emit: Callable[[protocol.Event], None],
-        train_s: Callable[[], float],
+        timed_s: Callable[[], float],
     ) -> Iterator[int]:
         """Yield the steps of each slice when it is requested.
 
-        Without `steps`, trial runs find the number that takes `slice_s`. `train_s` returns the
-        seconds of the phase `train` so far. Raise `RuntimeError` for a second loop, or a slice with
-        no time or with several, `ValueError` for fewer than 1 step.
+        Without `steps`, trial runs find the number that takes `slice_s`. `timed_s` returns the
+        seconds of the phase of the timed work so far. Raise `RuntimeError` for a second loop, or a
+        slice with no time or with several, `ValueError` for fewer than 1 step, and `NotPossible`
+        for a workload that trains where predictions are timed.
         """
         if self.is_ready:
             raise RuntimeError("expected one loop over trial.slices in a trial; received a second")
+        if self.timed_work == "predict" and not self.is_work_known:
+            raise NotPossible(
+                "predictions are to be timed (measure: of: predict), and the workload did not read"
+                " trial.timed_work: predict the batches of a slice where it is 'predict', in the"
+                " phase 'predict' (docs/own_workloads.md), or time training steps (of: train)"
+            )
         if steps is not None and steps < 1:
             raise ValueError(f"trial.slices: expected at least 1 step in a slice; received {steps}")
         self.is_ready = True
-        usual = steps or (yield from self._choose_steps(train_s))
+        usual = steps or (yield from self._choose_steps(timed_s))
         emit(protocol.Ready(usual))
         while not isinstance(command := self.next_command(), protocol.Finish):
-            done = yield from self._run(command.steps or usual, train_s)
+            done = yield from self._run(command.steps or usual, timed_s)
             self.done_slices.append(done)
             emit(done)
         self.is_finished = True
@@ -72,30 +83,31 @@ class Slicing:
             )
         self._reported.append(protocol.SliceDone(steps, seconds))
 
-    def _choose_steps(self, train_s: Callable[[], float]) -> Generator[int, None, int]:
+    def _choose_steps(self, timed_s: Callable[[], float]) -> Generator[int, None, int]:
         """Yield the steps of trial runs; return how many steps take about `slice_s`."""
         for doubling in range(_DOUBLINGS):
-            yield from self._run(2**doubling, train_s)  # a program of so many steps may be compiled
-            done = yield from self._run(2**doubling, train_s)
+            yield from self._run(2**doubling, timed_s)  # a program of so many steps may be compiled
+            done = yield from self._run(2**doubling, timed_s)
             if done.seconds >= self.slice_s / 4:
                 break
         steps = max(1, round(self.slice_s * done.steps / done.seconds))
-        yield from self._run(steps, train_s)
+        yield from self._run(steps, timed_s)
         return steps
 
     def _run(
-        self, steps: int, train_s: Callable[[], float]
+        self, steps: int, timed_s: Callable[[], float]
     ) -> Generator[int, None, protocol.SliceDone]:
         """Yield these steps once; return the slice that the iteration reported or timed."""
         self._reported.clear()
-        began_s = train_s()
+        began_s = timed_s()
         yield steps
-        if not self._reported and (seconds := train_s() - began_s) > 0:
+        if not self._reported and (seconds := timed_s() - began_s) > 0:
             self.slice(steps, seconds)
         if len(self._reported) != 1:
             raise RuntimeError(
-                "expected a phase `train`, or trial.slice(steps, seconds) once, in each iteration"
-                f" of the loop over trial.slices; received {len(self._reported)} slices"
+                f"expected a phase `{self.timed_work}`, or trial.slice(steps, seconds) once, in"
+                " each iteration of the loop over trial.slices; received"
+                f" {len(self._reported)} slices"
             )
         return self._reported[0]
 
@@ -116,8 +128,9 @@ class Slicing:
             )
         if not self.done_slices:
             raise RuntimeError("expected at least one slice before finish; received none")
+        step = "step_ms" if self.timed_work == "train" else "predict_ms"
         return {
-            "step_ms": 1_000 * self.step_s,
+            step: 1_000 * self.step_s,
             "slices": float(len(self.done_slices)),
             "slice_steps": statistics.fmean(done.steps for done in self.done_slices),
             "timed_s": math.fsum(done.seconds for done in self.done_slices),
@@ -185,6 +198,17 @@ class Context:
         return "full" if self.slicing is None else "timing"
 
     @property
+    def timed_work(self) -> protocol.TimedWork:
+        """`train` if slices time training steps, `predict` for predictions of whole batches.
+
+        It is also the name of the phase in which a slice is timed.
+        """
+        if self.slicing is None:
+            return "train"
+        self.slicing.is_work_known = True
+        return self.slicing.timed_work
+
+    @property
     def slice_s(self) -> float:
         """The approximate duration of a slice, in seconds."""
         return self._expect_slicing().slice_s
@@ -195,10 +219,11 @@ class Context:
         `steps` take about `slice_s`. By default iterations that are not recorded find them.
         """
         slicing = self._expect_slicing()
-        return slicing.slices(steps, self.emit, lambda: self.seconds.get("train", 0.0))
+        work = slicing.timed_work
+        return slicing.slices(steps, self.emit, lambda: self.seconds.get(work, 0.0))
 
     def slice(self, steps: int, seconds: float) -> None:
-        """Report the slice of this iteration, where its phase `train` is not all of it."""
+        """Report the slice of this iteration, where the phase of its work is not all of it."""
         self._expect_slicing().slice(steps, seconds)
 
     def _expect_slicing(self) -> Slicing:

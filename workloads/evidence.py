@@ -7,7 +7,7 @@ from workloads.models.run import StartState, TrainingRun
 
 
 def prove(run: TrainingRun) -> Proof:
-    """Identify the kernel of a run's train steps after its warm-up; leave the state as it was."""
+    """Identify the kernel of a run's timed steps after its warm-up; leave the state as it was."""
     # If all records of tracings agree, it is theirs; if none was traced, it is that of one step.
     witness = run.model.witness
     framework, records = witness.framework, witness.tracing_records
@@ -16,21 +16,26 @@ def prove(run: TrainingRun) -> Proof:
         if not witness.eager_steps:
             proofs = {framework.prove_traced(record, run.model, parts) for record in records}
         elif records:
-            return Proof("mixed", "some train steps were traced, and some ran eagerly")
+            return Proof("mixed", "some steps were traced, and some ran eagerly")
         else:
             proofs = {_prove_eager_step(run)}
     if not proofs:
-        return Proof("unknown", "no train step was traced")
+        return Proof("unknown", f"no {witness.timed_work} step was traced")
     if len({proof.ran for proof in proofs}) > 1:
         texts = sorted(f"{proof.ran} ({proof.evidence})" for proof in proofs)
-        return Proof("mixed", f"the traced train steps differ: {'; '.join(texts)}")
+        return Proof("mixed", f"the traced steps differ: {'; '.join(texts)}")
     return min(proofs, key=lambda proof: proof.evidence)
 
 
 def _prove_eager_step(run: TrainingRun) -> Proof:
-    batch, start = Batches(run.train, run.batch_size)[0], StartState(run.model)
-    step = EagerStep(run.model, batch, run.fit_first_batch)
+    framework, batch = run.model.witness.framework, Batches(run.train, run.batch_size)[0]
+    parts = recurrent_parts(run.model)
+    if run.model.witness.timed_work == "predict":
+        predict, inputs = framework.make_predict(run.model), framework.place(batch[0])
+        step = EagerStep(run.model, batch, lambda: predict([inputs]), "predict")
+        return framework.prove_eager(step, parts)
+    start = StartState(run.model)
     try:
-        return run.model.witness.framework.prove_eager(step, recurrent_parts(run.model))
+        return framework.prove_eager(EagerStep(run.model, batch, run.fit_first_batch), parts)
     finally:
         start.restore()

@@ -19,13 +19,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from workloads.protocol import TimedWork
+
 MeasuredBy: TypeAlias = Literal["trainer", "telemetry", "orchestrator", "prices", "report"]
 """What computes a metric: the trainer process, the sensors outside of it, the orchestrator from
 times or from prices, or the report from other metrics."""
 
-MeasuredIn: TypeAlias = Literal["full", "slices", "pruned", "each epoch", "each slice"]
-"""The trials that end with a metric: whole trainings, trials that are timed in slices, trials that
-a pruner ended. And where it has a value more than once in a trial: after each epoch or slice."""
+MeasuredIn: TypeAlias = Literal[
+    "full", "slices", "predictions", "pruned", "each epoch", "each slice"
+]
+"""The trials that end with a metric: whole trainings, trials of which slices of training or of
+predictions are timed, trials that a pruner ended. And where it has a value more than once in a
+trial: after each epoch or slice."""
 
 ComparableOver: TypeAlias = Literal["any", "warm", "fresh"]
 """The trials whose values are comparable: all of them, all but the first one of their trainer
@@ -89,7 +94,8 @@ class Metric:
     def is_of_trials(self) -> bool:
         """Whether a trial ends with it, and so its row has a column of it."""
         is_recorded = self.measured_by != "report"
-        return is_recorded and not {"full", "slices", "pruned"}.isdisjoint(self.measured_in)
+        kinds = {"full", "slices", "predictions", "pruned"}
+        return is_recorded and not kinds.isdisjoint(self.measured_in)
 
     def is_of(self, workload: str, *, trains: bool) -> bool:
         """Return whether whole trials of a built-in workload end with it, each of them.
@@ -103,8 +109,11 @@ class Metric:
         return is_its_own and is_from_trainer and "full" in self.measured_in
 
 
-_EVERY_TRIAL: tuple[MeasuredIn, ...] = ("full", "slices", "pruned")
+_EVERY_TRIAL: tuple[MeasuredIn, ...] = ("full", "slices", "predictions", "pruned")
+_EVERY_TRAINING: tuple[MeasuredIn, ...] = ("full", "slices", "pruned")
+_EVERY_SLICED: tuple[MeasuredIn, ...] = ("slices", "predictions")
 _NOT_INTERLEAVED: tuple[MeasuredIn, ...] = ("full", "pruned")
+_SLICES_OF: Mapping[TimedWork, MeasuredIn] = {"train": "slices", "predict": "predictions"}
 _FULL_AND_EACH_EPOCH: tuple[MeasuredIn, ...] = ("full", "each epoch")
 
 METRICS: tuple[Metric, ...] = (
@@ -115,7 +124,7 @@ METRICS: tuple[Metric, ...] = (
         label="step",
         unit="ms",
         better="less",
-        measured_in=_EVERY_TRIAL,
+        measured_in=_EVERY_TRAINING,
         reported_in=("measures",),
     ),
     Metric(
@@ -151,7 +160,7 @@ METRICS: tuple[Metric, ...] = (
         label="sample",
         unit="µs",
         better="less",
-        measured_in=_EVERY_TRIAL,
+        measured_in=_EVERY_TRAINING,
         reported_in=("measures",),
     ),
     Metric(
@@ -160,7 +169,34 @@ METRICS: tuple[Metric, ...] = (
         label="rate",
         unit="samples/s",
         better="more",
-        measured_in=_EVERY_TRIAL,
+        measured_in=_EVERY_TRAINING,
+        reported_in=("measures",),
+    ),
+    Metric(
+        name="predict_ms",
+        description="Time of the prediction of a batch: the geometric mean over the slices.",
+        label="prediction",
+        unit="ms",
+        better="less",
+        measured_in=("predictions",),
+        reported_in=("measures",),
+    ),
+    Metric(
+        name="predict_sample_us",
+        description="Time per sample of the prediction of a batch.",
+        label="predicted sample",
+        unit="µs",
+        better="less",
+        measured_in=("predictions",),
+        reported_in=("measures",),
+    ),
+    Metric(
+        name="predictions_per_s",
+        description="Samples predicted per second.",
+        label="prediction rate",
+        unit="samples/s",
+        better="more",
+        measured_in=("predictions",),
         reported_in=("measures",),
     ),
     Metric(
@@ -170,7 +206,8 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="model_flops_per_step",
-        description="Floating-point operations of a step, as the sizes of the model give them.",
+        description="Floating-point operations of a step, or of the prediction of a batch, as the "
+        "sizes of the model give them.",
         measured_in=_EVERY_TRIAL,
     ),
     Metric(
@@ -319,23 +356,23 @@ METRICS: tuple[Metric, ...] = (
         workload="char_rnn",
     ),
     # Slices
-    Metric(name="slices", description="Number of slices.", measured_in=("slices",)),
-    Metric(name="slice_steps", description="Mean steps of a slice.", measured_in=("slices",)),
+    Metric(name="slices", description="Number of slices.", measured_in=_EVERY_SLICED),
+    Metric(name="slice_steps", description="Mean steps of a slice.", measured_in=_EVERY_SLICED),
     Metric(
         name="timed_s",
         description="Time of all slices.",
         better="less",
-        measured_in=("slices",),
+        measured_in=_EVERY_SLICED,
     ),
     Metric(
         name="ratio_interval",
         description="Half-width of the interval of the ratio to the first arm of the round.",
         better="less",
-        measured_in=("slices",),
+        measured_in=_EVERY_SLICED,
     ),
     Metric(
         name="slice_step_ms",
-        description="Time of a step of one slice.",
+        description="Time of a step, or of the prediction of a batch, in one slice.",
         better="less",
         measured_in=("each slice",),
         is_objective=False,
@@ -476,7 +513,7 @@ METRICS: tuple[Metric, ...] = (
         description="Time in which the trainer process imported its framework; "
         "only its first trial has it.",
         better="less",
-        measured_in=("full", "slices"),
+        measured_in=("full", *_EVERY_SLICED),
         is_objective=False,
     ),
     Metric(
@@ -647,14 +684,6 @@ EPOCH_METRICS: tuple[str, ...] = tuple(
 )
 """What built-in workloads that train report after each epoch, too: a pruner decides by these."""
 
-SLICED_METRICS: tuple[str, ...] = tuple(
-    metric.name
-    for metric in METRICS
-    if metric.measured_by == "trainer" and metric.is_objective and "slices" in metric.measured_in
-)
-"""What the trainer reports of a trial that is timed in slices, for every built-in workload. Such a
-trial has no loss or accuracy."""
-
 PRUNED_METRICS: frozenset[str] = frozenset(
     metric.name
     for metric in METRICS
@@ -675,11 +704,6 @@ COST_METRICS: tuple[str, ...] = tuple(
 )
 """Objectives of trials of a spec with prices."""
 
-SLICED_OBJECTIVES: frozenset[str] = frozenset(
-    metric.name for metric in METRICS if metric.is_objective and "slices" in metric.measured_in
-)
-"""Objectives that trials have which are timed in slices."""
-
 DERIVED_METRICS: tuple[str, ...] = tuple(
     metric.name for metric in METRICS if metric.measured_by == "report"
 )
@@ -694,6 +718,27 @@ WITH_ENERGY_SCOPE: frozenset[str] = frozenset(
     metric.name for metric in METRICS if metric.has_energy_scope
 )
 """Metrics whose values are not comparable if they have different scopes of energy."""
+
+
+def sliced_metrics(timed_work: TimedWork) -> tuple[str, ...]:
+    """Return what the trainer reports of a trial whose slices are timed, for built-in workloads.
+
+    Such a trial has no loss or accuracy.
+    """
+    kind = _SLICES_OF[timed_work]
+    return tuple(
+        metric.name
+        for metric in METRICS
+        if metric.measured_by == "trainer" and metric.is_objective and kind in metric.measured_in
+    )
+
+
+def sliced_objectives(timed_work: TimedWork) -> frozenset[str]:
+    """Return the objectives that trials have whose slices are timed."""
+    kind = _SLICES_OF[timed_work]
+    return frozenset(
+        metric.name for metric in METRICS if metric.is_objective and kind in metric.measured_in
+    )
 
 
 def find_metric(name: str) -> Metric:

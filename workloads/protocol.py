@@ -21,6 +21,9 @@ import pydantic
 from annotated_types import Ge, Lt
 
 Device: TypeAlias = Literal["cpu", "gpu"]
+TimedWork: TypeAlias = Literal["train", "predict"]
+"""The work in a slice: training steps or predictions. It is also the name of its phase."""
+
 FailureKind: TypeAlias = Literal[
     "error",  # the workload raised
     "non_finite",  # a loss or a metric is NaN or infinite
@@ -63,7 +66,8 @@ class TrialRequest(_Message):
     `settings` are the sweep's fixed settings and the block's config, merged. `data_digest` is the
     expected digest of the data set, `code` those of the files of a user's own workload; a trainer
     with others refuses the trial. With `measure: timing` it is timed in slices on command; a slice
-    takes about `slice_s`. The model that the workload keeps is copied to the folder `model_path`.
+    takes about `slice_s`, and a step of it is a training step, or the prediction of a batch
+    (`timed_work`). The model that the workload keeps is copied to the folder `model_path`.
     The `nonce` is random; without one, as by hand, events carry none.
     """
 
@@ -75,6 +79,7 @@ class TrialRequest(_Message):
     data_digest: str | None = None
     measure: Literal["full", "timing"] = "full"
     slice_s: Seconds = 0.25
+    timed_work: TimedWork = "train"
     model_path: str | None = None
     code: Mapping[str, str] = field(default_factory=dict)
     nonce: str = ""
@@ -82,7 +87,7 @@ class TrialRequest(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Slice(_Message):
-    """A command to train for about `steps` steps; None: as many as `Ready` suggested."""
+    """A command to run about `steps` steps; None: as many as `Ready` suggested."""
 
     command: ClassVar[str] = "slice"
     steps: StrictCount | None = None
@@ -114,7 +119,8 @@ class PhaseBegan(_Message):
 class PhaseEnded(_Message):
     """The end of a phase at `at_s`; `seconds` is its synchronised wall time.
 
-    Energy is measured in the windows of `train`, the timed epochs: from `at_s - seconds` to `at_s`.
+    Energy is measured in the windows of the timed work, `train` or `predict`: from `at_s - seconds`
+    to `at_s`.
     """
 
     event: ClassVar[str] = "phase_ended"
@@ -144,7 +150,10 @@ class Ready(_Message):
 
 @dataclass(frozen=True, slots=True)
 class SliceDone(_Message):
-    """A finished slice: the number of whole training steps, and their synchronised wall time."""
+    """A finished slice: the number of whole steps, and their synchronised wall time.
+
+    A step is a training step, or the prediction of a batch (`TrialRequest.timed_work`).
+    """
 
     event: ClassVar[str] = "slice_done"
     steps: StrictCount

@@ -200,6 +200,8 @@ def _run(
 ) -> protocol.Result:
     """Check a request from the outside in, run its trial, and return the end of a good one."""
     is_timing = request.measure == "timing"
+    if request.timed_work == "predict" and not is_timing:
+        raise BadRequest("timed_work predict: expected measure timing; received full")
     lines.expect_commands()
     workload, implementation = _named(request)
     checked = _check_request(workload.settings_model, request) if workload.settings_model else None
@@ -210,7 +212,9 @@ def _run(
     if request.code:
         _expect_code(workload, request.code)
     reset_peak()
-    slicing = Slicing(lines.next_command, request.slice_s) if is_timing else None
+    slicing = None
+    if is_timing:
+        slicing = Slicing(lines.next_command, request.slice_s, request.timed_work)
     should_prune = bool if is_timing else lines.should_finish  # commands of slices are not for it
     trial = Context(
         dict(request.settings) if checked is None else checked.model_dump(),
@@ -348,7 +352,7 @@ def _metrics(returned: Any, trial: Context) -> dict[str, float]:
     measured = {f"{phase}_s": seconds for phase, seconds in trial.seconds.items()}
     if trial.slicing is not None:
         measured |= trial.slicing.metrics()
-        measured.pop("train_s", None)  # `timed_s` has the seconds of the slices
+        measured.pop(f"{trial.slicing.timed_work}_s", None)  # `timed_s` has those of the slices
     if (peak := peak_rss_mib()) is not None:
         measured["peak_rss_mib"] = peak
     return {**measured, **metrics}

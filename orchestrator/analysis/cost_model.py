@@ -23,7 +23,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, canonical, is_number
 from workloads.metrics import FRESH_ONLY
 
-TARGETS = ("trial_s", "step_ms", *FRESH_ONLY, "energy_j")
+TARGETS = ("trial_s", "step_ms", "predict_ms", *FRESH_ONLY, "energy_j")
 """The costs that can be predicted. `trial_s` is a trial's whole time, from its set-up to its last
 prediction; energy is that of the timed epochs."""
 

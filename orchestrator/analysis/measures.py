@@ -67,10 +67,10 @@ EXPENSES = _measures_in("expenses")
 CONDITIONS = _measures_in("telemetry")
 """The use of devices and the state of the machine during a trial."""
 
-PER_STEP = ("sample_us", "step_ms")
+PER_STEP = ("sample_us", "step_ms", "predict_sample_us", "predict_ms")
 """Times that do not depend on the amount of work."""
 
-TIMES = ("step_ms", "train_s")
+TIMES = ("step_ms", "predict_ms", "train_s")
 """The metrics of speed-ups: the first of these that at least two arms measured is used."""
 
 

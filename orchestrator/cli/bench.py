@@ -12,10 +12,12 @@ from orchestrator.cli.command import command
 from orchestrator.cli.exit_codes import COMPLETE, EXIT_STOPPED, WITH_FAILURES, interrupted_by
 from orchestrator.cli.messages import messages, show, show_progress
 from orchestrator.cli.output import width, write, write_output
+from workloads.protocol import TimedWork
 
 _NOTES = """
-The first one is the baseline. Training steps are timed in short slices that take turns, and the
-kernel that ran is proven. Nothing is recorded. Exit code 1 if one of them failed.
+The first one is the baseline. Training steps, or predictions (--of predict), are timed in short
+slices that take turns, and the kernel that ran is proven. Nothing is recorded. Exit code 1 if one
+of them failed.
 """
 
 
@@ -33,6 +35,14 @@ kernel that ran is proven. Nothing is recorded. Exit code 1 if one of them faile
 @options.set_option("Use this setting of the workload, such as units=128; may be repeated.")
 @click.option("--hardware", "device", default="cpu", show_default=True, help="cpu, gpu or a GPU.")
 @click.option(
+    "--of",
+    "timed_work",
+    type=click.Choice(["train", "predict"]),
+    default="train",
+    show_default=True,
+    help="Time training steps, or predictions of whole batches.",
+)
+@click.option(
     "--rounds",
     type=click.IntRange(min=1, max=1000),
     default=6,
@@ -45,11 +55,13 @@ kernel that ran is proven. Nothing is recorded. Exit code 1 if one of them faile
 )
 @options.new_file_option("--save-spec", help="Also write a spec to start a sweep from.")
 @options.json_progress_option
-def bench(
+def bench(  # noqa: PLR0913  (its options)
     implementations: tuple[str, ...],
+    *,
     workload: str,
     overrides: tuple[str, ...],
     device: str,
+    timed_work: TimedWork,
     rounds: int,
     export_json: Path | None,
     save_spec: Path | None,
@@ -64,7 +76,7 @@ def bench(
     from orchestrator.report.formats.json_format import summary_json
     from orchestrator.report.formats.text import to_text
 
-    made = benches.make_bench(implementations, workload, overrides, device)
+    made = benches.make_bench(implementations, workload, overrides, device, timed_work)
     if save_spec is not None:
         write_output(benches.as_spec(made).encode(), save_spec)
     console, round_shown = Console(stderr=True), 0

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from workloads.protocol import TimedWork
+
 MeasureMode: TypeAlias = Literal["full", "timing"]
 """A whole training, or short slices of it that take turns with the block's other arms."""
 
@@ -21,13 +23,15 @@ class Timing:
     """How arms are timed in slices, and when a round of them ends.
 
     `interval` is the half-width that the interval of each paired ratio is to have, as a share;
-    `least` and `most` bound the slices of each arm; `slice_s` is what one is to take.
+    `least` and `most` bound the slices of each arm; `slice_s` is what one is to take. A slice
+    trains or predicts (`timed_work`).
     """
 
     interval: float = 0.01
     least: int = 12
     most: int = 96
     slice_s: float = 0.25
+    timed_work: TimedWork = "train"
 
 
 @dataclass(frozen=True, slots=True)

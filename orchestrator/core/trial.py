@@ -352,6 +352,7 @@ class SweepIdentity:
     `generation` counts the starts with `--fresh` under one name, from 1. `code` has a digest of
     each file of a user's own workload; a user may declare that a change of it does not matter.
     `code_commit` is that of the user's repository, with `-dirty` if the files differ from it.
+    `timed_work` is what slices time.
     """
 
     name: str
@@ -363,6 +364,7 @@ class SweepIdentity:
     data_digest: str | None
     code: Mapping[str, str] = field(default_factory=dict)
     code_commit: str | None = None
+    timed_work: protocol.TimedWork = "train"
 
     @property
     def label(self) -> str:
@@ -401,7 +403,7 @@ class SweepIdentity:
         ]
 
     def _comparable(self) -> dict[str, Any]:
-        names = ("workload", "settings", "search", "seed", "data_digest")
+        names = ("workload", "settings", "search", "seed", "data_digest", "timed_work")
         compared = json.loads(canonical({name: getattr(self, name) for name in names}))
         if self.sampler == "grid":  # each point is a block, as each listed config is
             compared["search"]["space"] = sorted(self.search["space"])

@@ -1,8 +1,8 @@
 """A comparison of implementations on this machine without a spec file: `rnnsweep bench`.
 
-Each round builds new models, with another seed, and times a step of every implementation in
-slices that take turns, as a sweep with `measure: timing` does. The rounds are the blocks of a
-sweep that is summarised like any other, and recorded nowhere.
+Each round builds new models, with another seed, and times a step (or a prediction) of every
+implementation in slices that take turns, as a sweep with `measure: timing` does. The rounds are the
+blocks of a sweep that is summarised like any other, and recorded nowhere.
 """
 
 import time
@@ -39,9 +39,10 @@ from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.report.document import Bullet, Column, Document, Kind, Section, make_table
 from orchestrator.report.verdicts import speed_phrase
+from orchestrator.report.wording import step_noun
 from orchestrator.spec import SweepSpec, parse_spec, yaml_locations
 from orchestrator.spec.reading import refuse_object
-from workloads.protocol import TrialRequest
+from workloads.protocol import TimedWork, TrialRequest
 
 _SLICES = [12, 24]
 """Fewer than in a sweep, since there are several rounds and their spread decides."""
@@ -114,7 +115,11 @@ class Bench:
 
 
 def make_bench(
-    implementations: Sequence[str], workload: str, overrides: Sequence[str], device: str
+    implementations: Sequence[str],
+    workload: str,
+    overrides: Sequence[str],
+    device: str,
+    timed_work: TimedWork = "train",
 ) -> Bench:
     """Check a comparison; refuse it unless all of the implementations can run here.
 
@@ -131,7 +136,7 @@ def make_bench(
         "search": {"configs": [{}]},
         "arms": {"implementations": list(implementations), "hardware": [device]},
         "baseline": implementations[0],
-        "measure": {"mode": "timing", "slices": _SLICES},
+        "measure": {"mode": "timing", "of": timed_work, "slices": _SLICES},
     }
     spec = parse_spec(yaml.safe_dump(data, sort_keys=False), source="bench", folder=Path.cwd())
     spec = check_user_code(spec, on_cluster=False, refuse=partial(refuse_object, "bench", spec))
@@ -161,7 +166,12 @@ def as_document(summary: ReportSummary) -> Document:
         notes.append(f"Measured on a busy machine. Disturbed: {count}; in the first, {first}.")
     columns: tuple[Column[ArmSummary], ...] = (
         Column("implementation", lambda arm: arm.arm.implementation),
-        Column("step (ms)", lambda arm: arm.measures.get("step_ms"), show=quartiles, numeric=True),
+        Column(
+            f"{step_noun(summary)} (ms)",
+            lambda arm: arm.measures.get("step_ms") or arm.measures.get("predict_ms"),
+            show=quartiles,
+            numeric=True,
+        ),
         Column("speed-up (95 % CI)", lambda arm: arm.speedup, show=ratio, numeric=True),
         Column("rounds", lambda arm: arm.used),
         Column("kernel", lambda arm: arm.kernels[0].ran if arm.kernels else None),
@@ -184,18 +194,17 @@ def as_document(summary: ReportSummary) -> Document:
 def _finished(run: TrialRun, arm: Arm, number: int, limits: DisturbanceLimits) -> FinishedTrial:
     """Return a trial of a round that may still be under way, with its time per step so far."""
     outcome = run.outcome()
-    step_ms = (
-        {"step_ms": geometric([timed_slice.step_ms for timed_slice in run.slices])}
-        if run.slices
-        else {}
-    )
+    times = dict[str, float]()
+    if run.slices:
+        metric = "step_ms" if run.job.request.timed_work == "train" else "predict_ms"
+        times[metric] = geometric([timed_slice.step_ms for timed_slice in run.slices])
     causes = detect_disturbance(outcome.metrics, outcome.telemetry, limits, {})
     request = run.job.request
     return FinishedTrial(
         Trial(f"{number} {arm}", number, {}, arm, 0, request.seed),
         replace(
             outcome,
-            metrics={**outcome.metrics, **step_ms},
+            metrics={**outcome.metrics, **times},
             disturbance=causes,
             round_id=str(number),
         ),

@@ -21,7 +21,7 @@ from workloads.backends.registry import all_options, backends
 from workloads.eligibility import ineligibility_reason
 from workloads.implementations import KERNELS, Implementation
 from workloads.layer_traits import LayerTraits
-from workloads.metrics import SLICED_METRICS
+from workloads.metrics import sliced_metrics
 from workloads.protocol import Device
 from workloads.registry import Workload
 
@@ -165,7 +165,8 @@ def _workload(workload: Workload) -> Section:
         paragraphs=(
             f"A search space may have all settings{but}.",
             f"Metrics: {', '.join(workload.metrics)}.",
-            f"Metrics of arms timed in slices: {', '.join(SLICED_METRICS)}.",
+            f"Metrics of arms timed in slices: {', '.join(sliced_metrics('train'))}.",
+            f"Metrics of predictions in slices: {', '.join(sliced_metrics('predict'))}.",
         ),
     )
 
@@ -265,7 +266,8 @@ def _workload_json(workload: Workload, catalogue: Catalogue) -> dict[str, Any]:
             for name, setting in workload.settings_model.model_fields.items()
         ],
         "metrics": list(workload.metrics),
-        "timing_metrics": list(SLICED_METRICS),
+        "timing_metrics": list(sliced_metrics("train")),
+        "prediction_metrics": list(sliced_metrics("predict")),
         "implementations": [
             {
                 "implementation": str(implementation),

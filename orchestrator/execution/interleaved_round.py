@@ -1,6 +1,6 @@
 """Interleaved timing: the trials of a round take turns by slices, each in its own trainer.
 
-So they share what else the machine does. While one trains, the others rest; each turn has another
+So they share what else the machine does. While one works, the others rest; each turn has another
 random order. After planned numbers of turns the round ends if the intervals of the ratios are
 narrow enough, never by their position. A trial that fails does so alone.
 """
@@ -58,8 +58,8 @@ class InterleavedTrial:
         self.watchdog = Watchdog(trainer, self.trial_run.job.limits)
         self._until(protocol.Ready)
 
-    def train_slice(self, turn: int) -> None:
-        """Train one slice."""
+    def run_slice(self, turn: int) -> None:
+        """Train or predict for one slice."""
         self._ask(protocol.Slice())
         done = self._until(protocol.SliceDone)
         self.logs[turn] = math.log(done.seconds / done.steps)
@@ -86,11 +86,13 @@ class InterleavedTrial:
     def _until(self, kind: type[E]) -> E:
         """Take events up to the next one of that kind, and return that; raise if the trial ends."""
         assert self.watchdog is not None
+        timed_work = self.trial_run.job.request.timed_work
         for event in self.watchdog.events():
             self.trial_run.note_event(event)
             match event:
-                case protocol.PhaseEnded("train", at_s, seconds) if kind is protocol.SliceDone:
-                    self.windows.append(telemetry.TimeWindow(at_s - seconds, at_s))
+                case protocol.PhaseEnded(phase, at_s, seconds):
+                    if phase == timed_work and kind is protocol.SliceDone:
+                        self.windows.append(telemetry.TimeWindow(at_s - seconds, at_s))
             if isinstance(event, kind):
                 self.watchdog.rest()
                 return event
@@ -113,7 +115,12 @@ class InterleavedRound:
         self._trials: list[InterleavedTrial] = []
         seen: Counter[TrainerKey] = Counter()
         for partner in (RoundPartner(job.request, job.cpus), *job.partners):
-            request = replace(partner.request, measure="timing", slice_s=timing.slice_s)
+            request = replace(
+                partner.request,
+                measure="timing",
+                slice_s=timing.slice_s,
+                timed_work=timing.timed_work,
+            )
             trial_job = replace(job, request=request, cpus=partner.cpus, partners=())
             # a trainer of this implementation only, and the same one in the next round
             key: TrainerKey = f"{request.implementation} [timing]", request.device, partner.cpus
@@ -157,7 +164,7 @@ class InterleavedRound:
             for trial in self._drawn(self._running()):
                 time.sleep(_REST_S)
                 with self._isolated(trial):
-                    trial.train_slice(turn)
+                    trial.run_slice(turn)
             is_look = turn + 1 in self._looks
             if not self._running() or (is_look and self._widest() <= self._timing.interval):
                 return

@@ -78,8 +78,11 @@ def _measuring(plan: Plan) -> Iterator[str]:
     """Write how arms are timed in slices, and why trainers are fresh."""
     if any(arm.measure == "timing" for arm in plan.arms):
         timing = plan.timing
+        are_timed = "are not trained to the end"
+        if timing.timed_work == "predict":
+            are_timed = "predict whole batches, without training"
         yield (
-            "[timing]: arms take turns and are not trained to the end: "
+            f"[timing]: arms take turns and {are_timed}: "
             f"{timing.least} to {timing.most} slices of {timing.slice_s:g} s each, until each "
             f"ratio of a round is known to ± {100 * timing.interval:.3g} %"
         )

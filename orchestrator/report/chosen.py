@@ -46,15 +46,16 @@ def choose(
     """Return the config × arm with the best mean of a metric, among those within the limits.
 
     The metric is by default the first objective without a limit, else an accuracy, unless one has a
-    limit, else the time per step. Limits are of means over repeats. The result is plain data, with
-    the `spec` of a sweep of this config alone. `Refusal` if there is none.
+    limit, else the time per step or prediction. Limits are of means over repeats. The result is
+    plain data, with the `spec` of a sweep of this config alone. `Refusal` if there is none.
     """
     trials = [trial for trial in record.trials if names_arm(arm, trial.arm)]
     measured = {name for t in trials if t.status == "complete" for name in t.metrics}
     limited = [limit.metric for limit in limits]
     accuracies = () if ACCURACIES.keys() & limited else tuple(ACCURACIES)
     usual = [n for n in (*record.objectives, *accuracies) if n in measured and n not in limited]
-    wanted = metric or next(iter(usual), "step_ms")
+    step = "step_ms" if "step_ms" in measured else "predict_ms"
+    wanted = metric or next(iter(usual), step)
     for name in (wanted, *limited):
         if name not in measured:
             hint = nearest(name, measured) or f"they have {', '.join(sorted(measured)) or 'none'}"

@@ -42,6 +42,11 @@ def shortened(text: str, longest: int) -> str:
     return text[: longest - len("...")].rsplit(" ", 1)[0] + "..."
 
 
+def step_noun(summary: ReportSummary) -> str:
+    """Return what the times of this sweep are of: a training step, or a prediction."""
+    return "prediction" if (summary.time_metric or "").startswith("predict_") else "step"
+
+
 def config_or_repeat(summary: ReportSummary) -> str:
     """Return what a round is in this sweep: with one repeat, it is a config."""
     return "config" if summary.sweep.repeats == 1 else "repeat"

@@ -8,7 +8,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.planning.objectives import arms_read
 from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec
-from workloads.metrics import SLICED_OBJECTIVES
+from workloads.metrics import sliced_objectives
 
 
 class NothingToRun(Refusal):
@@ -39,7 +39,8 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
             raise NothingToRun(
                 f"{reads}, expected an arm that can run here; these cannot{_impossible_arms(plan)}"
             )
-        if metric not in SLICED_OBJECTIVES and all(arm.measure == "timing" for arm in read_arms):
+        is_of_slices = metric in sliced_objectives(spec.measure.of)
+        if not is_of_slices and all(arm.measure == "timing" for arm in read_arms):
             raise NothingToRun(
                 f"{reads}, expected an arm that is trained whole, received only arms that are"
                 " timed in slices: set measure: full in an entry of arms.hardware, or choose an"

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from orchestrator.scheduling.lane_queue import Assignment
 
 _log = logging.getLogger("rnnsweep")
-_FIGURES = {"step_ms": "ms/step", "val_accuracy": "val_accuracy", "train_s": "s training"}
+_FIGURES = {
+    "step_ms": "ms/step",
+    "predict_ms": "ms/prediction",
+    "val_accuracy": "val_accuracy",
+    "train_s": "s training",
+}
 
 _GROWTH = 1.2  # of the number of blocks between two rankings, each of which reads all trials
 

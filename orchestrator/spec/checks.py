@@ -11,7 +11,7 @@ from orchestrator.spec.sections import HardwareEntry, MeasureSpec
 from orchestrator.spec.sweep_spec import SweepSpec
 from workloads.backends.registry import parse_known_implementation
 from workloads.implementations import ImplementationError
-from workloads.metrics import EPOCH_METRICS, FRESH_ONLY, SLICED_OBJECTIVES
+from workloads.metrics import EPOCH_METRICS, FRESH_ONLY, sliced_objectives
 
 MAX_GRID = 100_000
 """The largest grid: more configs than any sweep finishes, fewer than fill the memory."""
@@ -251,15 +251,22 @@ def _measures(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         for name in sorted(changed):
             hint = "add mode: timing, or measure: timing in an entry of arms.hardware"
             yield ProblemAtPath(("measure", name), "arms that are timed in slices", "none", hint)
+    elif spec.measure.of == "predict" and any(entry.measure == "full" for entry in spec.hardware):
+        expected = "only arms that are timed in slices, with of: predict"
+        hint = "remove measure: full from arms.hardware, or compare trainings in another sweep"
+        yield ProblemAtPath(("measure", "of"), expected, "an arm that is trained whole", hint)
     for name, objective in spec.search.objectives.items():
         entries = _entries_read(spec.hardware, objective.over)
-        if name in SLICED_OBJECTIVES or not entries:
+        if name in sliced_objectives(spec.measure.of) or not entries:
             continue
         if all(entry.measure == "timing" for entry in entries):
             path: Path = ("search", "objectives", name)
             hint = "measure: full on some of arms.hardware, or an objective such as step_ms"
             expected = "an arm that is trained whole"
-            yield ProblemAtPath(path, expected, "only arms that are timed in slices", hint)
+            received = "only arms that are timed in slices"
+            if spec.measure.of == "predict":
+                hint, received = "an objective such as predict_ms", "only predictions"
+            yield ProblemAtPath(path, expected, received, hint)
     memory = [name for name in spec.search.objectives if name in FRESH_ONLY]
     if memory and spec.trainer == "warm":
         expected = f"fresh, or no trainer at all, with the objective {memory[0]}"

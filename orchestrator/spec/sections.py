@@ -17,6 +17,7 @@ from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits, Margins, M
 from orchestrator.core.names import CONDITION_SHAPE, KEY_SHAPE, is_condition, is_key, labels_text
 from orchestrator.spec import fields
 from orchestrator.spec.errors import nearest, shown_value
+from workloads.protocol import TimedWork
 
 
 def _key(text: str) -> str:
@@ -301,6 +302,13 @@ class MeasureSpec(WordedSection):
 
     mode: MeasureMode = pydantic.Field(
         "full", description="full: train to the end. timing: time in short slices."
+    )
+    of: TimedWork = pydantic.Field(
+        _TIMING.timed_work,
+        description=(
+            "What slices time. train: training steps. predict: the prediction of a batch of"
+            " settings.batch_size samples, without an optimizer."
+        ),
     )
     interval: Share = pydantic.Field(
         _TIMING.interval,

@@ -205,7 +205,8 @@ class SweepSpec(Strict):
     @property
     def timing(self) -> Timing:
         """How arms are timed in slices, if some are."""
-        return Timing(self.measure.interval, *self.measure.slices, self.measure.slice_s)
+        measure = self.measure
+        return Timing(measure.interval, *measure.slices, measure.slice_s, measure.of)
 
     @property
     def disturbance_limits(self) -> DisturbanceLimits:

@@ -31,7 +31,7 @@ from orchestrator.core.trial import (
 from orchestrator.storage import lock
 
 JOURNAL_FILE = "journal.jsonl"
-JOURNAL_VERSION = 12  # only journals of this version are read
+JOURNAL_VERSION = 13  # only journals of this version are read
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,10 @@ _NEW_GENERATION = "run the sweep with --fresh for a new generation"
 def _other_spec(name: str, changes: Iterable[str]) -> Incomparable:
     lines = "".join(f"  {change}\n" for change in changes)
     return Incomparable(
-        f"sweep '{name}': expected the workload, settings, sampler, space, objectives, seed and"
-        f" data that its trials have, received\n{lines}Trials before and after would not be"
-        " comparable: give the sweep another name, or run it with --fresh for a new generation."
+        f"sweep '{name}': expected the workload, settings, sampler, space, objectives, seed, data"
+        f" and timed work that its trials have, received\n{lines}Trials before and after would"
+        " not be comparable: give the sweep another name, or run it with --fresh for a new"
+        " generation."
         " (More configs, values of a grid, arms or repeats extend it.)"
     )
 
@@ -104,6 +105,7 @@ def identify(spec: SweepSpec, number: int) -> SweepIdentity:
         ),
         code=code.digests if code else {},
         code_commit=workload_commit(code.folder, code.digests) if code else None,
+        timed_work=spec.measure.of,
     )
 
 

@@ -176,7 +176,7 @@ def fallen_back(trial: Context) -> dict[str, float]:
         passes = framework.make_passes(model, asked)
         batch = passes.place(synthetic.random_inputs(size, trial.seed))
         passes.forward_backward(batch)
-        proof = framework.prove_passes(passes, batch, recurrent_parts(model), asked)
+        proof = framework.prove_passes(passes, batch, recurrent_parts(model), asked, "train")
         trial.kernel(asked.kernel_text, proof.ran, proof.evidence)
     return {}
 

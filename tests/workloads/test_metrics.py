@@ -11,10 +11,10 @@ from workloads.metrics import (
     DERIVED_METRICS,
     METRICS,
     PRUNED_METRICS,
-    SLICED_OBJECTIVES,
     TRAINING,
     Metric,
     find_metric,
+    sliced_objectives,
 )
 from workloads.registry import BUILT_IN
 
@@ -57,9 +57,17 @@ def test_what_the_analysis_names_is_in_the_registry() -> None:
 
 def test_trials_in_slices_and_pruned_ones_have_no_result_of_a_training() -> None:
     of_trainings = {"train_s", "val_accuracy", "energy_per_sample_j", "train_cost_usd"}
-    assert not of_trainings & SLICED_OBJECTIVES
+    assert not of_trainings & sliced_objectives("train")
     assert not of_trainings & PRUNED_METRICS
-    assert "step_ms" in SLICED_OBJECTIVES & PRUNED_METRICS
+    assert "step_ms" in sliced_objectives("train") & PRUNED_METRICS
+
+
+def test_predictions_in_slices_have_no_times_of_training_steps() -> None:
+    per_step = {"step_ms", "sample_us", "samples_per_s"}
+    per_prediction = {"predict_ms", "predict_sample_us", "predictions_per_s"}
+    assert per_step <= sliced_objectives("train") - sliced_objectives("predict")
+    assert per_prediction <= sliced_objectives("predict") - sliced_objectives("train")
+    assert not per_prediction & PRUNED_METRICS
 
 
 @pytest.mark.parametrize(

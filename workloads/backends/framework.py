@@ -4,7 +4,7 @@ import gc
 import platform
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -20,7 +20,7 @@ from workloads.context import Fact
 from workloads.data.samples import Samples
 from workloads.failures import NotPossible
 from workloads.implementations import Implementation
-from workloads.protocol import Device
+from workloads.protocol import Device, TimedWork
 from workloads.resources import usable_cpus
 
 BYTES_PER_MIB = 2**20
@@ -158,6 +158,26 @@ class Framework(ABC):
         """
         return None
 
+    def place(self, inputs: Any) -> Any:
+        """Return the inputs of a batch as tensors where the device reads them without a copy."""
+        return keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
+
+    def make_predict(self, model: Any) -> Callable[[Iterable[Any]], Any]:
+        """Return a function that predicts batches in their order, and returns the last outputs.
+
+        It runs the model's own compiled predict function on inputs that `place` returned, without
+        Keras' loop and callbacks. It may return before the device has finished. A stateful model
+        keeps its states from batch to batch.
+        """
+
+        def predict(batches: Iterable[Any]) -> Any:
+            outputs = None
+            for inputs in batches:
+                outputs = model.predict_on_batch(inputs)
+            return outputs
+
+        return predict
+
     @abstractmethod
     def make_passes(self, model: Any, implementation: Implementation) -> Passes:
         """Return the passes of a built Keras model, for the workload `synthetic`."""
@@ -187,9 +207,10 @@ class Framework(ABC):
         return scope
 
     def prove_traced(self, record: Any, model: Any, parts: Sequence[RecurrentPart]) -> Proof:
-        """Identify the kernel of a traced train step from its `tracing_record`.
+        """Identify the kernel of a traced step from its `tracing_record`.
 
-        `parts` are the recurrent layers of the model, each called in its `scope`.
+        The step trains or predicts, as the model's `witness.timed_work` says. `parts` are the
+        recurrent layers of the model, each called in its `scope`.
 
         Never called where that is always None.
         """
@@ -197,7 +218,7 @@ class Framework(ABC):
 
     @abstractmethod
     def prove_eager(self, step: EagerStep, parts: Sequence[RecurrentPart]) -> Proof:
-        """Identify the kernel of an untraced train step."""
+        """Identify the kernel of an untraced step."""
 
     @abstractmethod
     def prove_passes(
@@ -206,8 +227,12 @@ class Framework(ABC):
         batch: Any,
         parts: Sequence[RecurrentPart],
         implementation: Implementation,
+        timed_work: TimedWork,
     ) -> Proof:
-        """Identify the kernel of a forward and backward pass that has run once."""
+        """Identify the kernel of a pass that has run once.
+
+        It is a forward and backward pass where training is timed, else a forward pass.
+        """
 
 
 def hide_package(name: str) -> None:

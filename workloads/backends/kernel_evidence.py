@@ -14,6 +14,7 @@ from typing import Any
 
 from workloads.backends.stack_call import SCOPE
 from workloads.implementations import MIN_CAPABILITY
+from workloads.protocol import TimedWork
 
 TF32_CAPABILITY = MIN_CAPABILITY["tf32"]
 
@@ -61,14 +62,17 @@ class RecurrentPart:
 
 @dataclass(frozen=True, slots=True)
 class EagerStep:
-    """An untraced train step that evidence may inspect, or run; its caller restores the state."""
+    """An untraced step that evidence may inspect, or run; its caller restores the state."""
 
     model: Any
     batch: tuple[Any, ...]
     """Inputs and targets (and perhaps weights) of the first batch."""
 
-    run: Callable[[], None]
-    """Runs one step of `fit` on the first batch."""
+    run: Callable[[], object]
+    """Runs one step on the first batch."""
+
+    timed_work: TimedWork = "train"
+    """Whether the step trains on the batch or predicts it."""
 
 
 @dataclass(slots=True)

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from workloads.protocol import TimedWork
+
 
 @dataclass(frozen=True, slots=True)
 class Passes:
@@ -18,3 +20,7 @@ class Passes:
 
     place: Callable[[Any], Any]
     """Moves a batch (a NumPy array) to where the device reads it without a copy."""
+
+    def timed(self, timed_work: TimedWork) -> Callable[[Any], Any]:
+        """Return the pass that slices time: both ways for training, else forward alone."""
+        return self.forward_backward if timed_work == "train" else self.forward

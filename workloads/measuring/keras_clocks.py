@@ -150,6 +150,16 @@ def rates(step_s: float, batch: float, flops_per_sample: float) -> dict[str, flo
     }
 
 
+def prediction_rates(step_s: float, batch: float, flops_per_sample: float) -> dict[str, float]:
+    """Return the rates that follow from the seconds in which a batch of this size is predicted."""
+    return {
+        "predict_sample_us": 1e6 * step_s / batch,
+        "predictions_per_s": batch / step_s,
+        "model_flops_per_step": float(flops_per_sample * batch),
+        "model_flops_per_s": flops_per_sample * batch / step_s,
+    }
+
+
 def step_metrics(seconds: list[float]) -> dict[str, float]:
     """Return the median and, from 20 steps on, the 95th percentile, in ms."""
     metrics = {"step_ms_median": 1_000 * statistics.median(seconds)}

@@ -37,8 +37,8 @@ def measure(
 ) -> dict[str, float]:
     """Load, build, warm up, time, and prove the kernel; return the metrics.
 
-    `workloads.tasks.task` has the steps. A trial in slices trains on full batches only, and has no
-    validation, loss or accuracy.
+    `workloads.tasks.task` has the steps. A trial in slices trains on full batches only, or predicts
+    them, and has no validation, loss or accuracy.
 
     Raise `NotPossible` if the device is missing, or Keras refuses the kernel; `DataError` if there
     is no full batch for a stateful model; `OutOfMemory` if the GPU is full.
@@ -46,6 +46,8 @@ def measure(
     with prepare_framework(trial) as framework:
         if task.timed == "passes":
             return _time_passes(task, settings, trial, framework)
+        if trial.timed_work == "predict":
+            return _predict(task, settings, trial)
         return _train(task, settings, trial, framework)
 
 
@@ -87,6 +89,21 @@ def _train(
     return metrics
 
 
+def _predict(
+    task: Task[SettingsType, DataType], settings: SettingsType, trial: Context
+) -> dict[str, float]:
+    from workloads.measuring.sliced_predictions import Predictions  # noqa: PLC0415 - framework
+
+    with trial.phase("load"):
+        _, run = load_and_build(task, settings, trial)
+        predictions = Predictions(run, trial)
+    with trial.phase("compile"):
+        compile_s = predictions.warm_up()
+    metrics = predictions.time_slices()
+    prove_kernel(trial, run)
+    return {**metrics, "compile_s": compile_s}
+
+
 def _time_passes(
     task: Task[SettingsType, DataType],
     settings: SettingsType,
@@ -97,7 +114,7 @@ def _time_passes(
     from workloads.measuring.keras_clocks import time_warm_up  # noqa: PLC0415
     from workloads.measuring.passes_timing import PassesTiming  # noqa: PLC0415
     from workloads.models.initial_weights import set_initial_weights  # noqa: PLC0415
-    from workloads.models.layers import training_flops  # noqa: PLC0415
+    from workloads.models.layers import flops_of_step  # noqa: PLC0415
     from workloads.models.recurrent_parts import (  # noqa: PLC0415
         mark_recurrent_layers,
         recurrent_parts,
@@ -112,15 +129,17 @@ def _time_passes(
         batch = passes.place(data.train.inputs)
         framework.synchronise()
     steps = _sequence_length(data.train)
-    flops = training_flops(model, steps)
+    flops = flops_of_step(model, steps, trial.timed_work)
     timing = PassesTiming(trial, task.plan(settings), framework, passes, batch, flops)
     with trial.phase("compile"):
-        compile_s = time_warm_up(timing.run_both_once)
+        compile_s = time_warm_up(timing.run_each_once)
     is_full = trial.measure == "full"
     work = timing.time_whole if is_full else timing.time_slices
     metrics = run_with_canary(trial.device, framework, work)
     metrics |= {**peak_memory(), "compile_s": compile_s}
-    proof = framework.prove_passes(passes, batch, recurrent_parts(model), trial.implementation)
+    proof = framework.prove_passes(
+        passes, batch, recurrent_parts(model), trial.implementation, trial.timed_work
+    )
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return metrics | (measure_utilization(trial, framework, metrics) if is_full else {})
 
@@ -175,7 +194,7 @@ def make_run(
     """
     import keras  # noqa: PLC0415 - the framework of this process
 
-    from workloads.models.layers import is_stateful, training_flops  # noqa: PLC0415
+    from workloads.models.layers import flops_of_step, is_stateful  # noqa: PLC0415
     from workloads.models.run import TrainingRun  # noqa: PLC0415
 
     train, validation, batch_size = data.train, data.validation, plan.batch_size
@@ -197,12 +216,12 @@ def make_run(
         samples=len(data.train),
         validation_samples=len(validation),
     )
-    flops = training_flops(model, _sequence_length(train))
+    flops = flops_of_step(model, _sequence_length(train), trial.timed_work)
     return TrainingRun(model, plan, train, validation, trial.device, flops)
 
 
 def prove_kernel(trial: Context, run: TrainingRun) -> None:
-    """Report the kernel of a run's train steps, some of which have run."""
+    """Report the kernel of a run's timed steps, some of which have run."""
     from workloads.evidence import prove  # noqa: PLC0415 - imports the framework
 
     proof = prove(run)

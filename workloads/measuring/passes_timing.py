@@ -11,8 +11,8 @@ from typing import Any
 from workloads.backends.framework import Framework
 from workloads.backends.passes import Passes
 from workloads.context import Context
-from workloads.measuring.canary import warm_clocks
 from workloads.measuring.keras_clocks import rates, step_metrics
+from workloads.measuring.slices_of_calls import time_slices
 from workloads.settings import TrainingPlan
 
 _SINGLE_STEPS = 100
@@ -30,11 +30,12 @@ class PassesTiming:
     batch: Any
     flops_per_sample: float
 
-    def run_both_once(self) -> None:
-        """Run a forward pass and a forward and backward pass."""
-        self.framework.synchronise(
-            [self.passes.forward(self.batch), self.passes.forward_backward(self.batch)]
-        )
+    def run_each_once(self) -> None:
+        """Run each pass that is timed."""
+        if self.trial.timed_work == "train":
+            self.framework.synchronise(self.passes.forward_backward(self.batch))
+        if self.trial.timed_work == "predict" or self.trial.measure == "full":
+            self.framework.synchronise(self.passes.forward(self.batch))
 
     def time_whole(self) -> dict[str, float]:
         """Time forward passes, forward and backward passes, and single ones of these."""
@@ -58,20 +59,22 @@ class PassesTiming:
         }
 
     def time_slices(self) -> dict[str, float]:
-        """Run slices of forward and backward passes as they are requested."""
-        trial, step = self.trial, self.passes.forward_backward
-        cpu_s, seconds = 0.0, 0.0
-        for steps in trial.slices():
-            warm_clocks(trial.device, self.framework.synchronise)
-            cpu_began_s = time.process_time()
-            with trial.phase("train") as window:
-                self._run(step, steps)
-            cpu_s += time.process_time() - cpu_began_s
-            seconds += window.seconds
-        assert trial.slicing is not None
-        if not trial.slicing.done_slices:
-            return {}
-        return {**self._rates(trial.slicing.step_s), "cpu_over_wall": cpu_s / seconds}
+        """Run slices of the timed pass as they are requested."""
+        timed_pass = self.passes.timed(self.trial.timed_work)
+
+        def run_passes(steps: int) -> Any:
+            outputs = None
+            for _ in range(steps):
+                outputs = timed_pass(self.batch)
+            return outputs
+
+        return time_slices(
+            self.trial,
+            self.framework,
+            run_passes,
+            batch_size=self.plan.batch_size,
+            flops_per_sample=self.flops_per_sample,
+        )
 
     def _run(self, step: Callable[[Any], Any], steps: int) -> float:
         """Run steps, synchronise, and return the seconds."""

@@ -11,6 +11,7 @@ from workloads.backends.loading import load_framework
 from workloads.implementations import Implementation
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.fused_stack import FusedStack
+from workloads.protocol import TimedWork
 from workloads.settings import StackSettings
 
 _GATED = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
@@ -136,16 +137,30 @@ def canonical_names(model: Any) -> list[str]:
     ]
 
 
+def flops_of_step(model: Any, steps: int, timed_work: TimedWork) -> int:
+    """Return one sample's FLOPs in a training step or a prediction."""
+    flops = training_flops if timed_work == "train" else forward_flops
+    return flops(model, steps)
+
+
 def training_flops(model: Any, steps: int) -> int:
     """Return one sample's FLOPs in a training step, forward and backward, from model weights.
+
+    The backward pass has two products for every product of the forward pass: by the inputs and by
+    the weights (Kaplan et al. 2020, arXiv 2001.08361, section 2.1). Recomputation never counts: the
+    figure depends on the model alone.
+    """
+    return 3 * forward_flops(model, steps)
+
+
+def forward_flops(model: Any, steps: int) -> int:
+    """Return one sample's FLOPs in a forward pass, from model weights.
 
     `steps` is the length of the data's sequences, for layers that take any length.
 
     Only matrix products count, a multiplication and an addition as two operations, as in DeepBench
     (`8·h·(x + h)` for an LSTM's step) and the PaLM report (Chowdhery et al. 2022, arXiv 2204.02311,
-    appendix B). Recomputation never counts: the figure depends on the model alone. The backward
-    pass has two products for every product of the forward pass: by the inputs and by the weights
-    (Kaplan et al. 2020, arXiv 2001.08361, section 2.1).
+    appendix B).
     """
     products = 0
     for layer in layers_of(model):
@@ -156,7 +171,7 @@ def training_flops(model: Any, steps: int) -> int:
             products += math.prod(layer.kernel.shape) * math.prod(
                 size or steps for size in layer.output.shape[1:-1]
             )
-    return 3 * 2 * products
+    return 2 * products
 
 
 def _keras_layer(

@@ -11,6 +11,7 @@ import keras
 
 from workloads.backends.framework import Framework
 from workloads.models.layers import layers_of
+from workloads.protocol import TimedWork
 
 _SIDES = ("forward", "backward")  # of Bidirectional
 
@@ -20,11 +21,14 @@ class Witness:
     """The record of a model's steps; no attributes of the model, as Keras would wrap them.
 
     `tracings` counts tracings by step: a constant count shows that nothing was traced.
-    `eager_steps` counts train steps that ran untraced. `tracing_records` has
-    `Framework.tracing_record` of every tracing of the train step, `layer_states` those of layers.
+    `eager_steps` counts steps of the timed work that ran untraced. `tracing_records` has
+    `Framework.tracing_record` of every tracing of such a step, `layer_states` those of layers.
     """
 
     framework: Framework
+    timed_work: TimedWork = "train"
+    """The work whose kernel is proved."""
+
     tracings: Counter[str] = field(default_factory=Counter)
     eager_steps: int = 0
     tracing_records: list[Any] = field(default_factory=list)
@@ -47,7 +51,7 @@ class Witness:
         record = self.framework.tracing_record(arguments)
         if record is not None:
             self.tracings[step] += 1
-        if step == "train":
+        if step == self.timed_work:
             if record is None:
                 self.eager_steps += 1
             else:

@@ -10,9 +10,10 @@ from workloads.models.recurrent_parts import mark_recurrent_layers
 
 
 def prepare_model(model: Any, trial: Context) -> WitnessedModel:
-    """Give a compiled Keras model the trial's initial weights, and compile it for the trial's arm.
+    """Give a Keras model the trial's initial weights, and compile it for the trial's arm.
 
-    The model itself is changed and returned: every tracing of its steps is then recorded.
+    The model itself is changed and returned: every tracing of its steps is then recorded. A model
+    that only predicts needs no optimizer.
     """
     implementation = trial.implementation
     framework = load_framework(implementation.backend)
@@ -21,5 +22,6 @@ def prepare_model(model: Any, trial: Context) -> WitnessedModel:
     mark_recurrent_layers(witnessed, framework)
     witnessed.run_eagerly = "eager" in implementation.options
     witnessed.jit_compile = framework.backend.is_compiled(implementation)
-    framework.sum_gradients(witnessed.optimizer)
+    if witnessed.compiled:
+        framework.sum_gradients(witnessed.optimizer)
     return witnessed

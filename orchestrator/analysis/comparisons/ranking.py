@@ -180,7 +180,7 @@ Trainers = Literal["warm", "fresh"]
 
 @dataclass(frozen=True, slots=True)
 class BlockExpense:
-    """One block: the extra compile time of the arm, and the time saved per step."""
+    """One block: the extra compile time of the arm, and the time saved per step or prediction."""
 
     block: int
     extra_compile_s: float
@@ -194,7 +194,8 @@ class BreakEven:
     `steps` is the ratio of the means over blocks with Fieller's interval; None if it never pays off
     or is inconclusive, for `reason`. Only trials of warm trainers count, as the first one includes
     the start of its trainer, or all if all trainers are fresh (`trainers`). Intervals are corrected
-    for the number of pairs in the report (Bonferroni).
+    for the number of pairs in the report (Bonferroni). A step is the prediction of a batch where
+    predictions were timed.
     """
 
     arm: Arm
@@ -269,7 +270,9 @@ def _paid(
     times = {}
     for place, trials in matched.trials[arm].items():
         for trial in trials:
-            compile_s, step_ms = (value_of(trial, metric) for metric in ("compile_s", "step_ms"))
+            compile_s, step_ms = value_of(trial, "compile_s"), value_of(trial, "step_ms")
+            if step_ms is None:
+                step_ms = value_of(trial, "predict_ms")
             fresh = trial.trainer_trials == 0
             if fresh == (trainers == "fresh") and compile_s is not None and step_ms is not None:
                 times[place] = compile_s, step_ms

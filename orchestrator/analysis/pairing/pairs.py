@@ -158,7 +158,7 @@ def time_metric(matched: CompleteRounds) -> str | None:
     Where variants set it, times per sample are compared if they were measured.
     """
     has_sizes = any("batch_size" in arm.settings for arm in matched.trials)
-    for metric in ("sample_us", *TIMES) if has_sizes else TIMES:
+    for metric in ("sample_us", "predict_sample_us", *TIMES) if has_sizes else TIMES:
         measured = [arm for arm in matched.trials if positive_values(matched, arm, metric)]
         if len(measured) >= 2:
             return metric

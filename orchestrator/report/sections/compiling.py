@@ -10,7 +10,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind, Section
 from orchestrator.report.verdicts import INCONCLUSIVE
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.wording import ArmNames, step_noun
 
 
 def compiling_section(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -18,22 +18,26 @@ def compiling_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     points = summary.break_evens
     if not points:
         return None
+    noun = step_noun(summary)
     is_fresh = points[0].trainers == "fresh"
     trainers = "fresh trainer, including its start" if is_fresh else "warm trainer"
     together = ", all of them together (Bonferroni)" if len(points) > 1 else ""
     explanation = (
-        f"Seconds of compiling in a {trainers}, against milliseconds saved per step: the ratio of "
-        f"their means over the matched blocks, with Fieller's 95 % interval{together}."
+        f"Seconds of compiling in a {trainers}, against milliseconds saved per {noun}: the ratio "
+        f"of their means over the matched blocks, with Fieller's 95 % interval{together}."
     )
     return Section(
         "Break-even of compiling",
-        bullets=tuple(Bullet(Kind(p.verdict), break_even_sentence(p, name)) for p in points),
+        bullets=tuple(Bullet(Kind(p.verdict), break_even_sentence(p, name, noun)) for p in points),
         explanations=(explanation,),
     )
 
 
-def break_even_sentence(point: BreakEven, name: ArmNames) -> str:
-    """Write `A compiles 4.1 s longer than B, which pays off after 5,300 steps`."""
+def break_even_sentence(point: BreakEven, name: ArmNames, noun: str = "step") -> str:
+    """Write `A compiles 4.1 s longer than B, which pays off after 5,300 steps`.
+
+    A `noun` other than step is the work that was timed.
+    """
     arm, baseline, extra = name(point.arm), name(point.baseline), point.extra_compile_s
     if point.verdict == "inconclusive" or extra is None:
         pair = f"the compilation of {arm} pays off against {baseline}"
@@ -44,7 +48,7 @@ def break_even_sentence(point: BreakEven, name: ArmNames) -> str:
     if steps is None:
         pays = f"never pays off: {point.reason}"
     else:
-        after = f"{number(steps.value)} steps ({number(steps.low)}–{number(steps.high)})"
+        after = f"{number(steps.value)} {noun}s ({number(steps.low)}–{number(steps.high)})"
         pays = f"pays off after {after}, averaged over the configs tried"
     configs = counted(len(point.blocks), "config")
     return f"{arm} compiles {longer}, which {pays}, over {configs}"

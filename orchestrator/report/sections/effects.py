@@ -12,7 +12,13 @@ from orchestrator.core.arms import Arm
 from orchestrator.report.document import Bullet, Column, Kind, Section, make_table
 from orchestrator.report.wording import ArmNames, grouped
 
-_UNITS = {"step_ms": "time per step", "sample_us": "time per sample", "train_s": "training time"}
+_UNITS = {
+    "step_ms": "time per step",
+    "sample_us": "time per sample",
+    "predict_ms": "time per prediction",
+    "predict_sample_us": "time per sample",
+    "train_s": "training time",
+}
 _SHARES = ("val_accuracy", "accuracy")
 """Metrics whose differences are given in points, which are hundredths."""
 

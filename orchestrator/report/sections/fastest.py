@@ -139,6 +139,7 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
         Column("over", reference),
         Column("Δ accuracy", lambda row: _accuracy(comparisons.get(row.arm)), numeric=True),
         Column("ms per step", partial(middle, "step_ms")),
+        Column("ms per prediction", partial(middle, "predict_ms")),
         Column("s to train", partial(middle, "train_s")),
         Column("peak MiB", memory, numeric=True),
         Column("mJ per sample", partial(middle, "energy_per_sample_j", per=1e-3)),

@@ -28,6 +28,7 @@ from orchestrator.report.wording import (
     deciding_interval,
     grouped,
     is_or_are,
+    step_noun,
 )
 
 _MOST_NAMED = 3
@@ -97,8 +98,11 @@ def _not_ranked(summary: ReportSummary, hardware: str, rows: Sequence[ArmSummary
         return Headline(hardware, Kind.INCONCLUSIVE, (text,), None)
     leader = measured[0].arm
     if len(rows) == 1:
-        step_ms = measured[0].measures.get("step_ms")
-        takes = f": it takes {number(step_ms.median)} ms per step" if step_ms else ""
+        times, takes = measured[0].measures, ""
+        if "step_ms" in times:
+            takes = f": it takes {number(times['step_ms'].median)} ms per step"
+        elif "predict_ms" in times:
+            takes = f": it takes {number(times['predict_ms'].median)} ms per prediction"
         text = f"On {place}, there is one arm, {leader.short_name}{takes}."
         return Headline(hardware, Kind.ONE_ARM, (text,), leader)
     reasons = (c.reason for c in summary.comparisons if str(c.arm.hardware) == hardware)
@@ -252,7 +256,7 @@ class _HeadlineText:
         for point in self.summary.break_evens:
             pair = point.arm, point.baseline
             if pair == (self.ranking.leader, self.lead.compared_with) and point.verdict == "pays":
-                yield f"{subject} {_pays_off(point)}."
+                yield f"{subject} {_pays_off(point, step_noun(self.summary))}."
 
     def _figure(self, *, in_brackets: bool = False) -> str:
         """Write `1.25 × as fast as A (95 % CI 1.2–1.3)`; empty without a figure."""
@@ -276,8 +280,8 @@ class _HeadlineText:
         return ""
 
 
-def _pays_off(point: BreakEven) -> str:
+def _pays_off(point: BreakEven, noun: str) -> str:
     assert point.extra_compile_s is not None
     assert point.steps is not None
     extra_s, steps = about(point.extra_compile_s.value), about(point.steps.value)
-    return f"compiles {extra_s} s longer, which pays off after about {steps} steps"
+    return f"compiles {extra_s} s longer, which pays off after about {steps} {noun}s"

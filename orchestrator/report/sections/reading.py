@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import PARTS, Section
 from orchestrator.report.verdicts import INCONCLUSIVE, WORDS
+from orchestrator.report.wording import step_noun
 
 
 def reading_section(summary: ReportSummary, sections: Iterable[Section]) -> Section:
@@ -31,7 +32,13 @@ def _words(summary: ReportSummary) -> Iterator[str]:
         "if other work disturbed too many trials. The calibration probe is a short piece of work "
         "that never changes: if it takes longer, the machine is slower."
     )
-    if any(row.arm.measure != "full" for row in summary.arms):
+    if step_noun(summary) == "prediction":
+        yield (
+            "Arms were timed in short slices that took turns. What is timed is the model's own "
+            "compiled predict function on whole batches that are already on the device. Nothing is "
+            "trained, so there is no accuracy."
+        )
+    elif any(row.arm.measure != "full" for row in summary.arms):
         yield (
             "Arms on hardware [timing] were timed in short slices that took turns. They have times "
             "per step and per sample, and no accuracy; accuracies come from whole trainings only."

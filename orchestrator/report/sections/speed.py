@@ -34,6 +34,8 @@ _DAY_S = 86_400.0
 _TIMES = {
     "step_ms": "time per training step",
     "sample_us": "time per sample",
+    "predict_ms": "time of the prediction of a batch",
+    "predict_sample_us": "time per sample of a prediction",
     "train_s": "training time",
 }
 
@@ -158,7 +160,7 @@ def _explanations(summary: ReportSummary) -> Iterator[str]:
 def _notes(summary: ReportSummary, name: ArmNames) -> Iterator[str]:
     """List the blocks and arms that the figures cover, and those that are excluded."""
     if not summary.time_metric and summary.complete_blocks:
-        yield "No speeds to compare: neither step_ms nor train_s was recorded on two arms."
+        yield "No speeds to compare: step_ms, predict_ms or train_s was not recorded on two arms."
     yield from _excluded_blocks(summary, name)
     if summary.former:
         former = joined([name(arm) for arm in summary.former])

@@ -145,7 +145,7 @@ def _version(text: str, default: int) -> object:
     return value.get("version") if isinstance(value, dict) else default
 
 
-MANIFEST = Form(Manifest, "a sweep's manifest", 5)
+MANIFEST = Form(Manifest, "a sweep's manifest", 6)
 LEASE = Form(Lease, "a lease", 2)
 TRIAL = Form(FinishedTrial, "the record of a trial", 7)
 

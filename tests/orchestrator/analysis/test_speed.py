@@ -86,7 +86,7 @@ def test_without_step_times_training_time_is_compared() -> None:
     trials = build_timed_trials({PORTABLE: 1, XLA: 1}, 6, step_ms=None)
     nothing = only(build_record(trials))
     assert (nothing.metric, nothing.pairs, nothing.verdict) == (None, (), "inconclusive")
-    assert nothing.reason == "neither step_ms nor train_s was recorded on two arms"
+    assert nothing.reason == "neither step_ms nor predict_ms nor train_s was recorded on two arms"
     assert nothing.accuracy is not None
     seconds = {PORTABLE: 3.0, XLA: 1.5}
     comparison = only(

@@ -252,7 +252,7 @@ WRONG_OVERRIDES = [
         name="a misspelt key of measure",
         override="measure={mod: timing}",
         key="measure.mod",
-        expected="mode, interval, slices",
+        expected="mode, of, interval, slices",
         hint="'mode'",
     ),
     WrongOverride(

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, result, single_event
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from tests.workloads.tasks.test_workloads import SMALL
 from workloads import protocol
 from workloads.backends.registry import backends
-from workloads.metrics import SLICED_METRICS
+from workloads.metrics import sliced_metrics
 
 full = pytest.mark.full
 MEASURE = "workloads.diagnostics.peak_rates:measure_rates"
@@ -17,26 +17,38 @@ PASSES = {"features": 8, "sequence_length": 4, "units": 8, "batch_size": 4, "tim
 
 
 def run_in_slices(
-    trainer: Trainer, workload: str, implementation: str, slice_s: float = 0.02, **own: Any
+    trainer: Trainer,
+    workload: str,
+    implementation: str,
+    slice_s: float = 0.02,
+    timed_work: protocol.TimedWork = "train",
+    **own: Any,
 ) -> list[protocol.Event]:
-    settings = {**SMALL[workload], **own}
     request = protocol.TrialRequest(
-        workload, implementation, settings, seed=3, measure="timing", slice_s=slice_s
+        workload,
+        implementation,
+        {**SMALL.get(workload, {}), **own},
+        seed=3,
+        measure="timing",
+        slice_s=slice_s,
+        timed_work=timed_work,
     )
     for line in (request, protocol.Slice(), protocol.Slice(), protocol.Slice(), protocol.Finish()):
         trainer.send(protocol.encode_message(line))
     return trainer.events_of_trial()
 
 
-def expect_sound(events: Sequence[protocol.Event]) -> list[protocol.SliceDone]:
+def expect_sound(
+    events: Sequence[protocol.Event], timed_work: protocol.TimedWork = "train"
+) -> list[protocol.SliceDone]:
     metrics, proof = result(events), single_event(events, protocol.KernelProof)
     done = [event for event in events if isinstance(event, protocol.SliceDone)]
     assert proof.ran == proof.asked
     optional = {"ratio_interval", "peak_gpu_mib", "canary_gpu_ms", "import_s"}
-    assert {*metrics, *optional} == {*SLICED_METRICS, *optional}
+    assert {*metrics, *optional} == {*sliced_metrics(timed_work), *optional}
     assert not [event for event in events if isinstance(event, protocol.Epoch)]
     ended = [event for event in events if isinstance(event, protocol.PhaseEnded)]
-    trained = [event for event in ended if event.phase == "train"][-len(done) :]  # no trial runs
+    trained = [event for event in ended if event.phase == timed_work][-len(done) :]  # no trial runs
     for window, item in zip(trained, done, strict=True):
         assert window.seconds >= item.seconds > 0
     return done
@@ -92,3 +104,38 @@ def test_a_trial_reports_its_share_of_the_devices_measured_peak(
         in_tf32 = result(trainer_of.ask(MEASURE, "tensorflow/portable+tf32"))
         assert in_tf32["product_flops_per_s"] > 0
         assert "copy_bytes_per_s" not in in_tf32
+
+
+@pytest.mark.parametrize(
+    ("workload", "backend", "implementation"),
+    [
+        pytest.param("image_rows", "torch", "torch/portable", id="whole model, PyTorch"),
+        pytest.param("synthetic", "torch", "torch/fused", id="layers alone, PyTorch"),
+        pytest.param("char_rnn", "torch", "torch/fused+bf16", id="stateful, bf16", marks=full),
+        *(
+            pytest.param(workload, backend, f"{backend}/portable", marks=full)
+            for workload in ("image_rows", "synthetic", "char_rnn", "sentiment")
+            for backend in ("tensorflow", "jax")
+        ),
+        pytest.param("image_rows", "tensorflow", "tensorflow/portable+xla", marks=full),
+        pytest.param("image_rows", "tensorflow", "tensorflow/portable+eager", marks=full),
+    ],
+)
+def test_a_slice_is_whole_predictions_of_full_batches(
+    trainer_of: Trainer, workload: str, backend: str, implementation: str
+) -> None:
+    events = run_in_slices(trainer_of, workload, implementation, timed_work="predict")
+    steps, metrics = single_event(events, protocol.Ready).slice_steps, result(events)
+    assert [item.steps for item in expect_sound(events, "predict")] == [steps] * 3
+    batch = SMALL[workload].get("batch_size", 32)
+    assert metrics["predict_sample_us"] == pytest.approx(1e3 * metrics["predict_ms"] / batch)
+
+
+def test_a_function_that_only_trains_is_refused_where_predictions_are_timed(
+    trainer: Trainer,
+) -> None:
+    events = run_in_slices(
+        trainer, "tests.workloads.examples.slicing:steady", "tensorflow/any", timed_work="predict"
+    )
+    assert failure(events).kind == "not_possible"
+    assert "trial.timed_work" in failure(events).message

@@ -1,6 +1,6 @@
 """Evidence on JAX: the StableHLO of the train step, lowered again from its arguments' shapes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -13,34 +13,34 @@ from workloads.backends.kernel_evidence import (
     RecurrentPart,
     make_proof,
 )
-from workloads.backends.passes import Passes
+from workloads.protocol import TimedWork
 
 _BACKWARD = "transpose("
 _TYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "f64": "float64"}
 
 
 def prove_traced(record: Any, model: Any, parts: Sequence[RecurrentPart]) -> Proof:
-    """Identify the kernel of a train step from the shapes of its arguments."""
-    return prove_lowered(_lower(model, record), parts)
+    """Identify the kernel of a step from the shapes of its arguments."""
+    return prove_lowered(_lower(model, record, model.witness.timed_work), parts)
 
 
 def prove_eager(step: EagerStep, parts: Sequence[RecurrentPart]) -> Proof:
-    """Identify the kernel of an untraced train step on the model's state and a batch."""
+    """Identify the kernel of an untraced step on the model's state and a batch."""
     model = step.model
-    kinds = (
-        *(model.trainable_variables, model.non_trainable_variables),
-        *(model.optimizer.variables, model.metrics_variables),
-    )
+    kinds = [model.trainable_variables, model.non_trainable_variables]
+    if step.timed_work == "train":
+        kinds += [model.optimizer.variables, model.metrics_variables]
     state = tuple([variable.value for variable in variables] for variables in kinds)
-    lowered = _lower(model, (state, step.batch))
+    batch = step.batch if step.timed_work == "train" else step.batch[:1]
+    lowered = _lower(model, (state, batch), step.timed_work)
     return prove_lowered(lowered, parts, eager=True)
 
 
 def prove_passes(
-    passes: Passes, batch: Any, parts: Sequence[RecurrentPart], *, eager: bool
+    timed_pass: Callable[[Any], Any], batch: Any, parts: Sequence[RecurrentPart], *, eager: bool
 ) -> Proof:
-    """Identify the kernel of a forward and backward pass."""
-    return prove_lowered(jax.jit(passes.forward_backward).lower(batch), parts, eager=eager)
+    """Identify the kernel of a pass over a batch."""
+    return prove_lowered(jax.jit(timed_pass).lower(batch), parts, eager=eager)
 
 
 def prove_lowered(lowered: Any, parts: Sequence[RecurrentPart], *, eager: bool = False) -> Proof:
@@ -129,8 +129,9 @@ class _LoweredProgram:
                 self.counts.add_library_call(_type_of(operation), path)
 
 
-def _lower(model: Any, arguments: Any) -> Any:
-    return jax.jit(model.train_step, donate_argnums=0).lower(*arguments)
+def _lower(model: Any, arguments: Any, timed_work: TimedWork) -> Any:
+    step = model.train_step if timed_work == "train" else model.predict_step
+    return jax.jit(step, donate_argnums=0).lower(*arguments)
 
 
 def _type_of(operation: Any) -> str:

@@ -3,7 +3,7 @@
 import contextlib
 import importlib.metadata
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ from workloads.backends.stack_call import StackCall
 from workloads.context import Fact
 from workloads.data.samples import Samples
 from workloads.implementations import Implementation
-from workloads.protocol import Device
+from workloads.protocol import Device, TimedWork
 
 _POOL = "PJRT_NPROC"
 _COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -67,6 +67,24 @@ class JaxFramework(framework.Framework):
     def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
         return fused.run_stack(call)
 
+    def make_predict(self, model: Any) -> Callable[[Iterable[Any]], Any]:
+        model.make_predict_function()
+        predict = model.predict_function
+
+        def predict_batches(batches: Iterable[Any]) -> Any:
+            # The compiled function takes and returns the state, whose buffers it may use again.
+            kinds = model.trainable_variables, model.non_trainable_variables
+            state: Any = tuple([variable.value for variable in kind] for kind in kinds)
+            outputs = None
+            for inputs in batches:
+                outputs, state = predict(state, iter([(inputs,)]))
+            for variables, values in zip(kinds, state, strict=True):
+                for variable, value in zip(variables, values, strict=True):
+                    variable.assign(value)
+            return outputs
+
+        return predict_batches
+
     def make_passes(self, model: Any, implementation: Implementation) -> Passes:
         return make_passes(model, jit=self.backend.is_compiled(implementation))
 
@@ -82,10 +100,10 @@ class JaxFramework(framework.Framework):
         batch: Any,
         parts: Sequence[RecurrentPart],
         implementation: Implementation,
+        timed_work: TimedWork,
     ) -> Proof:
-        return evidence.prove_passes(
-            passes, batch, parts, eager=self.backend.is_eager(implementation)
-        )
+        eager = self.backend.is_eager(implementation)
+        return evidence.prove_passes(passes.timed(timed_work), batch, parts, eager=eager)
 
     def tracing_record(self, arguments: Any) -> Any | None:
         """Return the shapes of the arguments of a traced step, from which it can be lowered."""

@@ -15,7 +15,6 @@ from workloads.backends.kernel_evidence import (
     RecurrentPart,
     make_proof,
 )
-from workloads.backends.passes import Passes
 
 _LOOPS = ("While", "StatelessWhile")
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "Conv2D")
@@ -35,14 +34,14 @@ def prove_eager(step: EagerStep, parts: Sequence[RecurrentPart]) -> Proof:
 
 
 def prove_passes(
-    passes: Passes, batch: Any, parts: Sequence[RecurrentPart], *, eager: bool
+    timed_pass: Callable[[Any], Any], batch: Any, parts: Sequence[RecurrentPart], *, eager: bool
 ) -> Proof:
-    """Identify the kernel of a forward and backward pass."""
+    """Identify the kernel of a pass over a batch."""
     if eager:
-        return _prove_eager_step(lambda: passes.forward_backward(batch), parts)
+        return _prove_eager_step(lambda: timed_pass(batch), parts)
 
     def caller(inputs: Any) -> Any:  # the call of a function, not its body, shows XLA's compilation
-        return passes.forward_backward(inputs)
+        return timed_pass(inputs)
 
     return _prove_graph(tf.function(caller).get_concrete_function(batch).graph, parts)
 

@@ -1,6 +1,6 @@
 """TensorFlow as the framework of this process. See `workloads.backends.framework.Framework`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +17,7 @@ from workloads.context import Fact
 from workloads.data.array_trees import map_arrays
 from workloads.data.samples import Samples
 from workloads.implementations import Implementation
-from workloads.protocol import Device
+from workloads.protocol import Device, TimedWork
 
 _BATCHES_AHEAD = 4
 
@@ -62,6 +62,18 @@ class TensorFlowFramework(Framework):
     def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
         return fused.run_stack(call)
 
+    def make_predict(self, model: Any) -> Callable[[Iterable[Any]], Any]:
+        model.make_predict_function()
+        predict = model.predict_function
+
+        def predict_batches(batches: Iterable[Any]) -> Any:
+            outputs = None
+            for inputs in batches:
+                outputs = predict([(inputs,)])
+            return outputs
+
+        return predict_batches
+
     def make_passes(self, model: Any, implementation: Implementation) -> Passes:
         backend = self.backend
         return make_passes(
@@ -80,10 +92,10 @@ class TensorFlowFramework(Framework):
         batch: Any,
         parts: Sequence[RecurrentPart],
         implementation: Implementation,
+        timed_work: TimedWork,
     ) -> Proof:
-        return evidence.prove_passes(
-            passes, batch, parts, eager=self.backend.is_eager(implementation)
-        )
+        eager = self.backend.is_eager(implementation)
+        return evidence.prove_passes(passes.timed(timed_work), batch, parts, eager=eager)
 
     def tracing_record(self, arguments: Any) -> Any | None:
         """Return the graph that a step is being traced into; None in eager execution."""

@@ -1,9 +1,9 @@
-"""Evidence on PyTorch: the operations that its profiler records in a forward pass of training.
+"""Evidence on PyTorch: the operations that its profiler records in a forward pass.
 
-The pass runs the model on its first batch. Its loops over time run for the first steps of their
-sequences only: a profile takes some kilobytes per operation, and the kinds of operations do not
-depend on the number. A library's calls run over the whole sequences, whose length may decide
-whether the library takes them.
+The pass is one of training, or of prediction where predictions are timed. It runs the model on its
+first batch. Its loops over time run for the first steps of their sequences only: a profile takes
+some kilobytes per operation, and the kinds of operations do not depend on the number. A library's
+calls run over the whole sequences, whose length may decide whether the library takes them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +19,7 @@ from workloads.backends import kernel_evidence
 from workloads.backends.kernel_evidence import RecurrentPart
 from workloads.backends.passes import Passes
 from workloads.backends.stack_call import SCOPE
+from workloads.protocol import TimedWork
 
 _STEPS = 100
 _CALLS = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
@@ -37,30 +38,33 @@ def prove_eager(
     step: kernel_evidence.EagerStep, parts: Sequence[RecurrentPart]
 ) -> kernel_evidence.Proof:
     """Identify the kernel of the model's layers."""
-    return _prove_layers(step.model, step.batch[0], parts)
+    return _prove_layers(step.model, step.batch[0], parts, step.timed_work)
 
 
 def prove_passes(
-    passes: Passes, batch: Any, parts: Sequence[RecurrentPart]
+    passes: Passes, batch: Any, parts: Sequence[RecurrentPart], timed_work: TimedWork
 ) -> kernel_evidence.Proof:
     """Identify the kernel of a model's layers on a batch."""
-    return _prove_layers(passes.model, batch, parts)
+    return _prove_layers(passes.model, batch, parts, timed_work)
 
 
-def _prove_layers(model: Any, inputs: Any, parts: Sequence[RecurrentPart]) -> kernel_evidence.Proof:
-    """Identify the kernel in a forward pass of a model, as in training."""
+def _prove_layers(
+    model: Any, inputs: Any, parts: Sequence[RecurrentPart], timed_work: TimedWork
+) -> kernel_evidence.Proof:
+    """Identify the kernel in a forward pass of a model, as in the timed work."""
     tensors = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
     on_gpu = any(tensor.device.type == "cuda" for tensor in keras.tree.flatten(tensors))
     with _short_sequences(parts):
-        events = _profile_forward(model, tensors)
+        events = _profile_forward(model, tensors, timed_work)
     shown_parts = [replace(part, steps=min(part.steps, _STEPS)) for part in parts]
     counts = count_operations(events, on_gpu=on_gpu)
     if any(part.steps > _STEPS for part in parts) and not _has_loop(counts, shown_parts):
         shown_parts = list(parts)
-        counts = count_operations(_profile_forward(model, tensors), on_gpu=on_gpu)
+        counts = count_operations(_profile_forward(model, tensors, timed_work), on_gpu=on_gpu)
     longest = max((part.steps for part in shown_parts), default=0)
+    profiled = "forward" if timed_work == "train" else "prediction"
     return kernel_evidence.make_proof(
-        f"PyTorch's profiler, forward over {longest} steps",
+        f"PyTorch's profiler, {profiled} over {longest} steps",
         counts,
         shown_parts,
         eager=True,
@@ -68,9 +72,13 @@ def _prove_layers(model: Any, inputs: Any, parts: Sequence[RecurrentPart]) -> ke
     )
 
 
-def _profile_forward(model: Any, tensors: Any) -> list[Any]:
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
-        model(tensors, training=True)
+def _profile_forward(model: Any, tensors: Any, timed_work: TimedWork) -> list[Any]:
+    is_training = timed_work == "train"
+    with (
+        torch.set_grad_enabled(is_training),
+        profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler,
+    ):
+        model(tensors, training=is_training)
     return list(profiler.profiler.kineto_results.events())
 
 

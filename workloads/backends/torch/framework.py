@@ -1,7 +1,7 @@
 """PyTorch as the framework of this process. See `workloads.backends.framework.Framework`."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from workloads.context import Fact
 from workloads.data.array_trees import map_arrays
 from workloads.data.samples import Samples
 from workloads.implementations import Implementation
-from workloads.protocol import Device
+from workloads.protocol import Device, TimedWork
 
 _BATCHES_AHEAD = 4
 
@@ -80,6 +80,19 @@ class TorchFramework(framework.Framework):
     def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
         return fused.run_stack(call)
 
+    def make_predict(self, model: Any) -> Callable[[Iterable[Any]], Any]:
+        model.eval()
+        model.make_predict_function()
+        predict = model.predict_function
+
+        def predict_batches(batches: Iterable[Any]) -> Any:
+            outputs = None
+            for inputs in batches:
+                outputs = predict([(inputs,)])
+            return outputs
+
+        return predict_batches
+
     def make_passes(self, model: Any, implementation: Implementation) -> Passes:
         return make_passes(model)
 
@@ -97,8 +110,9 @@ class TorchFramework(framework.Framework):
         batch: Any,
         parts: Sequence[RecurrentPart],
         implementation: Implementation,
+        timed_work: TimedWork,
     ) -> Proof:
-        return evidence.prove_passes(passes, batch, parts)
+        return evidence.prove_passes(passes, batch, parts, timed_work)
 
     def reset_peak_memory(self) -> None:
         if self.has_gpu():

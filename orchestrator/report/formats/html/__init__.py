@@ -44,7 +44,7 @@ MOST_ROWS = 300
 MOST_SHOWN = 3
 """The most metrics with a column of the table; the details of a trial have all metrics."""
 
-_FIRST = ("step_ms", "train_s", "val_accuracy", "val_loss", "val_bits_per_char")
+_FIRST = ("step_ms", "predict_ms", "train_s", "val_accuracy", "val_loss", "val_bits_per_char")
 _HERE = files("orchestrator.report.formats.html")
 _SIGNS: Mapping[str, str] = {
     **SIGNS,

@@ -245,7 +245,7 @@ def give_another_version(home: Path, place: str, version: int) -> None:
     ("place", "expected", "received"),
     [
         (f"tag {RECORD_TAG} of run", 7, 99),
-        ("sweep.json of run", 5, None),
+        ("sweep.json of run", 6, None),
         (f"tag {LEASE_TAG} of run", 2, 99),
         ("trials.parquet of run", 7, 99),
     ],

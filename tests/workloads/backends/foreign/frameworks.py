@@ -14,7 +14,7 @@ from workloads.context import Fact
 from workloads.data.samples import Samples
 from workloads.failures import NotPossible
 from workloads.implementations import Implementation
-from workloads.protocol import Device
+from workloads.protocol import Device, TimedWork
 
 
 class MirrorFramework(TensorFlowFramework):
@@ -53,5 +53,6 @@ class ArrayFramework(Framework):
         batch: Any,
         parts: Sequence[RecurrentPart],
         implementation: Implementation,
+        timed_work: TimedWork,
     ) -> Proof:
         return Proof("unknown", "NumPy records no operations")
