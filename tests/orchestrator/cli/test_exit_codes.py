@@ -13,8 +13,8 @@ from orchestrator.core.errors import Refusal
 from tests.orchestrator.cli.typed_commands import Run
 
 CALLED_BY: dict[str, str] = {
-    "run mine.yaml": "orchestrator.spec.load_spec",
-    "plan mine.yaml": "orchestrator.spec.load_spec",
+    "run mine.yaml": "orchestrator.execution.workload_check.check_spec_file",
+    "plan mine.yaml": "orchestrator.execution.workload_check.check_spec_file",
     "submit mine.yaml --address http://127.0.0.1:9": "orchestrator.spec.load_spec",
     "logs mine --address http://127.0.0.1:9": "orchestrator.cluster.jobs.Cluster",
     "stop mine": "orchestrator.cli.jobs.sweep_home",

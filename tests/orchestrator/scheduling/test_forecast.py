@@ -114,7 +114,7 @@ def test_a_start_takes_longer_than_its_trials() -> None:
 
 def test_known_configs_are_predicted_by_their_sizes() -> None:
     ahead = forecast_after(20, sampler=None, space=None, configs=CONFIGS, each_config=True)
-    assert (ahead.done, ahead.remaining, len(ahead.expected)) == (40, 20, 20 * 5)
+    assert (ahead.done, ahead.remaining, len(ahead.expected)) == (40, 20, 20 * 6)
     hidden = [one for one in ahead.expected if one.target == "trial_s"]
     assert ahead.model_error is not None and ahead.model_error < 0.05
     assert ahead.seconds is not None

@@ -29,14 +29,7 @@ class OwnModelSettings(TaskSettings):
     keep: Literal["best"] | None = Field(
         None, description="best: keep the model of each arm's best trial, as a model in MLflow"
     )
-    weights: Literal["equal", "own"] = Field(
-        "equal",
-        description=(
-            "equal: all arms of a block start from the same weights, drawn by NumPy. own: the"
-            " weights that build gave the model"
-        ),
-    )
-    class_weight: dict[int | str, float] | None = Field(
+    class_weight: dict[int, float] | None = Field(
         None, description="the weight of each class in the loss, as fit takes it"
     )
 
@@ -48,7 +41,12 @@ class OwnModelSettings(TaskSettings):
         if self.target_accuracy is not None:
             goal = MetricGoal("val_accuracy", self.target_accuracy, "time_to_accuracy_s")
         return TrainingPlan(
-            self.batch_size, self.epochs, self.timed_steps, goal, keeps_model=self.keep is not None
+            self.batch_size,
+            self.epochs,
+            self.timed_steps,
+            goal,
+            keeps_model=self.keep is not None,
+            class_weight=self.class_weight,
         )
 
     def as_user_settings(self) -> dict[str, Any]:
