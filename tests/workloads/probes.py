@@ -268,9 +268,8 @@ def inspect_model(trial: Context) -> dict[str, float]:
 
     settings = trial.settings
     probes = tuple({"units": units} for units in settings["units"])
-    request = InspectionRequest(
-        settings["workload"], (str(trial.implementation),), probes, tuple(settings["searched"])
-    )
+    asked = tuple(settings.get("implementations", [str(trial.implementation)]))
+    request = InspectionRequest(settings["workload"], asked, probes, tuple(settings["searched"]))
     found = inspect_own_model(request)
     trial.artifact("inspection.json", INSPECTION_ADAPTER.dump_json(found).decode())
     return {}

@@ -16,7 +16,7 @@ from workloads.data.samples import DataSet
 from workloads.eligibility import ineligibility_reason
 from workloads.entry import explain_other_package, load_own_functions
 from workloads.failures import BadRequest, DataError, NonFinite, TrialError
-from workloads.implementations import parse_implementation
+from workloads.implementations import Implementation, parse_implementation
 from workloads.layer_traits import LayerTraits
 from workloads.model_facts import (
     ArmFact,
@@ -200,8 +200,16 @@ class _Inspector:
         for text in self._request.implementations:
             implementation = parse_implementation(text)
             for device in _DEVICES:
-                reason = ineligibility_reason(implementation, LayerTraits(), device)
+                reason = _as_written_reason(implementation)
+                reason = reason or ineligibility_reason(implementation, LayerTraits(), device)
                 yield ArmFact(probe, text, device, reason)
+
+
+def _as_written_reason(implementation: Implementation) -> str | None:
+    """Return why an own model, whose layers nobody rewrites, cannot run on an implementation."""
+    if implementation.kernel != "portable" or "unroll" in implementation.options:
+        return "a model of your own runs as it is written: only on the kernel portable, not +unroll"
+    return None
 
 
 def _config_digest(model: Any) -> str:

@@ -175,8 +175,7 @@ class Writer:
         """Log a packed model with its run."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            with tarfile.open(packed) as tar:
-                tar.extractall(folder, filter="data")
+            unpack_model(packed, folder)
             for file in sorted(folder.glob("*.keras"))[:1]:
                 file.replace(file.with_name("model.keras"))
             self._tracker.log_model(self._tracker.run(run_id), folder)
@@ -358,3 +357,18 @@ class Writer:
 
 def _revision(trial: FinishedTrial) -> tuple[str, int, float, float]:
     return trial.status, trial.attempt, trial.started_s, trial.ended_s
+
+
+def unpack_model(packed: Path, folder: Path) -> None:
+    """Unpack files and folders that lie in the folder; raise `tarfile.TarError` for anything else.
+
+    `extractall(filter="data")` does this from Python 3.11.4 on; Debian 12 has 3.11.2.
+    """
+    with tarfile.open(packed) as tar:
+        for member in tar.getmembers():
+            is_inside = (folder / member.name).resolve().is_relative_to(folder.resolve())
+            if not is_inside or not (member.isfile() or member.isdir()):
+                raise tarfile.TarError(
+                    f"{packed}: expected files and folders of one model; received {member.name!r}"
+                )
+        tar.extractall(folder)

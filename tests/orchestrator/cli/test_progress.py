@@ -121,7 +121,10 @@ def test_trials_that_a_pruned_block_does_not_run_are_not_expected() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_the_live_view_fits_and_shows_blocks_failures_and_what_runs(width: int) -> None:
+def test_the_live_view_fits_and_shows_blocks_failures_and_what_runs(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # a dumb terminal gets plain lines
     screen = console(terminal=True, width=width)
     view = make_view(console(terminal=True), PLAN)
     assert isinstance(view, LiveView)

@@ -21,11 +21,28 @@ from orchestrator.storage.tracking.reader import find, list_sweeps, read_rows, r
 from orchestrator.storage.tracking.records import Answer
 from orchestrator.storage.tracking.tracker import read_run_text
 from orchestrator.storage.tracking.trial_table import to_rows
+from orchestrator.storage.tracking.writer import unpack_model
 from tests.building.arms import XLA
 from tests.building.stores import build_opening, mlflow_address
 from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 from tests.orchestrator.storage.tracking.mlflow.stored import sweep_run, trial_runs
 from tests.orchestrator.storage.tracking.recording import record, writer
+
+
+@pytest.mark.parametrize("kind", ["a path outside", "a link"])
+def test_a_packed_model_with_anything_but_its_own_files_is_refused(
+    tmp_path: Path, kind: str
+) -> None:
+    packed, folder = tmp_path / "model.tar", tmp_path / "there"
+    member = tarfile.TarInfo("../outside" if kind == "a path outside" else "link")
+    if kind == "a link":
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    with tarfile.open(packed, "w") as tar:
+        tar.addfile(member)
+    folder.mkdir()
+    with pytest.raises(tarfile.TarError, match="received"):
+        unpack_model(packed, folder)
+    assert not list(folder.iterdir())
 
 
 def test_a_model_is_logged_as_one_of_keras(
