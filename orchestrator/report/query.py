@@ -1,12 +1,14 @@
 """SQL over the trials of sweeps, a table in memory that reaches nothing else, and its formats."""
 
+import csv
 import difflib
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
+from datetime import UTC, datetime
+from io import BytesIO, StringIO
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -15,6 +17,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich.cells import cell_len
 
 from orchestrator.core import trial_columns
@@ -38,6 +41,7 @@ _DTYPES = {
     pa.string(): pd.StringDtype(),
     pa.bool_(): pd.BooleanDtype(),
 }
+_FIRST, _LAST = datetime.min, datetime.max  # the times that Python can show
 _OF_SWEEP = ("sweep", "generation", "workload")
 _LIST = """SELECT column_name AS "column", column_type AS type,
 CAST(round(count * (1 - null_percentage / 100)) AS BIGINT) AS rows,
@@ -199,9 +203,15 @@ def _cast(column: Any) -> Any:
     if types.is_integer(of) and of != pa.uint64():
         return column.cast(pa.int64())
     if types.is_integer(of) or types.is_floating(of) or types.is_decimal(of):
-        return column.cast(pa.float64())
+        return column.cast(pa.float64(), safe=False)  # rounded, as every number beyond 2**53 is
     if types.is_timestamp(of):
-        return column.cast(pa.timestamp("ms", of.tz), safe=False).cast(pa.timestamp("ms", "UTC"))
+        utc = pa.timestamp("ms", "UTC")
+        times = column.cast(pa.timestamp("ms", of.tz), safe=False).cast(utc)
+        first, last = (pa.scalar(limit.replace(tzinfo=UTC), utc) for limit in (_FIRST, _LAST))
+        is_in_range = pc.and_(pc.greater_equal(times, first), pc.less_equal(times, last))
+        return pc.if_else(
+            is_in_range, times, pa.scalar(None, utc)
+        )  # infinity, years of five digits
     if types.is_boolean(of) or types.is_string(of):
         return column
     return pa.array([None if cell is None else str(cell) for cell in column.to_pylist()], "string")
@@ -248,16 +258,20 @@ def as_bytes(frame: pd.DataFrame, form: SheetFormat, about: dict[str, Any]) -> b
         return out.getvalue()
     if form == "table":
         return to_table(frame).encode()
-    cells = frame.astype(object).map(_plain)
+    # Rows of Python objects: a column of a frame would turn None next to numbers into NaN.
+    rows = [[_plain(cell) for cell in row] for row in frame.astype(object).to_numpy()]
     if form == "csv":
-        header = list(map(safe, frame.columns))
-        return cells.map(safe).to_csv(index=False, header=header, lineterminator="\n").encode()
+        text = StringIO()
+        sheet = csv.writer(text, lineterminator="\n")
+        sheet.writerow(map(safe, frame.columns))
+        sheet.writerows([safe(cell) for cell in row] for row in rows)
+        return text.getvalue().encode()
     body = {
         "format": QUERY_FORMAT,
         "version": QUERY_VERSION,
         **about,
         "columns": [{"name": name, "kind": _kind_of(frame, name)} for name in frame],
-        "rows": cells.to_dict("records"),
+        "rows": [dict(zip(frame.columns, row, strict=True)) for row in rows],
     }
     return (json.dumps(body, indent=1, allow_nan=False) + "\n").encode()
 

@@ -256,6 +256,36 @@ def run(recorded: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     return partial(type_command, capfd)
 
 
+CELLS = {
+    "a null next to numbers": ("SELECT * FROM (VALUES (1.5), (NULL)) t(cell)", [1.5, None]),
+    "a null next to texts": ("SELECT * FROM (VALUES ('a'), (NULL)) t(cell)", ["a", None]),
+    "only nulls": ("SELECT NULL AS cell", [None]),
+    "NaN and infinity": ("SELECT unnest(['nan'::DOUBLE, 'inf'::DOUBLE]) AS cell", [None, None]),
+    "whole numbers and a null": ("SELECT unnest([3, NULL]) AS cell", [3, None]),
+    "UBIGINT": ("SELECT 18446744073709551615::UBIGINT AS cell", [2.0**64]),
+    "HUGEINT": ("SELECT 2::HUGEINT ** 100 AS cell", [2.0**100]),
+    "truths and a null": ("SELECT unnest([true, NULL]) AS cell", [True, None]),
+    "a time and a null": (
+        "SELECT unnest([TIMESTAMP '2020-01-02', NULL]) AS cell",
+        ["2020-01-02T00:00:00.000+00:00", None],
+    ),
+    "infinite time": ("SELECT 'infinity'::TIMESTAMP AS cell", [None]),
+    "a list and a null": ("SELECT unnest([[1, 2], NULL]) AS cell", ["[1, 2]", None]),
+    "an empty table": ("SELECT 1 AS cell WHERE false", []),
+}
+
+
+@pytest.mark.parametrize(("sql", "cells"), CELLS.values(), ids=CELLS)
+def test_every_format_takes_every_cell(sql: str, cells: list[Any]) -> None:
+    frame = query_records(SWEEPS, sql=sql)
+    read = json.loads(as_bytes(frame, "json", {}))["rows"]
+    assert [row["cell"] for row in read] == cells
+    _, *lines = csv.reader(io.StringIO(as_bytes(frame, "csv", {}).decode()))
+    assert [line[0] != "" for line in lines] == [cell is not None for cell in cells]
+    assert len(as_bytes(frame, "table", {}).splitlines()) == 1 + len(cells)
+    assert len(pd.read_parquet(io.BytesIO(as_bytes(frame, "parquet", {})))) == len(cells)
+
+
 def test_the_command(run: Run, tmp_path: Path) -> None:
     code, out, err = run("query", "quickstart", "units >= 33", "--columns", "block,units,outcome")
     assert (code, err) == (0, "3 of 5 trials\n")
