@@ -46,6 +46,7 @@ class TrainingPlan:
     `timed_steps` are timed one by one after the epochs. `keeps_model`: the trained model is offered
     as the one to keep of its arm. `class_weight`: by the number of a class, the weight of its
     samples in the loss of training, as Keras' `fit` takes it; 1 for a class that is not named.
+    `learns`: False for random data, whose losses and metrics mean nothing and are not reported.
     """
 
     batch_size: int
@@ -54,6 +55,7 @@ class TrainingPlan:
     goal: MetricGoal | None = None
     keeps_model: bool = False
     class_weight: Mapping[int, float] | None = None
+    learns: bool = True
 
 
 class TaskSettings(BaseModel):

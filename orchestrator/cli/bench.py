@@ -22,15 +22,26 @@ of them failed.
 
 
 @command(
-    examples=["rnnsweep bench tensorflow/portable torch/fused --workload char_rnn --set units=128"],
+    examples=[
+        "rnnsweep bench tensorflow/portable torch/fused --workload char_rnn --set units=128",
+        "rnnsweep bench tensorflow/portable torch/fused --model mine:build --data mine:load",
+    ],
     notes=_NOTES,
 )
 @click.argument("implementations", metavar="IMPLEMENTATION...", nargs=-1, required=True)
 @click.option(
     "--workload",
-    default="char_rnn",
-    show_default=True,
-    help="A built-in one, or MODULE:FUNCTION.",
+    help="A built-in one (char_rnn by default), or MODULE:FUNCTION.",
+)
+@click.option(
+    "--model",
+    metavar="MODULE:BUILD",
+    help="Instead of a workload: your own function, which takes the settings and returns a model.",
+)
+@click.option(
+    "--data",
+    metavar="MODULE:LOAD",
+    help="The function that loads the data of your model; without it they are random.",
 )
 @options.set_option("Use this setting of the workload, such as units=128; may be repeated.")
 @click.option("--hardware", "device", default="cpu", show_default=True, help="cpu, gpu or a GPU.")
@@ -58,13 +69,13 @@ of them failed.
 def bench(  # noqa: PLR0913  (its options)
     implementations: tuple[str, ...],
     *,
-    workload: str,
     overrides: tuple[str, ...],
     device: str,
     timed_work: TimedWork,
     rounds: int,
     export_json: Path | None,
     save_spec: Path | None,
+    **named: str | None,
 ) -> int:
     """Compare the speed of IMPLEMENTATIONs on this machine."""
     from rich.console import Console
@@ -76,7 +87,16 @@ def bench(  # noqa: PLR0913  (its options)
     from orchestrator.report.formats.json_format import summary_json
     from orchestrator.report.formats.text import to_text
 
-    made = benches.make_bench(implementations, workload, overrides, device, timed_work)
+    timed = {key: name for key, name in named.items() if name is not None}
+    if "data" in timed and "model" not in timed:
+        raise click.UsageError("--data: expected --model as well, whose data it loads")
+    if "model" in timed and "workload" in timed:
+        raise click.UsageError("expected --workload or --model; received both")
+    if "model" in timed:  # takes seconds
+        show_progress(f"building {timed['model']} on each backend")
+    made = benches.make_bench(
+        implementations, timed or {"workload": "char_rnn"}, overrides, device, timed_work
+    )
     if save_spec is not None:
         write_output(benches.as_spec(made).encode(), save_spec)
     console, round_shown = Console(stderr=True), 0

@@ -18,7 +18,7 @@ from orchestrator.cli.run import run
 from orchestrator.core.errors import Refusal
 from orchestrator.core.version import ROOT
 
-TEMPLATES = ("quickstart", "timing", "cluster", "own-workload")
+TEMPLATES = ("quickstart", "timing", "cluster", "own-model", "own-workload")
 """Names of files of `sweeps/`, `-` for `_`: a spec, and a module next to it if there is one."""
 
 _SCHEMA, _SCHEMA_COPY = "../orchestrator/spec/spec.schema.json", "rnnsweep.schema.json"
@@ -32,7 +32,8 @@ def sweeps_folder() -> Path:
 
 _NOTES = """
 Templates: quickstart compares TensorFlow's kernels in three minutes; timing times them in short
-slices; cluster compares the hardware of a Ray cluster; own-workload trains a model of your own.
+slices; cluster compares the hardware of a Ray cluster; own-model trains a Keras model of your own
+on every implementation; own-workload runs a training loop of your own.
 No file is overwritten, except rnnsweep.schema.json, with which editors complete and check the
 spec.
 """

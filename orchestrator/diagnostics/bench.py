@@ -116,22 +116,24 @@ class Bench:
 
 def make_bench(
     implementations: Sequence[str],
-    workload: str,
+    timed: Mapping[str, str],
     overrides: Sequence[str],
     device: str,
     timed_work: TimedWork = "train",
 ) -> Bench:
     """Check a comparison; refuse it unless all of the implementations can run here.
 
-    The workload is a built-in one, or `package.module:function`. `overrides` are its settings, as
-    `KEY=YAML`. The device is an entry of `arms.hardware`: `cpu`, `gpu` or a GPU's name.
+    `timed` has the keys of a spec for what is timed: `workload`, or `model` and perhaps `data`.
+    `overrides` are its settings, as `KEY=YAML`. The device is an entry of `arms.hardware`: `cpu`,
+    `gpu` or a GPU's name.
     """
     settings = yaml_locations.parse_yaml(
         "{}", source="--set", overrides=overrides, example="units=128"
     )
+    name = timed.get("workload") or timed["model"].replace(":", "-")
     data = {
-        "name": f"bench-{workload.rpartition(':')[2].lower().replace('.', '-')}",
-        "workload": workload,
+        "name": f"bench-{name.rpartition(':')[2].lower().replace('.', '-')}",
+        **timed,
         "settings": settings.data,
         "search": {"configs": [{}]},
         "arms": {"implementations": list(implementations), "hardware": [device]},

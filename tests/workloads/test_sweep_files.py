@@ -24,7 +24,8 @@ pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parents[2]
 SWEEPS = {path.stem: path for path in sorted((ROOT / "sweeps").glob("*.yaml"))}
-del SWEEPS["prices"], SWEEPS["own_workload"]  # no sweep; not of a built-in workload
+for other in ("prices", "own_workload", "own_model"):  # no sweep; not of a built-in workload
+    del SWEEPS[other]
 
 SMALL = {
     "samples": 64,

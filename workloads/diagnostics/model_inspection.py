@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from workloads.data.array_trees import arrays_of, is_single_array
 from workloads.data.samples import DataSet
 from workloads.eligibility import ineligibility_reason
 from workloads.entry import explain_other_package, load_own_functions
@@ -30,6 +31,7 @@ from workloads.own_code import describe_error, read_code
 from workloads.protocol import Device
 from workloads.registry import find_workload
 from workloads.settings import check_settings
+from workloads.tasks.own_model.random_data import random_data
 from workloads.tasks.own_model.settings import OwnModelSettings
 from workloads.tasks.own_model.task import OwnFunctions, place_of
 
@@ -111,24 +113,32 @@ class _Inspector:
     def inspect(self) -> ModelFacts:
         """Load, build, try a batch, and examine the model of each probe."""
         first = self._probes[0].as_user_settings()
-        data = None if self._functions.load is None else self._load_once(first)
+        batch_size = self._probes[0].batch_size
         model = self._build_alike_twice(first)
-        metrics = self._try_one_batch(model, data, self._probes[0].batch_size) if data else ()
+        has_data = self._functions.load is not None
+        data = (
+            self._load_once(first, batch_size)
+            if has_data
+            else random_data(model, batch_size, place_of(self._functions.build))
+        )
+        metrics = self._try_one_batch(model, data, batch_size)
         parameters = int(model.count_params())
         arms = list(self._examine(model, 0))
         for index, probe in enumerate(self._probes[1:], start=1):
             arms += self._examine(self._functions.build_model(probe.as_user_settings()), index)
-        return ModelFacts(metrics, data.digest if data else None, parameters, tuple(arms))
+        if not has_data:
+            return ModelFacts((), None, parameters, tuple(arms))
+        return ModelFacts(metrics, data.digest, parameters, tuple(arms))
 
-    def _load_once(self, settings: Mapping[str, Any]) -> DataSet:
+    def _load_once(self, settings: Mapping[str, Any], batch_size: int) -> DataSet:
         """Return the data; raise `_SearchedData` if they differ between blocks or variants."""
         recorded = _RecordedSettings(settings)
-        data = self._functions.load_data(recorded)
+        data = self._functions.load_data(recorded, batch_size)
         suspects = recorded.read & set(self._request.searched)
         for probe in self._probes[1:]:
             varied = probe.as_user_settings()
             changed = {n for n in suspects if varied.get(n) != settings.get(n)}
-            if changed and self._functions.load_data(varied).digest != data.digest:
+            if changed and self._functions.load_data(varied, batch_size).digest != data.digest:
                 name = min(changed)
                 load = self._functions.load
                 assert load is not None  # it has just been called
@@ -162,8 +172,7 @@ class _Inspector:
         """Compute the loss and the metrics of one batch; return their names."""
         import keras  # noqa: PLC0415 - the framework of this process
 
-        load = self._functions.load
-        assert load is not None  # the data come from it
+        place = place_of(self._functions.load or self._functions.build)
         shape = getattr(model, "input_shape", None)
         is_fixed = isinstance(shape, tuple) and shape and isinstance(shape[0], int)
         batch = data.train.first(batch_size if is_fixed else min(batch_size, _MOST_SAMPLES))
@@ -172,7 +181,7 @@ class _Inspector:
                 layer.use_cudnn = "auto"
         model.run_eagerly = True
         received = f"x of {_shapes(batch.inputs)}, y of {_shapes(batch.targets)}"
-        expected = f"{place_of(load)}: expected data for a model that {_model_shapes(model)}"
+        expected = f"{place}: expected data for a model that {_model_shapes(model)}"
         if not _takes(model, batch.inputs):
             raise DataError(f"{expected}; received {received}")
         try:
@@ -222,14 +231,15 @@ def _config_digest(model: Any) -> str:
     return hashlib.sha256(f"{config}{shapes}".encode()).hexdigest()
 
 
-def _shapes(array: Any) -> str:
-    return f"shape {tuple(array.shape)}"
+def _shapes(tree: Any) -> str:
+    """Write the shapes of one array, or of the arrays of a tree."""
+    return f"shape {' and '.join(str(tuple(array.shape)) for array in arrays_of(tree))}"
 
 
 def _takes(model: Any, inputs: Any) -> bool:
     """Return False if a model with one input has another shape than the data."""
     shape = getattr(model, "input_shape", None)
-    if not isinstance(shape, tuple) or not hasattr(inputs, "shape"):
+    if not isinstance(shape, tuple) or not is_single_array(inputs):
         return True  # several inputs, or a subclassed model: Keras will say
     if any(isinstance(size, tuple) for size in shape):
         return True

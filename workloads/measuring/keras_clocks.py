@@ -47,7 +47,8 @@ class EpochClock(keras.callbacks.Callback):
         self._synchronise()
         assert self._window is not None
         validate_s = self._trial.end(self._window).seconds
-        self.last_metrics = {name: float(value) for name, value in (logs or {}).items()}
+        learned = (logs or {}) if self._plan.learns else {}
+        self.last_metrics = {name: float(value) for name, value in learned.items()}
         self._trial.epoch(epoch, self._epoch_s, validate_s, **self.last_metrics)
         goal = self._plan.goal
         if goal and self.goal_s is None and self.last_metrics[goal.metric] >= goal.at_least:

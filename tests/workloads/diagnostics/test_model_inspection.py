@@ -1,11 +1,11 @@
 """A user's own model is built, and its data tried, before any trial: in one warm trainer here."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, result, single_event
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from workloads import protocol
 from workloads.model_facts import INSPECTION_ADAPTER, Inspection, ModelFacts, ModelFault
 from workloads.registry import own_model_name
@@ -14,10 +14,10 @@ MODULE = "tests.workloads.examples.own_models"
 FILE = "tests/workloads/examples/own_models.py"
 
 
-def inspect(trainer: Trainer, build: str, load: str, **searched: Any) -> Inspection:
+def inspect(trainer: Trainer, build: str, load: str | None) -> Inspection:
     """Return what the probe `inspect_model` of a warm trainer answers, of two probes of units."""
-    name = own_model_name(f"{MODULE}:{build}", f"{MODULE}:{load}")
-    settings = {"workload": name, "units": [4, 8], "searched": ["units"], **searched}
+    name = own_model_name(f"{MODULE}:{build}", f"{MODULE}:{load}" if load else None)
+    settings = {"workload": name, "units": [4, 8], "searched": ["units"]}
     events = trainer.ask(
         "tests.workloads.probes:inspect_model", "tensorflow/portable", settings=settings
     )
@@ -53,6 +53,34 @@ def test_no_kernel_that_needs_other_layers_can_run_a_model_as_it_is_written(
 
 def test_a_function_without_settings_is_called_without_them(trainer: Trainer) -> None:
     assert isinstance(inspect(trainer, "build_without_settings", "load"), ModelFacts)
+
+
+@pytest.mark.parametrize("build", ["build", "build_classifier_of_tokens"])
+def test_random_data_fit_the_model_and_have_times_only(trainer: Trainer, build: str) -> None:
+    facts = inspect(trainer, build, None)
+    assert isinstance(facts, ModelFacts)
+    assert (facts.metrics, facts.data_digest) == ((), None)
+    name = own_model_name(f"{MODULE}:{build}", None)
+    settings = {"units": 4, "batch_size": 4, "timed_steps": 2}
+    metrics = result(trainer.ask(name, "tensorflow/portable", settings=settings))
+    assert metrics["step_ms"] > 0 and metrics["predict_s"] > 0
+    assert not {"loss", "mae", "accuracy", "val_loss"} & metrics.keys()
+
+
+def test_a_trial_trains_the_model_on_its_data(trainer: Trainer) -> None:
+    name = own_model_name(f"{MODULE}:build", f"{MODULE}:load_parts")
+    facts = inspect(trainer, "build", "load_parts")
+    assert isinstance(facts, ModelFacts)
+    settings = {"units": 4, "batch_size": 8, "epochs": 2, "timed_steps": 2}
+
+    def ask(digest: str | None) -> list[protocol.Event]:
+        return trainer.ask(name, "tensorflow/portable", settings=settings, data_digest=digest)
+
+    events = ask(facts.data_digest)
+    dataset = single_event(events, protocol.Dataset)
+    assert (dataset.samples, dataset.validation_samples) == (24, 16)
+    assert {"loss", "mae", "val_loss", "val_mae", "step_ms"} <= result(events).keys()
+    assert failure(ask("0" * 64)).kind == "data"
 
 
 class WrongModel(NamedTuple):

@@ -17,6 +17,19 @@ def build(settings: Settings) -> Any:
     return model
 
 
+def build_classifier_of_tokens(settings: Settings) -> Any:
+    model = keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras.layers.Embedding(11, 4),
+            keras.layers.GRU(settings["units"]),
+            keras.layers.Dense(5, activation="softmax"),
+        ]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
 def build_without_settings() -> Any:
     return build({"units": 4})
 

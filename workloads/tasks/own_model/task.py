@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from workloads.context import Context
 from workloads.data.samples import DataSet, Samples
 from workloads.failures import BadRequest, DataError
+from workloads.settings import TrainingPlan
+from workloads.tasks.own_model.random_data import random_data
 from workloads.tasks.own_model.settings import OwnModelSettings
 from workloads.tasks.task import Task
 
@@ -38,14 +40,15 @@ class OwnFunctions:
         """Return the task that trains the model on the data."""
 
         def load(settings: OwnModelSettings, seed: int) -> DataSet:
-            return self.load_data(settings.as_user_settings())
+            return self.load_data(settings.as_user_settings(), settings.batch_size)
+
+        def plan(settings: OwnModelSettings) -> TrainingPlan:
+            return replace(settings.plan(), learns=self.load is not None)
 
         def build(settings: OwnModelSettings, trial: Context, data: DataSet) -> Any:
             return self.build_model(settings.as_user_settings())
 
-        return Task(
-            settings_model=OwnModelSettings, load=load, build=build, plan=OwnModelSettings.plan
-        )
+        return Task(settings_model=OwnModelSettings, load=load, build=build, plan=plan)
 
     def build_model(self, settings: Mapping[str, Any]) -> Any:
         """Return the compiled model that `build` returns; raise `BadRequest` for anything else."""
@@ -64,10 +67,13 @@ class OwnFunctions:
             )
         return model
 
-    def load_data(self, settings: Mapping[str, Any]) -> DataSet:
-        """Return what `load` returns as a data set; raise `DataError` for anything else."""
+    def load_data(self, settings: Mapping[str, Any], batch_size: int) -> DataSet:
+        """Return what `load` returns as a data set; raise `DataError` for anything else.
+
+        Without `load` the data are random, for the shapes of the model, which is built for that.
+        """
         if self.load is None or self.data_entry is None:
-            raise DataError(f"{self.model_entry}: expected data: name a function that loads them")
+            return random_data(self.build_model(settings), batch_size, place_of(self.build))
         loaded = call_with_settings(self.load, settings)
         train, validation = _parts(loaded, place_of(self.load))
         return DataSet(
