@@ -66,7 +66,7 @@ of them failed.
 )
 @options.new_file_option("--save-spec", help="Also write a spec to start a sweep from.")
 @options.json_progress_option
-def bench(  # noqa: PLR0913  (its options)
+def bench(
     implementations: tuple[str, ...],
     *,
     overrides: tuple[str, ...],
