@@ -72,9 +72,8 @@ class SweepSpec(Strict):
         None,
         description=(
             "The data of your own model: module:load, a function that takes the settings and"
-            " returns them. A model needs it."
+            " returns them. Without it they are random, for times only."
         ),
-        validate_default=True,
     )
     workload: WorkloadName | None = Field(
         None,
@@ -150,21 +149,14 @@ class SweepSpec(Strict):
         (), description="Published results, shown next to yours."
     )
 
-    @field_validator("data")
-    @classmethod
-    def _is_given_if_a_model_is(cls, data: str | None, values: ValidationInfo) -> str | None:
-        if data is None and values.data.get("model") is not None:
-            raise missing("the data of the model (data: module:load)")
-        return data
-
     @field_validator("workload")
     @classmethod
     def _is_given_unless_a_model_is(
         cls, workload: str | None, values: ValidationInfo
     ) -> str | None:
-        if not values.data.keys() >= {"model", "data"}:  # they are refused already
+        if "model" not in values.data:  # it is refused already
             return workload
-        model, data = values.data["model"], values.data["data"]
+        model, data = values.data["model"], values.data.get("data")
         if model is not None and workload is not None:
             hint = "remove workload, or model and data"
             raise refusal("a workload or a model", "both", hint=hint)

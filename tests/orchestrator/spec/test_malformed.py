@@ -72,7 +72,7 @@ MALFORMED = [
     ),
     MalformedSpec(
         name="a workload and a model",
-        added="model: mine:build\ndata: mine:load",
+        added="model: mine:build",
         line="workload: image_rows",
         key="workload",
         expected="a workload or a model",
@@ -87,14 +87,6 @@ MALFORMED = [
         expected="a model for these data",
         received="no model",
         hint="model: module:build",
-    ),
-    MalformedSpec(
-        name="a model without data",
-        replaced={"workload": "model: mine:build"},
-        line="name: quick",
-        key="data",
-        expected="data: module:load",
-        received="nothing",
     ),
     MalformedSpec(
         name="a model that is no function of a module",
@@ -113,9 +105,7 @@ MALFORMED = [
     ),
     MalformedSpec(
         name="a model in a module that hides one of ours",
-        added="data: mine:load",
         replaced={"workload": "model: workloads.mine:build"},
-        line="model: workloads.mine:build",
         key="model",
         expected="another name",
         received="'workloads.mine:build'",

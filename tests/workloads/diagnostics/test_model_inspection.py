@@ -1,7 +1,7 @@
 """A user's own model is built, and its data tried, before any trial: in one warm trainer here."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,10 +14,10 @@ MODULE = "tests.workloads.examples.own_models"
 FILE = "tests/workloads/examples/own_models.py"
 
 
-def inspect(trainer: Trainer, build: str, load: str | None) -> Inspection:
+def inspect(trainer: Trainer, build: str, load: str | None, **asked: Any) -> Inspection:
     """Return what the probe `inspect_model` of a warm trainer answers, of two probes of units."""
     name = own_model_name(f"{MODULE}:{build}", f"{MODULE}:{load}" if load else None)
-    settings = {"workload": name, "units": [4, 8], "searched": ["units"]}
+    settings = {"workload": name, "units": [4, 8], "searched": ["units"], **asked}
     events = trainer.ask(
         "tests.workloads.probes:inspect_model", "tensorflow/portable", settings=settings
     )
