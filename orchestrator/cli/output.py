@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.messages import discard, show, show_progress, unwritable, wants_colour
 from orchestrator.core.errors import Refusal
+from orchestrator.storage.private_files import open_private
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,7 +92,7 @@ def quiet(log: Path) -> Iterator[Console]:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     kept = {number: os.dup(number) for number in (1, 2)}
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    descriptor = open_private(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     logger, handler = logging.getLogger("rnnsweep"), logging.FileHandler(log, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
     logger.addHandler(handler)

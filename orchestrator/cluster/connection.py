@@ -25,6 +25,7 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.version import ROOT
 from orchestrator.hardware import Node, NodeProfile
 from orchestrator.storage.lock import Owner, parse_owner, write_owner
+from orchestrator.storage.private_files import read_private
 
 _RAY_SETTINGS = tomllib.loads(Path(__file__).with_name("ray_settings.toml").read_text())
 _MARK = ".rnnsweep-owner"  # in the temporary folders of a driver
@@ -171,7 +172,8 @@ def remove_leftovers(temporary: Path | None = None) -> None:
     for place in ("rnnsweep-tune-*", "ray/session_*"):
         for mark_file in temporary.glob(f"{place}/{_MARK}"):
             with contextlib.suppress(OSError):
-                if parse_owner(mark_file.read_bytes()).is_gone():
+                owner = parse_owner(read_private(mark_file, most_bytes=1024))
+                if owner.is_gone():
                     shutil.rmtree(mark_file.parent)
 
 

@@ -63,6 +63,10 @@ class SweepFolder:
             raise HomeUnusable(self.home, (error.strerror or str(error)).lower()) from error
         if not os.access(self.path, os.W_OK):
             raise HomeUnusable(self.home, "permission denied")
+        for folder in (self.home, self.path.parent, self.path):
+            # Another user's folder, or a link to one, may lead what is written to any place.
+            if {folder.lstat().st_uid, folder.stat().st_uid} != {os.geteuid()}:
+                raise HomeUnusable(self.home, f"{folder}, which belongs to another user")
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

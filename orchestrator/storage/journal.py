@@ -29,6 +29,7 @@ from orchestrator.core.trial import (
     validated_json,
 )
 from orchestrator.storage import lock
+from orchestrator.storage.private_files import open_private
 
 JOURNAL_FILE = "journal.jsonl"
 JOURNAL_VERSION = 13  # only journals of this version are read
@@ -262,7 +263,7 @@ class Journal(Draft, contextlib.AbstractContextManager["Journal"]):
         self._guard = threading.Lock()
         self._lock = lock.take_lock(folder)
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            self._file = open_private(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
             records, self._size = _parse(self.path, self.path.read_bytes())
             super().__init__(replay(records))
             os.ftruncate(self._file, self._size)  # removes a line that a crash left incomplete
@@ -422,7 +423,7 @@ def _expect_version(path: Path, lines: Sequence[bytes]) -> None:
 
 def _write_synced(path: Path, content: bytes) -> None:
     """Write a file that only its owner reads, as the journal, and wait until it is on disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()

@@ -12,6 +12,7 @@ import psutil
 from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.core.errors import Refusal
+from orchestrator.storage.private_files import open_private
 
 LOCK_FILE = "lock"
 _TRIES, _PAUSE_S = 5, 0.02
@@ -72,7 +73,7 @@ class Locked(Refusal):
 def take_lock(folder: Path) -> int:
     """Take the lock of a folder, made if need be, until the descriptor is closed; else `Locked`."""
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = open_private(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)
     for last_try in (*[False] * _TRIES, True):  # `holder` takes it for a moment
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,7 +105,8 @@ def parse_owner(content: bytes) -> Owner:
 def holder(folder: Path) -> Owner | None:
     """Return the holder of the lock of a folder; None if nobody holds it."""
     try:
-        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY)
+        # Anyone's sweep may be looked at, but a named pipe in its place must not be waited for.
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:  # none, or no folder of that name can be
         return None
     try:

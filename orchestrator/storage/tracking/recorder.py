@@ -28,6 +28,7 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.core.version import import_path
+from orchestrator.storage.private_files import open_private
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from orchestrator.storage.tracking.records import (
     BEAT_S,
@@ -283,7 +284,8 @@ class RecorderProcess:
         if self._running is None:
             ours, theirs = Pipe()
             self._log_path.parent.mkdir(parents=True, exist_ok=True)
-            with theirs, self._log_path.open("ab") as log:
+            log = open_private(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            with theirs, os.fdopen(log, "ab"):
                 descriptor = theirs.fileno()
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-m", __package__, str(descriptor)],

@@ -469,9 +469,14 @@ def _creation_lock(uri: str) -> Iterator[None]:
     if not os.access(path.parent, os.W_OK):
         yield  # an archived store: nobody can be making it
         return
-    with Path(f"{path}.lock").open("w") as lock:
+    # A store may be shared, so the lock may be another user's; but a link is not followed.
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    lock = os.open(f"{path}.lock", flags, 0o666)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
 
 
 @contextmanager

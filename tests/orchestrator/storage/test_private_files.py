@@ -1,0 +1,102 @@
+"""What another user of the machine put where this user's files go is neither read nor written."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cluster import connection
+from orchestrator.storage.home import HomeUnusable, SweepFolder
+from orchestrator.storage.journal import JOURNAL_FILE, Journal
+from orchestrator.storage.lock import LOCK_FILE, holder
+from orchestrator.storage.private_files import NotOurs, open_private, read_private
+from orchestrator.storage.tracking.errors import TrackingError
+from orchestrator.storage.tracking.mlflow.store import MlflowStore
+
+NOBODY = 65_534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes another user's files")
+
+
+def make_link(path: Path) -> None:
+    victim = path.with_name("victim")
+    victim.write_bytes(b"precious")
+    path.symlink_to(victim)
+
+
+def make_file_of_another_user(path: Path) -> None:
+    path.write_bytes(b"{}")
+    os.chown(path, NOBODY, NOBODY)
+
+
+FOREIGN: dict[str, Callable[[Path], None]] = {
+    "link": make_link,
+    "named pipe": os.mkfifo,
+    "folder": Path.mkdir,
+}
+
+
+@pytest.mark.parametrize("make", FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC])
+def test_only_regular_files_are_opened(
+    make: Callable[[Path], None], flags: int, tmp_path: Path
+) -> None:
+    make(tmp_path / "file")
+    with pytest.raises(OSError, match="file"):
+        open_private(tmp_path / "file", flags)
+    if make is make_link:
+        assert (tmp_path / "victim").read_bytes() == b"precious"
+
+
+@needs_root
+def test_a_file_of_another_user_is_not_opened(tmp_path: Path) -> None:
+    make_file_of_another_user(tmp_path / "file")
+    with pytest.raises(NotOurs, match="another user"):
+        open_private(tmp_path / "file", os.O_RDONLY)
+
+
+def test_a_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"12345")
+    assert read_private(tmp_path / "file", most_bytes=5) == b"12345"
+    with pytest.raises(NotOurs, match="more than 4 bytes"):
+        read_private(tmp_path / "file", most_bytes=4)
+
+
+@pytest.mark.timeout(20)
+def test_a_named_pipe_among_leftovers_holds_nobody_up(tmp_path: Path) -> None:
+    session = tmp_path / "ray" / "session_1"
+    session.mkdir(parents=True)
+    os.mkfifo(session / connection._MARK)
+    connection.remove_leftovers(tmp_path)
+    assert session.is_dir()
+
+
+@pytest.mark.timeout(20)
+def test_a_named_pipe_as_a_lock_has_no_holder(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / LOCK_FILE)
+    assert holder(tmp_path) is None
+
+
+@pytest.mark.parametrize("name", [LOCK_FILE, JOURNAL_FILE])
+def test_links_in_a_sweeps_folder_are_not_followed(name: str, tmp_path: Path) -> None:
+    make_link(tmp_path / name)
+    with pytest.raises(NotOurs, match="symbolic link"):
+        Journal(tmp_path)
+    assert (tmp_path / "victim").read_bytes() == b"precious"
+
+
+def test_a_link_as_the_lock_of_a_store_is_not_followed(tmp_path: Path) -> None:
+    make_link(tmp_path / "mlflow.db.lock")
+    with pytest.raises(TrackingError, match=r"mlflow\.db\.lock"):
+        MlflowStore(f"sqlite:///{tmp_path}/mlflow.db", home=tmp_path)
+    assert (tmp_path / "victim").read_bytes() == b"precious"
+
+
+@needs_root
+@pytest.mark.parametrize("place", ["", "sweeps", "sweeps/mine"])
+def test_a_home_of_another_user_is_refused(place: str, tmp_path: Path) -> None:
+    folder = SweepFolder(tmp_path / "home", "mine")
+    folder.make()
+    os.chown(folder.home / place, NOBODY, NOBODY)
+    with pytest.raises(HomeUnusable, match="another user"):
+        folder.make()
