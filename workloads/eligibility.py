@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from workloads.backends.backend import Backend, Combination
 from workloads.backends.registry import backends, find_backend
-from workloads.implementations import MIN_CAPABILITY, Implementation
+from workloads.implementations import AUTO, MIN_CAPABILITY, Implementation
 from workloads.layer_traits import LayerTraits
 from workloads.protocol import Device
 
@@ -38,6 +38,12 @@ def ineligibility_reason(
     return next(_reasons(backend, asked), None)
 
 
+def layer_ineligibility_reason(implementation: Implementation, traits: LayerTraits) -> str | None:
+    """Return what the kernel's library lacks for layers of these traits, on any device."""
+    backend = find_backend(implementation.backend)
+    return next(_library_reasons(backend, Combination(implementation, traits, "gpu")), None)
+
+
 def is_installed(package: str) -> bool:
     """Return True if a package can be imported here, without importing it."""
     return importlib.util.find_spec(package) is not None
@@ -49,6 +55,11 @@ def _reasons(backend: Backend, asked: Combination) -> Iterator[str]:
     yield from backend.device_reasons(asked)
     yield from backend.option_reasons(asked)
     yield from _option_reasons(backend, asked)
+    yield from _library_reasons(backend, asked)
+
+
+def _library_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
+    """Yield what the kernel's library lacks for the layers."""
     if backend.library(asked.implementation.kernel):  # Keras' portable layers lack nothing
         yield from _kernel_reasons(backend, asked)
         yield from backend.layer_reasons(asked)
@@ -77,6 +88,8 @@ def _option_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
     library = backend.library(asked.implementation.kernel)
     if asked.has_option("eager") and asked.has_option("xla"):
         yield "+eager has no graph that +xla could compile"
+    if asked.has_option("unroll") and asked.has_kernel(AUTO):
+        yield "auto measures the layers as they are written: leave +unroll out"
     if asked.has_option("unroll") and library:
         yield f"{library} runs the whole sequence in one call and cannot be unrolled"
     if asked.has_option("unroll") and backend.is_eager(asked.implementation):

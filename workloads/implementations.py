@@ -11,7 +11,11 @@ from typing import Literal, TypeAlias
 
 Precision: TypeAlias = Literal["float32", "tf32", "bf16", "fp16"]
 
+AUTO = "auto"
+"""The kernel of a model that is measured as it is written."""
+
 KERNELS: Mapping[str, str] = {
+    AUTO: "the model as written: Keras chooses the kernel of its layers, and the compilation",
     "portable": "Keras' own layer without cuDNN (use_cudnn=False)",
     "cudnn": "Keras' own layer on cuDNN (use_cudnn=True), one call per layer",
     "fused": "the whole stack of recurrent layers in one library call",
@@ -75,6 +79,15 @@ class Implementation:
     def precision(self) -> Precision:
         """The number format of matrix products: that of its option, `float32` by default."""
         return next((name for name in PRECISIONS if name in self.options), "float32")
+
+
+def is_kernel_as_asked(asked: str, ran: str) -> bool:
+    """Return True if the kernel that ran agrees with the one that was asked for.
+
+    Both are texts as `Implementation.kernel_text`. `auto` leaves the choice to Keras: whatever ran
+    agrees with it.
+    """
+    return ran == asked or asked.partition("+")[0] == AUTO
 
 
 def parse_implementation(text: str) -> Implementation:

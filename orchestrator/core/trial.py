@@ -16,6 +16,7 @@ from pydantic_core import PydanticSerializationError
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.errors import printable
 from workloads import protocol
+from workloads.implementations import is_kernel_as_asked
 
 _T = TypeVar("_T")
 
@@ -309,7 +310,9 @@ class FinishedTrial:
     @property
     def has_times(self) -> bool:
         """Return whether its times per step count: it is complete, or pruned with its kernel."""
-        is_its_kernel = self.kernel is None or self.kernel.ran == self.kernel.asked
+        is_its_kernel = self.kernel is None or is_kernel_as_asked(
+            self.kernel.asked, self.kernel.ran
+        )
         return self.status == "complete" or (self.status == "pruned" and is_its_kernel)
 
 

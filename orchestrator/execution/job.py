@@ -22,7 +22,7 @@ from orchestrator.execution import telemetry
 from orchestrator.execution.trainer_process import TrainerGone, TrainerProcess
 from orchestrator.storage.tracking.trial_content import entity_name
 from workloads import protocol, registry
-from workloads.implementations import parse_implementation
+from workloads.implementations import is_kernel_as_asked, parse_implementation
 from workloads.metrics import PRUNED_METRICS
 
 _OF_A_NODE = ("not_possible", "data")
@@ -247,7 +247,7 @@ class TrialRun:
             status = "failed"
         elif self.pruned:
             status = "pruned"
-        elif self.kernel is not None and self.kernel.ran != self.kernel.asked:
+        elif self.kernel and not is_kernel_as_asked(self.kernel.asked, self.kernel.ran):
             status = "wrong_kernel"
         return Outcome(
             status=status,

@@ -15,6 +15,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.trial import Config
 from orchestrator.report.document import Section, cell_text
+from workloads.implementations import is_kernel_as_asked
 
 _FEWEST_CUT = 5
 """A text that is longer than the limit by at most this many characters is not cut."""
@@ -126,8 +127,10 @@ def energy_kinds(summary: ReportSummary) -> list[str]:
 
 
 def kernel_text(asked: str, ran: str) -> str:
-    """Write `portable`, or `portable, requested cudnn`."""
-    return ran if ran == asked else f"{ran}, requested {asked}"
+    """Write `portable`; `auto (portable+xla)`; or `portable, requested cudnn`."""
+    if ran == asked:
+        return ran
+    return f"{asked} ({ran})" if is_kernel_as_asked(asked, ran) else f"{ran}, requested {asked}"
 
 
 def config_phrase(config: Config) -> str:

@@ -8,7 +8,6 @@ That is the reference: Keras' equations in float64, without code of any implemen
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -165,11 +164,11 @@ def fallen_back(trial: Context) -> dict[str, float]:
     with prepare_framework(trial) as framework, no_cudnn:
         from workloads.models.initial_weights import set_initial_weights
         from workloads.models.recurrent_parts import mark_recurrent_layers, recurrent_parts
+        from workloads.models.rewriting import rewrite
 
-        model = synthetic.build(
-            size, replace(trial, implementation=built), synthetic.load(size, trial.seed)
-        )
-        set_initial_weights(model, trial.seed)
+        author_model = synthetic.build(size, trial, synthetic.load(size, trial.seed))
+        set_initial_weights(author_model, trial.seed)
+        model = rewrite(author_model, built, framework).model
         if rate:
             model.layers[0].use_cudnn = "auto"
         mark_recurrent_layers(model, framework)
@@ -228,14 +227,18 @@ def _gradient_error(
 
 
 def build(case: Case, implementation: Implementation, *, return_sequences: bool) -> Any:
+    """Return a model of the stack alone, on the kernel of the implementation."""
     import keras
 
+    from workloads.backends.loading import load_framework
     from workloads.models.layers import recurrent_stack
+    from workloads.models.rewriting import rewrite
 
-    layers = recurrent_stack(case.stack, implementation, return_sequences=return_sequences, seed=1)
+    layers = recurrent_stack(case.stack, return_sequences=return_sequences, seed=1)
     masking = [keras.layers.Masking()] if case.lengths else []
     inputs = keras.Input(batch_shape=(case.batch, case.steps, case.inputs))
-    return keras.Sequential([inputs, *masking, *layers])
+    model = keras.Sequential([inputs, *masking, *layers])
+    return rewrite(model, implementation, load_framework(implementation.backend)).model
 
 
 def normal(draw: np.random.Generator, *shape: int) -> Any:

@@ -110,17 +110,33 @@ def model_of(implementation: Implementation, traits: LayerTraits) -> Any:
     import keras
 
     from workloads.models.layers import recurrent_stack
+    from workloads.models.rewriting import switch_layers
 
-    sizes = {"units": 4, "directions": 1 + traits.bidirectional}
-    settings: Any = SimpleNamespace(**sizes, **dataclasses.asdict(traits))
+    settings: Any = SimpleNamespace(units=4, **dataclasses.asdict(traits))
     with _policy_of(implementation):
-        return keras.Sequential(
-            [
-                keras.Input((3, 5), batch_size=2),
-                *([keras.layers.Masking()] if traits.mask != "none" else []),
-                *recurrent_stack(settings, implementation, return_sequences=False, seed=1),
-            ]
-        )
+        if implementation.kernel == "fused":
+            stack = [fused_stack(traits, units=4)]
+        else:
+            stack = recurrent_stack(settings, return_sequences=False, seed=1)
+        masking = [keras.layers.Masking()] if traits.mask != "none" else []
+        model = keras.Sequential([keras.Input((3, 5), batch_size=2), *masking, *stack])
+    if implementation.kernel == "cudnn":
+        switch_layers(model, use_cudnn=True, unroll="unroll" in implementation.options)
+    return model
+
+
+def fused_stack(traits: LayerTraits, *, units: int) -> Any:
+    """Return a fused layer of these traits, whether a rewrite would make it or not."""
+    from workloads.models.fused_stack import FusedStack
+
+    return FusedStack(
+        traits.cell,
+        units,
+        traits.layers,
+        bidirectional=traits.bidirectional,
+        dropout=traits.dropout,
+        stateful=traits.stateful,
+    )
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import functools
 import importlib
 from typing import TYPE_CHECKING
 
-from workloads.backends.registry import find_backend
+from workloads.backends.registry import backends, find_backend
 
 if TYPE_CHECKING:
     from workloads.backends.framework import Framework
@@ -19,3 +19,17 @@ def load_framework(backend: str) -> Framework:
     module_name, _, class_name = light_half.framework.partition(":")
     framework: Framework = getattr(importlib.import_module(module_name), class_name)(light_half)
     return framework
+
+
+def load_framework_of_keras() -> Framework:
+    """Return the framework of the backend that Keras uses in this process."""
+    import keras  # noqa: PLC0415 - this process runs models
+
+    names = [b.name for b in backends().values() if b.keras_name == keras.backend.backend()]
+    if not names:
+        raise ValueError(
+            "expected Keras' backend to be one of"
+            f" {', '.join(backend.keras_name for backend in backends().values())}; received"
+            f" {keras.backend.backend()}: set KERAS_BACKEND before Keras is imported"
+        )
+    return load_framework(names[0])

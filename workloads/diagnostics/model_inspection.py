@@ -14,16 +14,15 @@ import numpy as np
 
 from workloads.data.array_trees import arrays_of, is_single_array
 from workloads.data.samples import DataSet
-from workloads.eligibility import ineligibility_reason
 from workloads.entry import explain_other_package, load_own_functions
 from workloads.failures import BadRequest, DataError, NonFinite, TrialError
-from workloads.implementations import Implementation, parse_implementation
-from workloads.layer_traits import LayerTraits
+from workloads.implementations import parse_implementation
 from workloads.model_facts import (
     ArmFact,
     FaultKind,
     Inspection,
     InspectionRequest,
+    KeptLayerFact,
     ModelFacts,
     ModelFault,
 )
@@ -206,19 +205,14 @@ class _Inspector:
 
     def _examine(self, model: Any, probe: int) -> Iterator[ArmFact]:
         """Yield whether each implementation can run a model, on each device."""
+        from workloads.models.rewriting import examine_rewrite  # noqa: PLC0415 - imports Keras
+
         for text in self._request.implementations:
             implementation = parse_implementation(text)
             for device in _DEVICES:
-                reason = _as_written_reason(implementation)
-                reason = reason or ineligibility_reason(implementation, LayerTraits(), device)
-                yield ArmFact(probe, text, device, reason)
-
-
-def _as_written_reason(implementation: Implementation) -> str | None:
-    """Return why an own model, whose layers nobody rewrites, cannot run on an implementation."""
-    if implementation.kernel != "portable" or "unroll" in implementation.options:
-        return "a model of your own runs as it is written: only on the kernel portable, not +unroll"
-    return None
+                examination = examine_rewrite(model, implementation, device)
+                kept = tuple(KeptLayerFact(layer.name, layer.reason) for layer in examination.kept)
+                yield ArmFact(probe, text, device, examination.reason, kept)
 
 
 def _config_digest(model: Any) -> str:

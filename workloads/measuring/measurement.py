@@ -85,7 +85,7 @@ def _train(
     metrics |= full_training.time_single_steps(run, trial)
     metrics |= measure_utilization(trial, framework, metrics)
     if trained is not None:
-        keep_model(trained, trial, lambda portable: task.build(settings, portable, data))
+        keep_model(trained, trial, lambda: task.build(settings, trial, data))
     return metrics
 
 
@@ -119,11 +119,13 @@ def _time_passes(
         mark_recurrent_layers,
         recurrent_parts,
     )
+    from workloads.models.rewriting import rewrite  # noqa: PLC0415
 
     with trial.phase("load"):
         data = task.load(settings, trial.seed)
-        model = task.build(settings, trial, data)
-        set_initial_weights(model, trial.seed)
+        author_model = task.build(settings, trial, data)
+        set_initial_weights(author_model, trial.seed)
+        model = rewrite(author_model, trial.implementation, framework).model
         mark_recurrent_layers(model, framework)
         passes = framework.make_passes(model, trial.implementation)
         batch = passes.place(data.train.inputs)

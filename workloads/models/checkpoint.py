@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -74,15 +74,13 @@ def apply_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
         variable.assign(arrays[path])
 
 
-def keep_model(trained: Checkpoint, trial: Context, build: Callable[[Context], Any]) -> None:
-    """Keep weights in a model of Keras' own layers, which `build` returns for such a trial.
+def keep_model(trained: Checkpoint, trial: Context, build: Callable[[], Any]) -> None:
+    """Keep weights in the model as its author wrote it, which `build` returns.
 
     The text `model_not_kept.txt` has the reason if that fails: the measurements count.
     """
-    options = tuple(option for option in trial.implementation.options if option != "unroll")
-    portable = replace(trial.implementation, kernel="portable", options=options)
     try:
-        model = build(replace(trial, implementation=portable))
+        model = build()
         apply_checkpoint(model, trained)
         plain = type(model).from_config(model.get_config())  # without optimizer and loss
         plain.set_weights(model.get_weights())

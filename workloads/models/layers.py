@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import keras
 
-from workloads.backends.loading import load_framework
-from workloads.implementations import Implementation
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.fused_stack import FusedStack
 from workloads.protocol import TimedWork
@@ -26,26 +24,17 @@ class RecurrentShape(NamedTuple):
     steps: int
 
 
-def recurrent_stack(
-    settings: StackSettings, implementation: Implementation, *, return_sequences: bool, seed: int
-) -> list[Any]:
+def recurrent_stack(settings: StackSettings, *, return_sequences: bool, seed: int) -> list[Any]:
     """Return the recurrent layers of a model, with the dropout between them.
 
-    Keras' own layers are named recurrent_0, … and the dropouts dropout_0, …. The fused kernel is
-    one layer named recurrent. `seed` is the first of 3 · layers seeds of the dropout masks.
+    They are Keras' own, as anybody would write them: `workloads.models.rewriting` gives them the
+    kernel of a trial's arm. Their names are recurrent_0, …, and those of the dropouts dropout_0, ….
+    `seed` is the first of 3 · layers seeds of the dropout masks.
     """
-    if implementation.kernel == "fused":
-        framework = load_framework(implementation.backend)
-        return [
-            FusedStack(
-                settings, framework, return_sequences=return_sequences, seed=layer_seed(seed)
-            )
-        ]
     layers: list[Any] = []
     for index in range(settings.layers):
         is_last, first_seed = index == settings.layers - 1, seed + 3 * index
-        with_steps = return_sequences or not is_last
-        layers.append(_keras_layer(settings, implementation, index, with_steps, first_seed))
+        layers.append(_keras_layer(settings, index, return_sequences or not is_last, first_seed))
         if settings.dropout and not is_last:
             layers.append(dropout(settings.dropout, first_seed + 2, f"dropout_{index}"))
     return layers
@@ -174,38 +163,26 @@ def forward_flops(model: Any, steps: int) -> int:
     return 2 * products
 
 
-def _keras_layer(
-    settings: StackSettings,
-    implementation: Implementation,
-    index: int,
-    return_sequences: bool,
-    seed: int,
-) -> Any:
+def _keras_layer(settings: StackSettings, index: int, return_sequences: bool, seed: int) -> Any:
     """Return one of Keras' own layers, bidirectional if the settings are."""
-    # `use_cudnn` is always True or False, also inside Bidirectional: "auto" falls back silently.
     arguments: dict[str, Any] = {
         "return_sequences": return_sequences,
         "recurrent_dropout": settings.recurrent_dropout,
         "use_bias": settings.use_bias,
         "stateful": settings.stateful,
-        "unroll": "unroll" in implementation.options,
     }
     if settings.cell in _SIMPLE:
         arguments["activation"] = _SIMPLE[settings.cell]
     else:
         arguments["activation"] = settings.activation
         arguments["recurrent_activation"] = settings.recurrent_activation
-        arguments["use_cudnn"] = implementation.kernel == "cudnn"
     name, make = f"recurrent_{index}", _GATED.get(settings.cell, keras.layers.SimpleRNN)
     forward = make(settings.units, name=name, seed=layer_seed(seed), **arguments)
     if not settings.bidirectional:
         return forward
     arguments |= {"seed": layer_seed(seed + 1), "go_backwards": True}
     backward = make(settings.units, name=f"backward_{name}", **arguments)
-    bidirectional = keras.layers.Bidirectional(forward, backward_layer=backward, name=name)
-    # Bidirectional copies `forward` with use_cudnn="auto", which would switch XLA off on a GPU.
-    bidirectional.forward_layer.supports_jit = forward.supports_jit
-    return bidirectional
+    return keras.layers.Bidirectional(forward, backward_layer=backward, name=name)
 
 
 def _steps_of(layer: Any, steps: int) -> int:

@@ -4,24 +4,30 @@ from typing import Any
 
 from workloads.backends.loading import load_framework
 from workloads.context import Context
+from workloads.implementations import AUTO
 from workloads.models.initial_weights import set_initial_weights
 from workloads.models.model import WitnessedModel, witness_model
 from workloads.models.recurrent_parts import mark_recurrent_layers
+from workloads.models.rewriting import rewrite
 
 
 def prepare_model(model: Any, trial: Context) -> WitnessedModel:
-    """Give a Keras model the trial's initial weights, and compile it for the trial's arm.
+    """Give a Keras model the trial's initial weights, and the kernel of its arm.
 
-    The model itself is changed and returned: every tracing of its steps is then recorded. A model
-    that only predicts needs no optimizer.
+    The result may be the model itself or a copy around its layers: use the result only. Every
+    tracing of its steps is recorded. A model that only predicts needs no optimizer. Raise
+    `NotPossible` if the kernel cannot run the model.
     """
     implementation = trial.implementation
     framework = load_framework(implementation.backend)
-    witnessed = witness_model(model, framework)
-    set_initial_weights(witnessed, trial.seed)
+    set_initial_weights(model, trial.seed)
+    witnessed = witness_model(rewrite(model, implementation, framework).model, framework)
     mark_recurrent_layers(witnessed, framework)
-    witnessed.run_eagerly = "eager" in implementation.options
-    witnessed.jit_compile = framework.backend.is_compiled(implementation)
+    is_eager, is_compiled = (option in implementation.options for option in ("eager", "xla"))
+    if implementation.kernel != AUTO or is_eager:
+        witnessed.run_eagerly = is_eager
+    if implementation.kernel != AUTO or is_eager or is_compiled:
+        witnessed.jit_compile = framework.backend.is_compiled(implementation)
     if witnessed.compiled:
         framework.sum_gradients(witnessed.optimizer)
     return witnessed

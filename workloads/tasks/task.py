@@ -13,15 +13,15 @@ The life of a trial:
    and implementation, and calls `workloads.measuring.measurement.measure`.
 3. In the phase `load`, `measure` calls `load`, then `build`, which returns a compiled Keras model.
    Its weights are then set to initial values that depend on the trial's seed and on the names and
-   shapes of the variables only: they are equal on all arms of a block. Compilation by XLA is
-   switched as the implementation asks.
+   shapes of the variables only: they are equal on all arms of a block. The model then gets the
+   kernel and the compilation of the implementation (`workloads.models.rewriting`).
 4. In the phase `compile`, all functions run once on every shape of a batch; then model and
    optimizer are set back to their start.
 5. The timed part: whole epochs, as many as `plan` says, or slices on command (`measure: timing`).
    For a task with `timed="passes"` it is passes of the model instead, without an optimizer.
 6. The kernel that ran is read from the backend, for the recurrent layers that the model has.
 7. After a whole training, `finish` may add metrics and texts; single steps are timed; the model is
-   kept if `plan` says so, in Keras' own layers: `build` is called once more, for a portable kernel.
+   kept if `plan` says so, as its author wrote it: `build` is called once more.
 
 Nothing outside the task's own modules knows its settings, its layers, its loss or its metrics.
 """
@@ -71,12 +71,11 @@ class Task(Generic[SettingsType, DataType]):
     """
 
     build: Callable[[SettingsType, Context, DataType], Any]
-    """Returns a compiled Keras model for the data.
+    """Returns a compiled Keras model for the data, as anybody would write it.
 
-    Called once in a trial, and once more to keep the model. `trial.implementation` says which
-    kernel the recurrent layers shall use (`workloads.models.layers.recurrent_stack` builds such
-    layers), and `trial.seed` is the first of the seeds for dropout. Initial weights need no seed:
-    they are replaced.
+    Called once in a trial, and once more to keep the model. The model is the same on every arm: its
+    recurrent layers get the arm's kernel afterwards. `trial.seed` is the first of the seeds for
+    dropout. Initial weights need no seed: they are replaced.
     """
 
     plan: Callable[[SettingsType], TrainingPlan]

@@ -21,7 +21,7 @@ MALFORMED_ARMS = [
         name="a misspelt kernel",
         replaced={"- tensorflow/cudnn": "- tensorflow/cudn"},
         key="arms.implementations[1]",
-        expected="a kernel among portable, cudnn",
+        expected="a kernel among auto, portable, cudnn",
         received="'cudnn'",
     ),
     MalformedSpec(

@@ -10,10 +10,9 @@ from workloads.context import Context
 from workloads.data.samples import DataSet, Samples
 from workloads.measuring.measurement import make_run, prepare_framework, prove_kernel
 from workloads.models.run import TrainingRun
-from workloads.settings import StackSettings, TrainingPlan
+from workloads.settings import TrainingPlan
 
 _STEPS = 130  # more than PyTorch's profile of a loop has
-_TWO_LAYERS = StackSettings(units=3, layers=2)
 
 
 def prove_shape(trial: Context) -> dict[str, float]:
@@ -120,7 +119,9 @@ def _one_layer_unrolled(framework: Any) -> Any:
 def _fused_beside_loop(framework: Any) -> Any:
     from workloads.models.fused_stack import FusedStack
 
-    return _chain_with_a_loop(FusedStack(_TWO_LAYERS, framework, return_sequences=True, seed=1))
+    return _chain_with_a_loop(
+        FusedStack("lstm", 3, 2, return_sequences=True, framework=framework, name="recurrent")
+    )
 
 
 def _chain_with_a_loop(fused: Any) -> Any:
@@ -142,10 +143,18 @@ def _fused_without_its_call(framework: Any) -> Any:
     class Silent(FusedStack):
         """A fused layer that never calls the library."""
 
-        def call(self, sequences: Any, mask: Any = None, training: bool = False) -> Any:
+        def call(
+            self,
+            sequences: Any,
+            initial_state: Any = None,
+            mask: Any = None,
+            training: bool = False,
+        ) -> Any:
             return sequences * self.weights_buffer[0]
 
-    return _chain_with_a_loop(Silent(_TWO_LAYERS, framework, return_sequences=True, seed=1))
+    return _chain_with_a_loop(
+        Silent("lstm", 3, 2, return_sequences=True, framework=framework, name="recurrent")
+    )
 
 
 _MODELS: dict[str, Callable[[Any], Any]] = {

@@ -45,9 +45,7 @@ def build(settings: ForecastSettings, trial: Context, data: DataSet) -> Any:
     from workloads.models.layers import recurrent_stack  # noqa: PLC0415
 
     outputs = inputs = keras.Input((settings.window, 1))
-    for layer in recurrent_stack(
-        settings, trial.implementation, return_sequences=False, seed=trial.seed
-    ):
+    for layer in recurrent_stack(settings, return_sequences=False, seed=trial.seed):
         outputs = layer(outputs)
     outputs = keras.layers.Dense(1, dtype="float32", name="next_value")(outputs)
     model = keras.Model(inputs, outputs, name="forecast")

@@ -104,6 +104,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     fake: Any = ModuleType("keras")
     fake.callbacks, fake.Model = SimpleNamespace(Callback=object), object
     fake.layers = MagicMock(Layer=object)
+    fake.regularizers = SimpleNamespace(Regularizer=object)
+    fake.saving = SimpleNamespace(register_keras_serializable=lambda **_: lambda kind: kind)
     fake.random = SimpleNamespace(uniform=lambda shape, **_: np.empty(shape, np.int8))
     fake.ops = SimpleNamespace(
         cast=lambda array, _: array,

@@ -16,7 +16,7 @@ from workloads.backends.tensorflow.passes import make_passes
 from workloads.context import Fact
 from workloads.data.array_trees import map_arrays
 from workloads.data.samples import Samples
-from workloads.implementations import Implementation
+from workloads.implementations import AUTO, Implementation
 from workloads.protocol import Device, TimedWork
 
 _BATCHES_AHEAD = 4
@@ -75,10 +75,10 @@ class TensorFlowFramework(Framework):
         return predict_batches
 
     def make_passes(self, model: Any, implementation: Implementation) -> Passes:
-        backend = self.backend
-        return make_passes(
-            model, eager=backend.is_eager(implementation), jit=backend.is_compiled(implementation)
-        )
+        jit = self.backend.is_compiled(implementation)
+        if implementation.kernel == AUTO and not jit:
+            jit = model.jit_compile  # as Keras chooses it
+        return make_passes(model, eager=self.backend.is_eager(implementation), jit=jit)
 
     def prove_traced(self, record: Any, model: Any, parts: Sequence[RecurrentPart]) -> Proof:
         return evidence.prove_traced(record, parts)

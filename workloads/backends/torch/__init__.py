@@ -26,7 +26,7 @@ class PyTorch(Backend):
         return {"KERAS_TORCH_DEVICE": "cpu"} if device == "cpu" else {}
 
     def device_reasons(self, asked: Combination) -> Iterator[str]:
-        if asked.device == "cpu" and asked.has_kernel("portable") and asked.has_option("fp16"):
+        if asked.device == "cpu" and not asked.has_kernel("fused") and asked.has_option("fp16"):
             # keras/src/backend/torch/numpy.py, matmul
             yield "Keras on PyTorch silently computes float16 products in float32 on a CPU"
 

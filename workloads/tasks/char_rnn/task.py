@@ -79,7 +79,7 @@ def build_language_model(
     layers = [
         keras.Input((steps,), batch_size=batch_size, dtype="int32"),
         keras.layers.Embedding(vocabulary, settings.embedding_units, name="embedding"),
-        *recurrent_stack(settings, trial.implementation, return_sequences=True, seed=trial.seed),
+        *recurrent_stack(settings, return_sequences=True, seed=trial.seed),
     ]
     if settings.dropout and settings.dropout_after == "all":
         layers.append(dropout(settings.dropout, trial.seed + 3 * settings.layers, "dropout"))

@@ -25,9 +25,7 @@ def build(settings: ImageRowsSettings, trial: Context, data: LabelledData) -> An
     model = keras.Sequential(
         [
             keras.Input(data.train.inputs.shape[1:]),
-            *recurrent_stack(
-                settings, trial.implementation, return_sequences=False, seed=trial.seed
-            ),
+            *recurrent_stack(settings, return_sequences=False, seed=trial.seed),
             dropout(last_dropout, seed, "dropout_last"),
             keras.layers.Dense(settings.dense_units, activation="relu", name="dense"),
             dropout(settings.dropout, seed + 1, "dropout"),

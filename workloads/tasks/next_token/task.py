@@ -35,7 +35,7 @@ def build(settings: NextTokenSettings, trial: Context, data: TextData) -> Any:
     layers = [
         keras.Input((settings.sequence_length,), dtype="int32"),
         keras.layers.Embedding(data.vocabulary, settings.embedding_units, name="embedding"),
-        *recurrent_stack(settings, trial.implementation, return_sequences=False, seed=trial.seed),
+        *recurrent_stack(settings, return_sequences=False, seed=trial.seed),
     ]
     if settings.dropout:
         layers.append(dropout(settings.dropout, trial.seed + 3 * settings.layers, "dropout"))

@@ -29,9 +29,7 @@ def build(settings: SentimentSettings, trial: Context, data: LabelledData) -> An
                 mask_zero=settings.masked,
                 name="embedding",
             ),
-            *recurrent_stack(
-                settings, trial.implementation, return_sequences=False, seed=trial.seed
-            ),
+            *recurrent_stack(settings, return_sequences=False, seed=trial.seed),
             dropout(settings.dropout, trial.seed + 3 * settings.layers, "dropout"),
             keras.layers.Dense(1, activation="sigmoid", dtype="float32", name="good"),
         ],

@@ -33,7 +33,7 @@ def build(settings: SyntheticSettings, trial: Context, data: DataSet) -> Any:
     from workloads.models.layers import recurrent_stack  # noqa: PLC0415
 
     inputs = keras.Input((settings.sequence_length, settings.features))
-    layers = recurrent_stack(settings, trial.implementation, return_sequences=True, seed=trial.seed)
+    layers = recurrent_stack(settings, return_sequences=True, seed=trial.seed)
     return keras.Sequential([inputs, *layers], name="synthetic")
 
 
