@@ -167,3 +167,39 @@ def _on_a_cpu(implementation: Implementation) -> AbstractContextManager[Any]:
         )
 
     return mock.patch.object(rnn, "lstm", plain)
+
+
+def rewriting(trial: Context) -> dict[str, float]:
+    """Return the largest differences between an author's model and its copy for a kernel.
+
+    They are of the outputs and of the regularizers' penalties. `stacks` counts the fused layers.
+    """
+    import keras
+
+    from tests.workloads.models.author_models import AUTHORS, flat
+    from workloads.backends.loading import load_framework
+    from workloads.models.fused_stack import FusedStack
+    from workloads.models.rewriting import examine_rewrite, rewrite
+
+    keras.utils.set_random_seed(trial.seed)
+    model, inputs = AUTHORS[trial.settings["model"]]()
+    examination = examine_rewrite(model, trial.implementation, "cpu")
+    kept = {layer.name: layer.reason for layer in examination.kept}
+    trial.artifact("examination.json", json.dumps({"reason": examination.reason, "kept": kept}))
+    if examination.reason is not None:
+        return {}
+    model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse")
+    before = [array.copy() for array in flat(model(inputs, training=False))]
+    penalty = float(sum(map(float, model.losses)))
+    framework = load_framework(trial.implementation.backend)
+    rewritten = rewrite(model, trial.implementation, framework)
+    copy = rewritten.model
+    after = list(flat(copy(inputs, training=False)))
+    errors = [float(np.max(np.abs(a - b))) for a, b in zip(after, before, strict=True)]
+    return {
+        "difference": max(errors),
+        "penalty": abs(float(sum(map(float, copy.losses))) - penalty),
+        "stacks": sum(isinstance(layer, FusedStack) for layer in copy._flatten_layers()),
+        "is_compiled": copy.compiled,
+        "kept_as_said": rewritten.kept == examination.kept,
+    }
