@@ -20,6 +20,7 @@ from typing import Any
 import keras
 
 from workloads.backends.framework import Framework
+from workloads.backends.loading import load_framework_of_keras
 from workloads.eligibility import ineligibility_reason, layer_ineligibility_reason
 from workloads.failures import NotPossible
 from workloads.implementations import AUTO, Implementation
@@ -106,12 +107,13 @@ def rewrite(model: Any, implementation: Implementation, framework: Framework) ->
 
 def switch_layers(model: Any, *, use_cudnn: bool, unroll: bool) -> None:
     """Make all recurrent layers inside a model use cuDNN or not, and unroll their loop or not."""
+    backend = load_framework_of_keras().backend
     for layer in keras_recurrent_layers(model):
         layer.unroll = unroll
     for layer in keras_gated_layers(model):
         layer.use_cudnn = use_cudnn
         # "auto", with which the layer was made, switched XLA off where it could use cuDNN.
-        layer.supports_jit = not (use_cudnn and keras.backend.backend() == "tensorflow")
+        layer.supports_jit = not use_cudnn or backend.always_compiled
 
 
 def carry_compilation(author: Any, copy: Any) -> None:

@@ -193,6 +193,6 @@ def test_a_real_process_builds_the_model() -> None:
     checked = check(implementations=["torch/portable", "torch/cudnn"])
     assert checked.learning_metrics == ("loss", "mae", "val_loss", "val_mae")
     (reason,) = impossible(checked).values()
-    assert "as it is written" in reason
+    assert "NVIDIA GPU" in reason
     with pytest.raises(OwnModelUnusable, match=r"mine\.py:\d+: build_nothing: expected a keras"):
         check(model="mine:build_nothing", implementations=["torch/portable"])

@@ -39,7 +39,7 @@ def load(settings: ForecastSettings, seed: int) -> DataSet:
 
 
 def build(settings: ForecastSettings, trial: Context, data: DataSet) -> Any:
-    """Build a functional model: a stack on the kernel of the trial's arm, and one number."""
+    """Build a functional model: recurrent layers, and one number."""
     import keras  # noqa: PLC0415 - only in a trainer process, after the backend is chosen
 
     from workloads.models.layers import recurrent_stack  # noqa: PLC0415
