@@ -71,6 +71,7 @@ class Metric:
         superlative: What the first arm of a ranking by this metric has, such as `least memory`.
             Arms are ranked by the metrics that have one, as they are by time.
         is_traded_for_accuracy: Whether the report has the Pareto front of accuracy against it.
+        is_result: Whether it tells how good the trained model is. The arms' results are compared.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Metric:
     has_energy_scope: bool = False
     superlative: str = ""
     is_traded_for_accuracy: bool = False
+    is_result: bool = False
 
     @property
     def is_of_trials(self) -> bool:
@@ -276,6 +278,7 @@ METRICS: tuple[Metric, ...] = (
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
         reported_in=("measures",),
+        is_result=True,
     ),
     Metric(
         name="accuracy",
@@ -284,6 +287,7 @@ METRICS: tuple[Metric, ...] = (
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
         reported_in=("measures",),
+        is_result=True,
     ),
     Metric(
         name="val_loss",
@@ -292,6 +296,7 @@ METRICS: tuple[Metric, ...] = (
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
         reported_in=("measures",),
+        is_result=True,
     ),
     Metric(
         name="val_accuracy",
@@ -300,6 +305,7 @@ METRICS: tuple[Metric, ...] = (
         measured_in=_FULL_AND_EACH_EPOCH,
         workload=TRAINING,
         reported_in=("measures",),
+        is_result=True,
     ),
     Metric(
         name="bits_per_char",
@@ -307,6 +313,7 @@ METRICS: tuple[Metric, ...] = (
         better="less",
         workload="char_rnn",
         reported_in=("measures",),
+        is_result=True,
     ),
     Metric(
         name="val_bits_per_char",
@@ -314,6 +321,7 @@ METRICS: tuple[Metric, ...] = (
         better="less",
         workload="char_rnn",
         reported_in=("measures",),
+        is_result=True,
     ),
     Metric(
         name="evaluate_s",
@@ -744,14 +752,14 @@ def sliced_objectives(timed_work: TimedWork) -> frozenset[str]:
 def find_metric(name: str) -> Metric:
     """Return the metric of this name; one without label and unit if the registry lacks it.
 
-    A metric of a user's own is better with more if its name ends like that of an accuracy, a rate
-    or a utilization, else with less. An objective has its direction in the spec.
+    A metric of a user's own is a result. It is better with more if its name ends like that of an
+    accuracy, a rate or a utilization, else with less. An objective has its direction in the spec.
     """
     if name in BY_NAME:
         return BY_NAME[name]
     is_more_better = name.endswith(("accuracy", "_per_s", "utilization_pct"))
     return Metric(
-        name=name, description="", better="more" if is_more_better else "less", is_objective=True
+        name=name, description="", better="more" if is_more_better else "less", is_result=True
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.pairing.pairs import pair_arms, pick_baseline, time_metric
+from orchestrator.analysis.pairing.pairs import pair_times, pick_baseline, time_metric
 from orchestrator.analysis.statistics.estimates import LEVEL, MIN_BLOCKS, t_interval
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
@@ -133,7 +133,7 @@ class PrecisionReached(StoppingRule):
         metric = time_metric(matched)
         widths: dict[tuple[Arm, Arm], float | None] = {}
         for arm, base in baseline.pairs(arms) if baseline else ():
-            times = pair_arms(matched, arm, base, metric).times
+            times = pair_times(matched, arm, base, metric)
             counts = len(times.pairs) >= MIN_BLOCKS and (self.accept_provisional or not times.bias)
             interval = t_interval(times.log_ratios, LEVEL) if counts else None
             widths[arm, base] = math.expm1((interval.high - interval.low) / 2) if interval else None

@@ -155,7 +155,7 @@ def summarise(
         for arm in ended_by_arm
     )
     alike = [trial for arm in ended_by_arm if arm.work == work for trial in ended_by_arm[arm]]
-    fronts = best_configs.trade_offs(alike)
+    fronts = best_configs.trade_offs(record, alike)
     return ReportSummary(
         sweep=_head(record),
         baseline=over,
@@ -189,7 +189,7 @@ def summarise(
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,
         models=tuple(different_models(ended_by_arm)),
-        choice=best_configs.choose_by_accuracy(fronts, alike, record.criteria.margins.accuracy),
+        choice=best_configs.choose_by_result(fronts, alike, record.criteria.margins),
     )
 
 

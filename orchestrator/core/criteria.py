@@ -11,11 +11,42 @@ MeasureMode: TypeAlias = Literal["full", "timing"]
 
 
 @dataclass(frozen=True, slots=True)
+class ResultMargin:
+    """A difference of a result that does not matter: absolute, or a share of the baseline's."""
+
+    value: float
+    is_share: bool = False
+
+    def against(self, baseline: float) -> float:
+        """Return the margin in the metric's own unit, given the baseline's value of it."""
+        return self.value * abs(baseline) if self.is_share else self.value
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:g} %" if self.is_share else f"{self.value:g}"
+
+
+@dataclass(frozen=True, slots=True)
 class Margins:
-    """Differences that do not matter: of speed (a share) and accuracy (absolute)."""
+    """Differences that do not matter: of speed (a share), and of what training achieves.
+
+    `accuracy` is that of every accuracy (absolute). `results` has those of single metrics by name.
+    """
 
     speed: float = 0.02
     accuracy: float = 0.005
+    results: Mapping[str, ResultMargin] = field(default_factory=dict)
+
+    def of_result(self, metric: str) -> ResultMargin:
+        """Return the margin of a metric: its own, that of accuracies, or else 1 percent."""
+        if metric in self.results:
+            return self.results[metric]
+        if metric.endswith("accuracy"):
+            return ResultMargin(self.accuracy)
+        return USUAL_MARGIN
+
+
+USUAL_MARGIN = ResultMargin(0.01, is_share=True)
+"""The margin of a result that is no accuracy: its unit and its scale are unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from orchestrator.analysis.arms.best_configs import (
-    ACCURACIES,
     ParetoPoint,
     config_points,
-    direction_of,
     means,
     sign_of,
 )
 from orchestrator.analysis.measures import MEASURES
+from orchestrator.analysis.results import USUAL_RESULTS, direction_of
 from orchestrator.analysis.statistics.formatting import joined, number
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal
@@ -52,7 +51,7 @@ def choose(
     trials = [trial for trial in record.trials if names_arm(arm, trial.arm)]
     measured = {name for t in trials if t.status == "complete" for name in t.metrics}
     limited = [limit.metric for limit in limits]
-    accuracies = () if ACCURACIES.keys() & limited else tuple(ACCURACIES)
+    accuracies = () if USUAL_RESULTS.keys() & limited else tuple(USUAL_RESULTS)
     usual = [n for n in (*record.objectives, *accuracies) if n in measured and n not in limited]
     step = "step_ms" if "step_ms" in measured else "predict_ms"
     wanted = metric or next(iter(usual), step)

@@ -9,24 +9,25 @@ import math
 from collections.abc import Mapping
 
 from orchestrator.analysis.comparisons.ranking import Ranking
-from orchestrator.analysis.comparisons.speed import (
-    AccuracyComparison,
-    AccuracyVerdict,
-    Comparison,
-    Verdict,
-)
+from orchestrator.analysis.comparisons.results import ResultComparison, ResultVerdict
+from orchestrator.analysis.comparisons.speed import Comparison, Verdict
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import (
     difference_interval,
     natural,
-    number,
     ratio,
     ratio_interval,
     share,
 )
 from orchestrator.core.disturbance import disturbance_text
 from orchestrator.core.text import counted
-from orchestrator.report.wording import ArmNames, about, deciding_interval
+from orchestrator.report.wording import (
+    ArmNames,
+    about,
+    deciding_interval,
+    margin_text,
+    result_name,
+)
 
 WORDS: Mapping[Verdict, str] = {
     "faster": "faster",
@@ -39,13 +40,13 @@ WORDS: Mapping[Verdict, str] = {
 INCONCLUSIVE = WORDS["inconclusive"]
 """The word for what is not decided, of break-evens and crossovers too."""
 
-ACCURACY_WORDS: Mapping[AccuracyVerdict, str] = {
+RESULT_WORDS: Mapping[ResultVerdict, str] = {
     "better": "better",
     "worse": "worse",
     "equal": "equal",
     "inconclusive": INCONCLUSIVE,
 }
-"""How the verdict on an accuracy reads in a table."""
+"""How the verdict on a result of training, such as an accuracy, reads in a table."""
 
 SIGNS: Mapping[str, str] = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""
@@ -96,7 +97,7 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
     shown = deciding_interval(comparison)
     if shown is None:
         return f"{INCONCLUSIVE}: {arm} compared with {base} ({comparison.reason})"
-    learned = _accuracy_clause(comparison)
+    learned = "".join(_result_clause(comparison, result) for result in comparison.results)
     if comparison.verdict == "same":
         margin = share(comparison.margin)
         equal = f"{arm} and {base} are equally fast within {margin} ({ratio_interval(shown)})"
@@ -129,32 +130,40 @@ def _over(comparison: Comparison) -> str:
     return text
 
 
-def _accuracy_clause(comparison: Comparison) -> str:
-    """Write the verdict on the accuracy; empty if it was not judged."""
-    accuracy = comparison.accuracy
-    if accuracy is None or accuracy.corrected is None:
+def _result_clause(comparison: Comparison, result: ResultComparison) -> str:
+    """Write the verdict on one result of training; empty if it was not judged."""
+    if result.corrected is None:
         return ""
-    shown = _accuracy_difference(accuracy, accuracy.corrected, len(comparison.pairs))
-    if accuracy.verdict == "equal":
-        faster = comparison.verdict == "faster"
-        equal = ", and costs no accuracy" if faster else "; their accuracies are equal"
-        return f"{equal} ({shown}, within {number(accuracy.margin)})"
-    if accuracy.verdict == "inconclusive":
-        has_diverged = accuracy.diverged or accuracy.baseline_diverged
-        reason = f"{accuracy.reason}; " if has_diverged else ""
-        margin = number(accuracy.margin)
-        return f"; its accuracy is {INCONCLUSIVE} ({reason}{shown}, margin {margin})"
+    name = result_name(result.metric)
+    shown = _result_difference(result, result.corrected, len(comparison.pairs))
+    if result.verdict == "equal":
+        if comparison.verdict == "faster":
+            equal = f", and costs no {name}"
+        else:
+            equal = "; their accuracies are equal" if name == "accuracy" else f"; equal {name}"
+        return f"{equal} ({shown}, within {margin_text(result)})"
+    if result.verdict == "inconclusive":
+        has_diverged = result.diverged or result.baseline_diverged
+        reason = f"{result.reason}; " if has_diverged else ""
+        return f"; its {name} is {INCONCLUSIVE} ({reason}{shown}, margin {margin_text(result)})"
     # After `A and B are equally fast`, it must be said which of the two is meant.
     is_named_last = comparison.verdict in ("same", "inconclusive")
     subject = "; the former" if is_named_last else ", and"
-    more = "more" if accuracy.verdict == "better" else "less"
-    return f"{subject} is {more} accurate ({shown})"
+    return f"{subject} {better_or_worse(result)} ({shown})"
 
 
-def _accuracy_difference(accuracy: AccuracyComparison, shown: Estimate, blocks: int) -> str:
+def better_or_worse(result: ResultComparison) -> str:
+    """Write `is more accurate` or `has the better val_loss` for a verdict that is one of these."""
+    is_better = result.verdict == "better"
+    if result_name(result.metric) == "accuracy":
+        return f"is {'more' if is_better else 'less'} accurate"
+    return f"has the {'better' if is_better else 'worse'} {result.metric}"
+
+
+def _result_difference(result: ResultComparison, shown: Estimate, blocks: int) -> str:
     text = f"difference {difference_interval(shown)}"
-    if accuracy.difference.n != blocks:
-        text += f" over {accuracy.difference.n} configs"
+    if result.difference.n != blocks:
+        text += f" over {result.difference.n} configs"
     return text
 
 

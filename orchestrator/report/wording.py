@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+from orchestrator.analysis.comparisons.results import ResultComparison
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.complete_rounds import ParamRange
 from orchestrator.analysis.statistics.estimates import Estimate
-from orchestrator.analysis.statistics.formatting import ABSENT, number
+from orchestrator.analysis.statistics.formatting import ABSENT, number, share
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.trial import Config
@@ -157,7 +158,28 @@ def deciding_interval(comparison: Comparison) -> Estimate | None:
     return comparison.corrected or comparison.speedup
 
 
-def gain(comparison: Comparison) -> Estimate | None:
-    """Return the difference of accuracies with the interval that decides its verdict."""
-    accuracy = comparison.accuracy
-    return (accuracy.corrected or accuracy.difference) if accuracy else None
+def gain(comparison: Comparison, metric: str | None = None) -> Estimate | None:
+    """Return the difference of a result with the interval that decides its verdict.
+
+    The result is by default the most important one.
+    """
+    shown = (result for result in comparison.results if metric in (None, result.metric))
+    return next((result.shown for result in shown), None)
+
+
+def compared_results(summary: ReportSummary) -> tuple[str, ...]:
+    """Return the metrics by which arms were compared besides speed, the most important first."""
+    every = (result.metric for c in summary.comparisons for result in c.results)
+    return tuple(dict.fromkeys(every))
+
+
+def result_name(metric: str) -> str:
+    """Return how a sentence names a result: `accuracy` for those on which a model is judged."""
+    return "accuracy" if metric in ("val_accuracy", "accuracy") else metric
+
+
+def margin_text(result: ResultComparison) -> str:
+    """Write the margin of a result: `0.005`, or `1 % (0.0023)`."""
+    if result.share is None:
+        return number(result.margin)
+    return f"{share(result.share)} ({number(result.margin)})"

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from pathlib import Path
 
-from orchestrator.analysis.arms.best_configs import ACCURACIES, sign_of
+from orchestrator.analysis.arms.best_configs import sign_of
+from orchestrator.analysis.results import USUAL_RESULTS
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal, one_line
 from orchestrator.core.records import Direction
@@ -27,8 +28,8 @@ class BestModels:
         self, folder: Path, objectives: Mapping[str, Direction], finished: Iterable[FinishedTrial]
     ) -> None:
         self._folder = folder
-        names = sorted(objectives, key=lambda name: name not in ACCURACIES)
-        self._aims = {n: objectives.get(n) or ACCURACIES[n] for n in (*names, *ACCURACIES)}
+        names = sorted(objectives, key=lambda name: name not in USUAL_RESULTS)
+        self._aims = {n: objectives.get(n) or USUAL_RESULTS[n] for n in (*names, *USUAL_RESULTS)}
         self._best: dict[Arm, tuple[float, Path]] = {}
         for trial in finished:
             self.add(trial)

@@ -13,8 +13,16 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 import pydantic
 
 from orchestrator.core.arms import Usage, Variant
-from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits, Margins, MeasureMode, Timing
+from orchestrator.core.criteria import (
+    AutoBlocks,
+    DisturbanceLimits,
+    Margins,
+    MeasureMode,
+    ResultMargin,
+    Timing,
+)
 from orchestrator.core.names import CONDITION_SHAPE, KEY_SHAPE, is_condition, is_key, labels_text
+from orchestrator.core.trial import is_number
 from orchestrator.spec import fields
 from orchestrator.spec.errors import nearest, shown_value
 from workloads.protocol import TimedWork
@@ -396,8 +404,41 @@ class DisturbedSpec(WordedSection):
     )
 
 
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
+
+
+def result_margin(margin: float | str) -> ResultMargin:
+    """Return the margin that a number (absolute) or a text such as `5 %` means."""
+    percent = _PERCENT.fullmatch(margin) if isinstance(margin, str) else None
+    if percent:
+        return ResultMargin(float(percent[1]) / 100, is_share=True)
+    return ResultMargin(float(margin))
+
+
+def _metric_margin(margin: Any) -> Any:
+    is_text = isinstance(margin, str) and _PERCENT.fullmatch(margin)
+    if not (is_text or is_number(margin)) or result_margin(margin).value <= 0:
+        raise fields.refusal("a number above 0, or a share such as 5 %", shown_value(margin))
+    return margin
+
+
+MetricMargin: TypeAlias = Annotated[
+    float | str,
+    pydantic.BeforeValidator(_metric_margin),
+    pydantic.WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0},
+                {"type": "string", "pattern": f"^{_PERCENT.pattern}$"},
+            ],
+            "description": "The difference of this metric that does not matter: 0.01, or 5 %.",
+        }
+    ),
+]
+
+
 class MarginsSpec(fields.Strict):
-    """The `margins` section: differences that do not matter."""
+    """The `margins` section: differences that do not matter; any result may have its own."""
 
     speed: Share = pydantic.Field(
         _MARGINS.speed,
@@ -406,6 +447,19 @@ class MarginsSpec(fields.Strict):
     accuracy: Share = pydantic.Field(
         _MARGINS.accuracy, description="Accuracies that differ by less than this are equal."
     )
+
+    model_config = pydantic.ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, MetricMargin]
+
+    @property
+    def results(self) -> Mapping[str, MetricMargin]:
+        """The margins of single metrics, by their names."""
+        return self.__pydantic_extra__ or {}
+
+    def values(self) -> Margins:
+        """Return the margins as a report takes them."""
+        results = {name: result_margin(margin) for name, margin in self.results.items()}
+        return Margins(self.speed, self.accuracy, results)
 
 
 class Published(fields.Strict):

@@ -16,7 +16,6 @@ from pydantic import (
 from orchestrator.core.criteria import (
     AutoBlocks,
     DisturbanceLimits,
-    Margins,
     PublishedRow,
     ReportCriteria,
     Timing,
@@ -241,8 +240,7 @@ class SweepSpec(Strict):
     def criteria(self) -> ReportCriteria:
         """Return what a report needs: baseline, margins, automatic blocks, published rows."""
         published = tuple(PublishedRow(**row.model_dump()) for row in self.published)
-        margins = Margins(self.margins.speed, self.margins.accuracy)
-        return ReportCriteria(self.baseline, margins, self.auto_blocks, published)
+        return ReportCriteria(self.baseline, self.margins.values(), self.auto_blocks, published)
 
     @property
     def fresh_trainer_reason(self) -> str | None:

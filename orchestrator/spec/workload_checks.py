@@ -24,6 +24,7 @@ from workloads.metrics import (
     DERIVED_METRICS,
     METRICS,
     OUTSIDE_OBJECTIVES,
+    find_metric,
 )
 from workloads.own_code import PACKAGES, packages_of
 
@@ -57,6 +58,7 @@ def check_workload(spec: SweepSpec) -> Iterator[ProblemAtPath]:
         yield ProblemAtPath(("workload",), expected, shown_value(spec.workload_name), hint)
         return
     yield from _packages(spec)
+    yield from _margins(spec)
     yield from _own_work(spec, workload, searched)
     yield from _variants(spec, workload, searched)
     if workload.settings_model is None:
@@ -129,6 +131,21 @@ def _metrics(
                 path = ("published", index, "metrics", name)
                 hint = nearest(name, valid) or "rnnsweep workloads lists them; put others in a note"
                 yield ProblemAtPath(path, "a metric of ours, in our unit", repr(name), hint)
+
+
+def _margins(spec: SweepSpec) -> Iterator[ProblemAtPath]:
+    """Report margins of metrics that are no result of this sweep: nothing would use them."""
+    known = [metric.name for metric in METRICS if metric.is_result]
+    results = [n for n in (*spec.search.objectives, *known) if find_metric(n).is_result]
+    for name in spec.margins.results:
+        if name not in results:
+            names = ("speed", "accuracy", *dict.fromkeys(results))
+            yield ProblemAtPath(
+                ("margins", name),
+                f"speed, accuracy, an objective that is a result, or one of {', '.join(known)}",
+                repr(name),
+                nearest(name, names),
+            )
 
 
 def _own_work(

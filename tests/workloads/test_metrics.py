@@ -3,8 +3,8 @@
 import pytest
 
 from orchestrator.analysis.arms.arm_summary import PHASES
-from orchestrator.analysis.arms.best_configs import ACCURACIES
 from orchestrator.analysis.measures import DERIVED, PER_STEP, TIMES
+from orchestrator.analysis.results import USUAL_RESULTS
 from workloads.metrics import (
     ANY_WORKLOAD,
     BY_NAME,
@@ -52,7 +52,7 @@ def test_the_report_computes_the_metrics_that_only_it_has() -> None:
 
 
 def test_what_the_analysis_names_is_in_the_registry() -> None:
-    assert {*PHASES, *ACCURACIES, *PER_STEP, *TIMES} <= BY_NAME.keys()
+    assert {*PHASES, *USUAL_RESULTS, *PER_STEP, *TIMES} <= BY_NAME.keys()
 
 
 def test_trials_in_slices_and_pruned_ones_have_no_result_of_a_training() -> None:

@@ -10,23 +10,12 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from orchestrator.analysis.measures import finite, scopes_of
+from orchestrator.analysis.results import result_metrics
 from orchestrator.core.arms import Arm, HardwareRef
-from orchestrator.core.criteria import PublishedRow
+from orchestrator.core.criteria import Margins, PublishedRow
 from orchestrator.core.records import Direction, SweepRecord
 from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, canonical, is_number
-from workloads.metrics import FRESH_ONLY, METRICS, find_metric
-
-
-def direction_of(metric: str) -> Direction:
-    """Return the better direction of a metric by the registry; the spec has that of objectives."""
-    return "maximize" if find_metric(metric).better == "more" else "minimize"
-
-
-ACCURACIES: Mapping[str, Direction] = {
-    metric: direction_of(metric)
-    for metric in ("val_accuracy", "val_bits_per_char", "val_loss", "accuracy", "loss")
-}
-"""The accuracy of the trade-offs is the first of these metrics that was measured."""
+from workloads.metrics import FRESH_ONLY, METRICS
 
 TRADED_EXPENSES = tuple(metric.name for metric in METRICS if metric.is_traded_for_accuracy)
 """The expenses of the trade-offs. Peak memory counts only if every trainer was fresh."""
@@ -68,12 +57,13 @@ class Front:
 
 @dataclass(frozen=True, slots=True)
 class TradeOff:
-    """The front of one accuracy against one expense, on one hardware class or (None) over all.
+    """The front of one result against one expense, on one hardware class or (None) over all.
 
     A front has energies of one `scope`. A config whose repeats have several is on none.
     """
 
-    accuracy: str
+    result: str
+    direction: Direction
     expense: str
     hardware: HardwareRef | None
     front: Front
@@ -82,14 +72,14 @@ class TradeOff:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The most accurate config, and faster ones, out of `tried` configs × arms.
+    """The config with the best result, and faster ones, out of `tried` configs × arms.
 
-    `fastest` has the shortest training of those within `margin` of the best `accuracy`. `knee` is
+    `fastest` has the shortest training of those within `margin` of the best `result`. `knee` is
     that of the Pareto front of both; None for fewer than three points. Their values are the
-    accuracy, `train_s` and, if it was measured, `step_ms`.
+    result, `train_s` and, if it was measured, `step_ms`.
     """
 
-    accuracy: str
+    result: str
     margin: float
     best: ParetoPoint
     fastest: ParetoPoint
@@ -111,25 +101,27 @@ def pareto_front(record: SweepRecord, work: str = "") -> Front:
     return _front(points, record.objectives, tuple(sorted(apart)))
 
 
-def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
+def trade_offs(record: SweepRecord, trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
     """Return the fronts of trials with one amount of work: over several classes of hardware first.
 
-    Arms timed in slices have no accuracy and are on none.
+    The result is the most important one of the sweep. Arms timed in slices have none, and are on no
+    front.
     """
     full = [t for t in trials if t.arm.measure == "full" and t.status != "pruned"]
     complete = [trial for trial in full if trial.status == "complete"]
     measured = {metric for trial in complete for metric in trial.metrics}
     if any(trial.trainer_trials > 0 for trial in complete):
         measured -= set(FRESH_ONLY)
-    accuracy = next((metric for metric in ACCURACIES if metric in measured), None)
-    if accuracy is None:
+    results = result_metrics(record, measured)
+    if not results:
         return ()
+    result, direction = next(iter(results.items()))
     configs = [(repeats[0].arm.hardware_class, repeats) for repeats in _by_config(full)]
     classes = dict.fromkeys(place for place, _ in configs)
     places = (None, *classes) if len(classes) > 1 else tuple(classes)
-    results = []
+    found = []
     for expense in TRADED_EXPENSES:
-        objectives: dict[str, Direction] = {accuracy: ACCURACIES[accuracy], expense: "minimize"}
+        objectives: dict[str, Direction] = {result: direction, expense: "minimize"}
         by_scope: dict[tuple[HardwareRef | None, str], list[ParetoPoint | None]] = {}
         for hardware, repeats in configs if expense in measured else ():
             point = _point(repeats, objectives)
@@ -140,23 +132,24 @@ def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
             for (own_place, scope), points in by_scope.items():
                 if own_place == place and any(points):
                     front = _front(points, objectives)
-                    results.append(TradeOff(accuracy, expense, place, front, scope))
-    return tuple(results)
+                    found.append(TradeOff(result, direction, expense, place, front, scope))
+    return tuple(found)
 
 
-def choose_by_accuracy(
-    fronts: Sequence[TradeOff], trials: Sequence[FinishedTrial], margin: float
+def choose_by_result(
+    fronts: Sequence[TradeOff], trials: Sequence[FinishedTrial], margins: Margins
 ) -> Choice | None:
-    """Return the choice on the front of accuracy and `train_s` that is over all hardware.
+    """Return the choice on the front of the result and `train_s` that is over all hardware.
 
     None without such a front, and for a single config, which is measured to compare arms. `trials`
-    are those of the fronts; `margin` is the difference in accuracy that does not matter.
+    are those of the fronts; `margins` are the differences that do not matter.
     """
     whole = next((front for front in fronts if front.expense == "train_s"), None)
     if whole is None or len({canonical(trial.config) for trial in trials}) < 2:
         return None
-    sign, points = sign_of(ACCURACIES[whole.accuracy]), whole.front.points
-    costs = [(sign * point.values[whole.accuracy], point.values["train_s"]) for point in points]
+    sign, points = sign_of(whole.direction), whole.front.points
+    costs = [(sign * point.values[whole.result], point.values["train_s"]) for point in points]
+    margin = margins.of_result(whole.result).against(points[0].values[whole.result])
     within = [i for i, (cost, _) in enumerate(costs) if cost <= costs[0][0] + margin + _ROUNDING]
     fast = min(within, key=lambda i: costs[i][1])
 
@@ -168,7 +161,7 @@ def choose_by_accuracy(
 
     best, fastest, bend = with_step(points[0]), with_step(points[fast]), _knee(costs)
     knee = None if bend is None else with_step(points[bend])
-    return Choice(whole.accuracy, margin, best, fastest, knee, whole.front.tried)
+    return Choice(whole.result, margin, best, fastest, knee, whole.front.tried)
 
 
 def _knee(costs: Sequence[tuple[float, float]]) -> int | None:

@@ -13,11 +13,11 @@ from typing import Literal
 import numpy as np
 from scipy.special import fdtri
 
-from orchestrator.analysis.arms.best_configs import ACCURACIES
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.measures import TIMES, value_of
 from orchestrator.analysis.pairing import pairs
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, RoundSelection
+from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics import regression
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.regression import Design, DesignOf, Fit, Numbers
@@ -55,21 +55,14 @@ class ParamEffect:
 def effects(
     record: SweepRecord, matched: CompleteRounds, design_of: DesignOf, confidence: float
 ) -> tuple[ParamEffect, ...]:
-    """Return the effects on the time of each arm, then those on its accuracy.
-
-    The accuracy is the first of `ACCURACIES` that was measured, or else an objective to maximize.
-    """
+    """Return the effects on the time of each arm, then those on its results."""
     every = [trial for arm in matched.trials for trial in matched.all_trials(arm)]
     measured = {metric for trial in every for metric in trial.metrics}
-    goals = (metric for metric, aim in record.objectives.items() if aim == "maximize")
+    times = [time for time in (pairs.time_metric(matched), *TIMES) if time and time in measured]
     results: list[ParamEffect] = []
-    for metrics, is_ratio in (
-        ((pairs.time_metric(matched), *TIMES), True),
-        ((*ACCURACIES, *goals), False),
-    ):
-        metric = next((metric for metric in metrics if metric in measured), None)
-        for arm in matched.trials if metric else ():
-            assert metric is not None
+    for metric in (*times[:1], *result_metrics(record, measured)):
+        is_ratio = metric in times
+        for arm in matched.trials:
             if values := _block_values(matched, arm, metric, is_ratio=is_ratio):
                 fit = Fit(design_of(tuple(values)), values, confidence, is_ratio=is_ratio)
                 results += [effect_of(arm, metric, fit, name, _CURVE) for name in fit.design.params]

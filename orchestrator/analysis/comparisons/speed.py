@@ -6,14 +6,15 @@ All comparisons are one family: the more there are, the wider each interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from orchestrator.analysis.measures import TIMES, finite
+from orchestrator.analysis.comparisons.results import ResultComparison, compare_results
+from orchestrator.analysis.measures import TIMES
 from orchestrator.analysis.pairing import pairs
-from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, ended_rounds
-from orchestrator.analysis.pairing.pairs import Baseline, Pair, PairedArms, PairedTimes
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
+from orchestrator.analysis.pairing.pairs import Baseline, Pair, PairedTimes
 from orchestrator.analysis.statistics import estimates, verdicts
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Conclusion
@@ -47,7 +48,9 @@ class Comparison:
     `measures` are the measuring modes of both. `disturbed_blocks` are those in which a side's
     timing was disturbed, `disturbance` the causes in the first one. With `quiet_only` the pairs are
     over undisturbed rounds alone. `not_interleaved_rounds` counts those excluded because the arms
-    should have been interleaved and were not. `accuracy` is None if fewer than two blocks have one.
+    should have been interleaved and were not. `results` are the
+    comparisons of what training achieved, that of the first objective first; a metric of which
+    fewer than two blocks have both values is left out.
     """
 
     arm: Arm
@@ -63,7 +66,7 @@ class Comparison:
     plain_confidence: float
     margin: float
     blocks_needed: BlocksNeeded | None
-    accuracy: AccuracyComparison | None
+    results: tuple[ResultComparison, ...]
     measures: tuple[MeasureMode, MeasureMode]
     quiet_only: bool
     disturbed_blocks: tuple[int, ...]
@@ -76,6 +79,11 @@ class Comparison:
     def label(self) -> str:
         """`slower`, or `slower (provisional)`."""
         return f"{self.verdict} (provisional)" if self.provisional else self.verdict
+
+    @property
+    def result(self) -> ResultComparison | None:
+        """The comparison by the most important result."""
+        return self.results[0] if self.results else None
 
     @property
     def is_of_variants(self) -> bool:
@@ -91,16 +99,17 @@ def compare_arms(
     metric = metric or pairs.time_metric(matched)
     sides = [(arm, base) for arm in record.arms if (base := baseline.of.get(arm)) != arm]
     paired = [
-        pairs.pair_arms(matched, arm, base, metric) if base else PairedArms() for arm, base in sides
+        pairs.pair_times(matched, arm, base, metric) if base else PairedTimes()
+        for arm, base in sides
     ]
     margin = record.criteria.margins.speed
     plain = estimates.confidence_for(record.criteria.auto_blocks)  # widths may have ended the sweep
-    log_ratios, biases = [p.times.log_ratios for p in paired], [p.times.bias for p in paired]
+    log_ratios, biases = [times.log_ratios for times in paired], [times.bias for times in paired]
     speeds = verdicts.judge(log_ratios, math.log1p(margin), 1 - plain, biases)
-    accuracies = compare_accuracies(record, matched, sides, paired)
+    results = compare_results(record, matched, sides)
     comparisons = []
-    for (arm, base), pair, speed, accuracy in zip(sides, paired, speeds, accuracies, strict=True):
-        times, disturbed = pair.times, pair.times.selection.disturbed
+    for (arm, base), times, speed in zip(sides, paired, speeds, strict=True):
+        disturbed = times.selection.disturbed
         verdict = _SPEED.get(speed.conclusion, "inconclusive")
         comparisons.append(
             Comparison(
@@ -119,7 +128,7 @@ def compare_arms(
                 plain_confidence=plain,
                 margin=margin,
                 blocks_needed=speed.blocks_needed,
-                accuracy=accuracy,
+                results=results.get(arm, ()),
                 measures=(arm.measure, (base or arm).measure),
                 quiet_only=times.selection.quiet_only,
                 disturbed_blocks=tuple(sorted(disturbed)),
@@ -147,118 +156,3 @@ def _reason(
         number = counted(len(times.pairs), "block") if times.pairs else "no complete block"
         return f"{number}; at least {MIN_BLOCKS} are needed"
     return verdicts.inconclusive_reason(times.bias)
-
-
-AccuracyVerdict = Literal["equal", "better", "worse", "inconclusive"]
-
-_VERDICTS: Mapping[Conclusion, AccuracyVerdict] = {
-    "same": "equal",
-    "more": "better",
-    "less": "worse",
-}
-_SIDES = ("its", "the baseline's")
-_UNSPOILED: tuple[AccuracyVerdict, AccuracyVerdict] = ("worse", "better")
-"""The verdict that a divergence of this side, or of the baseline, does not contradict."""
-_WHOLE = 0.01  # of a sample: the error of single precision and of a mean over batches
-
-
-@dataclass(frozen=True, slots=True)
-class AccuracyComparison:
-    """The mean over blocks of the arm's val_accuracy minus the baseline's.
-
-    `difference` has the plain 95 % interval; the verdict follows from `corrected`, which is None
-    for fewer than `MIN_BLOCKS` blocks: `equal` is wholly within the margin. `p_value` (of no
-    difference) is adjusted for the other comparisons. `step` is the change of accuracy by one
-    validation sample, if the margin was widened to it. `diverged` and `baseline_diverged` count
-    blocks in which only that side's training diverged. `reason` explains an `inconclusive` verdict.
-    """
-
-    difference: Estimate
-    corrected: Estimate | None
-    confidence: float | None
-    p_value: float | None
-    verdict: AccuracyVerdict
-    margin: float
-    blocks_needed: BlocksNeeded | None
-    step: float | None
-    diverged: int
-    baseline_diverged: int
-    reason: str | None
-
-
-def compare_accuracies(
-    record: SweepRecord,
-    matched: CompleteRounds,
-    sides: Sequence[tuple[Arm, Arm | None]],
-    paired: Sequence[PairedArms],
-) -> list[AccuracyComparison | None]:
-    """Compare each arm's accuracy with its baseline's, as one family; None if it is unknown."""
-    step = _coarse_step(record, matched)
-    margin = step or record.criteria.margins.accuracy
-    judged = verdicts.judge([pair.differences for pair in paired], margin)
-    complete, broken = ended_rounds(record)
-
-    def lost_blocks(arm: Arm, compared: Arm) -> int:
-        """Count the blocks in which the arm diverged in a round that the other one completed."""
-        rounds = broken.get(arm, set()) & complete.get(compared, set())
-        return len({block for block, _ in rounds})
-
-    comparisons: list[AccuracyComparison | None] = []
-    for (arm, base), pair, judgement in zip(sides, paired, judged, strict=True):
-        if base is None or pair.difference is None:
-            comparisons.append(None)
-            continue
-        diverged = lost_blocks(arm, base), lost_blocks(base, arm)
-        verdict, reason = _verdict(judgement.conclusion, pair.difference.n, diverged)
-        comparisons.append(
-            AccuracyComparison(
-                pair.difference,
-                judgement.corrected,
-                judgement.confidence,
-                judgement.p_value,
-                verdict,
-                margin,
-                judgement.blocks_needed,
-                step,
-                *diverged,
-                reason,
-            )
-        )
-    return comparisons
-
-
-def _coarse_step(record: SweepRecord, matched: CompleteRounds) -> float | None:
-    """Return the change of accuracy by one validation sample if it is wider than the margin.
-
-    None if an accuracy is not a whole number of steps: it then counts more than one item a sample.
-    """
-    sizes = {data.validation_samples for data in record.datasets if data.validation_samples > 0}
-    if not sizes or min(sizes) * record.criteria.margins.accuracy >= 1:
-        return None
-    every = (trial for arm in matched.trials for trial in matched.all_trials(arm))
-    is_whole = all(
-        any(abs(accuracy * size - round(accuracy * size)) < _WHOLE for size in sizes)
-        for accuracy in finite(every, "val_accuracy")
-    )
-    return 1 / min(sizes) if is_whole else None
-
-
-def _verdict(
-    conclusion: Conclusion, blocks: int, diverged: tuple[int, int]
-) -> tuple[AccuracyVerdict, str | None]:
-    """Return the verdict and, if it is inconclusive, the reason."""
-    verdict = _VERDICTS.get(conclusion, "inconclusive")
-    contradictions = [
-        f"{side} training diverged in {counted(lost, 'block')} in which {other} did not"
-        for side, other, lost, unspoiled in zip(
-            _SIDES, _SIDES[::-1], diverged, _UNSPOILED, strict=True
-        )
-        if lost and verdict != unspoiled
-    ]
-    if contradictions:
-        return "inconclusive", ", and ".join(contradictions)
-    if blocks < MIN_BLOCKS:
-        return "inconclusive", f"{counted(blocks, 'block')}; at least {MIN_BLOCKS} are needed"
-    if verdict == "inconclusive":
-        return verdict, "the interval includes 0 and exceeds the margin"
-    return verdict, None

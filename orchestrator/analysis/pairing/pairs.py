@@ -1,4 +1,4 @@
-"""The arm that each arm is compared with, and their times and accuracies, paired by block."""
+"""The arm that each arm is compared with, and their times and results, paired by block."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ class Pair:
     """One block's values of one metric on both sides, each the mean over its shared rounds.
 
     Times have their geometric mean, so that a round that was slow on both sides weighs no more than
-    the others, accuracies their arithmetic mean. `arm_runs` and `baseline_runs` are run ids.
+    the others, results their arithmetic mean. `arm_runs` and `baseline_runs` are run ids.
     """
 
     block: int
@@ -109,46 +109,49 @@ def positive_values(matched: CompleteRounds, arm: Arm, metric: str) -> dict[Roun
 
 
 @dataclass(frozen=True, slots=True)
-class PairedArms:
-    """The pairs of blocks of two arms: their times and their accuracies."""
+class PairedResults:
+    """The pairs of blocks of two arms by one result of their training."""
 
-    times: PairedTimes = field(default_factory=PairedTimes)
-    accuracies: tuple[Pair, ...] = ()
+    pairs: tuple[Pair, ...] = ()
 
     @property
     def differences(self) -> list[float]:
-        """The arm's accuracy minus the baseline's, for each block."""
-        return [pair.arm - pair.baseline for pair in self.accuracies]
+        """The arm's value minus the baseline's, for each block."""
+        return [pair.arm - pair.baseline for pair in self.pairs]
 
     @property
     def difference(self) -> Estimate | None:
-        """The mean difference of accuracies; None for fewer than two blocks."""
+        """The mean difference; None for fewer than two blocks."""
         return t_interval(self.differences)
 
 
-def pair_arms(matched: CompleteRounds, arm: Arm, base: Arm, metric: str | None) -> PairedArms:
-    """Pair the blocks' values of a time metric, and the accuracies, of two arms.
+def pair_results(matched: CompleteRounds, arm: Arm, base: Arm, metric: str) -> PairedResults:
+    """Pair the blocks' values of a result of two arms that trained the same amount of work.
 
-    With different amounts of work or measuring modes only times per step or sample are compared,
-    and no accuracies. These are compared over all rounds: a disturbance does not change them.
+    They are compared over all rounds: a disturbance does not change them.
     """
-    sides = matched.trials.get(arm, {}), matched.trials.get(base, {})
-    modes = {arm.measure, base.measure}
-    is_equal_work = arm.work == base.work
-    times, accuracies = PairedTimes(), tuple[Pair, ...]()
-    if metric in PER_STEP or (metric and is_equal_work and len(modes) == 1):
-        values = positive_values(matched, arm, metric), positive_values(matched, base, metric)
-        selection = matched.select(values[0].keys() & values[1].keys(), (base, arm))
-        bias = matched.bias(selection, (arm, base))
-        times = PairedTimes(_pairs(values, selection, geometric), selection, bias)
-    if is_equal_work and modes == {"full"}:
-        ours, theirs = (
-            round_values(side, lambda trial: value_of(trial, "val_accuracy"), fmean)
-            for side in sides
-        )
-        shared = RoundSelection(sorted(ours.keys() & theirs.keys()))
-        accuracies = _pairs((ours, theirs), shared, fmean)
-    return PairedArms(times, accuracies)
+    if arm.work != base.work or {arm.measure, base.measure} != {"full"}:
+        return PairedResults()
+    arm_values, base_values = (
+        round_values(matched.trials.get(side, {}), lambda trial: value_of(trial, metric), fmean)
+        for side in (arm, base)
+    )
+    shared = RoundSelection(sorted(arm_values.keys() & base_values.keys()))
+    return PairedResults(_pairs((arm_values, base_values), shared, fmean))
+
+
+def pair_times(matched: CompleteRounds, arm: Arm, base: Arm, metric: str | None) -> PairedTimes:
+    """Pair the blocks' values of a time of two arms.
+
+    With different amounts of work or measuring modes only times per step or sample are compared.
+    """
+    is_equal_work = arm.work == base.work and arm.measure == base.measure
+    if metric is None or not (metric in PER_STEP or is_equal_work):
+        return PairedTimes()
+    values = positive_values(matched, arm, metric), positive_values(matched, base, metric)
+    selection = matched.select(values[0].keys() & values[1].keys(), (base, arm))
+    bias = matched.bias(selection, (arm, base))
+    return PairedTimes(_pairs(values, selection, geometric), selection, bias)
 
 
 def time_metric(matched: CompleteRounds) -> str | None:

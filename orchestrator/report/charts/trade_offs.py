@@ -24,20 +24,20 @@ def _trade_off(
     """Make the chart of a front, and of the configs behind it."""
     where = str(trade_off.hardware or "all hardware")
     scope = f" of {trade_off.scope}" if trade_off.scope else ""
-    measure, accuracy = metric_title(trade_off.expense), metric_title(trade_off.accuracy)
+    measure, accuracy = metric_title(trade_off.expense), metric_title(trade_off.result)
     expense = measure + scope
     best = sorted(trade_off.front.points, key=lambda point: point.values[trade_off.expense])
     columns: list[Column[ParetoPoint]] = [
         Column("arm", lambda point: name(point.arm)),
         Column("config no.", lambda point: point.block),
-        Column(trade_off.accuracy, lambda point: point.values[trade_off.accuracy]),
+        Column(trade_off.result, lambda point: point.values[trade_off.result]),
         Column(trade_off.expense, lambda point: point.values[trade_off.expense]),
         Column("config", lambda point: config_phrase(point.config)),
         Column("runs", lambda point: ", ".join(point.run_ids)),
     ]
 
     def row(point: ParetoPoint, about: str) -> dict[str, Any]:
-        x, y = point.values[trade_off.expense], point.values[trade_off.accuracy]
+        x, y = point.values[trade_off.expense], point.values[trade_off.result]
         text = f"{name(point.arm)}, {about}block {point.block}: {accuracy} {number(y)}, {measure}"
         text += f" {number(x)}"
         return {"name": name(point.arm), "block": point.block, "x": x, "y": y, "text": text}
@@ -46,7 +46,7 @@ def _trade_off(
     trials = [trial for trial in summary.trials if trial.block in drawn]
     tried = [
         row(point, "")
-        for point in config_points(trials, (trade_off.expense, trade_off.accuracy))
+        for point in config_points(trials, (trade_off.expense, trade_off.result))
         if point.scope == trade_off.scope
         and trade_off.hardware in (None, point.arm.hardware_class)
         and point.arm not in summary.front.apart

@@ -10,15 +10,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from orchestrator.analysis.comparisons.results import ResultComparison
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.comparisons.speed import compare_arms as compare_pairs
 from orchestrator.analysis.measures import MEASURES, finite
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, match
 from orchestrator.analysis.pairing.pairs import Baseline
+from orchestrator.analysis.results import result_metrics
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.core.arms import Arm
-from orchestrator.core.criteria import Margins, ReportCriteria
+from orchestrator.core.criteria import Margins, ReportCriteria, ResultMargin
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config, FinishedTrial, canonical
 from orchestrator.report.compare.sides import InvalidSide, Side
@@ -62,16 +64,21 @@ class ArmChange:
         return self.comparison.speedup
 
     @property
+    def results(self) -> tuple[ResultComparison, ...]:
+        """The comparisons of what training achieved."""
+        return self.comparison.results
+
+    @property
     def is_on_other_hardware(self) -> bool:
         """The hardware differs: a change is not one of the code."""
         return self.before.hardware != self.after.hardware
 
     @property
     def diverged_alone(self) -> str | None:
-        """Why the accuracy has no verdict, if only one side diverged at some config."""
-        accuracy = self.comparison.accuracy
-        if accuracy and accuracy.reason and (accuracy.diverged or accuracy.baseline_diverged):
-            return accuracy.reason.replace("the baseline's", "the earlier")
+        """Why a result has no verdict, if only one side diverged at some config."""
+        for result in self.results:
+            if result.reason and (result.diverged or result.baseline_diverged):
+                return result.reason.replace("the baseline's", "the earlier")
         return None
 
     @property
@@ -167,9 +174,8 @@ def compare_sides(before: Side, after: Side, margin: float = 0.05) -> Changes:
     unlike = {inputs[d.subject]: None for d in differences if d.subject in inputs}
     named = _named_pairs(before.arms, after.arms)
     record, configs = _as_one(before, after, named, is_accuracy_comparable=not unlike)
-    given = [side.record.criteria.margins.accuracy for side in (before, after) if not side.is_file]
-    margins = Margins(margin, min(given, default=Margins().accuracy))
-    record = replace(record, criteria=ReportCriteria(margins=margins))
+    criteria = ReportCriteria(margins=_narrower_margins(before, after, margin))
+    record = replace(record, criteria=criteria)
     sides = [(_labelled(earlier, before), _labelled(later, after)) for earlier, later in named]
     speeds = _compared(record, [(later, earlier) for earlier, later in sides])
     needs = {metric: _compared(record, sides, metric) for metric in NEEDS}
@@ -203,6 +209,22 @@ def compare_sides(before: Side, after: Side, margin: float = 0.05) -> Changes:
     )
 
 
+def _narrower_margins(before: Side, after: Side, speed: float) -> Margins:
+    """Return the narrower margin of each result of both specs; a report file has none."""
+    given = [side.record.criteria.margins for side in (before, after) if not side.is_file]
+    results = {
+        metric: min((m.results[metric] for m in given if metric in m.results), key=_width)
+        for metric in {metric for margins in given for metric in margins.results}
+    }
+    accuracy = min((margins.accuracy for margins in given), default=Margins().accuracy)
+    return Margins(speed, accuracy, results)
+
+
+def _width(margin: ResultMargin) -> tuple[bool, float]:
+    """Order margins of one metric: shares of the baseline after absolute ones."""
+    return margin.is_share, margin.value
+
+
 def failing(changes: Changes, requested: Iterable[FailOn]) -> tuple[ArmChange, ...]:
     """Return the arms on the same hardware that changed in one of the requested ways."""
     wanted: set[str] = set(requested)
@@ -216,14 +238,13 @@ def failing(changes: Changes, requested: Iterable[FailOn]) -> tuple[ArmChange, .
 
 def _ways(arm: ArmChange, changes: Changes) -> set[str]:
     """Return the ways in which an arm changed that a comparison can fail on."""
-    accuracy = arm.comparison.accuracy
     memory = {
         _SIZES.get(need.verdict, "")
         for metric, need in arm.needs.items()
         if metric != "compile_s" and changes.counts(need)
     }
     speed = {arm.comparison.verdict} if changes.counts(arm.comparison) else set()
-    return {*speed, *memory, accuracy.verdict if accuracy else ""}
+    return {*speed, *memory, *(result.verdict for result in arm.results)}
 
 
 def _expect_two_of_a_kind(before: Side, after: Side) -> None:
@@ -282,7 +303,8 @@ def _as_one(
             configs.setdefault(block, config)
             metrics = dict(trial.metrics)
             if not is_accuracy_comparable:
-                metrics.pop("val_accuracy", None)
+                for result in result_metrics(side.record, metrics):
+                    del metrics[result]
             arm = _labelled(trial.arm, side)
             moved = replace(trial.trial, arm=arm, block=block, config=config, repeat=0)
             outcome = replace(trial.outcome, metrics=metrics)

@@ -10,11 +10,11 @@ from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
 from orchestrator.report.compare.wording import change_bullets, change_notes
 from orchestrator.report.document import Column, Document, Section, Table, make_table
 from orchestrator.report.formats.json_format import to_plain_data
-from orchestrator.report.verdicts import ACCURACY_WORDS, speed_ratio, verdict_label
-from orchestrator.report.wording import ArmNames, deciding_interval, gain
+from orchestrator.report.verdicts import RESULT_WORDS, speed_ratio, verdict_label
+from orchestrator.report.wording import ArmNames, deciding_interval, gain, result_name
 
 CHANGES_FORMAT = "rnnsweep-compare"
-CHANGES_VERSION = 3
+CHANGES_VERSION = 4
 
 
 def changes_document(changes: Changes) -> Document:
@@ -46,8 +46,11 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
             "speed-up", lambda a: deciding_interval(a.comparison), show=speed_ratio, numeric=True
         ),
         Column("verdict", lambda arm: verdict_label(arm.comparison)),
-        Column("Δ val_accuracy", lambda a: gain(a.comparison), show=difference, numeric=True),
-        Column("accuracy", _accuracy_word),
+        *(
+            column
+            for metric in dict.fromkeys(r.metric for a in changes.arms for r in a.results)
+            for column in _result_columns(metric)
+        ),
         *(Column(NEEDS[m], partial(_need, m), show=ratio, optional=True) for m in NEEDS),
     ]
     note = (
@@ -59,9 +62,19 @@ def _figures(changes: Changes, name: ArmNames) -> Section:
     return Section("Arms before and after", tables=(table,), paragraphs=(note,))
 
 
-def _accuracy_word(arm: ArmChange) -> str | None:
-    accuracy = arm.comparison.accuracy
-    return ACCURACY_WORDS[accuracy.verdict] if accuracy else None
+def _result_columns(metric: str) -> tuple[Column[ArmChange], ...]:
+    """Return the columns of one result: its difference, and the verdict."""
+
+    def gained(arm: ArmChange) -> Estimate | None:
+        return gain(arm.comparison, metric)
+
+    def verdict(arm: ArmChange) -> str | None:
+        return next((RESULT_WORDS[r.verdict] for r in arm.results if r.metric == metric), None)
+
+    return (
+        Column(f"Δ {metric}", gained, show=difference, numeric=True),
+        Column(result_name(metric), verdict),
+    )
 
 
 def _need(metric: str, arm: ArmChange) -> Estimate | None:

@@ -6,11 +6,11 @@ from orchestrator.analysis.statistics.formatting import difference, joined, numb
 from orchestrator.core.text import counted
 from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes
 from orchestrator.report.document import Bullet, Kind
-from orchestrator.report.verdicts import ACCURACY_WORDS, INCONCLUSIVE, change_sentence
-from orchestrator.report.wording import ArmNames, deciding_interval, gain
+from orchestrator.report.verdicts import INCONCLUSIVE, RESULT_WORDS, change_sentence
+from orchestrator.report.wording import ArmNames, deciding_interval, result_name
 
-_ACCURACY_KINDS: Mapping[str, Kind] = {"better": Kind.FASTER, "worse": Kind.SLOWER}
-"""The colours of changes of the accuracy: those of changes of the speed."""
+_RESULT_KINDS: Mapping[str, Kind] = {"better": Kind.FASTER, "worse": Kind.SLOWER}
+"""The colours of changes of a result: those of changes of the speed."""
 
 
 def change_bullets(changes: Changes, name: ArmNames) -> Iterator[Bullet]:
@@ -22,7 +22,7 @@ def change_bullets(changes: Changes, name: ArmNames) -> Iterator[Bullet]:
         text = change_sentence(comparison, _named(arm, name), changes.margin, lost)
         yield Bullet(Kind(comparison.verdict), text)
     for arm in changes.arms:
-        yield from _accuracy(arm, name)
+        yield from _results(arm, name)
     for arm in changes.arms:
         yield from _needs(arm, name)
 
@@ -39,19 +39,15 @@ def _lost(arm: ArmChange) -> str:
     return f"; at {counted(arm.lost, 'other')} it no longer completes a trial"
 
 
-def _accuracy(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:
-    accuracy = arm.comparison.accuracy
-    if accuracy is None:
-        return
-    if accuracy.verdict in _ACCURACY_KINDS:
-        shown = difference(gain(arm.comparison))
-        text = (
-            f"{_named(arm, name)} became {ACCURACY_WORDS[accuracy.verdict]}: val_accuracy {shown}"
-        )
-        yield Bullet(_ACCURACY_KINDS[accuracy.verdict], text)
-    elif arm.diverged_alone:
-        change = f"whether {_named(arm, name)} became less accurate"
-        yield Bullet(Kind.INCONCLUSIVE, f"{INCONCLUSIVE}: {change} ({arm.diverged_alone})")
+def _results(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:
+    for result in arm.results:
+        if result.verdict in _RESULT_KINDS:
+            shown = difference(result.shown)
+            text = f"{_named(arm, name)} became {RESULT_WORDS[result.verdict]}: {result.metric} {shown}"
+            yield Bullet(_RESULT_KINDS[result.verdict], text)
+        elif arm.diverged_alone:
+            change = f"whether the {result_name(result.metric)} of {_named(arm, name)} became worse"
+            yield Bullet(Kind.INCONCLUSIVE, f"{INCONCLUSIVE}: {change} ({arm.diverged_alone})")
 
 
 def _needs(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:

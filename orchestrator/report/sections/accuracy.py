@@ -1,41 +1,95 @@
-"""The section on accuracy: that of every arm against that of its baseline."""
+"""The section on accuracy: what each arm achieved against what its baseline achieved."""
 
 from collections.abc import Iterator
+from functools import partial
 
-from orchestrator.analysis.comparisons.speed import AccuracyComparison, Comparison
-from orchestrator.analysis.statistics.formatting import difference, number
+from orchestrator.analysis.comparisons.results import ResultComparison
+from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.analysis.statistics.formatting import difference
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.document import Column, Section, make_table
+from orchestrator.report.document import Column, Section, Table, make_table
 from orchestrator.report.sections.speed import baseline_name, compared_columns
-from orchestrator.report.verdicts import ACCURACY_WORDS
-from orchestrator.report.wording import ArmNames, gain
+from orchestrator.report.verdicts import RESULT_WORDS
+from orchestrator.report.wording import (
+    ArmNames,
+    compared_results,
+    gain,
+    margin_text,
+    result_name,
+)
 
 
 def accuracy_section(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Compare the accuracy of every arm with that of its baseline."""
-    compared = [(c, c.accuracy) for c in summary.comparisons if c.accuracy]
-    if not compared:
+    """Compare every arm with its baseline by each result: an accuracy, a loss, another objective.
+
+    There is one table for each.
+    """
+    metrics = compared_results(summary)
+    if not metrics:
         return None
+    results = [result for comparison in summary.comparisons for result in comparison.results]
+    return Section(
+        f"{' and '.join(_titles(metrics))} compared with {baseline_name(summary, name)}",
+        tables=tuple(_table(summary, name, metric) for metric in metrics),
+        explanations=(" ".join(_explanation(results)),),
+    )
+
+
+def _titles(metrics: tuple[str, ...]) -> Iterator[str]:
+    for place, metric in enumerate(metrics):
+        noun = result_name(metric)
+        yield noun.capitalize() if place == 0 and noun == "accuracy" else noun
+
+
+def _result(comparison: Comparison, metric: str) -> ResultComparison | None:
+    return next((result for result in comparison.results if result.metric == metric), None)
+
+
+def _table(summary: ReportSummary, name: ArmNames, metric: str) -> Table:
+    def blocks(comparison: Comparison) -> int | None:
+        result = _result(comparison, metric)
+        return result.difference.n if result else None
+
+    def verdict(comparison: Comparison) -> str | None:
+        result = _result(comparison, metric)
+        return RESULT_WORDS[result.verdict] if result else None
+
     columns: list[Column[Comparison]] = [
         *compared_columns(summary, name),
-        Column("Δ val_accuracy (95 % CI)", gain, show=difference, numeric=True),
-        Column("configs", lambda c: c.accuracy and c.accuracy.difference.n),
-        Column("accuracy", lambda c: c.accuracy and ACCURACY_WORDS[c.accuracy.verdict]),
+        Column(
+            f"Δ {metric} (95 % CI)", partial(gain, metric=metric), show=difference, numeric=True
+        ),
+        Column("configs", blocks),
+        Column(result_name(metric), verdict),
     ]
-    return Section(
-        f"Accuracy compared with {baseline_name(summary, name)}",
-        tables=(make_table(columns, [comparison for comparison, _ in compared]),),
-        explanations=(" ".join(_explanation(compared[0][1])),),
-    )
+    compared = [comparison for comparison in summary.comparisons if _result(comparison, metric)]
+    return make_table(columns, compared)
 
 
-def _explanation(first: AccuracyComparison) -> Iterator[str]:
+def _explanation(results: list[ResultComparison]) -> Iterator[str]:
+    by_metric = {result.metric: result for result in results}
     yield (
-        "The difference is the arm's val_accuracy minus the baseline's, averaged over blocks with "
-        "a 95 % t interval. The accuracies are equal if the whole interval lies within "
-        f"{number(first.margin)} of 0 (two one-sided tests); an interval that only includes 0 does "
-        "not show that."
+        f"The difference is the arm's {' or '.join(by_metric)} minus the baseline's, averaged over "
+        "blocks with a 95 % t interval. Two arms are equal if the whole interval lies within the "
+        f"margin of 0, {_margins(by_metric)} (two one-sided tests); an interval that only includes "
+        "0 does not show that."
     )
-    if first.step:
-        yield "That is one validation sample, because the margin of the spec is narrower."
+    for result in by_metric.values():
+        if result.step:
+            yield (
+                f"The margin of {result.metric} is one validation sample, because that of the spec "
+                "is narrower."
+            )
+        elif result.share is not None:
+            yield (
+                f"That of {result.metric} is a share of the baseline's mean; margins in the spec"
+                " sets another one."
+            )
     yield "The intervals hold for all arms together (Holm's procedure)."
+
+
+def _margins(by_metric: dict[str, ResultComparison]) -> str:
+    if len(by_metric) == 1:
+        (only,) = by_metric.values()
+        return margin_text(only)
+    return ", ".join(f"{metric} {margin_text(result)}" for metric, result in by_metric.items())

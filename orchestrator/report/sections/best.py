@@ -22,7 +22,7 @@ def best_sentences(summary: ReportSummary) -> tuple[str, ...]:
 
 def _chosen(choice: Choice, name: ArmNames) -> Iterator[str]:
     best = _trained(choice, choice.best, name)
-    yield f"Best {choice.accuracy}: {best}, the best of {choice.tried} tried."
+    yield f"Best {choice.result}: {best}, the best of {choice.tried} tried."
     margin, knee = number(choice.margin), choice.knee
     if choice.fastest == choice.best:
         yield f"No config within {margin} of that trains faster."
@@ -41,7 +41,7 @@ def _trained(choice: Choice, point: ParetoPoint, name: ArmNames) -> str:
         times.append(f"{number(point.values['step_ms'])} ms per step")
     if "train_s" in point.values:
         times.append(f"{number(point.values['train_s'])} s of training")
-    value = number(point.values[choice.accuracy])
+    value = number(point.values[choice.result])
     return f"{value} with {config_phrase(point.config)} on {name(point.arm)} ({', '.join(times)})"
 
 

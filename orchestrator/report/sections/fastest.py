@@ -21,8 +21,16 @@ from orchestrator.report.sections.effects import effect_bullets
 from orchestrator.report.sections.headlines import Headline, headlines
 from orchestrator.report.sections.progress import progress_sentence
 from orchestrator.report.sections.speed import over
-from orchestrator.report.verdicts import INCONCLUSIVE, speed_ratio, verdict_label
-from orchestrator.report.wording import ArmNames, arm_names, deciding_interval, gain, grouped
+from orchestrator.report.verdicts import INCONCLUSIVE, RESULT_WORDS, speed_ratio, verdict_label
+from orchestrator.report.wording import (
+    ArmNames,
+    arm_names,
+    compared_results,
+    deciding_interval,
+    gain,
+    grouped,
+    result_name,
+)
 
 _ROUNDING = 1e-9
 """The half-width of an interval that has none but arithmetic's own."""
@@ -88,12 +96,17 @@ def _variant_clause(comparison: Comparison, name: ArmNames, *, is_only: bool) ->
         text += " as fast"
     if comparison.verdict == "inconclusive":
         text += f" ({INCONCLUSIVE})"
-    accuracy = comparison.accuracy
-    if accuracy and accuracy.verdict == "equal":
-        text += " and equally accurate"
-    elif accuracy and accuracy.corrected and accuracy.verdict in ("better", "worse"):
-        more = "more" if accuracy.verdict == "better" else "less"
-        text += f" and {more} accurate ({difference_value(accuracy.corrected)})"
+    for result in comparison.results:
+        noun = result_name(result.metric)
+        if result.verdict == "equal":
+            text += " and equally accurate" if noun == "accuracy" else f", with equal {noun}"
+        elif result.corrected and result.verdict in ("better", "worse"):
+            gained = difference_value(result.corrected)
+            if noun == "accuracy":
+                more = "more" if result.verdict == "better" else "less"
+                text += f" and {more} accurate ({gained})"
+            else:
+                text += f", with the {RESULT_WORDS[result.verdict]} {noun} ({gained})"
     if is_only:
         return text
     text += f" with {comparison.arm.implementation}"
@@ -132,12 +145,19 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
         comparison = comparisons.get(row.arm)
         return verdict_label(comparison) if comparison else row.verdict or None
 
+    def gained(metric: str, row: ArmSummary) -> str | None:
+        comparison = comparisons.get(row.arm)
+        return _gained(comparison, metric) if comparison else None
+
     columns: list[Column[ArmSummary]] = [
         Column("arm", lambda row: row.arm.short_name),
         Column("hardware", lambda row: None if name.hardware else name.place(row.arm.hardware)),
         Column("speed-up (95 % CI)", speedup, show=speed_ratio, numeric=True),
         Column("over", reference),
-        Column("Δ accuracy", lambda row: _accuracy(comparisons.get(row.arm)), numeric=True),
+        *(
+            Column(f"Δ {result_name(metric)}", partial(gained, metric), numeric=True)
+            for metric in compared_results(summary)
+        ),
         Column("ms per step", partial(middle, "step_ms")),
         Column("ms per prediction", partial(middle, "predict_ms")),
         Column("s to train", partial(middle, "train_s")),
@@ -150,9 +170,9 @@ def arms_table(summary: ReportSummary, most: int | None = None) -> Table:
     return make_table(columns, sorted(summary.arms, key=time)[:most])
 
 
-def _accuracy(comparison: Comparison | None) -> str | None:
+def _gained(comparison: Comparison, metric: str) -> str | None:
     """Write `-0.0014 ± 0.0035`."""
-    shown = gain(comparison) if comparison else None
+    shown = gain(comparison, metric)
     if shown is None:
         return None
     value, half = difference_value(shown), (shown.high - shown.low) / 2

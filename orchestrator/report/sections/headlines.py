@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
 from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking
-from orchestrator.analysis.comparisons.speed import AccuracyComparison
+from orchestrator.analysis.comparisons.results import ResultComparison
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import (
     difference_interval,
@@ -28,6 +28,7 @@ from orchestrator.report.wording import (
     deciding_interval,
     grouped,
     is_or_are,
+    result_name,
     step_noun,
 )
 
@@ -116,14 +117,13 @@ def _not_ranked(summary: ReportSummary, hardware: str, rows: Sequence[ArmSummary
 class _Lead:
     """The leader of a ranking against its baseline, or else against the next arm.
 
-    `speedup` is that of the leader over that arm. `accuracy` is the comparison of both, and
-    `gained` the leader's accuracy minus that of the other, if it was judged.
+    `speedup` is that of the leader over that arm. `results` are the comparisons of what both
+    achieved, each with the leader's value minus that of the other arm.
     """
 
     compared_with: Arm
     speedup: Estimate | None
-    accuracy: AccuracyComparison | None = None
-    gained: Estimate | None = None
+    results: tuple[tuple[ResultComparison, Estimate], ...] = ()
 
 
 def _lead(summary: ReportSummary, ranking: Ranking) -> _Lead:
@@ -138,13 +138,14 @@ def _lead(summary: ReportSummary, ranking: Ranking) -> _Lead:
         shown, sides = deciding_interval(comparison), (comparison.arm, comparison.baseline)
         if shown is None or sides not in ((leader, compared_with), (compared_with, leader)):
             continue
-        accuracy = comparison.accuracy
-        gained = accuracy.corrected if accuracy else None
+        judged = [(r, r.corrected) for r in comparison.results if r.corrected is not None]
         if sides == (leader, compared_with):
-            return _Lead(compared_with, shown, accuracy, gained)
-        if gained:
-            gained = replace(gained, value=-gained.value, low=-gained.high, high=-gained.low)
-        return _Lead(compared_with, inverse(shown), accuracy, gained)
+            return _Lead(compared_with, shown, tuple(judged))
+        turned = [
+            (result, replace(gained, value=-gained.value, low=-gained.high, high=-gained.low))
+            for result, gained in judged
+        ]
+        return _Lead(compared_with, inverse(shown), tuple(turned))
     return _Lead(compared_with, behind[compared_with].ratio)
 
 
@@ -167,7 +168,7 @@ def _ranked(summary: ReportSummary, hardware: str, ranking: Ranking) -> Headline
         verdict = text.same([contender.arm for contender in contenders])
     else:
         verdict = text.unclear([contender.arm for contender in contenders])
-    sentences = [f"{place}, {verdict[0]}", *verdict[1:], *text.accuracy_unclear(kind)]
+    sentences = [f"{place}, {verdict[0]}", *verdict[1:], *text.results_unclear(kind)]
     sentences += text.compiling(kind)
     is_provisional = ranking.provisional and kind == Kind.FASTEST
     shown_kind = Kind.PROVISIONAL if is_provisional else kind
@@ -204,7 +205,7 @@ class _HeadlineText:
         is_provisional = self.ranking.provisional
         busy = " (provisional: measured on a busy machine)" if is_provisional else ""
         figure = self._figure()
-        shown = f": {figure}{self._accuracy()}" if figure else ""
+        shown = f": {figure}{self._results()}" if figure else ""
         return [f"{self.leader} is fastest{busy}{shown}."]
 
     def same(self, contenders: Sequence[Arm]) -> list[str]:
@@ -219,13 +220,13 @@ class _HeadlineText:
         sentences = [f"{self.leader} is fastest, and {equal}."]
         figure = self._figure()
         if figure and self.lead.compared_with not in contenders:
-            sentences.append(f"It is {figure}{self._accuracy()}.")
+            sentences.append(f"It is {figure}{self._results()}.")
         return sentences
 
     def unclear(self, contenders: Sequence[Arm]) -> list[str]:
         """Write that other arms may be as fast as the leader, or faster."""
         figure, rest = self._figure(), ""
-        shown = f": {self.leader} is {figure}{self._accuracy()}" if figure else ""
+        shown = f": {self.leader} is {figure}{self._results()}" if figure else ""
         if len(contenders) > 1:
             rest = f" and {counted(len(contenders) - 1, 'other')}"
         if len(contenders) == len(self.ranking.behind) == 1:
@@ -235,18 +236,18 @@ class _HeadlineText:
             compared_with = self.name(self.lead.compared_with)
             return [f"{self.leader} leads, but {compared_with}{rest} may be as fast{shown}."]
         figure = self._figure(in_brackets=True)
-        shown = f" ({figure}{self._accuracy()})" if figure else ""
+        shown = f" ({figure}{self._results()})" if figure else ""
         contender = self.name(contenders[0])
         return [f"{self.leader} leads{shown}, but {contender}{rest} may be as fast."]
 
-    def accuracy_unclear(self, kind: Kind) -> Iterator[str]:
-        """Write that nothing can be said on the leader's accuracy."""
-        accuracy, gained = self.lead.accuracy, self.lead.gained
-        if kind == Kind.INCONCLUSIVE or gained is None or accuracy is None:
+    def results_unclear(self, kind: Kind) -> Iterator[str]:
+        """Write of which results of the leader nothing can be said."""
+        if kind == Kind.INCONCLUSIVE:
             return
-        if accuracy.verdict == "inconclusive":
-            interval = difference_interval(gained)
-            yield f"Whether its accuracy is the same is not clear ({interval})."
+        for result, gained in self.lead.results:
+            if result.verdict == "inconclusive":
+                name, interval = result_name(result.metric), difference_interval(gained)
+                yield f"Whether its {name} is the same is not clear ({interval})."
 
     def compiling(self, kind: Kind) -> Iterator[str]:
         """Write after how many steps the leader's longer compilation pays off."""
@@ -269,15 +270,21 @@ class _HeadlineText:
         interval = f"95 % CI {ratio_interval(speedup)}"
         return f"{figure}, {interval}" if in_brackets else f"{figure} ({interval})"
 
-    def _accuracy(self) -> str:
-        """Write `, at the same accuracy`; empty unless that is shown."""
-        accuracy, gained = self.lead.accuracy, self.lead.gained
-        if accuracy and accuracy.verdict == "equal":
-            return ", at the same accuracy"
-        if accuracy and gained and accuracy.verdict in ("better", "worse"):
-            comparison = "and more" if gained.value > 0 else "but less"
-            return f", {comparison} accurate ({difference_value(gained)})"
-        return ""
+    def _results(self) -> str:
+        """Write `, at the same accuracy`, and so on for each result that was decided."""
+        text = ""
+        for result, gained in self.lead.results:
+            name = result_name(result.metric)
+            if result.verdict == "equal":
+                text += f", at the same {name}"
+            elif result.verdict in ("better", "worse"):
+                is_better = (gained.value > 0) == (result.direction == "maximize")
+                if name == "accuracy":
+                    clause = f"{'and more' if is_better else 'but less'} accurate"
+                else:
+                    clause = f"{'with a better' if is_better else 'but with a worse'} {name}"
+                text += f", {clause} ({difference_value(gained)})"
+        return text
 
 
 def _pays_off(point: BreakEven, noun: str) -> str:

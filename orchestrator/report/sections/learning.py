@@ -3,7 +3,7 @@
 from functools import partial
 
 from orchestrator.analysis.arms.arm_summary import LearningCurve
-from orchestrator.analysis.arms.best_configs import ACCURACIES
+from orchestrator.analysis.results import USUAL_RESULTS
 from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, make_table
@@ -14,7 +14,7 @@ from orchestrator.report.wording import ArmNames
 def learning_section(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the accuracy of each arm after the first, the middle and the last epoch, and when."""
     metrics = {curve.metric for curve in summary.learning}
-    metric = next((accuracy for accuracy in ACCURACIES if accuracy in metrics), None)
+    metric = next((accuracy for accuracy in USUAL_RESULTS if accuracy in metrics), None)
     curves = [curve for curve in summary.learning if curve.metric == metric]
     if metric is None or not any(len(curve.points) > 1 for curve in curves):
         return None

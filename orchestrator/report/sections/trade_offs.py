@@ -23,7 +23,7 @@ def trade_offs_section(summary: ReportSummary, name: ArmNames) -> Section | None
         unit = _UNITS.get(trade_off.expense, "")
         value = f"{number(point.values[trade_off.expense])} {unit}".strip()
         where = f"{config_phrase(point.config)} on {name(point.arm)}"
-        return f"{number(point.values[trade_off.accuracy])}, {value}: {where}"
+        return f"{number(point.values[trade_off.result])}, {value}: {where}"
 
     def most_accurate(trade_off: TradeOff) -> str:
         return end(trade_off.front.points[0], trade_off)
@@ -32,7 +32,7 @@ def trade_offs_section(summary: ReportSummary, name: ArmNames) -> Section | None
         points = trade_off.front.points
         return end(min(points, key=lambda point: point.values[trade_off.expense]), trade_off)
 
-    accuracy = shown[0].accuracy
+    result = shown[0].result
     columns: list[Column[TradeOff]] = [
         Column("against", lambda t: f"{t.expense}, {t.scope}" if t.scope else t.expense),
         Column("points", lambda trade_off: len(trade_off.front.points)),
@@ -40,12 +40,12 @@ def trade_offs_section(summary: ReportSummary, name: ArmNames) -> Section | None
         Column("the least", least),
     ]
     explanation = (
-        f"A front holds the configs × arms that no other beats in both {accuracy} and a time, an "
+        f"A front holds the configs × arms that no other beats in both {result} and a time, an "
         "energy or a cost. Listed are the lowest of these and the most accurate one. Both are "
         "picked after the fact, and so likely a little optimistic. The page draws all points."
     )
     return Section(
-        f"Pareto fronts of {accuracy}",
+        f"Pareto fronts of {result}",
         tables=(make_table(columns, shown),),
         explanations=(explanation,),
     )

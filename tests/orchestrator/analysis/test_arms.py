@@ -162,7 +162,9 @@ def test_energies_of_different_scopes_do_not_dominate_one_another() -> None:
         ("", 2, 1.0), ("cpu_package", 1, 450.0), ("gpu", 0, 400.0),
     ]  # fmt: skip
     assert (front.tried, front.left_out) == (5, 1)
-    by_energy = [row for row in trade_offs(trials) if row.expense == "energy_j"]
+    by_energy = [
+        row for row in trade_offs(build_record(trials), trials) if row.expense == "energy_j"
+    ]
     blocks = {row.scope: [point.block for point in row.front.points] for row in by_energy}
     assert blocks == {"cpu_package": [1], "gpu": [0], "": [2]}
     by_time = pareto_front(build_record(trials, objectives={"train_s": "minimize"}))

@@ -68,7 +68,7 @@ def test_pruned_blocks_count_with_their_times_alone_and_their_other_trials_are_s
     assert [arm.trials.missing for arm in summary.arms] == [0, 0]
     (compared,) = summary.comparisons
     assert ([pair.block for pair in compared.pairs], compared.verdict) == ([*range(9)], "faster")
-    assert compared.accuracy is not None and compared.accuracy.verdict == "equal"
+    assert compared.result is not None and compared.result.verdict == "equal"
     assert summary.front.left_out == 0
     assert [gap.missing for gap in summary.gaps] == [((PORTABLE, "pruned"), (XLA, "pruned"))] * 2
     observed = observe([alone, replace(alone, trial=replace(alone.trial, key="other"))])

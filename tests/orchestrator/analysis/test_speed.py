@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from orchestrator.analysis.comparisons.speed import AccuracyComparison, Comparison
+from orchestrator.analysis.comparisons.results import ResultComparison
+from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.core.arms import Arm, Usage, Variant
 from orchestrator.core.criteria import Margins, ReportCriteria
 from orchestrator.core.records import SweepRecord
@@ -29,8 +30,8 @@ def only(record: SweepRecord) -> Comparison:
     return comparison
 
 
-def accuracy_of(record: SweepRecord) -> AccuracyComparison:
-    accuracy = only(record).accuracy
+def accuracy_of(record: SweepRecord) -> ResultComparison:
+    accuracy = only(record).result
     assert accuracy is not None
     return accuracy
 
@@ -56,7 +57,7 @@ def test_the_ratio_is_the_baselines_time_over_the_arms(
         XLA, PORTABLE, "step_ms" if blocks else None,
     )  # fmt: skip
     assert speedup(comparison) == (pytest.approx(1.25) if blocks > 1 else None)
-    assert (comparison.accuracy is None) == (blocks < 2)
+    assert (comparison.result is None) == (blocks < 2)
     assert (comparison.verdict, comparison.reason) == (verdict, reason)
 
 
@@ -87,7 +88,7 @@ def test_without_step_times_training_time_is_compared() -> None:
     nothing = only(build_record(trials))
     assert (nothing.metric, nothing.pairs, nothing.verdict) == (None, (), "inconclusive")
     assert nothing.reason == "neither step_ms nor predict_ms nor train_s was recorded on two arms"
-    assert nothing.accuracy is not None
+    assert nothing.result is not None
     seconds = {PORTABLE: 3.0, XLA: 1.5}
     comparison = only(
         build_record([change_trial(t, metrics={"train_s": seconds[t.arm]}) for t in trials])
@@ -152,10 +153,10 @@ def test_an_interval_within_the_margin_is_the_same_even_if_it_excludes_one(
     margin: float, verdict: str
 ) -> None:
     comparison = only(scattered(1.005, margins=Margins(speed=margin, accuracy=0.02)))
-    assert comparison.corrected is not None and comparison.accuracy is not None
+    assert comparison.corrected is not None and comparison.result is not None
     assert 1 < comparison.corrected.low < comparison.corrected.high < 1.02
     assert (comparison.verdict, comparison.reason, comparison.margin) == (verdict, None, margin)
-    assert (comparison.accuracy.verdict, comparison.accuracy.margin) == ("equal", 0.02)
+    assert (comparison.result.verdict, comparison.result.margin) == ("equal", 0.02)
 
 
 @pytest.mark.parametrize(
@@ -219,8 +220,7 @@ def test_variants_have_a_verdict_on_speed_and_one_on_accuracy() -> None:
     ]
     summary = summarise(build_record(trials, ARMS_OF_CELLS))
     assert [
-        (c.arm, c.baseline, c.verdict, c.accuracy and c.accuracy.verdict)
-        for c in summary.comparisons
+        (c.arm, c.baseline, c.verdict, c.result and c.result.verdict) for c in summary.comparisons
     ] == [
         (ARMS_OF_CELLS[1], ARMS_OF_CELLS[0], "faster", "better"),
         (ARMS_OF_CELLS[2], ARMS_OF_CELLS[0], "faster", "equal"),
@@ -256,7 +256,7 @@ def test_of_unlike_work_only_the_steps_are_compared() -> None:
     record = build_record(trials, tuple(metrics), objectives=objectives)
     by_step = only(record)
     assert speedup(by_step) == pytest.approx(1 / 20)
-    assert (by_step.verdict, by_step.accuracy) == ("slower", None)
+    assert (by_step.verdict, by_step.result) == ("slower", None)
     without_steps = [change_trial(t, metrics={"train_s": t.metrics["train_s"]}) for t in trials]
     by_time = only(build_record(without_steps, tuple(metrics)))
     assert (by_time.verdict, by_time.speedup) == ("inconclusive", None)
@@ -278,7 +278,7 @@ def test_timing_and_full_training_are_compared_by_time_per_step_only() -> None:
         {TIMED: 5.0}, 7
     )
     comparison = only(build_record(trials, (PORTABLE, TIMED)))
-    assert (comparison.measures, comparison.accuracy) == (("timing", "full"), None)
+    assert (comparison.measures, comparison.result) == (("timing", "full"), None)
     assert speedup(comparison) == pytest.approx(2.0)
     without_steps = [
         change_trial(t, metrics={"train_s": 10.0, "val_accuracy": 0.9}) for t in trials

@@ -84,8 +84,8 @@ def between(before: SweepRecord, after: SweepRecord) -> Changes:
 
 
 def accuracies(changes: Changes) -> list[str | None]:
-    compared = [arm.comparison.accuracy for arm in changes.arms]
-    return [accuracy.verdict if accuracy else None for accuracy in compared]
+    compared = [arm.comparison.result for arm in changes.arms]
+    return [result.verdict if result else None for result in compared]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from orchestrator.core.criteria import (
     Margins,
     PublishedRow,
     ReportCriteria,
+    ResultMargin,
     Timing,
 )
 from orchestrator.spec import Choices, Objective, Range, SpecError, SweepSpec
@@ -219,10 +220,12 @@ def test_what_other_rooms_read_of_a_sweep() -> None:
     ]
     spec = read_spec(
         precise_spec_text(published=[PUBLISHED], baseline="tensorflow/portable"),
-        "margins.speed=0.1",
+        "margins={speed: 0.1, val_loss: 5 %, val_accuracy: 0.02}",
     )
     row = PublishedRow(**{**PUBLISHED, "metrics": {**PUBLISHED["metrics"], "slices": 3.0}})
-    criteria = ReportCriteria("tensorflow/portable", Margins(0.1), AutoBlocks(), (row,))
+    results = {"val_loss": ResultMargin(0.05, is_share=True), "val_accuracy": ResultMargin(0.02)}
+    margins = Margins(0.1, results=results)
+    criteria = ReportCriteria("tensorflow/portable", margins, AutoBlocks(), (row,))
     assert spec.criteria() == criteria
     assert read_spec(PRECISE).most_blocks == 57, "the space is used up"
     assert read_spec(PRECISE, "search.space.units={low: 1, high: 500}").most_blocks == 60

@@ -353,6 +353,18 @@ WRONG_OVERRIDES = [
         hint="'speed'",
     ),
     WrongOverride(
+        name="a margin of a time",
+        override="margins={step_ms: 0.1}",
+        key="margins.step_ms",
+        expected="speed, accuracy",
+    ),
+    WrongOverride(
+        name="a margin of nothing",
+        override="margins={val_loss: 0 %}",
+        key="margins.val_loss",
+        expected="a number above 0",
+    ),
+    WrongOverride(
         name="neither configs nor blocks",
         override="blocks=null",
         key="search.configs",

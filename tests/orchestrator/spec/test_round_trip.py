@@ -144,7 +144,7 @@ SPECS = st.fixed_dictionaries(
         "blocks": st.just("auto") | mapping(interval=SHARE, at_least=st.integers(6, 9)),
         "disturbed": st.just("mark")
         | mapping(canary=st.sampled_from([2, 1.5]), accept_provisional=st.booleans()),
-        "margins": mapping(speed=SHARE, accuracy=SHARE),
+        "margins": mapping(speed=SHARE, accuracy=SHARE, val_loss=st.sampled_from([0.1, "2.5 %"])),
         "published": st.just(
             [{"source": "x", "implementation": "y", "hardware": "z", "metrics": {"fit_s": 3}}]
         ),

@@ -1,0 +1,170 @@
+"""Comparison of what training achieved on each arm with its baseline, block by block.
+
+The arms of one metric are one family: the more there are, the wider each interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from orchestrator.analysis.measures import finite
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, ended_rounds
+from orchestrator.analysis.pairing.pairs import PairedResults, pair_results
+from orchestrator.analysis.results import result_metrics
+from orchestrator.analysis.statistics import verdicts
+from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
+from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Conclusion, Judgement
+from orchestrator.core.arms import Arm
+from orchestrator.core.records import Direction, SweepRecord
+from orchestrator.core.text import counted
+
+ResultVerdict = Literal["equal", "better", "worse", "inconclusive"]
+
+_VERDICTS: Mapping[Direction, Mapping[Conclusion, ResultVerdict]] = {
+    "maximize": {"same": "equal", "more": "better", "less": "worse"},
+    "minimize": {"same": "equal", "more": "worse", "less": "better"},
+}
+_SIDES = ("its", "the baseline's")
+_UNSPOILED: tuple[ResultVerdict, ResultVerdict] = ("worse", "better")
+"""The verdict that a divergence of this side, or of the baseline, does not contradict."""
+_WHOLE = 0.01  # of a sample: the error of single precision and of a mean over batches
+
+
+@dataclass(frozen=True, slots=True)
+class ResultComparison:
+    """The mean over blocks of the arm's value of a metric minus the baseline's.
+
+    The arm is better with more of it, or with less, by `direction`. `difference` has the plain 95 %
+    interval; the verdict follows from `corrected`, which is None for fewer than `MIN_BLOCKS`
+    blocks: `equal` is wholly within the margin, which is in the metric's unit. `share` is the
+    margin as a share of the baseline's mean, if the spec (or the default) gives it so. `p_value`
+    (of no difference) is adjusted for the other comparisons by this metric. `step` is the change
+    of an accuracy by one validation sample, if the margin was widened to it. `diverged` and
+    `baseline_diverged` count blocks in which only that side's training diverged. `reason` explains
+    an `inconclusive` verdict.
+    """
+
+    metric: str
+    direction: Direction
+    difference: Estimate
+    corrected: Estimate | None
+    confidence: float | None
+    p_value: float | None
+    verdict: ResultVerdict
+    margin: float
+    share: float | None
+    blocks_needed: BlocksNeeded | None
+    step: float | None
+    diverged: int
+    baseline_diverged: int
+    reason: str | None
+
+    @property
+    def shown(self) -> Estimate:
+        """The difference with the interval that decides the verdict."""
+        return self.corrected or self.difference
+
+
+def compare_results(
+    record: SweepRecord, matched: CompleteRounds, sides: Sequence[tuple[Arm, Arm | None]]
+) -> Mapping[Arm, tuple[ResultComparison, ...]]:
+    """Compare each arm with its baseline by every result of the sweep, as far as both have it."""
+    every = [trial for arm in matched.trials for trial in matched.all_trials(arm)]
+    measured = {metric for trial in every for metric in trial.metrics}
+    comparisons: dict[Arm, tuple[ResultComparison, ...]] = {}
+    for metric, direction in result_metrics(record, measured).items():
+        for arm, comparison in _compare(record, matched, sides, metric, direction).items():
+            comparisons[arm] = (*comparisons.get(arm, ()), comparison)
+    return comparisons
+
+
+def _compare(
+    record: SweepRecord,
+    matched: CompleteRounds,
+    sides: Sequence[tuple[Arm, Arm | None]],
+    metric: str,
+    direction: Direction,
+) -> dict[Arm, ResultComparison]:
+    """Compare all arms by one metric, as one family."""
+    paired = [
+        pair_results(matched, arm, base, metric) if base else PairedResults() for arm, base in sides
+    ]
+    spec_margin = record.criteria.margins.of_result(metric)
+    baselines = [pair.baseline for of_arm in paired for pair in of_arm.pairs]
+    step = _coarse_step(record, matched, metric)
+    margin = step or spec_margin.against(fmean(baselines) if baselines else 0.0)
+    judgements = verdicts.judge([of_arm.differences for of_arm in paired], margin)
+    complete, broken = ended_rounds(record)
+
+    def lost_blocks(arm: Arm, compared: Arm) -> int:
+        """Count the blocks in which the arm diverged in a round that the other one completed."""
+        rounds = broken.get(arm, set()) & complete.get(compared, set())
+        return len({block for block, _ in rounds})
+
+    comparisons = {}
+    for (arm, base), of_arm, judgement in zip(sides, paired, judgements, strict=True):
+        difference = of_arm.difference
+        if base is None or difference is None:
+            continue
+        diverged = lost_blocks(arm, base), lost_blocks(base, arm)
+        verdict, reason = _verdict(judgement, direction, difference.n, diverged)
+        comparisons[arm] = ResultComparison(
+            metric=metric,
+            direction=direction,
+            difference=difference,
+            corrected=judgement.corrected,
+            confidence=judgement.confidence,
+            p_value=judgement.p_value,
+            verdict=verdict,
+            margin=margin,
+            share=spec_margin.value if spec_margin.is_share and not step else None,
+            blocks_needed=judgement.blocks_needed,
+            step=step,
+            diverged=diverged[0],
+            baseline_diverged=diverged[1],
+            reason=reason,
+        )
+    return comparisons
+
+
+def _coarse_step(record: SweepRecord, matched: CompleteRounds, metric: str) -> float | None:
+    """Return the change of an accuracy by one validation sample if it is wider than the margin.
+
+    None if a value is not a whole number of steps: the metric then counts more than one item a
+    sample, or is no accuracy.
+    """
+    sizes = {data.validation_samples for data in record.datasets if data.validation_samples > 0}
+    margin = record.criteria.margins.of_result(metric)
+    if margin.is_share or not sizes or min(sizes) * margin.value >= 1:
+        return None
+    every = (trial for arm in matched.trials for trial in matched.all_trials(arm))
+    is_whole = all(
+        0 <= accuracy <= 1
+        and any(abs(accuracy * size - round(accuracy * size)) < _WHOLE for size in sizes)
+        for accuracy in finite(every, metric)
+    )
+    return 1 / min(sizes) if is_whole else None
+
+
+def _verdict(
+    judgement: Judgement, direction: Direction, blocks: int, diverged: tuple[int, int]
+) -> tuple[ResultVerdict, str | None]:
+    """Return the verdict and, if it is inconclusive, the reason."""
+    verdict = _VERDICTS[direction].get(judgement.conclusion, "inconclusive")
+    contradictions = [
+        f"{side} training diverged in {counted(lost, 'block')} in which {other} did not"
+        for side, other, lost, unspoiled in zip(
+            _SIDES, _SIDES[::-1], diverged, _UNSPOILED, strict=True
+        )
+        if lost and verdict != unspoiled
+    ]
+    if contradictions:
+        return "inconclusive", ", and ".join(contradictions)
+    if blocks < MIN_BLOCKS:
+        return "inconclusive", f"{counted(blocks, 'block')}; at least {MIN_BLOCKS} are needed"
+    if verdict == "inconclusive":
+        return verdict, "the interval includes 0 and exceeds the margin"
+    return verdict, None

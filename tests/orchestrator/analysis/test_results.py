@@ -1,0 +1,97 @@
+"""Test comparisons of what training achieved: any objective, by its direction and its margin."""
+
+import random
+from collections.abc import Mapping
+
+import pytest
+
+from orchestrator.analysis.comparisons.results import ResultComparison
+from orchestrator.core.criteria import Margins, ReportCriteria, ResultMargin
+from orchestrator.core.records import Direction, SweepRecord
+from orchestrator.report.render import summarise
+from orchestrator.report.wording import compared_results
+from tests.building.arms import PORTABLE, XLA
+from tests.building.records import build_record
+from tests.building.trials import build_trial
+
+
+def build_measured_record(
+    baseline: Mapping[str, float],
+    arm: Mapping[str, float],
+    objectives: Mapping[str, Direction],
+    margins: Margins | None = None,
+    noise: float = 0.001,
+) -> SweepRecord:
+    """Make a sweep of 12 blocks of two arms with these means of results."""
+    dice = random.Random(3)
+    trials = []
+    for block in range(12):
+        for side, values in ((PORTABLE, baseline), (XLA, arm)):
+            results = {name: mean + dice.gauss(0, noise) for name, mean in values.items()}
+            trials.append(build_trial(block, side, metrics={"step_ms": 10.0, **results}))
+    criteria = ReportCriteria(margins=margins or Margins())
+    return build_record(trials, objectives=objectives, criteria=criteria)
+
+
+def compared(record: SweepRecord) -> dict[str, ResultComparison]:
+    (comparison,) = summarise(record).comparisons
+    return {result.metric: result for result in comparison.results}
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction", "arm_value", "verdict"),
+    [
+        pytest.param("f1", "maximize", 0.91, "better", id="more of a metric of a user's own"),
+        pytest.param("f1", "minimize", 0.91, "worse", id="more of what the spec minimizes"),
+        pytest.param("val_loss", "minimize", 0.40, "better", id="less loss"),
+        pytest.param("val_mae", "minimize", 0.5102, "equal", id="within 1 % of the baseline"),
+        pytest.param("val_mae", "minimize", 0.52, "worse", id="beyond 1 % of the baseline"),
+    ],
+)
+def test_an_objective_has_a_verdict_by_its_direction(
+    metric: str, direction: Direction, arm_value: float, verdict: str
+) -> None:
+    record = build_measured_record({metric: 0.51}, {metric: arm_value}, {metric: direction})
+    result = compared(record)[metric]
+    assert (result.metric, result.verdict) == (metric, verdict)
+    assert result.difference.value == pytest.approx(arm_value - 0.51, abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("margin", "width", "verdict"),
+    [
+        pytest.param(ResultMargin(0.05, is_share=True), 0.05, "equal", id="a share"),
+        pytest.param(ResultMargin(0.03), 0.03, "equal", id="absolute"),
+        pytest.param(ResultMargin(0.001), 0.001, "worse", id="too narrow"),
+    ],
+)
+def test_a_metric_has_its_own_margin(margin: ResultMargin, width: float, verdict: str) -> None:
+    margins = Margins(results={"val_loss": margin})
+    record = build_measured_record(
+        {"val_loss": 1.0}, {"val_loss": 1.02}, {"val_loss": "minimize"}, margins
+    )
+    result = compared(record)["val_loss"]
+    assert (result.verdict, result.share) == (verdict, margin.value if margin.is_share else None)
+    assert result.margin == pytest.approx(width, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("objectives", "results"),
+    [
+        pytest.param({"step_ms": "minimize"}, ("val_accuracy",), id="none is a result"),
+        pytest.param({"val_loss": "minimize"}, ("val_loss",), id="another than the usual one"),
+        pytest.param(
+            {"f1": "maximize", "step_ms": "minimize", "val_loss": "minimize"},
+            ("f1", "val_loss"),
+            id="several, in the order of the spec",
+        ),
+    ],
+)
+def test_the_results_are_those_that_the_objectives_name(
+    objectives: Mapping[str, Direction], results: tuple[str, ...]
+) -> None:
+    values = {"f1": 0.9, "val_loss": 0.4, "val_accuracy": 0.8}
+    record = build_measured_record(values, values, objectives)
+    summary = summarise(record)
+    assert compared_results(summary) == results
+    assert {front.result for front in summary.fronts} <= {results[0]}
