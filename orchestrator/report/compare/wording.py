@@ -43,7 +43,8 @@ def _results(arm: ArmChange, name: ArmNames) -> Iterator[Bullet]:
     for result in arm.results:
         if result.verdict in _RESULT_KINDS:
             shown = difference(result.shown)
-            text = f"{_named(arm, name)} became {RESULT_WORDS[result.verdict]}: {result.metric} {shown}"
+            word = RESULT_WORDS[result.verdict]
+            text = f"{_named(arm, name)} became {word}: {result.metric} {shown}"
             yield Bullet(_RESULT_KINDS[result.verdict], text)
         elif arm.diverged_alone:
             change = f"whether the {result_name(result.metric)} of {_named(arm, name)} became worse"
