@@ -4,10 +4,13 @@
 
     trials = rnnsweep.query("quickstart", "val_accuracy > 0.8")
 
-`orchestrator.api` documents the functions, `workloads.context` the `Context` of a workload.
-Importing this package is quick; `Context` is imported when it is first used.
+`orchestrator.api` documents the functions, `workloads.context` the `Context` of a workload, and
+`workloads.models.conversion` `convert`, which gives a Keras model the kernel of an implementation.
+Importing this package is quick: it imports no Ray, MLflow or Keras. `Context` and `convert` are
+imported when they are first used.
 """
 
+import importlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,13 +31,24 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from workloads.context import Context
+    from workloads.models.conversion import convert
 
-__all__ = ["Context", "__version__", "compare", "predict", "query", "read_sweep", "run_sweep"]
+_MODULES = {"Context": "workloads.context", "convert": "workloads.models.conversion"}
+"""Where the names are that are imported when they are first used."""
+
+__all__ = [
+    "Context",
+    "__version__",
+    "compare",
+    "convert",
+    "predict",
+    "query",
+    "read_sweep",
+    "run_sweep",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name != "Context":
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from workloads.context import Context  # noqa: PLC0415
-
-    return Context
+    return getattr(importlib.import_module(_MODULES[name]), name)

@@ -17,9 +17,12 @@ from orchestrator.hardware import probe
 from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Outcome, judged
 from workloads.eligibility import ineligibility_reason
-from workloads.implementations import KERNELS, OPTIONS, Precision, parse_implementation
+from workloads.implementations import AUTO, KERNELS, OPTIONS, Precision, parse_implementation
 from workloads.layer_traits import LayerTraits
 from workloads.protocol import Device, Event
+
+_PROVABLE = [kernel for kernel in KERNELS if kernel != AUTO]
+"""The kernels that an arm asks for by name: whatever runs agrees with `auto`."""
 
 FALL_BACKS = {
     "tensorflow": [("lstm", "recurrent dropout")],
@@ -59,10 +62,10 @@ _SAME_ENERGY = 0.05  # by NVML's counter, and by its power of each second; 2 % i
 def evidence(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Check that every kernel, cell and option runs as requested, or is refused as predicted."""
     stacks = ((1, False), (2, True))
-    for kernel, cell, (layers, both) in itertools.product(KERNELS, lab.sizes.cells, stacks):
+    for kernel, cell, (layers, both) in itertools.product(_PROVABLE, lab.sizes.cells, stacks):
         settings = {"cell": cell, "layers": layers, "bidirectional": both}
         yield _proof(lab, f"{backend}/{kernel}", settings)
-    for kernel, option in itertools.product(KERNELS, OPTIONS):
+    for kernel, option in itertools.product(_PROVABLE, OPTIONS):
         yield _proof(lab, f"{backend}/{kernel}+{option}", {"cell": "lstm", "layers": 1})
 
 
@@ -96,7 +99,7 @@ def fit(lab: Lab, backend: str) -> Iterator[Outcome]:
 def numbers(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Compare outputs and gradients with float64: every cell and stack, also with right padding."""
     for kernel, cell, (layers, both), lengths in itertools.product(
-        KERNELS, lab.sizes.cells, lab.sizes.stacks, lab.sizes.lengths
+        _PROVABLE, lab.sizes.cells, lab.sizes.stacks, lab.sizes.lengths
     ):
         case = {"cell": cell, "layers": layers, "bidirectional": both, "lengths": lengths}
         yield from _compared(lab, "numbers", f"{backend}/{kernel}", case)
@@ -105,7 +108,7 @@ def numbers(lab: Lab, backend: str) -> Iterator[Outcome]:
 def precisions(lab: Lab, backend: str) -> Iterator[Outcome]:
     """Compare them at lower precisions, with wider tolerances."""
     case = {"cell": "lstm", "layers": 2, "bidirectional": True, "units": 256, "lengths": None}
-    for kernel, precision in itertools.product(KERNELS, ("tf32", "fp16", "bf16")):
+    for kernel, precision in itertools.product(_PROVABLE, ("tf32", "fp16", "bf16")):
         yield from _compared(lab, "precisions", f"{backend}/{kernel}+{precision}", case)
 
 
@@ -125,7 +128,7 @@ def refusals(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 def eligible(lab: Lab, backend: str, *, layers: int = 1, bidirectional: bool = False) -> list[str]:
     case = {"cell": "lstm", "layers": layers, "bidirectional": bidirectional}
-    names = [f"{backend}/{kernel}" for kernel in KERNELS]
+    names = [f"{backend}/{kernel}" for kernel in _PROVABLE]
     return [name for name in names if _ineligible(lab, name, case) is None]
 
 

@@ -128,7 +128,7 @@ def test_a_package_that_hides_one_of_ours_is_refused(
 
 
 def test_the_package_has_the_interface() -> None:
-    assert set(rnnsweep.__all__) == {*api.__all__, "Context", "__version__"}
+    assert set(rnnsweep.__all__) == {*api.__all__, "Context", "__version__", "convert"}
     assert not hasattr(rnnsweep, "no_such_name")
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from workloads.backends.loading import load_framework
 from workloads.context import Context
-from workloads.implementations import AUTO
+from workloads.models.conversion import set_compilation
 from workloads.models.initial_weights import set_initial_weights
 from workloads.models.model import WitnessedModel, witness_model
 from workloads.models.recurrent_parts import mark_recurrent_layers
@@ -23,11 +23,7 @@ def prepare_model(model: Any, trial: Context) -> WitnessedModel:
     set_initial_weights(model, trial.seed)
     witnessed = witness_model(rewrite(model, implementation, framework).model, framework)
     mark_recurrent_layers(witnessed, framework)
-    is_eager, is_compiled = (option in implementation.options for option in ("eager", "xla"))
-    if implementation.kernel != AUTO or is_eager:
-        witnessed.run_eagerly = is_eager
-    if implementation.kernel != AUTO or is_eager or is_compiled:
-        witnessed.jit_compile = framework.backend.is_compiled(implementation)
+    set_compilation(witnessed, implementation, framework)
     if witnessed.compiled:
         framework.sum_gradients(witnessed.optimizer)
     return witnessed
