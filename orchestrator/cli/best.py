@@ -59,6 +59,7 @@ def _limit_option(
 )
 @click.option("--arm", default="*", help="Choose on this implementation or arm only.")
 @options.generation_option
+@click.option("--code", is_flag=True, help="Print the lines of Python that put it to use.")
 @options.output_options(_FORMATS)
 def best(  # noqa: PLR0913  (its options)
     *,
@@ -68,6 +69,7 @@ def best(  # noqa: PLR0913  (its options)
     upper_limits: list[Limit],
     arm: str,
     generation: int | None,
+    code: bool,
     form: Any,
     path: Path | None,
 ) -> None:
@@ -75,10 +77,14 @@ def best(  # noqa: PLR0913  (its options)
     from orchestrator.report import chosen
     from orchestrator.report.formats.json_format import to_plain_data
 
+    if code and form:
+        raise click.UsageError("--code is a format of its own: leave --format out")
     form = form or options.usual_form(path, _FORMATS)
     record = api.read_sweep(sweep, generation=generation)
     choice = chosen.choose(record, metric, (*lower_limits, *upper_limits), arm)
-    if form == "yaml":
+    if code:
+        write_output(chosen.to_code(choice).encode(errors="replace"), path)
+    elif form == "yaml":
         write_output(chosen.to_yaml(choice).encode(errors="replace"), path)
     else:
         write(to_plain_data(choice) if form == "json" else chosen.choice_document(choice), path)

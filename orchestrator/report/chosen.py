@@ -18,6 +18,7 @@ from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
 from orchestrator.report.document import Document, Row, Section, Table
+from orchestrator.report.usage import usage_lines
 from orchestrator.report.wording import config_phrase, run_text
 from orchestrator.spec import HardwareEntry
 from orchestrator.spec.errors import nearest
@@ -135,6 +136,19 @@ def workload_keys(name: str) -> dict[str, str]:
         return {"workload": name}
     data = {"data": workload.data_entry} if workload.data_entry else {}
     return {"model": workload.model_entry, **data}
+
+
+def to_code(chosen: Mapping[str, Any]) -> str:
+    """Return the lines of Python that put a choice to use; `Refusal` if it is no Keras model's."""
+    (implementation,) = chosen["spec"]["arms"]["implementations"]
+    lines = usage_lines(implementation)
+    if not lines:
+        raise Refusal(
+            f"--code: expected an implementation of a Keras backend; received {implementation},"
+            " whose code is that of the workload itself"
+        )
+    head = f"# {chosen['arm']}, with {config_phrase(chosen['config'])}"
+    return "\n".join((head, *lines, ""))
 
 
 def choice_document(chosen: Mapping[str, Any]) -> Document:

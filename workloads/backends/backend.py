@@ -111,6 +111,9 @@ class Backend(ABC):
     work from a queue (`make benchmark-bias` measures both). True is the cautious assumption.
     """
 
+    tf32_code: ClassVar[str] = ""
+    """The line of Python that lets a GPU round the inputs of float32 products to TF32."""
+
     gpu_advice: ClassVar[str] = "its build for CUDA is installed"
     """What to check if the framework sees no GPU, after "check that"."""
 

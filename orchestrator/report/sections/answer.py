@@ -6,9 +6,10 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import PARTS, Bullet, Document, Kind, Section
 from orchestrator.report.sections.doubts import RESUME, doubts, section_of_doubts
 from orchestrator.report.sections.fastest import answer_bullets, arms_table
-from orchestrator.report.sections.headlines import headlines
+from orchestrator.report.sections.headlines import Headline, headlines
 from orchestrator.report.sections.progress import progress_sentence
 from orchestrator.report.sections.speed import baseline_name
+from orchestrator.report.usage import usage_lines
 from orchestrator.report.wording import arm_names
 
 _MOST_HEADLINES = 4
@@ -39,8 +40,17 @@ def answer(
     doubtful = section_of_doubts(doubts(summary, resume, retry))
     if doubtful:
         sections.append(doubtful)
+    sections += _usage(heads[0])
     sections.append(Section("More", paragraphs=(rest or _rest(label),)))
     return Document(title(summary), tuple(sections))
+
+
+def _usage(head: Headline) -> list[Section]:
+    """Write how the fastest arm is put to use, where it is decided which one that is."""
+    if head.kind != Kind.FASTEST or head.leader is None:
+        return []
+    lines = usage_lines(head.leader.implementation)
+    return [Section(f"To use {head.leader.implementation}", paragraphs=lines)] if lines else []
 
 
 def title(summary: ReportSummary) -> str:

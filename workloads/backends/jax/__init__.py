@@ -19,6 +19,7 @@ class Jax(Backend):
     fused = FusedCall("jax.experimental.rnn", CUDNN, ("lstm",))
     always_compiled = True
     threads_wait_for_each_other = False
+    tf32_code = 'jax.config.update("jax_default_matmul_precision", None)'
     gpu_advice = "jax[cuda12] or jax[cuda13] is installed"
     gpu_peculiarity = (
         "JAX copies the sequences' lengths to the host in each cuDNN call and gives that call four"

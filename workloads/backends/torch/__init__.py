@@ -18,6 +18,7 @@ class PyTorch(Backend):
     rank = 3
     fused = FusedCall("torch._VF", "PyTorch's fused RNN", CELLS, on_cpu=True)
     always_eager = True
+    tf32_code = 'torch.set_float32_matmul_precision("high")'
     gpu_advice = "PyTorch is a build for CUDA"
     gpu_peculiarity = "PyTorch takes persistent kernels for small hidden sizes"
 

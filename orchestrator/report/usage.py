@@ -1,0 +1,39 @@
+"""The lines of Python that put an implementation to use in a program without rnnsweep."""
+
+from collections.abc import Iterator
+
+from workloads.backends.registry import backends, parse_known_implementation
+from workloads.implementations import AUTO, Implementation, ImplementationError
+
+_POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
+
+
+def usage_lines(text: str) -> tuple[str, ...]:
+    """Return the lines for a Keras model; none for an implementation of the user's own."""
+    try:
+        implementation = parse_known_implementation(text)
+    except ImplementationError:
+        return ()
+    return tuple(_lines(implementation))
+
+
+def _lines(implementation: Implementation) -> Iterator[str]:
+    backend = backends()[implementation.backend]
+    yield f'os.environ["KERAS_BACKEND"] = "{backend.keras_name}" # before Keras is imported'
+    if policy := _POLICIES.get(implementation.precision):
+        yield f'keras.config.set_dtype_policy("{policy}") # before the model is built'
+    if implementation.precision == "tf32" and backend.tf32_code:
+        yield backend.tf32_code
+    if implementation.kernel == "fused":
+        yield f'model = rnnsweep.convert(model, "{implementation}") # after it is built'
+        return
+    if implementation.kernel != AUTO:
+        is_cudnn = implementation.kernel == "cudnn"
+        unrolled = ", unroll=True" if "unroll" in implementation.options else ""
+        yield f"keras.layers.LSTM(…, use_cudnn={is_cudnn}{unrolled}) # and GRU alike"
+    if backend.is_eager(implementation) and not backend.always_eager:
+        yield "model.compile(…, run_eagerly=True)"
+    elif not backend.always_eager and (
+        implementation.kernel != AUTO or "xla" in implementation.options
+    ):
+        yield f"model.compile(…, jit_compile={backend.is_compiled(implementation)})"
