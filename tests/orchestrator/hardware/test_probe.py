@@ -88,7 +88,23 @@ def hosts(of: hardware.HardwareClass) -> list[str]:
 TWO = ({"index": 0, "uuid": "GPU-aaaa"}, {"index": 1, "uuid": "GPU-abbb"})
 
 
-@pytest.mark.parametrize(("visible", "indices"), FACTS["visible_gpus"])
+@pytest.mark.parametrize(
+    ("visible", "indices"),
+    [
+        pytest.param(None, [0, 1], id="not set"),
+        pytest.param("", [], id="none"),
+        pytest.param("NoDevFiles", [], id="no device files"),
+        pytest.param(" 1 , 0 ", [1, 0], id="in another order, with spaces"),
+        pytest.param("0,0", [0], id="twice the same"),
+        pytest.param("0,-1,1", [0], id="the list ends at -1"),
+        pytest.param("7", [], id="an index that is not there"),
+        pytest.param("GPU-abbb", [1], id="a UUID"),
+        pytest.param("GPU-aa", [0], id="the beginning of one UUID"),
+        pytest.param("GPU-a", [], id="the beginning of two UUIDs"),
+        pytest.param("MIG-1234", [], id="a part of a GPU that is not there"),
+        pytest.param("MIG-GPU-aaaa/1/0,1", [1], id="parts of GPUs, by their GPU"),
+    ],
+)
 def test_only_visible_gpus_are_probed(
     monkeypatch: pytest.MonkeyPatch, visible: str | None, indices: list[int]
 ) -> None:

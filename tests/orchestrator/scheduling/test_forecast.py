@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal
@@ -30,8 +29,6 @@ from tests.building.hardware import build_node
 from tests.building.scheduling import build_dispatcher, build_plan
 from tests.building.specs import build_spec
 from tests.building.trials import IDENTITY, build_outcome
-
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("fleets.yaml").read_text())
 
 CONFIGS: list[Config] = [{"units": 8 + 4 * (7 * n % 30), "layers": 1 + n % 3} for n in range(30)]
 PRICES = [{"hardware": "cpu", "usd_per_hour": 3.6, "source": "a list", "date": "2026-11-01"}]
@@ -123,7 +120,14 @@ def test_known_configs_are_predicted_by_their_sizes() -> None:
     assert "off by " in describe_forecast(ahead)
 
 
-@pytest.mark.parametrize(("blocks", "text"), ROWS["done"])
+@pytest.mark.parametrize(
+    ("blocks", "text"),
+    [
+        pytest.param(0, "known once each arm has run a few trials", id="no trial"),
+        pytest.param(1, "known once each arm has run a few trials", id="one trial of each arm"),
+        pytest.param(30, "all 60 trials are done", id="every trial"),
+    ],
+)
 def test_nothing_is_predicted_from_less_than_two_trials_or_of_a_finished_sweep(
     blocks: int, text: str
 ) -> None:
@@ -182,22 +186,93 @@ def test_fast_nodes_wait_for_those_that_the_sampler_learns_from(
 T4, TWO = build_node("gpu", cpus=8, gpus=2), build_node("two", cpus=4, cpu_model="CPU C")
 
 
-@pytest.mark.parametrize(("text", "classes"), ROWS["fleets"])
-def test_a_fleet_is_numbers_of_classes_and_files(
-    text: str, classes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Node]:
+    """Return what fleets may be made of: a node with two GPUs, and CPUs A and B that had trials.
+
+    The working directory has `lab.json`, of the node with two GPUs and one of CPU C.
+    """
     monkeypatch.chdir(tmp_path)
     Path("lab.json").write_text(json.dumps(hardware_json(classify([T4, TWO]))))
     Path("old.json").write_text(json.dumps({"format": "rnnsweep-hardware", "version": 1}))
     _, state = run_before(1, [*HERE, build_node("other", cpu_model="CPU B")])
-    samples = known_nodes([T4], state.finished.values())
-    if isinstance(classes, str):
-        with pytest.raises(Refusal, match=classes):
-            read_fleet(text, samples)
-        return
+    return known_nodes([T4], state.finished.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "classes"),
+    [
+        pytest.param("2 x CPU A*", {"CPU A, 2 CPUs": 2}, id="a pattern"),
+        pytest.param(
+            "1 x CPU A, 2 CPUs, 3 × cpu b, 2 cpus",
+            {"CPU A, 2 CPUs": 1, "CPU B, 2 CPUs": 3},
+            id="two classes whose names have commas",
+        ),
+        pytest.param(
+            "4 x NVIDIA T4",
+            {"CPU A, 8 CPUs": 4, "NVIDIA T4 (CPU A, 8 CPUs)": 4},
+            id="GPUs and the CPUs beside them",
+        ),
+        pytest.param(
+            "lab.json",
+            {"CPU C, 4 CPUs": 1, "CPU A, 8 CPUs": 1, "NVIDIA T4 (CPU A, 8 CPUs)": 1},
+            id="a file",
+        ),
+        pytest.param(
+            "1 x CPU B*, 2 x lab.json",
+            {
+                "CPU C, 4 CPUs": 2,
+                "CPU A, 8 CPUs": 2,
+                "CPU B, 2 CPUs": 1,
+                "NVIDIA T4 (CPU A, 8 CPUs)": 2,
+            },
+            id="a class, and a file twice",
+        ),
+    ],
+)
+def test_a_fleet_is_numbers_of_classes_and_files(
+    text: str, classes: dict[str, int], samples: list[Node]
+) -> None:
     nodes = read_fleet(text, samples)
     assert len({node.id for node in nodes}) == len(nodes)
     assert {group.name: len(group.nodes) for group in classify(nodes)} == classes
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        pytest.param(
+            "2 x NVIDIA T5",
+            "expected a class that is here or has trials .*NVIDIA T4 .CPU A, 8 CPUs.*"
+            "received 'NVIDIA T5'",
+            id="an unknown class",
+        ),
+        pytest.param(
+            "2 x cpu",
+            "expected one class .*CPU A, 2 CPUs; CPU B, 2 CPUs.; received 'cpu'",
+            id="several classes",
+        ),
+        pytest.param(
+            "NVIDIA T4", "expected numbers of nodes, .* received 'NVIDIA T4'", id="no number"
+        ),
+        pytest.param("0 x NVIDIA T4", "expected numbers of nodes", id="no node"),
+        pytest.param("20000 x NVIDIA T4", "at most 10,000", id="too many nodes"),
+        pytest.param("", "expected numbers of nodes", id="nothing"),
+        pytest.param(
+            "old.json",
+            "old.json: expected a file of .rnnsweep hardware --format json.; received .*version 4",
+            id="a file of another version",
+        ),
+        pytest.param(
+            "absent.json", "absent.json: expected a file of .* No such file", id="no file"
+        ),
+    ],
+)
+def test_a_fleet_of_unknown_classes_or_files_is_refused(
+    text: str, refusal: str, samples: list[Node]
+) -> None:
+    with pytest.raises(Refusal, match=refusal):
+        read_fleet(text, samples)
 
 
 def test_a_node_is_known_again_from_its_trials() -> None:

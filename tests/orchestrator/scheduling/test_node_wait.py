@@ -1,9 +1,7 @@
 """Waiting for nodes that an autoscaler may start, with a counted clock."""
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import yaml
@@ -22,7 +20,6 @@ from orchestrator.spec import SweepSpec
 from tests.building.hardware import build_gpu_use, build_node
 from tests.building.specs import USER_WORKLOAD, build_spec
 
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("entries.yaml").read_text())
 T4 = "{labels: {ray.io/accelerator-type: T4, market-type: spot}, wait_s: 60}"
 HERE = build_node("here")
 COME = replace(
@@ -64,23 +61,76 @@ def test_the_wait_ends_with_the_node_or_with_its_time() -> None:
     assert "none came within 60 s (wait_s)" in impossible.reason
 
 
-@pytest.mark.parametrize(("entry", "resources"), ROWS["requests"])
+SPOT = "labels: {market-type: spot}, wait_s: 900"
+
+
+@pytest.mark.parametrize(
+    ("entry", "resources"),
+    [
+        pytest.param(f"{{class: '*H200*', {SPOT}}}", {"CPU": 1.0, "GPU": 1.0}, id="a GPU"),
+        pytest.param(f"{{cpus: 4, {SPOT}}}", {"CPU": 4.0, "GPU": 1.0}, id="CPUs for each GPU"),
+        pytest.param(f"{{class: cpu, threads: 3, {SPOT}}}", {"CPU": 3.0}, id="CPUs"),
+        pytest.param(
+            "{class: cpu, labels: {ray.io/accelerator-type: T4}, wait_s: 900}",
+            {"CPU": 1.0},
+            id="CPUs beside a GPU",
+        ),
+        pytest.param(
+            "{labels: {ray.io/accelerator-type: 'in(T4, L4)'}, wait_s: 9}",
+            {"CPU": 1.0, "GPU": 1.0},
+            id="one of several GPUs",
+        ),
+        pytest.param(
+            "{labels: {ray.io/accelerator-type: '!T4', zone: eu}, wait_s: 9}",
+            {"CPU": 1.0},
+            id="any GPU but one, or none",
+        ),
+        pytest.param(f"{{{SPOT}}}", {"CPU": 1.0}, id="any node"),
+        pytest.param(
+            f"{{class: 'Own Chip*', {SPOT}}}", {"CPU": 1.0}, id="a CPU class that is here"
+        ),
+        pytest.param(
+            f"{{class: 'NVIDIA T4 (CPU B, 2 CPUs)', {SPOT}}}",
+            {"CPU": 1.0, "GPU": 1.0},
+            id="a GPU class that is here",
+        ),
+    ],
+)
 def test_an_autoscaler_is_asked_for_the_device_and_the_labels_of_an_entry(
     entry: str, resources: dict[str, float]
 ) -> None:
     there = classify([HERE, build_node("chip", cpu_model="Own Chip"), replace(COME, labels={})])
-    wanted = spec(entry.replace("SPOT", "labels: {market-type: spot}, wait_s: 900"))
+    wanted = spec(entry)
     awaited = make_plan(wanted, there, "to come").awaited
     labels = dict(awaited[0].entry.labels)
     assert requests([*awaited, *awaited], there) == [(resources, labels)]
 
 
-@pytest.mark.parametrize(("entry", "asked"), ROWS["replacements"])
+@pytest.mark.parametrize(
+    ("entry", "asked"),
+    [
+        pytest.param(
+            "{class: gpu, cpus: 2, labels: {market-type: spot}}",
+            {"CPU": 2.0, "GPU": 1.0},
+            id="CPUs for each GPU",
+        ),
+        pytest.param(
+            "{labels: {market-type: spot}}", {"CPU": 1.0, "GPU": 1.0}, id="the device that it had"
+        ),
+        pytest.param("{class: CPU, labels: {market-type: spot}}", {"CPU": 1.0}, id="its CPUs"),
+        pytest.param(
+            "{class: 'CPU B*', threads: 2, labels: {market-type: spot}}",
+            {"CPU": 2.0},
+            id="CPUs of its class",
+        ),
+        pytest.param("{class: '*T4*'}", None, id="no labels"),
+    ],
+)
 def test_a_lost_node_is_replaced_by_one_with_its_device(
     entry: str, asked: dict[str, float] | None
 ) -> None:
     labels = {"market-type": "spot"}
-    wanted = spec(entry.replace("LABELS", "labels: {market-type: spot}"))
+    wanted = spec(entry)
     laid = make_plan(wanted, classify([HERE, replace(COME, labels=labels)]))
     lost = {arm.hardware for arm in laid.arms if not str(arm.hardware).startswith("CPU A")}
     assert len(lost) == 1

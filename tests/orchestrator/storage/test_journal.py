@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +16,6 @@ from orchestrator.storage.lock import Locked
 from tests.building.arms import PORTABLE, XLA
 from tests.building.trials import IDENTITY, build_failed_trial, build_full_trial
 
-ROWS = yaml.safe_load(Path(__file__).with_name("damaged.yaml").read_text())
 RECORDS: tuple[journal.Record, ...] = (
     journal.SweepOpened(IDENTITY, {"name": "quickstart", "arms": {"hardware": ["cpu"]}}),
     journal.SessionStarted(1.5, 42, "host", "0.1.0", 4, 1, [PORTABLE], skipped_blocks=[2]),
@@ -138,7 +136,31 @@ def test_cut_at_any_byte_it_loses_at_most_the_last_record(
         assert journal.read(folder) == journal.replay((*acknowledged, RECORDS[-1]))
 
 
-@pytest.mark.parametrize(("line", "damage", "reason"), ROWS["damage"])
+@pytest.mark.parametrize(
+    ("line", "damage", "reason"),
+    [
+        pytest.param(3, "{not json}", "Invalid JSON", id="no JSON"),
+        pytest.param(
+            3,
+            '{"record":"block_suggested","block":"3","config":{},"at_s":1.0}',
+            "valid integer",
+            id="a value of another type",
+        ),
+        pytest.param(
+            3,
+            '{"record":"block_suggested","block":3,"config":{},"at_s":1.0,"x":1}',
+            "x",
+            id="an unknown field",
+        ),
+        pytest.param(3, '{"record":"unheard_of"}', "unheard_of", id="an unknown record"),
+        pytest.param(
+            1,
+            '{"record":"session_ended","at_s":9.0,"state":"stopped"}',
+            "session_ended as record",
+            id="another first record",
+        ),
+    ],
+)
 def test_damage_in_the_middle_is_reported_with_its_line(
     tmp_path: Path, line: int, damage: str, reason: str
 ) -> None:
@@ -156,7 +178,22 @@ def test_damage_in_the_middle_is_reported_with_its_line(
     journal.Journal(tmp_path).close()  # the refused opening holds no lock
 
 
-@pytest.mark.parametrize(("change", "received"), ROWS["versions"])
+@pytest.mark.parametrize(
+    ("change", "received"),
+    [
+        pytest.param({"journal_version": 99}, "version 99", id="a later version"),
+        pytest.param(
+            {"a_new_field": 1, "journal_version": 5},
+            "version 5",
+            id="another version with an unknown field",
+        ),
+        pytest.param(
+            {"a_new_field": 1, "journal_version": None},
+            "no version",
+            id="no version and an unknown field",
+        ),
+    ],
+)
 def test_a_journal_of_another_version_is_refused(
     tmp_path: Path, change: dict[str, int | None], received: str
 ) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from mlflow import MlflowClient
 
 from orchestrator.cli.ui import view_of
@@ -40,7 +39,6 @@ from tests.orchestrator.storage.tracking.recording import record
 
 SWEEP_RUN = StoredRun("1", "1", "quickstart", "running", 0, {})
 CONTENT = trial_content(IDENTITY, build_full_trial())
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("addresses.yaml").read_text())
 
 
 def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
@@ -51,7 +49,21 @@ def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
     assert artifact_root(tmp_path, given) is None
 
 
-@pytest.mark.parametrize("uri", ROWS["passwords"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        pytest.param("https://me:secret@host/mlflow", id="a server"),
+        pytest.param(
+            "postgresql+psycopg2://me:se/secret@host@db/x",
+            id="a database, whose password has delimiters",
+        ),
+        pytest.param(
+            "postgresql://host/db?user=me&password=secret&sslmode=require",
+            id="a database, with a password in the query",
+        ),
+        pytest.param("no answer from 'http://me:secret@host/' in 3 s", id="a message"),
+    ],
+)
 def test_passwords_are_never_shown(uri: str) -> None:
     assert (
         "secret" not in without_mlflow_passwords(uri)
@@ -75,7 +87,23 @@ def test_reading_makes_no_store(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("uri", "reason"), ROWS["unusable"])
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        pytest.param("sqlite:////proc/nowhere/mlflow.db", "nowhere", id="no folder"),
+        pytest.param("sqlite:///{}/no.db", "file is not a database", id="no database"),
+        pytest.param("http://127.0.0.1:9", "127.0.0.1:9", id="no server"),
+        pytest.param(
+            "postgresql://me:secret@127.0.0.1:9/db", "postgresql", id="no database server"
+        ),
+        pytest.param("gopher://x", "gopher", id="an unknown scheme"),
+        pytest.param(
+            "file:///tmp/mlruns",
+            "use sqlite:///PATH or a server's address",
+            id="a folder, which MLflow no longer uses",
+        ),
+    ],
+)
 def test_a_store_that_cannot_be_used_is_reported_soon(
     uri: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +117,22 @@ def test_a_store_that_cannot_be_used_is_reported_soon(
     assert time.monotonic() - started_s < 10
 
 
-@pytest.mark.parametrize(("status", "text", "is_advised"), ROWS["answers"])
+@pytest.mark.parametrize(
+    ("status", "text", "is_advised"),
+    [
+        pytest.param(403, "Invalid Host header", True, id="refused by its host"),
+        pytest.param(
+            403, '{"error_code": "PERMISSION_DENIED", "message": "no"}', True, id="not permitted"
+        ),
+        pytest.param(500, "run 403 of 1403 bytes", False, id="a number in the text of an error"),
+        pytest.param(
+            404,
+            '{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "run 403"}',
+            False,
+            id="a number in the name of a run",
+        ),
+    ],
+)
 def test_allowed_hosts_are_advised_by_the_status_code(
     status: int, text: str, is_advised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
