@@ -12,8 +12,9 @@ from pathlib import Path
 
 from orchestrator.hardware import probe
 from tests.gpu.checks import CHECKS, run_checks
-from tests.gpu.lab import SIZES, Lab
+from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Record
+from tests.gpu.sizes import SIZES
 from workloads.backends.registry import backends
 
 _NEEDED = (

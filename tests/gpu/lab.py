@@ -1,63 +1,18 @@
-"""Trainer processes, one per backend, and the sizes of the checks. Imports no framework."""
+"""Trainer processes, one per backend. Imports no framework."""
 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
-
-import yaml
 
 from orchestrator.diagnostics import trainer_answers
 from orchestrator.diagnostics.trainer_answers import TrainerAnswer
 from orchestrator.execution.job import TrialLimits
 from orchestrator.execution.trainer_process import TrainerProcess
+from tests.gpu.sizes import Sizes
 from workloads.implementations import parse_implementation
-from workloads.layer_traits import Cell
 from workloads.protocol import Device, Event, TrialRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    name: str
-    source: str
-    batch_size: int
-    sequence_length: int
-    features: int
-    units: int
-    layers: int = 1
-    bidirectional: bool = False
-    with_xla: bool = False  # also time TensorFlow's portable layer with XLA, Keras' default
-    published: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        sizes = ("units", "features", "sequence_length", "batch_size")
-        return {name: getattr(self, name) for name in (*sizes, "layers", "bidirectional")}
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    cells: Sequence[Cell]
-    stacks: Sequence[tuple[int, bool]]  # layers, and whether in both directions
-    lengths: Sequence[Sequence[int] | None]
-    shapes: Sequence[Shape]
-    timed_steps: int
-    power_s: float
-    idle_s: Sequence[float]
-
-
-def _read(name: str) -> Any:
-    return yaml.safe_load(Path(__file__).with_name(name).read_text())
-
-
-def _sizes(shapes: int | Sequence[Any], **sizes: Any) -> Sizes:
-    rows = _read("shapes.yaml")[:shapes] if isinstance(shapes, int) else shapes
-    return Sizes(shapes=[Shape(**row) for row in rows], **sizes)
-
-
-SIZES = {name: _sizes(**row) for name, row in _read("sizes.yaml").items()}
 
 _ROOT = str(Path(__file__).parents[2])
 

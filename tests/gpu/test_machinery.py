@@ -13,8 +13,9 @@ from orchestrator.hardware import probe
 from tests.commands import python
 from tests.gpu import proofs, table
 from tests.gpu.checks import Check, run_checks
-from tests.gpu.lab import SIZES, Lab
+from tests.gpu.lab import Lab
 from tests.gpu.outcomes import Outcome, Record
+from tests.gpu.sizes import SIZES
 from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
 from tests.workloads.shared_trainer import expect_package
 from workloads.backends.registry import backends

@@ -36,7 +36,38 @@ SMALL = {
     "sample_characters": 20,
 }
 """Settings that make trials seconds long, for the workloads that have them."""
-TINY: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("tiny.yaml").read_text())
+TINY: dict[str, list[str]] = {
+    "appleyard_lstm": ["search.configs=[{units: 4, features: 4, batch_size: 2}]"],
+    "braun_lstm": [
+        "search.configs=[{bidirectional: true, layers: 2, batch_size: 2, sequence_length: 4}]",
+        "settings.units=4",
+    ],
+    "cells": ["search.space.units=[4]"],
+    "char_rnn_shakespeare": [
+        "settings.samples=50",
+        "settings.validation_samples=25",
+        "search.configs=[{units: 4}]",
+    ],
+    "cluster": ["search.configs=1", "search.space={units: [4]}"],
+    "cpu_backends": ["settings.validation_samples=64", "search.space.units=[4]"],
+    "crossover": [
+        "measure.slice_s=0.02",
+        "search.configs=[{units: 4, layers: 2, batch_size: 2, sequence_length: 4}]",
+    ],
+    "deepbench_rnn": ["search.configs=[{units: 4, features: 4, batch_size: 2}]"],
+    "gru_or_lstm": ["search.configs=1", "search.space={units: [4]}"],
+    "imdb_bilstm": ["search.configs=[{units: 4}]"],
+    "mnist_rows": ["search.configs=[{units: 4}]"],
+    "next_token_612235": [
+        "settings.samples=256",
+        "settings.validation_samples=128",
+        "search.configs=[{units: 4}]",
+    ],
+    "pruning": ["search.configs=1", "search.space={units: [4]}"],
+    "quickstart": ["search.configs=1", "search.space={units: [4]}"],
+    "timing": ["measure={mode: timing, slice_s: 0.02}", "search.space={units: [4, 5, 6, 7, 8, 9]}"],
+}
+"""The overrides that make a sweep tiny, by its name."""
 
 
 def tiny_overrides(name: str, small: Sequence[str]) -> list[str]:

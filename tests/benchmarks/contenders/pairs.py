@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.gpu.lab import SIZES, Lab
+from tests.gpu.lab import Lab
+from tests.gpu.sizes import SIZES
 from workloads.implementations import parse_implementation
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.initial_weights import draw_layer, draw_variable

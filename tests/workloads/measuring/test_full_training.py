@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
-from tests.workloads.tasks.test_workloads import SMALL as TEXTS
+from tests.workloads.tasks.small_settings import SMALL as TEXTS
 from workloads.backends.registry import backends
 from workloads.protocol import EnvironmentFacts, Event, KernelProof, PhaseBegan, PhaseEnded
 from workloads.registry import find_workload

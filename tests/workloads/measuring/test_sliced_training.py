@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
-from tests.workloads.tasks.test_workloads import SMALL
+from tests.workloads.tasks.small_settings import SMALL
 from workloads import protocol
 from workloads.backends.registry import backends
 from workloads.metrics import sliced_metrics

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
+from tests.workloads.tasks.small_settings import SMALL
 from workloads import protocol
 from workloads.entry import find_task
 from workloads.registry import find_workload
@@ -19,9 +19,6 @@ from workloads.settings import check_settings
 from workloads.tasks.task import Task
 
 FOREIGN = "tests.workloads.examples.forecast:TASK"
-SMALL: dict[str, dict[str, Any]] = yaml.safe_load(
-    Path(__file__).with_name("learning.yaml").read_text()
-)["small"]
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,17 @@
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
+from tests.workloads.tasks.small_settings import SMALL
 from workloads.protocol import Artifact, Dataset, Epoch, Event, KernelProof
 from workloads.registry import find_workload
 
 pytestmark = pytest.mark.full
-ROWS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("learning.yaml").read_text())
-SMALL: dict[str, dict[str, Any]] = ROWS["small"]
 EACH_KERNEL = ("tensorflow/portable", "jax/portable", "torch/portable", "torch/fused")
 
 
@@ -42,7 +39,17 @@ def expect_metrics_data_and_kernel(events: list[Event], workload: str) -> None:
     assert data.validation_samples == SMALL[workload].get("validation_samples", 359)
 
 
-@pytest.mark.parametrize(("workload", "settings", "others"), ROWS["arms"])
+@pytest.mark.parametrize(
+    ("workload", "settings", "others"),
+    [
+        pytest.param(
+            "image_rows", {"cell": "gru"}, ["tensorflow/portable+xla+unroll"], id="image_rows"
+        ),
+        pytest.param("next_token", {}, [], id="next_token"),
+        pytest.param("char_rnn", {"layers": 2}, [], id="char_rnn"),
+        pytest.param("sentiment", {"masked": True}, [], id="sentiment"),
+    ],
+)
 def test_arms_start_equal_stay_close_and_report_their_metrics_and_data(
     trainer_for: Callable[[str], Trainer],
     workload: str,
@@ -60,7 +67,20 @@ def test_arms_start_equal_stay_close_and_report_their_metrics_and_data(
     assert len(texts) == (workload == "char_rnn"), "equal weights and seeds write equal texts"
 
 
-@pytest.mark.parametrize(("backend", "kernel"), ROWS["passes"])
+@pytest.mark.parametrize(
+    ("backend", "kernel"),
+    [
+        ("tensorflow", "portable+bf16+xla"),
+        ("tensorflow", "portable+eager+fp16"),
+        ("jax", "portable+unroll"),
+        ("jax", "portable+eager"),
+        ("jax", "portable+bf16"),
+        ("jax", "portable+fp16"),
+        ("torch", "fused"),
+        ("torch", "fused+bf16"),
+        ("torch", "portable+bf16"),
+    ],
+)
 def test_passes_of_every_kernel_are_timed_and_proven(
     trainer_of: Trainer, backend: str, kernel: str
 ) -> None:
@@ -80,7 +100,58 @@ def test_passes_of_every_cell_are_proven_and_counted(torch_trainer: Trainer, cel
     assert metrics["model_flops_per_step"] == 3 * 3 * forward  # steps, samples, both passes
 
 
-@pytest.mark.parametrize(("workload", "settings", "accuracy"), ROWS["learn"])
+@pytest.mark.parametrize(
+    ("workload", "settings", "accuracy"),
+    [
+        pytest.param(
+            "image_rows",
+            {"units": 64, "epochs": 12, "learning_rate": 0.005, "samples": None},
+            0.9,
+            id="image_rows",
+        ),
+        pytest.param(
+            "next_token",
+            {
+                "dataset": "zipf",
+                "vocabulary": 16,
+                "samples": 3000,
+                "epochs": 8,
+                "units": 32,
+                "learning_rate": 0.02,
+            },
+            0.4013655784578305,  # more than the share of Zipf's first word
+            id="next_token",
+        ),
+        pytest.param(
+            "sentiment",
+            {
+                "samples": None,
+                "validation_samples": None,
+                "vocabulary": 3000,
+                "epochs": 4,
+                "units": 16,
+                "embedding_units": 16,
+                "learning_rate": 0.005,
+            },
+            0.65,
+            id="sentiment",
+        ),
+        pytest.param(
+            "char_rnn",
+            {
+                "samples": 2000,
+                "validation_samples": 200,
+                "units": 64,
+                "epochs": 2,
+                "sequence_length": 25,
+                "batch_size": 20,
+                "learning_rate": 0.3,
+            },
+            0.25,  # more than the most frequent characters
+            id="char_rnn",
+        ),
+    ],
+)
 def test_a_workload_learns(
     torch_trainer: Trainer, workload: str, settings: dict[str, Any], accuracy: float
 ) -> None:
