@@ -4,12 +4,10 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from tests.building.stores import build_home, mlflow_address
 from tests.building.trials import build_full_trial
@@ -23,8 +21,6 @@ from tests.profiles import IN_CI
 
 __all__ = ["address", "faults", "home", "joining", "ray_token", "run", "trainers"]
 
-_TABLES = Path(__file__).with_name("tables.yaml").read_text(encoding="utf-8")
-TABLES: Mapping[str, list[Any]] = yaml.safe_load(_TABLES.replace("LONG", "a" * 5_000))
 SCALE = float(os.environ.get("RNNSWEEP_FAULT_SCALE", "1"))
 """How many times the usual number of faults: `make soak` sets it."""
 

@@ -9,7 +9,8 @@ import pytest
 
 from orchestrator.spec import parse_spec
 from orchestrator.spec.errors import SpecError
-from tests.faults.conftest import TABLES, Faults
+from tests.faults.conftest import Faults
+from tests.faults.hostile_inputs import SPEC_VALUES
 
 FILES = sorted(Path(__file__).parents[2].glob("sweeps/*.yaml"))
 
@@ -28,7 +29,7 @@ def damage(text: str, draw: random.Random) -> str:
                 lines[at] = " " * draw.randint(0, 8) + lines[at].lstrip()
             case 3 | 4:
                 lines[at] = re.sub(
-                    r":.*", lambda _: f": {draw.choice(TABLES['spec_values'])}", lines[at], count=1
+                    r":.*", lambda _: f": {draw.choice(SPEC_VALUES)}", lines[at], count=1
                 )
             case 5:
                 place = draw.randrange(len(lines[at]) + 1)

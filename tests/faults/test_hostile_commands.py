@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import TABLES, Faults
+from tests.faults.conftest import Faults
+from tests.faults.hostile_inputs import HOMES, HOSTILE_WORDS
 from tests.orchestrator.cli.typed_commands import Run
 
 COMMANDS = [
     [*command.split(), word]
-    for name, commands in TABLES["commands"]
-    for command in commands
-    for word in TABLES[name]
+    for hostile in HOSTILE_WORDS
+    for command in hostile.commands
+    for word in hostile.words
 ]
 
 
@@ -33,7 +34,7 @@ def test_hostile_command_lines(run: Run, store: Path, faults: Faults, part: int)
         expect_clean(run, command)
 
 
-@pytest.mark.parametrize("name", TABLES["homes"])
+@pytest.mark.parametrize("name", HOMES)
 def test_hostile_homes(
     run: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

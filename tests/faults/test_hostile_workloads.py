@@ -5,17 +5,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-import yaml
 
 from orchestrator.core.trial import FinishedTrial, outcome_adapter, validated_json
-from orchestrator.execution.job import TrialLimits
 from orchestrator.execution.trainer_pool import TrainerPool
 from tests.building.stores import build_home, build_opening
 from tests.building.trials import build_full_trial
+from tests.faults.hostile_workloads import HOSTILE_WORKLOADS
 from tests.orchestrator.execution.test_trial import run
 from tests.orchestrator.storage.tracking.recording import record, writer
 
-ROWS = yaml.safe_load(Path(__file__).with_name("hostile_workloads.yaml").read_text())
 GROUPS = 6
 
 
@@ -23,13 +21,13 @@ GROUPS = 6
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_hostile_workloads(trainers: TrainerPool, tmp_path: Path, group: int) -> None:
     ended: list[FinishedTrial] = []
-    for number, (does, code, ends, words, trainer, *limits) in enumerate(ROWS[group::GROUPS]):
-        limited = TrialLimits(*limits[0]) if limits else None
-        outcome = run(trainers, "runs", {"code": code}, limits=limited)
+    for number, case in enumerate(HOSTILE_WORKLOADS[group::GROUPS]):
+        does = case.does
+        outcome = run(trainers, "runs", {"code": case.program}, limits=case.limits)
         failure = outcome.failure
-        assert (failure.reason if failure else outcome.status) == ends, (does, outcome)
+        assert (failure.reason if failure else outcome.status) == case.ends, (does, outcome)
         message = failure.message if failure else ""
-        assert words.format(host=platform.node()) in message, (does, message)
+        assert case.message.format(host=platform.node()) in message, (does, message)
         reported = [outcome.metrics, *(epoch.metrics for epoch in outcome.epochs)]
         assert 666 not in [metrics.get("loss") for metrics in reported], does
         assert len(message) < 17_000 and "\x1b" not in message, does
@@ -37,7 +35,7 @@ def test_hostile_workloads(trainers: TrainerPool, tmp_path: Path, group: int) ->
         after = run(trainers, "runs", {"code": f"metrics = {{'loss': {number}.5}}"})
         assert (after.status, after.epochs) == ("complete", ()), (does, after)
         assert after.metrics["loss"] == number + 0.5, does
-        assert trainer in ("any", "same" if after.trainer_trials else "new"), does
+        assert case.next_trainer in ("any", "same" if after.trainer_trials else "new"), does
         stored = outcome_adapter.validate_json(validated_json(outcome_adapter, outcome))
         ended.append(FinishedTrial(build_full_trial(number).trial, stored))
     trainers.close()

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from orchestrator.storage.tracking.mlflow.names import mlflow_tag
 from orchestrator.storage.tracking.records import LEASE_TAG
-from tests.faults.conftest import TABLES, Faults
+from tests.faults.conftest import Faults
+from tests.faults.hostile_inputs import LEASES, READERS, TAGS
 from tests.faults.test_hostile_commands import expect_clean
 from tests.orchestrator.cli.typed_commands import Run
 
-COMMANDS = [command.split() for command in TABLES["readers"]]
+COMMANDS = [command.split() for command in READERS]
 
 
 def test_tampered_tags_and_columns(run: Run, store: Path, faults: Faults) -> None:
@@ -21,14 +22,15 @@ def test_tampered_tags_and_columns(run: Run, store: Path, faults: Faults) -> Non
         with closing(sqlite3.connect(store / "mlflow.db")) as database, database:
             tags = database.execute("SELECT key, run_uuid FROM tags ORDER BY 1, 2").fetchall()
             key, run_id = draw.choice(tags)
-            value = draw.choice(TABLES["leases" if key == mlflow_tag(LEASE_TAG) else "tags"])
+            value = draw.choice(LEASES if key == mlflow_tag(LEASE_TAG) else TAGS)
             if draw.random() < 0.7:
                 database.execute(
                     "UPDATE tags SET value = ? WHERE key = ? AND run_uuid = ?", (value, key, run_id)
                 )
             else:
-                key, value = draw.choice(("start_time", "end_time")), draw.choice((-1, 2**62))
-                database.execute(f"UPDATE runs SET {key} = ? WHERE run_uuid = ?", (value, run_id))
+                key, time = draw.choice(("start_time", "end_time")), draw.choice((-1, 2**62))
+                value = str(time)
+                database.execute(f"UPDATE runs SET {key} = ? WHERE run_uuid = ?", (time, run_id))
         for command in COMMANDS:
             expect_clean(run, command, f"{key} = {value!r:.80}")
 
