@@ -9,9 +9,9 @@ for `fused` are those of the library call (`Backend.fused`).
 import importlib.util
 from collections.abc import Callable, Iterator
 
-from workloads.backends.backend import Backend, Combination
+from workloads.backends.backend import Backend, Combination, ModelKind
 from workloads.backends.registry import backends, find_backend
-from workloads.implementations import AUTO, MIN_CAPABILITY, Implementation
+from workloads.implementations import AUTO, MIN_CAPABILITY, OPTIONS, Implementation
 from workloads.layer_traits import LayerTraits
 from workloads.protocol import Device
 
@@ -22,19 +22,20 @@ def ineligibility_reason(
     device: Device,
     *,
     capability: float | None = None,
+    written_in: ModelKind = "keras",
     has_package: Callable[[str], bool] | None = None,
 ) -> str | None:
     """Return why `implementation` cannot run layers of these traits on that device; None if it can.
 
-    `capability` is the GPU's compute capability if it is known. `has_package` returns True if a
-    package is installed; by default it looks on this machine. The first reason counts: the device,
-    then conflicts between options, then the kernel and the layers. Raise `ImplementationError` for
-    a backend that is not registered.
+    `capability` is the GPU's compute capability if it is known, and `written_in` what the layers
+    are written with. `has_package` returns True if a package is installed; by default it looks on
+    this machine. The first reason counts: the device, then conflicts between options, then the
+    kernel and the layers. Raise `ImplementationError` for a backend that is not registered.
     """
     backend = find_backend(implementation.backend)
     if not (has_package or is_installed)(backend.package):
         return f"{backend.name} is not installed here: {backend.install}"
-    asked = Combination(implementation, traits, device, capability)
+    asked = Combination(implementation, traits, device, capability, written_in)
     return next(_reasons(backend, asked), None)
 
 
@@ -42,6 +43,25 @@ def layer_ineligibility_reason(implementation: Implementation, traits: LayerTrai
     """Return what the kernel's library lacks for layers of these traits, on any device."""
     backend = find_backend(implementation.backend)
     return next(_library_reasons(backend, Combination(implementation, traits, "gpu")), None)
+
+
+def module_ineligibility_reason(
+    implementation: Implementation, device: Device, float_type: str
+) -> str | None:
+    """Return why an implementation cannot run a PyTorch module on that device; None if it can.
+
+    `float_type` is the number format of its weights, as NumPy names it.
+    """
+    if not find_backend(implementation.backend).runs_modules:
+        return "a PyTorch module runs on PyTorch only: use torch/auto"
+    if implementation.kernel != AUTO:
+        return "a PyTorch module runs as it is written: use torch/auto, or one of its options"
+    if float_type == "float64" and implementation.precision != "float32":
+        return (
+            f"the module's weights are float64, which +{implementation.precision} leaves as they"
+            " are: build it in float32"
+        )
+    return ineligibility_reason(implementation, LayerTraits(), device, written_in="torch")
 
 
 def is_installed(package: str) -> bool:
@@ -86,6 +106,9 @@ def _device_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
 
 def _option_reasons(backend: Backend, asked: Combination) -> Iterator[str]:
     library = backend.library(asked.implementation.kernel)
+    for option in asked.implementation.options:
+        if option not in OPTIONS and option not in backend.options:
+            yield f"{backend.title} has no option +{option}"
     if asked.has_option("eager") and asked.has_option("xla"):
         yield "+eager has no graph that +xla could compile"
     if asked.has_option("unroll") and asked.has_kernel(AUTO):

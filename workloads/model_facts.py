@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter
 
-from workloads.protocol import Device
+from workloads.protocol import Device, TimedWork
 
 FaultKind: TypeAlias = Literal[
     "refused",  # the functions do not keep their contract, on whatever backend
@@ -24,13 +24,15 @@ class InspectionRequest:
     """A question to a process of one backend about an own model.
 
     `probes` are whole settings of configs that stand for all, the first one in the middle of the
-    others. `searched` are the names of settings that differ between blocks or variants.
+    others. `searched` are the names of settings that differ between blocks or variants. A model
+    whose predictions are timed need not be compiled.
     """
 
     workload: str
     implementations: tuple[str, ...]
     probes: tuple[Mapping[str, Any], ...]
     searched: tuple[str, ...] = ()
+    timed_work: TimedWork = "train"
 
     def to_json(self) -> str:
         """Return one line of JSON."""
@@ -64,7 +66,8 @@ class ModelFacts:
     """An own model on one backend: its metrics, the digest of its data, and what can run it.
 
     `metrics` are those of training, by Keras' names (`loss`, `mae`); validation adds `val_` to
-    them. `data_digest` is None for random data. `parameters` counts the weights of the first probe.
+    them. `validation_metrics` are those that only the validation computes, with their `val_`.
+    `data_digest` is None for random data. `parameters` counts the weights of the first probe.
     """
 
     metrics: tuple[str, ...]
@@ -72,6 +75,7 @@ class ModelFacts:
     parameters: int
     arms: tuple[ArmFact, ...]
     warnings: tuple[str, ...] = ()
+    validation_metrics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,8 +287,13 @@ def _check_request(model: type[TaskSettings], request: protocol.TrialRequest) ->
         raise BadRequest(f"implementation: {error}") from None
     except ValidationError as error:
         raise BadRequest(explain_invalid_settings(error)) from None
-    traits = settings.traits() or LayerTraits()
-    reason = ineligibility_reason(implementation, traits, request.device)
+    traits = settings.traits()
+    reason = ineligibility_reason(
+        implementation,
+        traits or LayerTraits(),
+        request.device,
+        written_in="keras" if traits else "unknown",
+    )
     if reason is not None:
         raise NotPossible(f"{implementation} on {request.device}: {reason}")
     return settings

@@ -118,6 +118,7 @@ def inspect_models(spec: SweepSpec) -> Mapping[str, Inspection]:
             tuple(implementations),
             tuple(probe.settings for probe in probes),
             varied_settings(spec),
+            spec.measure.of,
         )
         for backend, implementations in by_backend.items()
     }

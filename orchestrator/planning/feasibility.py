@@ -133,7 +133,11 @@ def own_model_reason(
         return _backend_reason(spec, implementation.backend, inspection)
     portable = replace(implementation, kernel="portable")  # the kernel depends on the model
     reason = ineligibility_reason(
-        portable, LayerTraits(), hardware.device, capability=hardware.compute_capability
+        portable,
+        LayerTraits(),
+        hardware.device,
+        capability=hardware.compute_capability,
+        written_in="unknown",
     )
     if reason is not None or inspection is None:
         return reason

@@ -198,8 +198,8 @@ class SweepSpec(Strict):
         """What trials of the own model report after each epoch; None if that is not known."""
         if self.model_facts is None:
             return None
-        names = self.model_facts.metrics
-        return (*names, *(f"val_{name}" for name in names))
+        names, of_validation = self.model_facts.metrics, self.model_facts.validation_metrics
+        return (*names, *(f"val_{name}" for name in names), *of_validation)
 
     @property
     def timing(self) -> Timing:

@@ -267,9 +267,16 @@ def inspect_model(trial: Context) -> dict[str, float]:
     from workloads.model_facts import INSPECTION_ADAPTER, InspectionRequest
 
     settings = trial.settings
-    probes = tuple({"units": units} for units in settings["units"])
+    fixed = settings.get("fixed", {})
+    probes = tuple({"units": units, **fixed} for units in settings["units"])
     asked = tuple(settings.get("implementations", [str(trial.implementation)]))
-    request = InspectionRequest(settings["workload"], asked, probes, tuple(settings["searched"]))
+    request = InspectionRequest(
+        settings["workload"],
+        asked,
+        probes,
+        tuple(settings["searched"]),
+        settings.get("timed_work", "train"),
+    )
     found = inspect_own_model(request)
     trial.artifact("inspection.json", INSPECTION_ADAPTER.dump_json(found).decode())
     return {}

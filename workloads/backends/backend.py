@@ -10,13 +10,16 @@ import re
 from abc import ABC
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 from workloads.implementations import Implementation
 from workloads.layer_traits import Cell, LayerTraits
 from workloads.protocol import Device
 
 CUDNN = "cuDNN"
+
+ModelKind: TypeAlias = Literal["keras", "torch", "unknown"]
+"""What a model is written with: Keras' layers, or as a PyTorch module. A user's may be either."""
 
 _NAME = re.compile("[a-z0-9_]+")
 _REQUIRED = ("name", "title", "package", "install", "framework")
@@ -46,6 +49,7 @@ class Combination:
     device: Device
     capability: float | None = None
     """The GPU's compute capability, if it is known."""
+    written_in: ModelKind = "keras"
 
     def has_kernel(self, *kernels: str) -> bool:
         """Return True if the kernel is one of these."""
@@ -100,6 +104,9 @@ class Backend(ABC):
 
     always_eager: ClassVar[bool] = False
     """True if it never makes a graph, with `+eager` or without."""
+
+    runs_modules: ClassVar[bool] = False
+    """True if it runs PyTorch modules of a user's own."""
 
     always_compiled: ClassVar[bool] = False
     """True if XLA compiles every program, with `+xla` or without, unless it runs eagerly."""

@@ -26,11 +26,12 @@ from workloads.model_facts import (
     ModelFacts,
     ModelFault,
 )
+from workloads.modules.own_module import OwnModule
 from workloads.own_code import describe_error, read_code
 from workloads.protocol import Device
 from workloads.registry import find_workload
 from workloads.settings import check_settings
-from workloads.tasks.own_model.random_data import random_data
+from workloads.tasks.own_model.random_data import no_random_data_for_module, random_data
 from workloads.tasks.own_model.settings import OwnModelSettings
 from workloads.tasks.own_model.task import OwnFunctions, place_of
 
@@ -114,6 +115,8 @@ class _Inspector:
         first = self._probes[0].as_user_settings()
         batch_size = self._probes[0].batch_size
         model = self._build_alike_twice(first)
+        if isinstance(model, OwnModule):
+            return self._inspect_module(model, first, batch_size)
         has_data = self._functions.load is not None
         data = (
             self._load_once(first, batch_size)
@@ -124,10 +127,39 @@ class _Inspector:
         parameters = int(model.count_params())
         arms = list(self._examine(model, 0))
         for index, probe in enumerate(self._probes[1:], start=1):
-            arms += self._examine(self._functions.build_model(probe.as_user_settings()), index)
+            arms += self._examine(self._build(probe.as_user_settings()), index)
         if not has_data:
             return ModelFacts((), None, parameters, tuple(arms))
         return ModelFacts(metrics, data.digest, parameters, tuple(arms))
+
+    def _inspect_module(
+        self, own: OwnModule, settings: Mapping[str, Any], batch_size: int
+    ) -> ModelFacts:
+        """Load the data, try a batch, and examine the PyTorch module of each probe."""
+        from workloads.diagnostics import module_inspection  # noqa: PLC0415 - imports PyTorch
+
+        load, asked = self._functions.load, self._request
+        if load is None:
+            raise no_random_data_for_module(own.place)
+        data = self._load_once(settings, batch_size)
+        code = read_code(asked.workload)
+        names = module_inspection.try_module(own, data, place_of(load), asked.timed_work, code)
+        modules = [own, *(self._build(p.as_user_settings()) for p in self._probes[1:])]
+        arms = [
+            fact
+            for index, module in enumerate(modules)
+            for fact in module_inspection.examine_module(module, data, asked.implementations, index)
+        ]
+        return ModelFacts(
+            names[:1],
+            data.digest,
+            module_inspection.count_parameters(own),
+            tuple(arms),
+            validation_metrics=tuple(f"val_{name}" for name in names[1:]),
+        )
+
+    def _build(self, settings: Mapping[str, Any]) -> Any:
+        return self._functions.build_model(settings, self._request.timed_work)
 
     def _load_once(self, settings: Mapping[str, Any], batch_size: int) -> DataSet:
         """Return the data; raise `_SearchedData` if they differ between blocks or variants."""
@@ -157,7 +189,7 @@ class _Inspector:
         models = []
         for _ in range(2):
             keras.utils.clear_session()  # the automatic names of layers begin anew
-            models.append(self._functions.build_model(settings))
+            models.append(self._build(settings))
         first, second = map(_config_digest, models)
         if first != second:
             raise BadRequest(
@@ -184,8 +216,12 @@ class _Inspector:
         if not _takes(model, batch.inputs):
             raise DataError(f"{expected}; received {received}")
         try:
-            # A step of training: other frameworks' operations may fail at the gradients only.
-            results = model.train_on_batch(batch.inputs, batch.targets, return_dict=True)
+            if self._request.timed_work == "predict":
+                outputs = keras.tree.flatten(model.predict_on_batch(batch.inputs))
+                results = {f"output {number}": array for number, array in enumerate(outputs)}
+            else:
+                # Training, as the operations of another framework may fail at the gradients only.
+                results = model.train_on_batch(batch.inputs, batch.targets, return_dict=True)
         except (ValueError, TypeError, RuntimeError) as error:
             if _is_in_user_code(error, self._request.workload):
                 raise
@@ -201,7 +237,7 @@ class _Inspector:
                 f" number, with {received}: look for missing or very large values in the data, and"
                 " at the loss"
             )
-        return tuple(results)
+        return tuple(results) if self._request.timed_work == "train" else ()
 
     def _examine(self, model: Any, probe: int) -> Iterator[ArmFact]:
         """Yield whether each implementation can run a model, on each device."""
@@ -217,6 +253,10 @@ class _Inspector:
 
 def _config_digest(model: Any) -> str:
     """Return a digest of a model's configuration and of the shapes of its weights."""
+    if isinstance(model, OwnModule):
+        from workloads.diagnostics.module_inspection import describe_module  # noqa: PLC0415
+
+        return hashlib.sha256(describe_module(model).encode()).hexdigest()
     try:
         config = json.dumps([model.get_config(), model.get_compile_config()], default=repr)
     except NotImplementedError:  # a subclassed model without a config

@@ -15,6 +15,7 @@ from workloads.context import Context, expect_finite
 from workloads.data.array_trees import arrays_of
 from workloads.measuring import keras_clocks
 from workloads.measuring.canary import peak_memory, run_with_canary
+from workloads.measuring.step_times import step_metrics
 from workloads.models.run import TrainingRun
 
 _LATENCY_CALLS = 20
@@ -40,7 +41,7 @@ def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
     framework = run.model.witness.framework
     clock = keras_clocks.EpochClock(trial, run)
     metrics = run_with_canary(run.device, framework, lambda: _train(run, trial, clock))
-    if clock.epochs < run.plan.epochs:
+    if clock.timed.epochs < run.plan.epochs:
         return metrics | peak_memory()
     with keras_clocks.expect_nothing_compiled(run.model):
         _evaluate_and_predict(run, trial)
@@ -68,25 +69,14 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
         keras_clocks.StepClock(run.model, record),
     ):
         run.fit(run.train_feed, epochs=keras_clocks.ENDLESS)
-    return keras_clocks.step_metrics(seconds)
+    return step_metrics(seconds)
 
 
 def _train(run: TrainingRun, trial: Context, clock: keras_clocks.EpochClock) -> dict[str, float]:
     with keras_clocks.expect_nothing_compiled(run.model):
         validation = run.validation_feed.for_validation()
         run.fit(run.train_feed, clock, epochs=run.plan.epochs, **validation)
-    train_s = trial.seconds["train"]
-    step_s = train_s / (run.steps * clock.epochs)
-    metrics = {
-        **clock.last_metrics,
-        "train_s": train_s,
-        "step_ms": 1_000 * step_s,
-        **keras_clocks.rates(step_s, len(run.train) / run.steps, run.flops_per_sample),
-        "cpu_over_wall": clock.cpu_s / train_s,
-    }
-    if run.plan.goal is not None and clock.goal_s is not None:
-        metrics[run.plan.goal.reported_as] = clock.goal_s
-    return metrics
+    return clock.timed.training_metrics(run.steps, len(run.train), run.flops_per_sample)
 
 
 def _evaluate_and_predict(run: TrainingRun, trial: Context) -> None:

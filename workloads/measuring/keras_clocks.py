@@ -1,6 +1,5 @@
 """Clocks for Keras' own `fit`, and the metrics that follow from their times."""
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,12 +7,11 @@ from typing import Any, Self
 
 import keras
 
-from workloads.context import Context, PhaseWindow
+from workloads.context import Context
 from workloads.failures import CompiledWhileTimed
+from workloads.measuring.timed_epochs import TimedEpochs
 from workloads.models.model import WitnessedModel
 from workloads.models.run import StartState, TrainingRun
-
-_MIN_STEPS_FOR_PERCENTILE = 20
 
 ENDLESS = 10**9
 """Epochs of a `fit` that a clock ends."""
@@ -24,46 +22,22 @@ class EpochClock(keras.callbacks.Callback):
 
     def __init__(self, trial: Context, run: TrainingRun) -> None:
         super().__init__()
-        self._trial, self._plan, self._synchronise = trial, run.plan, run.synchronise
-        self._window: PhaseWindow | None = None
-        self._cpu_began_s = self._epoch_s = 0.0
-        self.cpu_s = 0.0
-        self.goal_s: float | None = None
-        """Training seconds until the plan's goal; None if it was not reached."""
-        self.epochs = 0
-        """The epochs that have ended."""
-        self.last_metrics: dict[str, float] = {}
-        """Loss and metrics of the last epoch."""
+        self.timed = TimedEpochs(trial, run.plan, run.synchronise)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Open the training window."""
         self.model.witness.on_steps_done = self._steps_done
-        self._synchronise()
-        self._cpu_began_s = time.process_time()
-        self._window = self._trial.begin("train")
+        self.timed.begin_training()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Close the validation window, and report the epoch."""
-        self._synchronise()
-        assert self._window is not None
-        validate_s = self._trial.end(self._window).seconds
-        learned = (logs or {}) if self._plan.learns else {}
-        self.last_metrics = {name: float(value) for name, value in learned.items()}
-        self._trial.epoch(epoch, self._epoch_s, validate_s, **self.last_metrics)
-        goal = self._plan.goal
-        if goal and self.goal_s is None and self.last_metrics[goal.metric] >= goal.at_least:
-            self.goal_s = self._trial.seconds["train"]
-        self.epochs = epoch + 1
-        if self.epochs < self._plan.epochs:
-            self.model.stop_training = self._trial.should_prune()
+        metrics = {name: float(value) for name, value in (logs or {}).items()}
+        if self.timed.end_epoch(metrics):
+            self.model.stop_training = True
 
     def _steps_done(self) -> None:
         self.model.witness.on_steps_done = None  # Keras would call it after the validation too
-        self._synchronise()
-        assert self._window is not None
-        self._epoch_s = self._trial.end(self._window).seconds
-        self.cpu_s += time.process_time() - self._cpu_began_s
-        self._window = self._trial.begin("validate")
+        self.timed.begin_validation()
 
 
 class StepClock:
@@ -139,31 +113,3 @@ def expect_nothing_compiled(model: WitnessedModel) -> Iterator[None]:
             f"expected the warm-up to cover every function and shape; {counts} came inside the"
             " timed part, so its times are not valid: report this with the settings of the trial"
         )
-
-
-def rates(step_s: float, batch: float, flops_per_sample: float) -> dict[str, float]:
-    """Return the rates that follow from the seconds of a step and the mean size of its batch."""
-    return {
-        "sample_us": 1e6 * step_s / batch,
-        "samples_per_s": batch / step_s,
-        "model_flops_per_step": float(flops_per_sample * batch),
-        "model_flops_per_s": flops_per_sample * batch / step_s,
-    }
-
-
-def prediction_rates(step_s: float, batch: float, flops_per_sample: float) -> dict[str, float]:
-    """Return the rates that follow from the seconds in which a batch of this size is predicted."""
-    return {
-        "predict_sample_us": 1e6 * step_s / batch,
-        "predictions_per_s": batch / step_s,
-        "model_flops_per_step": float(flops_per_sample * batch),
-        "model_flops_per_s": flops_per_sample * batch / step_s,
-    }
-
-
-def step_metrics(seconds: list[float]) -> dict[str, float]:
-    """Return the median and, from 20 steps on, the 95th percentile, in ms."""
-    metrics = {"step_ms_median": 1_000 * statistics.median(seconds)}
-    if len(seconds) >= _MIN_STEPS_FOR_PERCENTILE:
-        metrics["step_ms_p95"] = 1_000 * statistics.quantiles(seconds, n=20, method="inclusive")[-1]
-    return metrics

@@ -19,7 +19,9 @@ from workloads.context import Context
 from workloads.data.array_trees import arrays_of
 from workloads.data.class_weights import with_class_weights
 from workloads.data.samples import DataSet, Samples
+from workloads.eligibility import module_ineligibility_reason
 from workloads.failures import DataError, NotPossible, OutOfMemory
+from workloads.modules.own_module import OwnModule
 from workloads.settings import SettingsType, TrainingPlan
 from workloads.tasks.task import DataType, Task, Trained
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from workloads.backends.framework import Framework
     from workloads.models.model import WitnessedModel
     from workloads.models.run import TrainingRun
+    from workloads.modules.run import ModuleRun
 
 _GPU_IS_FULL = re.compile("RESOURCE_EXHAUSTED|ALLOC_FAILED|out of memory|OOM when", re.IGNORECASE)
 """In the errors of XLA, cuDNN, CUDA (and PyTorch), and TensorFlow."""
@@ -47,7 +50,7 @@ def measure(
         if task.timed == "passes":
             return _time_passes(task, settings, trial, framework)
         if trial.timed_work == "predict":
-            return _predict(task, settings, trial)
+            return _predict(task, settings, trial, framework)
         return _train(task, settings, trial, framework)
 
 
@@ -61,9 +64,12 @@ def _train(
     from workloads.measuring.keras_clocks import warm_up  # noqa: PLC0415
     from workloads.measuring.sliced_training import run_slices  # noqa: PLC0415
     from workloads.models.checkpoint import keep_model, read_checkpoint  # noqa: PLC0415
+    from workloads.models.run import TrainingRun  # noqa: PLC0415
 
     with trial.phase("load"):
-        data, run = load_and_build(task, settings, trial)
+        data, run = _load_and_build(task, settings, trial)
+    if not isinstance(run, TrainingRun):
+        return _measure_module(run, trial, framework)
     with trial.phase("compile"):
         if trial.measure == "full":
             compile_s = warm_up(run, full_training.run_warm_up_pass)
@@ -90,18 +96,34 @@ def _train(
 
 
 def _predict(
-    task: Task[SettingsType, DataType], settings: SettingsType, trial: Context
+    task: Task[SettingsType, DataType],
+    settings: SettingsType,
+    trial: Context,
+    framework: Framework,
 ) -> dict[str, float]:
-    from workloads.measuring.sliced_predictions import Predictions  # noqa: PLC0415 - framework
+    from workloads.measuring.sliced_predictions import predictions_of  # noqa: PLC0415 - framework
+    from workloads.models.run import TrainingRun  # noqa: PLC0415
 
     with trial.phase("load"):
-        _, run = load_and_build(task, settings, trial)
-        predictions = Predictions(run, trial)
+        _, run = _load_and_build(task, settings, trial)
+        if isinstance(run, TrainingRun):
+            predictions = predictions_of(run, trial)
+    if not isinstance(run, TrainingRun):
+        return _measure_module(run, trial, framework)
     with trial.phase("compile"):
         compile_s = predictions.warm_up()
     metrics = predictions.time_slices()
     prove_kernel(trial, run)
     return {**metrics, "compile_s": compile_s}
+
+
+def _measure_module(run: ModuleRun, trial: Context, framework: Framework) -> dict[str, float]:
+    from workloads.measuring.module_training import measure_module  # noqa: PLC0415 - PyTorch
+
+    metrics = measure_module(run, trial)
+    if "evaluate_s" in metrics:  # a whole training
+        metrics |= measure_utilization(trial, framework, metrics)
+    return metrics
 
 
 def _time_passes(
@@ -149,12 +171,53 @@ def _time_passes(
 def load_and_build(
     task: Task[SettingsType, DataType], settings: SettingsType, trial: Context
 ) -> tuple[DataType, TrainingRun]:
-    """Load the data of a trial, build its model, and return the run that trains it."""
+    """Load the data of a trial, build its Keras model, and return the run that trains it.
+
+    Raise `NotPossible` for a PyTorch module.
+    """
+    from workloads.models.run import TrainingRun  # noqa: PLC0415 - imports the framework
+
+    data, run = _load_and_build(task, settings, trial)
+    if not isinstance(run, TrainingRun):
+        raise NotPossible("a PyTorch module has no Keras model that could be compared here")
+    return data, run
+
+
+def _load_and_build(
+    task: Task[SettingsType, DataType], settings: SettingsType, trial: Context
+) -> tuple[DataType, TrainingRun | ModuleRun]:
+    """Load the data of a trial, build its model or module, and return the run that trains it."""
     from workloads.models.prepared import prepare_model  # noqa: PLC0415 - imports the framework
 
     data = task.load(settings, trial.seed)
-    model = prepare_model(task.build(settings, trial, data), trial)
-    return data, make_run(trial, task.plan(settings), data, model)
+    built = task.build(settings, trial, data)
+    if isinstance(built, OwnModule):
+        return data, make_module_run(trial, task.plan(settings), data, built)
+    return data, make_run(trial, task.plan(settings), data, prepare_model(built, trial))
+
+
+def make_module_run(
+    trial: Context, plan: TrainingPlan, data: DataSet, module: OwnModule
+) -> ModuleRun:
+    """Report the data of a trial, and return the run of a PyTorch module.
+
+    Raise `NotPossible` if the implementation cannot run one.
+    """
+    from workloads.modules.run import ModuleRun, float_type_of  # noqa: PLC0415 - imports PyTorch
+
+    float_type = float_type_of(module.module)
+    reason = module_ineligibility_reason(trial.implementation, trial.device, float_type)
+    if reason is not None:
+        raise NotPossible(f"{trial.implementation} on {trial.device}: {reason}")
+    run = ModuleRun(module, plan, data, trial, load_framework(trial.implementation.backend))
+    trial.dataset(
+        data.name,
+        digest=data.digest,
+        source=data.source,
+        samples=len(data.train),
+        validation_samples=len(data.validation),
+    )
+    return run
 
 
 @contextmanager

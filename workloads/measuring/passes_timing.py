@@ -11,8 +11,8 @@ from typing import Any
 from workloads.backends.framework import Framework
 from workloads.backends.passes import Passes
 from workloads.context import Context
-from workloads.measuring.keras_clocks import rates, step_metrics
 from workloads.measuring.slices_of_calls import time_slices
+from workloads.measuring.step_times import rates, step_metrics
 from workloads.settings import TrainingPlan
 
 _SINGLE_STEPS = 100

@@ -4,7 +4,9 @@ The batches are where the device reads them before a slice begins: what is timed
 compiled predict function, without a data pipeline, callbacks, or copies of the predictions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any
 
@@ -12,7 +14,9 @@ import keras
 import numpy as np
 
 from workloads.backends.feeding import Batches
+from workloads.backends.framework import Framework
 from workloads.context import Context, expect_finite
+from workloads.data.samples import Samples
 from workloads.measuring.canary import peak_memory, run_with_canary
 from workloads.measuring.keras_clocks import expect_nothing_compiled, time_warm_up
 from workloads.measuring.slices_of_calls import time_slices
@@ -23,26 +27,29 @@ _MOST_BATCHES, _MOST_BYTES = 64, 64 * 2**20
 """So many batches take turns in a slice, or fewer if they are larger."""
 
 
+@dataclass(frozen=True, slots=True)
 class Predictions:
     """The predictions of a trial: batches on the device, and the function that predicts them.
 
-    A stateful model starts each slice from zero states, and keeps them from batch to batch.
+    `predict` predicts batches in their order, and returns the last outputs. `nothing_compiled`
+    returns a context that raises `CompiledWhileTimed` if something is compiled inside it.
     """
 
-    def __init__(self, run: TrainingRun, trial: Context) -> None:
-        run.model.witness.timed_work = "predict"
-        self._run, self._trial = run, trial
-        self._framework = run.model.witness.framework
-        self._batches = self._place_batches()
-        self._predict: Callable[..., Any] = self._framework.make_predict(run.model)
+    trial: Context
+    framework: Framework
+    batches: list[Any]
+    batch_size: int
+    predict: Callable[[Iterable[Any]], Any]
+    nothing_compiled: Callable[[], AbstractContextManager[None]]
+    flops_per_sample: float
 
     def warm_up(self) -> float:
         """Predict the first batch twice; return the compile seconds.
 
         Raise `NonFinite` for predictions that are NaN or infinite.
         """
-        compile_s = time_warm_up(lambda: self._framework.synchronise(self._predict_batches(1)))
-        outputs = keras.tree.flatten(self._predict_batches(1))
+        compile_s = time_warm_up(lambda: self.framework.synchronise(self._predict(1)))
+        outputs = [value for value in keras.tree.flatten(self._predict(1)) if value is not None]
         for number, array in enumerate(map(keras.ops.convert_to_numpy, outputs)):
             total = float(np.sum(array, dtype=np.float64))
             expect_finite({f"sum of output {number}": total}, "predictions")
@@ -50,34 +57,56 @@ class Predictions:
 
     def time_slices(self) -> dict[str, float]:
         """Run the requested slices; return the metrics of the trial."""
-        run = self._run
 
         def work() -> dict[str, float]:
-            with expect_nothing_compiled(run.model):
+            with self.nothing_compiled():
                 return time_slices(
-                    self._trial,
-                    self._framework,
-                    self._predict_batches,
-                    batch_size=min(run.batch_size, len(run.train)),
-                    flops_per_sample=run.flops_per_sample,
+                    self.trial,
+                    self.framework,
+                    self._predict,
+                    batch_size=self.batch_size,
+                    flops_per_sample=self.flops_per_sample,
                 )
 
-        return run_with_canary(run.device, self._framework, work) | peak_memory()
+        return run_with_canary(self.trial.device, self.framework, work) | peak_memory()
 
-    def _predict_batches(self, count: int) -> Any:
-        if is_stateful(self._run.model):
-            reset_states(self._run.model)
-        return self._predict(islice(cycle(self._batches), count))
+    def _predict(self, count: int) -> Any:
+        return self.predict(islice(cycle(self.batches), count))
 
-    def _place_batches(self) -> list[Any]:
-        """Copy the first full batches to the device."""
-        batches = Batches(self._run.train, self._run.batch_size)
-        placed, size = list[Any](), 0
-        for index in range(min(len(batches), _MOST_BATCHES)):
-            inputs = batches[index][0]
-            size += sum(array.nbytes for array in keras.tree.flatten(inputs))
-            if placed and size > _MOST_BYTES:
-                break
-            placed.append(self._framework.place(inputs))
-        self._framework.synchronise(placed)
-        return placed
+
+def predictions_of(run: TrainingRun, trial: Context) -> Predictions:
+    """Return the predictions of a Keras model.
+
+    A stateful model starts each slice from zero states, and keeps them from batch to batch.
+    """
+    model, framework = run.model, run.model.witness.framework
+    model.witness.timed_work = "predict"
+    predict = framework.make_predict(model)
+
+    def predict_from_zero_states(batches: Iterable[Any]) -> Any:
+        reset_states(model)
+        return predict(batches)
+
+    return Predictions(
+        trial,
+        framework,
+        place_batches(framework, run.train, run.batch_size),
+        min(run.batch_size, len(run.train)),
+        predict_from_zero_states if is_stateful(model) else predict,
+        lambda: expect_nothing_compiled(model),
+        run.flops_per_sample,
+    )
+
+
+def place_batches(framework: Framework, samples: Samples, batch_size: int) -> list[Any]:
+    """Copy the inputs of the first batches to the device."""
+    batches = Batches(samples, batch_size)
+    placed, size = list[Any](), 0
+    for index in range(min(len(batches), _MOST_BATCHES)):
+        inputs = batches[index][0]
+        size += sum(array.nbytes for array in keras.tree.flatten(inputs))
+        if placed and size > _MOST_BYTES:
+            break
+        placed.append(framework.place(inputs))
+    framework.synchronise(placed)
+    return placed

@@ -8,7 +8,8 @@ import keras
 
 from workloads.context import Context, PhaseWindow, SliceSize, choose_slice_size, expect_finite
 from workloads.measuring.canary import peak_memory, run_with_canary, warm_clocks
-from workloads.measuring.keras_clocks import ENDLESS, StepClock, expect_nothing_compiled, rates
+from workloads.measuring.keras_clocks import ENDLESS, StepClock, expect_nothing_compiled
+from workloads.measuring.step_times import rates
 from workloads.models.run import StartState, TrainingRun
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from workloads.backends.framework import Framework
 from workloads.context import Context
 from workloads.measuring.canary import warm_clocks
-from workloads.measuring.keras_clocks import prediction_rates, rates
+from workloads.measuring.step_times import prediction_rates, rates
 
 
 def time_slices(

@@ -11,7 +11,7 @@ from orchestrator.diagnostics.workload_catalogue import Catalogue
 from orchestrator.report.document import Document
 from tests.orchestrator.planning.test_plan import machine
 from workloads import registry
-from workloads.implementations import OPTIONS
+from workloads.backends.registry import all_options
 from workloads.layer_traits import Cell, LayerTraits
 
 IMAGE_ROWS = registry.find_workload("image_rows")
@@ -77,4 +77,4 @@ def test_the_needs_have_every_trait_and_option() -> None:
     for trait in fields(LayerTraits):
         assert {getattr(traits, trait.name) for traits in stacks} > {getattr(usual, trait.name)}
     assert {traits.cell for traits in stacks} == set(typing.get_args(Cell))
-    assert set(itertools.chain(*options)) == set(OPTIONS)
+    assert set(itertools.chain(*options)) == set(all_options())

@@ -1,6 +1,7 @@
 """PyTorch: what everybody reads. Imports no framework."""
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from workloads.backends.backend import Backend, Combination, FusedCall
 from workloads.layer_traits import CELLS
@@ -19,6 +20,10 @@ class PyTorch(Backend):
     fused = FusedCall("torch._VF", "PyTorch's fused RNN", CELLS, on_cpu=True)
     always_eager = True
     tf32_code = 'torch.set_float32_matmul_precision("high")'
+    runs_modules = True
+    options: ClassVar[Mapping[str, str]] = {
+        "compile": "torch.compile compiles a PyTorch module of the user's own",
+    }
     gpu_advice = "PyTorch is a build for CUDA"
     gpu_peculiarity = "PyTorch takes persistent kernels for small hidden sizes"
 
@@ -27,7 +32,13 @@ class PyTorch(Backend):
         return {"KERAS_TORCH_DEVICE": "cpu"} if device == "cpu" else {}
 
     def device_reasons(self, asked: Combination) -> Iterator[str]:
-        if asked.device == "cpu" and not asked.has_kernel("fused") and asked.has_option("fp16"):
+        is_of_keras = asked.written_in == "keras"
+        if (
+            is_of_keras
+            and asked.device == "cpu"
+            and not asked.has_kernel("fused")
+            and asked.has_option("fp16")
+        ):
             # keras/src/backend/torch/numpy.py, matmul
             yield "Keras on PyTorch silently computes float16 products in float32 on a CPU"
 
@@ -36,6 +47,8 @@ class PyTorch(Backend):
             yield "PyTorch always runs eagerly: leave +eager out"
         if asked.has_option("xla"):
             yield "PyTorch is not compiled by XLA here: leave +xla out"
+        if asked.has_option("compile") and asked.written_in == "keras":
+            yield "+compile is for a PyTorch module of your own; Keras' layers run without it here"
 
     def layer_reasons(self, asked: Combination) -> Iterator[str]:
         if not asked.has_kernel("cudnn"):

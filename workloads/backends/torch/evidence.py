@@ -68,7 +68,7 @@ def _prove_layers(
         counts,
         shown_parts,
         eager=True,
-        tf32=on_gpu and _rounds_to_tf32(),
+        tf32=on_gpu and rounds_to_tf32(),
     )
 
 
@@ -135,22 +135,22 @@ def count_operations(events: Iterable[Any], *, on_gpu: bool) -> kernel_evidence.
     for event in events:
         if (name := event.name()) in _SHOWN:
             counts.shown[name] += 1
-        if name in _PRODUCTS and not _is_in(event, calls):
-            counts.at(_name_around(event, parts)).products[_type_of(event)] += 1
+        if name in _PRODUCTS and not happened_in(event, calls):
+            counts.at(_name_around(event, parts)).products[operand_type(event)] += 1
     for call in calls:
-        is_fused = _is_in(call, scopes)
-        if any(_is_in(event, [call]) for event in cudnn) or (is_fused and not on_gpu):
+        is_fused = happened_in(call, scopes)
+        if any(happened_in(event, [call]) for event in cudnn) or (is_fused and not on_gpu):
             scope = _name_around(call, parts)
-            counts.add_library_call(_type_of(call), f"{scope}/{SCOPE}" if is_fused else scope)
+            counts.add_library_call(operand_type(call), f"{scope}/{SCOPE}" if is_fused else scope)
     return counts
 
 
 def _name_around(event: Any, scopes: list[Any]) -> str:
     """Return the name of the scope that an event happened in; empty outside of all."""
-    return next((scope.name() for scope in scopes if _is_in(event, [scope])), "")
+    return next((scope.name() for scope in scopes if happened_in(event, [scope])), "")
 
 
-def _is_in(event: Any, enclosing: list[Any]) -> bool:
+def happened_in(event: Any, enclosing: list[Any]) -> bool:
     """Return True if an event of a profile happened within one of the enclosing events."""
     began_ns, ended_ns = event.start_ns(), event.start_ns() + event.duration_ns()
     return any(
@@ -159,13 +159,13 @@ def _is_in(event: Any, enclosing: list[Any]) -> bool:
     )
 
 
-def _type_of(event: Any) -> str:
+def operand_type(event: Any) -> str:
     """Return the type of the first operand."""
     types = event.dtypes()
     return _TYPES.get(types[0], types[0]) if types else "no type"
 
 
-def _rounds_to_tf32() -> bool:
+def rounds_to_tf32() -> bool:
     """Return True if the switches are on, and the GPU has the format."""
     allowed = torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32
     return allowed and torch.cuda.get_device_capability()[0] >= kernel_evidence.TF32_CAPABILITY

@@ -21,7 +21,7 @@ _BINARY_LOSSES = ("binary_crossentropy", "BinaryCrossentropy", "binary_focal_cro
 
 
 def random_data(model: Any, batch_size: int, place: str) -> DataSet:
-    """Draw inputs and targets for a compiled, built model; raise `DataError` for another one.
+    """Draw inputs and targets for a built model; raise `DataError` for another one.
 
     Inputs are uniform in [-1, 1], or integers that an Embedding takes. Targets are class numbers
     for a sparse loss, 0 or 1 for a binary one, else uniform in [-1, 1]. `place` names the model.
@@ -48,6 +48,14 @@ def random_data(model: Any, batch_size: int, place: str) -> DataSet:
     train = samples.first(_BATCHES * batch_size)
     validation = samples.take(np.arange(_BATCHES * batch_size, count))
     return DataSet("random data", "", "drawn for the shapes of the model", train, validation)
+
+
+def no_random_data_for_module(place: str) -> DataError:
+    """Return the refusal of random data for the PyTorch module that is built at a place."""
+    return DataError(
+        f"{place}: expected a function that loads the data, because a PyTorch module does not say"
+        " which shapes it takes; received none: name one (data: module:load)"
+    )
 
 
 def _tree(arrays: list[Any]) -> ArrayTree:
@@ -78,6 +86,8 @@ def _draw_target(tensor: Any, loss: str, count: int, draw: np.random.Generator) 
 
 def _losses(model: Any, outputs: int, place: str) -> list[str]:
     """Return the name of the loss of each output."""
+    if not model.compiled:  # only predictions are timed
+        return [""] * outputs
     loss = model.loss
     if isinstance(loss, dict):
         names = getattr(model, "output_names", list(loss))

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from workloads.context import Context
 from workloads.data.samples import DataSet, Samples
 from workloads.failures import BadRequest, DataError
+from workloads.modules.own_module import OwnModule, is_torch_module, with_functions_next_to
+from workloads.protocol import TimedWork
 from workloads.settings import TrainingPlan
-from workloads.tasks.own_model.random_data import random_data
+from workloads.tasks.own_model.random_data import no_random_data_for_module, random_data
 from workloads.tasks.own_model.settings import OwnModelSettings
 from workloads.tasks.task import Task
 
@@ -46,21 +48,31 @@ class OwnFunctions:
             return replace(settings.plan(), learns=self.load is not None)
 
         def build(settings: OwnModelSettings, trial: Context, data: DataSet) -> Any:
-            return self.build_model(settings.as_user_settings())
+            import keras  # noqa: PLC0415 - the framework of this process
+
+            keras.utils.set_random_seed(trial.seed % 2**32)  # whatever `load` has drawn
+            return self.build_model(settings.as_user_settings(), trial.timed_work)
 
         return Task(settings_model=OwnModelSettings, load=load, build=build, plan=plan)
 
-    def build_model(self, settings: Mapping[str, Any]) -> Any:
-        """Return the compiled model that `build` returns; raise `BadRequest` for anything else."""
+    def build_model(
+        self, settings: Mapping[str, Any], timed_work: TimedWork = "train"
+    ) -> Any | OwnModule:
+        """Return the Keras model or the PyTorch module that `build` returns.
+
+        A Keras model that is to be trained must be compiled. Raise `BadRequest` for anything else.
+        """
         import keras  # noqa: PLC0415 - the framework of this process
 
         model = call_with_settings(self.build, settings)
+        if is_torch_module(model):
+            return with_functions_next_to(self.build, model, place_of(self.build), settings)
         if not isinstance(model, keras.Model):
             raise BadRequest(
-                f"{place_of(self.build)}: expected a keras.Model; received {_described(model)}:"
-                " return the model at the end of the function"
+                f"{place_of(self.build)}: expected a keras.Model or a torch.nn.Module; received"
+                f" {_described(model)}: return the model at the end of the function"
             )
-        if not model.compiled:
+        if not model.compiled and timed_work == "train":
             raise BadRequest(
                 f"{place_of(self.build)}: expected a compiled model; received one without"
                 " model.compile(optimizer=…, loss=…): call it before the function returns"
@@ -73,7 +85,10 @@ class OwnFunctions:
         Without `load` the data are random, for the shapes of the model, which is built for that.
         """
         if self.load is None or self.data_entry is None:
-            return random_data(self.build_model(settings), batch_size, place_of(self.build))
+            model = self.build_model(settings, "predict")  # its optimizer does not matter here
+            if isinstance(model, OwnModule):
+                raise no_random_data_for_module(model.place)
+            return random_data(model, batch_size, place_of(self.build))
         loaded = call_with_settings(self.load, settings)
         train, validation = _parts(loaded, place_of(self.load))
         return DataSet(

@@ -1,0 +1,85 @@
+"""PyTorch modules of a user's own with their loss, some of which break a rule."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+Settings = dict[str, Any]
+
+
+class Forecaster(nn.Module):
+    """A library's recurrent layer, and the value that follows its last step."""
+
+    def __init__(self, layer: type[nn.RNNBase], units: int) -> None:
+        super().__init__()
+        self.recurrent = layer(3, units, batch_first=True)
+        self.head = nn.Linear(units, 1)
+
+    def forward(self, sequences: torch.Tensor) -> Any:
+        return self.head(self.recurrent(sequences)[0][:, -1])
+
+
+class CellLoop(nn.Module):
+    """A loop of Python over the steps."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.cell, self.head = nn.LSTMCell(3, units), nn.Linear(units, 1)
+
+    def forward(self, sequences: torch.Tensor) -> Any:
+        hidden = state = sequences.new_zeros(len(sequences), self.cell.hidden_size)
+        for step in sequences.unbind(1):
+            hidden, state = self.cell(step, (hidden, state))
+        return self.head(hidden)
+
+
+def build(settings: Settings) -> nn.Module:
+    return Forecaster(nn.LSTM, settings["units"])
+
+
+def build_gru(settings: Settings) -> nn.Module:
+    return Forecaster(nn.GRU, settings["units"])
+
+
+def build_cells(settings: Settings) -> nn.Module:
+    return CellLoop(settings["units"])
+
+
+def build_float64(settings: Settings) -> nn.Module:
+    return CellLoop(settings["units"]).double()
+
+
+def build_at_random(settings: Settings) -> nn.Module:
+    return Forecaster(nn.LSTM, int(torch.randint(8, 10_000, ())))
+
+
+def build_frozen(settings: Settings) -> nn.Module:
+    return build(settings).requires_grad_(False)
+
+
+def loss(outputs: torch.Tensor, targets: torch.Tensor) -> Any:
+    return nn.functional.mse_loss(outputs, targets)
+
+
+def optimizer(parameters: Any, settings: Settings) -> Any:
+    return getattr(torch.optim, settings.get("optimizer", "SGD"))(parameters, lr=0.1)
+
+
+def metrics(outputs: torch.Tensor, targets: torch.Tensor) -> Any:
+    return {"mae": (outputs - targets).abs().mean()}
+
+
+def load(settings: Settings) -> Any:
+    inputs = np.random.default_rng(1).normal(size=(44, 5, 3)).astype(np.float32)
+    targets = inputs.mean(axis=(1, 2))[:, np.newaxis]
+    return (inputs[:28], targets[:28]), (inputs[28:], targets[28:])
+
+
+def load_wide(settings: Settings) -> Any:
+    return np.ones((40, 5, 4), np.float32), np.ones((40, 1), np.float32)
+
+
+def load_missing_values(settings: Settings) -> Any:
+    return np.full((40, 5, 3), np.nan, np.float32), np.ones((40, 1), np.float32)

@@ -1,0 +1,133 @@
+"""A PyTorch module is built, and its data tried, before any trial: in one warm trainer here."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.workloads.shared_trainer import Trainer, result, single_event
+from workloads import protocol
+from workloads.model_facts import INSPECTION_ADAPTER, Inspection, ModelFacts, ModelFault
+from workloads.registry import own_model_name
+
+EXAMPLES = "tests.workloads.examples"
+FOLDER = Path("tests/workloads/examples")
+
+
+def inspect(
+    trainer: Trainer,
+    build: str = "own_modules:build",
+    load: str | None = "own_modules:load",
+    **asked: Any,
+) -> Inspection:
+    """Return what the probe `inspect_model` of a warm trainer answers, of two probes of units."""
+    name = own_model_name(f"{EXAMPLES}.{build}", f"{EXAMPLES}.{load}" if load else None)
+    settings = {"workload": name, "units": [4, 8], "searched": ["units"], **asked}
+    events = trainer.ask("tests.workloads.probes:inspect_model", "torch/auto", settings=settings)
+    result(events)
+    return INSPECTION_ADAPTER.validate_json(single_event(events, protocol.Artifact).text)
+
+
+def reasons(facts: Inspection, device: str) -> dict[str, str | None]:
+    """Return why each implementation cannot run the first probe on a device."""
+    assert isinstance(facts, ModelFacts)
+    arms = [arm for arm in facts.arms if (arm.probe, arm.device) == (0, device)]
+    return {arm.implementation: arm.reason for arm in arms}
+
+
+def test_the_facts_of_a_module_are_its_metrics_its_data_and_its_size(
+    torch_trainer: Trainer,
+) -> None:
+    facts, again = (inspect(torch_trainer) for _ in range(2))
+    assert isinstance(facts, ModelFacts)
+    assert facts == again
+    assert (facts.metrics, facts.validation_metrics) == (("loss",), ("val_mae",))
+    assert facts.data_digest is not None and len(facts.data_digest) == 64
+    assert facts.parameters == 4 * 4 * (3 + 4) + 2 * 4 * 4 + 4 + 1
+    asked = {(arm.probe, arm.device): arm.reason for arm in facts.arms}
+    assert asked == dict.fromkeys([(0, "cpu"), (0, "gpu"), (1, "cpu"), (1, "gpu")])
+
+
+def test_a_module_runs_on_pytorch_as_it_is_written(torch_trainer: Trainer) -> None:
+    runs = ["torch/auto", "torch/auto+bf16", "torch/auto+tf32", "torch/auto+compile"]
+    refused = ["torch/portable", "torch/fused", "torch/auto+xla", "tensorflow/auto", "jax/auto"]
+    found = reasons(inspect(torch_trainer, implementations=[*runs, *refused]), "gpu")
+    assert [text for text, reason in found.items() if reason is None] == runs
+    assert "PyTorch only" in str(found["tensorflow/auto"])
+    assert "as it is written" in str(found["torch/fused"])
+
+
+def test_other_precisions_leave_float64_as_it_is(torch_trainer: Trainer) -> None:
+    asked = ["torch/auto", "torch/auto+bf16", "torch/auto+tf32"]
+    facts = inspect(torch_trainer, "own_modules:build_float64", implementations=asked)
+    found = reasons(facts, "gpu")
+    assert found["torch/auto"] is None
+    assert all("float64" in str(found[text]) for text in asked[1:])
+
+
+def test_predictions_need_no_loss(torch_trainer: Trainer) -> None:
+    facts = inspect(torch_trainer, "bare_modules:build", timed_work="predict")
+    assert isinstance(facts, ModelFacts)
+    assert (facts.metrics, facts.validation_metrics) == ((), ())
+
+
+class WrongModule(NamedTuple):
+    """Functions that cannot be used, and what is said about them."""
+
+    name: str
+    text: str
+    build: str = "own_modules:build"
+    load: str | None = "own_modules:load"
+    place: str = "build"
+    optimizer: str = "Adam"
+
+
+WRONG_MODULES = [
+    WrongModule("no loss", build="bare_modules:build", text="a function loss(outputs, targets)"),
+    WrongModule(
+        "a loss for each sample", build="wrong_losses:build", text="a tensor of shape (8, 1)"
+    ),
+    WrongModule(
+        "an optimizer with a closure",
+        optimizer="LBFGS",
+        text="torch.optim.LBFGS, which evaluates the loss several times",
+    ),
+    WrongModule(
+        "nothing to train",
+        build="own_modules:build_frozen",
+        place="build_frozen",
+        text="parameters to train",
+    ),
+    WrongModule(
+        "a module that differs from call to call",
+        build="own_modules:build_at_random",
+        place="build_at_random",
+        text="the same model from each call",
+    ),
+    WrongModule(
+        "data of another shape",
+        load="own_modules:load_wide",
+        place="load_wide",
+        text="received x of shape (8, 5, 4) and y of shape (8, 1)",
+    ),
+    WrongModule(
+        "a loss that is not a number",
+        load="own_modules:load_missing_values",
+        text="loss and mae are NaN or infinite",
+    ),
+    WrongModule("no data", load=None, text="does not say which shapes it takes"),
+]
+
+
+@pytest.mark.parametrize("case", WRONG_MODULES, ids=lambda case: case.name)
+def test_functions_that_cannot_be_used_are_named_with_their_place(
+    torch_trainer: Trainer, case: WrongModule
+) -> None:
+    fault = inspect(torch_trainer, case.build, case.load, fixed={"optimizer": case.optimizer})
+    assert isinstance(fault, ModelFault)
+    assert fault.kind == "refused"
+    assert case.text in fault.text
+    file, line, name = fault.text.split(":")[:3]
+    assert (Path(file).parent, name.strip()) == (FOLDER, case.place)
+    source = Path(file).read_text().splitlines()[int(line) - 1]
+    assert source.startswith(f"def {case.place}(")

@@ -1,0 +1,156 @@
+"""Trials of PyTorch modules of a user's own, in one warm trainer."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
+from workloads import protocol
+from workloads.registry import own_model_name
+
+EXAMPLES = "tests.workloads.examples"
+DATA = f"{EXAMPLES}.own_modules:load"
+SETTINGS = {"units": 8, "batch_size": 8, "epochs": 1, "timed_steps": 2}
+
+
+def ask(
+    trainer: Trainer,
+    build: str = "own_modules:build",
+    implementation: str = "torch/auto",
+    *,
+    slices: int | None = None,
+    settings: dict[str, Any] | None = None,
+    **fields: Any,
+) -> list[protocol.Event]:
+    """Return the events of a trial; with `slices` it is timed in so many of them."""
+    name = own_model_name(f"{EXAMPLES}.{build}", DATA)
+    if slices is not None:
+        fields |= {"measure": "timing", "slice_s": 0.01}
+    request = protocol.TrialRequest(
+        name, implementation, settings={**SETTINGS, **(settings or {})}, **fields
+    )
+    trainer.send(protocol.encode_message(request))
+    for _ in range(slices or 0):
+        trainer.send('{"command": "slice"}')
+    if slices is not None:
+        trainer.send('{"command": "finish"}')
+    return trainer.events_of_trial()
+
+
+def kernel_of(events: list[protocol.Event]) -> protocol.KernelProof:
+    return single_event(events, protocol.KernelProof)
+
+
+def test_a_training_computes_what_a_loop_of_pytorch_computes(torch_trainer: Trainer) -> None:
+    plain = result(
+        torch_trainer.ask(
+            "tests.workloads.modules.probes:train_plainly", "torch/auto", settings=SETTINGS, seed=5
+        )
+    )
+    events = ask(torch_trainer, seed=5)
+    expected = {name: plain[name] for name in ("loss", "val_loss", "val_mae")}
+    assert single_event(events, protocol.Epoch).metrics == pytest.approx(expected, rel=1e-5)
+    metrics = result(events)
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_training_has_the_metrics_of_a_keras_model(torch_trainer: Trainer) -> None:
+    metrics = result(ask(torch_trainer, settings={"timed_steps": 20}))
+    times = ["step_ms", "step_ms_median", "step_ms_p95", "predict_sample_ms", "evaluate_s"]
+    others = ["compile_s", "canary_ms", "cpu_over_wall", "model_flops_utilization_pct"]
+    assert all(metrics[name] >= 0 for name in [*times, *others])
+    of_lstm, of_head = 5 * 2 * (4 * 8 * 3 + 4 * 8 * 8), 2 * 8
+    mean_batch = 28 / 4  # the last batch is half full
+    assert metrics["model_flops_per_step"] == 3 * (of_lstm + of_head) * mean_batch
+
+
+def test_the_seed_alone_decides_the_initial_weights(torch_trainer: Trainer) -> None:
+    first, again, another = (
+        result(ask(torch_trainer, seed=seed))["val_loss"] for seed in (1, 1, 2)
+    )
+    assert first == again != another
+
+
+@pytest.mark.parametrize(
+    ("build", "implementation", "ran", "operand"),
+    [
+        pytest.param("build_cells", "torch/auto", "portable", "float32", id="loop over cells"),
+        pytest.param("build_float64", "torch/auto", "portable", "float64", id="float64"),
+        pytest.param("build_gru", "torch/auto", "native", "float32", id="GRU"),
+        pytest.param("build_cells", "torch/auto+bf16", "portable+bf16", "bfloat16", id="bf16"),
+    ],
+)
+def test_the_evidence_names_what_ran_the_recurrent_layers(
+    torch_trainer: Trainer, build: str, implementation: str, ran: str, operand: str
+) -> None:
+    proof = kernel_of(ask(torch_trainer, f"own_modules:{build}", implementation))
+    assert proof.ran == ran
+    assert operand in proof.evidence
+
+
+def test_the_library_call_of_an_lstm_is_named(torch_trainer: Trainer) -> None:
+    proof = kernel_of(ask(torch_trainer))
+    assert proof.ran in ("onednn", "native")  # as the processor has it
+    assert "aten::lstm × 1" in proof.evidence
+
+
+def test_training_steps_are_timed_in_slices_on_full_batches(torch_trainer: Trainer) -> None:
+    metrics = result(ask(torch_trainer, slices=3))
+    assert metrics["slices"] == 3
+    assert metrics["step_ms"] > 0
+    assert metrics["samples_per_s"] == pytest.approx(8_000 / metrics["step_ms"])
+    assert "loss" not in metrics
+
+
+@pytest.mark.parametrize("batch_size", [1, 8])
+def test_predictions_need_no_loss(torch_trainer: Trainer, batch_size: int) -> None:
+    events = ask(
+        torch_trainer,
+        "bare_modules:build",
+        slices=2,
+        timed_work="predict",
+        settings={"batch_size": batch_size},
+    )
+    metrics = result(events)
+    sample_us = 1_000 * metrics["predict_ms"] / batch_size
+    assert metrics["predict_sample_us"] == pytest.approx(sample_us)
+    assert "step_ms" not in metrics
+    assert "prediction" in kernel_of(events).evidence
+
+
+def test_an_lstm_layer_is_not_compiled_and_the_evidence_says_why(torch_trainer: Trainer) -> None:
+    proof = kernel_of(ask(torch_trainer, implementation="torch/auto+compile", slices=2))
+    assert proof.ran in ("onednn", "native")
+    assert "made no graph" in proof.evidence
+    assert "LSTM" in proof.evidence.partition("made no graph")[2]
+
+
+@pytest.mark.full
+def test_a_loop_over_cells_is_compiled_before_the_slices(torch_trainer: Trainer) -> None:
+    events = ask(torch_trainer, "own_modules:build_cells", "torch/auto+compile", slices=2)
+    assert kernel_of(events).ran == "compiled"
+    assert "made 1 graph, with 0 graph breaks" in kernel_of(events).evidence
+    metrics = result(events)
+    assert metrics["compile_s"] > 100 * metrics["step_ms"] / 1_000
+
+
+def test_the_trained_weights_are_kept(torch_trainer: Trainer, tmp_path: Path) -> None:
+    kept = tmp_path / "model"
+    result(ask(torch_trainer, settings={"keep": "best"}, model_path=str(kept)))
+    assert [file.name for file in kept.iterdir()] == ["state_dict.pt"]
+    floats = 4 * 8 * 3 + 4 * 8 * 8 + 2 * 4 * 8 + 8 + 1
+    assert (kept / "state_dict.pt").stat().st_size > 4 * floats
+
+
+@pytest.mark.parametrize(
+    ("implementation", "kind"),
+    [
+        pytest.param("torch/portable", "not_possible", id="another kernel"),
+        pytest.param("torch/auto+xla", "not_possible", id="an option of other backends"),
+    ],
+)
+def test_what_cannot_run_a_module_is_refused(
+    torch_trainer: Trainer, implementation: str, kind: str
+) -> None:
+    assert failure(ask(torch_trainer, implementation=implementation)).kind == kind

@@ -1,0 +1,231 @@
+"""The measurement of a PyTorch module: its training, its slices, its predictions.
+
+It has the phases, windows and metrics of a Keras model's (`full_training`, `sliced_training`,
+`sliced_predictions`), with a training loop of our own in the place of Keras' `fit`.
+"""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from workloads.context import Context, expect_finite
+from workloads.failures import CompiledWhileTimed
+from workloads.measuring.canary import peak_memory, run_with_canary
+from workloads.measuring.keras_clocks import time_warm_up
+from workloads.measuring.sliced_predictions import Predictions, place_batches
+from workloads.measuring.slices_of_calls import time_slices
+from workloads.measuring.step_times import step_metrics
+from workloads.measuring.timed_epochs import TimedEpochs
+from workloads.modules import compiling
+from workloads.modules.evidence import prove_module
+from workloads.modules.run import ModuleRun
+
+_LATENCY_CALLS = 20
+_STATE_FILE = "state_dict.pt"
+_SETTLING_CALLS = 5
+"""More untimed calls of a compiled module: its first calls take longer than later ones."""
+_STEPS_OF_BOTH_WAYS = 3
+"""A training step has two products backward for each one forward."""
+
+
+def measure_module(run: ModuleRun, trial: Context) -> dict[str, float]:
+    """Warm up, time, and prove the kernel; return the metrics.
+
+    Raise `NonFinite` if a loss, a metric or a prediction is NaN or infinite, `CompiledWhileTimed`
+    if the warm-up missed something.
+    """
+    if trial.timed_work == "predict":
+        metrics = _time_predictions(run, trial)
+    elif trial.measure == "timing":
+        metrics = _time_slices(run, trial)
+    else:
+        metrics = _train(run, trial)
+    proof = prove_module(run, trial.timed_work)
+    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    is_whole = "evaluate_s" in metrics  # neither pruned nor in slices
+    if is_whole:
+        if run.plan.keeps_model and trial.model_path is not None:
+            _keep(run, trial)
+        metrics |= _time_single_steps(run, trial)
+    return metrics
+
+
+def _train(run: ModuleRun, trial: Context) -> dict[str, float]:
+    timed = TimedEpochs(trial, run.plan, run.framework.synchronise)
+
+    def warm_up_once() -> None:
+        start = run.state()
+        for batches in _each_shape(run):
+            run.train_on(batches)
+        run.evaluate(islice(run.validation_feed, 1))
+        run.evaluate(islice(run.validation_feed, _index_of_last(run.validation_feed), None))
+        _predict_one(run)
+        run.framework.synchronise()
+        run.restore(start)
+
+    def train() -> dict[str, float]:
+        with _nothing_compiled(run):
+            for _ in range(run.plan.epochs):
+                timed.begin_training()
+                loss = run.train_on(run.train_feed)
+                timed.begin_validation()
+                validated = run.evaluate(run.validation_feed)
+                metrics = {"loss": float(loss)}
+                metrics |= {f"val_{name}": value for name, value in validated.items()}
+                if timed.end_epoch(metrics):
+                    break
+        return timed.training_metrics(run.steps, len(run.train), _flops_of_step(run))
+
+    with trial.phase("compile"):
+        compile_s = _time_warm_up(run, warm_up_once)
+    metrics = run_with_canary(trial.device, run.framework, train)
+    metrics["compile_s"] = compile_s
+    if timed.epochs < run.plan.epochs:
+        return metrics | peak_memory()
+    with _nothing_compiled(run):
+        with trial.phase("evaluate") as window:
+            expect_finite(run.evaluate(run.validation_feed), "evaluate")
+        metrics["evaluate_s"] = window.seconds
+        with trial.phase("predict"):
+            outputs = run.predict_batches(batch[0] for batch in run.validation_feed)
+            run.framework.synchronise(outputs)
+        with trial.phase("latency"):
+            seconds = [_predict_one(run) for _ in range(_LATENCY_CALLS)]
+        metrics["predict_sample_ms"] = 1_000 * statistics.median(seconds)
+    return metrics | peak_memory()
+
+
+def _time_warm_up(run: ModuleRun, warm_up_once: Callable[[], None]) -> float:
+    """Warm up, and let a compiled module settle; return the compile seconds."""
+    compile_s = time_warm_up(warm_up_once)
+    if run.is_compiled:
+        for _ in range(_SETTLING_CALLS):
+            warm_up_once()
+    return compile_s
+
+
+def _time_slices(run: ModuleRun, trial: Context) -> dict[str, float]:
+    start = run.state()
+
+    def warm_up_once() -> None:
+        run.train_on(islice(run.train_feed, 1))
+        run.framework.synchronise()
+        run.restore(start)
+
+    def run_steps(steps: int) -> Any:
+        loss = run.train_on(islice(run.endless_batches(), steps))
+        losses.append(loss)
+        return loss
+
+    def work() -> dict[str, float]:
+        with _nothing_compiled(run):
+            metrics = time_slices(
+                trial,
+                run.framework,
+                run_steps,
+                batch_size=run.batch_size,
+                flops_per_sample=_flops_of_step(run),
+            )
+        for number, loss in enumerate(losses):
+            expect_finite({"loss": float(loss)}, f"slice {number}")
+        return metrics
+
+    losses = list[Any]()
+    with trial.phase("compile"):
+        compile_s = _time_warm_up(run, warm_up_once)
+    metrics = run_with_canary(trial.device, run.framework, work) | peak_memory()
+    return {**metrics, "compile_s": compile_s}
+
+
+def _time_predictions(run: ModuleRun, trial: Context) -> dict[str, float]:
+    predictions = Predictions(
+        trial,
+        run.framework,
+        place_batches(run.framework, run.train, run.batch_size),
+        run.batch_size,
+        run.predict_batches,
+        lambda: _nothing_compiled(run),
+        run.forward_flops_per_sample,
+    )
+    with trial.phase("compile"):
+        compile_s = predictions.warm_up()
+        if run.is_compiled:
+            run.predict_batches([run.first_batch()[0]] * _SETTLING_CALLS)
+    return {**predictions.time_slices(), "compile_s": compile_s}
+
+
+def _time_single_steps(run: ModuleRun, trial: Context) -> dict[str, float]:
+    """Time single steps on full batches, each synchronised."""
+    if not run.plan.timed_steps:
+        return {}
+    full = (b for b in run.endless_batches() if len(_first_tensor(b)) == run.batch_size)
+    seconds = list[float]()
+    with _nothing_compiled(run), trial.phase("steps"):
+        for batch in islice(full, run.plan.timed_steps):
+            run.framework.synchronise()
+            began_s = time.monotonic()
+            run.framework.synchronise(run.train_on([batch]))
+            seconds.append(time.monotonic() - began_s)
+    return step_metrics(seconds)
+
+
+def _predict_one(run: ModuleRun) -> float:
+    """Return the seconds from one sample on the host to its prediction on the host."""
+    sample = run.validation.first(1).inputs
+    began_s = time.monotonic()
+    outputs = run.predict_batches([run.framework.place(sample)])
+    torch.utils._pytree.tree_map(lambda t: t.cpu() if torch.is_tensor(t) else t, outputs)
+    return time.monotonic() - began_s
+
+
+def _flops_of_step(run: ModuleRun) -> float:
+    return _STEPS_OF_BOTH_WAYS * run.forward_flops_per_sample
+
+
+def _each_shape(run: ModuleRun) -> Iterator[Any]:
+    """Yield one full batch, and the partial last one if there is one."""
+    yield islice(run.train_feed, 1)
+    if len(run.train) % run.plan.batch_size and run.steps > 1:
+        yield islice(run.train_feed, run.steps - 1, None)
+
+
+def _index_of_last(feed: Any) -> int:
+    return max(0, len(feed) - 1)
+
+
+def _first_tensor(batch: Any) -> Any:
+    return torch.utils._pytree.tree_leaves(batch[0])[0]
+
+
+@contextmanager
+def _nothing_compiled(run: ModuleRun) -> Iterator[None]:
+    """Raise `CompiledWhileTimed` if `torch.compile` compiles something inside the block."""
+    before = compiling.compilation_count()
+    yield
+    if run.is_compiled and (count := compiling.compilation_count() - before):
+        raise CompiledWhileTimed(
+            "expected the warm-up to compile all of the module; torch.compile compiled again inside"
+            f" the timed part ({count} times), so its times are not valid: give all batches one"
+            " shape, or report this with the settings of the trial"
+        )
+
+
+def _keep(run: ModuleRun, trial: Context) -> None:
+    """Keep the trained weights as the module's `state_dict`.
+
+    The text `model_not_kept.txt` has the reason if that fails: the measurements count.
+    """
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / _STATE_FILE
+            torch.save(run.module.state_dict(), file)
+            trial.checkpoint(file)
+    except Exception as error:  # noqa: BLE001 - memory, disk, or a limit
+        trial.artifact("model_not_kept.txt", f"{type(error).__name__}: {error}")

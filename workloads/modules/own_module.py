@@ -1,0 +1,59 @@
+"""A PyTorch module that a user's `build` returned, with the functions next to it.
+
+Imports no framework: a module exists only where the user's code has imported PyTorch.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from workloads.failures import BadRequest
+
+Loss: TypeAlias = Callable[..., Any]
+"""A function of outputs and targets (and of sample weights, where the data have some)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnModule:
+    """A module, and what trains it.
+
+    `loss` returns the mean loss of a batch, a tensor with one element. `make_optimizer` returns the
+    optimizer of the parameters. `measure` returns the means of a batch's metrics by their names;
+    None if there are none. `place` is where `build` is defined, for messages.
+    """
+
+    module: Any
+    place: str
+    settings: Mapping[str, Any]
+    loss: Loss | None = None
+    make_optimizer: Callable[[Any, Mapping[str, Any]], Any] | None = None
+    measure: Callable[[Any, Any], Mapping[str, Any]] | None = None
+
+
+def is_torch_module(model: object) -> bool:
+    """Return True for a PyTorch module; a Keras model does not count as one."""
+    torch, keras = sys.modules.get("torch"), sys.modules.get("keras")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        return False
+    return keras is None or not isinstance(model, keras.Model)
+
+
+def with_functions_next_to(
+    build: Callable[..., Any], module: Any, place: str, settings: Mapping[str, Any]
+) -> OwnModule:
+    """Return a module with the functions `loss`, `optimizer` and `metrics` of the file of `build`.
+
+    Raise `BadRequest` for one that cannot be called.
+    """
+    names = vars(sys.modules[inspect.unwrap(build).__module__])
+    found = {name: names.get(name) for name in ("loss", "optimizer", "metrics")}
+    for name, function in found.items():
+        if function is not None and not callable(function):
+            raise BadRequest(
+                f"{place}: expected a function {name!r} next to it; received {function!r:.80}"
+            )
+    return OwnModule(module, place, settings, found["loss"], found["optimizer"], found["metrics"])

@@ -1,0 +1,239 @@
+"""A PyTorch module with its data, loss and optimizer, and rnnsweep's own training loop for it."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from workloads.backends.feeding import reorder, with_float_type
+from workloads.context import Context
+from workloads.data.samples import DataSet, Samples
+from workloads.failures import BadRequest, NotPossible
+from workloads.modules import compiling
+from workloads.modules.flops import ForwardFlops
+from workloads.modules.own_module import OwnModule
+from workloads.settings import TrainingPlan
+
+if TYPE_CHECKING:
+    from workloads.backends.framework import Framework
+
+_LEARNING_RATE = 1e-3
+LOW_PRECISION = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class ModuleRun:
+    """A module on the device of a trial, and the steps that train and evaluate it.
+
+    Batches are those of the framework's feed: inputs and targets, perhaps with sample weights. A
+    module gets the arrays of a tuple as arguments, and those of a dict by their names.
+
+    Raise `NotPossible` if `torch.compile` is asked for and cannot build a program here, and
+    `BadRequest` for a training without a loss, or with an optimizer that needs a closure.
+    """
+
+    def __init__(
+        self,
+        own: OwnModule,
+        plan: TrainingPlan,
+        data: DataSet,
+        trial: Context,
+        framework: Framework,
+    ) -> None:
+        self.device = "cuda" if trial.device == "gpu" else "cpu"
+        self.is_compiled = "compile" in trial.implementation.options
+        if self.is_compiled and (reason := compiling.compile_refusal_reason(self.device)):
+            raise NotPossible(f"{trial.implementation} on {trial.device}: {reason}")
+        self.own, self.plan, self.framework = own, plan, framework
+        self.module: nn.Module = own.module.to(self.device)
+        self._call = compiling.compile_module(self.module) if self.is_compiled else self.module
+        self._precision = trial.implementation.precision
+        self._scaler = torch.amp.GradScaler(self.device, enabled=self._precision == "fp16")
+        self.optimizer = None
+        if trial.timed_work == "train":
+            expect_loss(own)
+            self.optimizer = make_optimizer(own, self.module)
+        name = float_type_of(self.module)
+        self.train, self.validation = (
+            with_float_type(part, name) for part in (data.train, data.validation)
+        )
+        order = np.random.default_rng([trial.seed, 1]).permutation(len(self.train))
+        self.train = reorder(self.train, order)
+        if trial.measure == "timing" and len(self.train) > plan.batch_size:
+            self.train = self.train.first(len(self.train) - len(self.train) % plan.batch_size)
+        self._trial_device = trial.device
+        self.train_feed = self.feed(self.train)
+        self.validation_feed = self.feed(self.validation)
+        self.forward_flops_per_sample = self._count_forward_flops()
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a full batch; fewer if there are fewer."""
+        return min(self.plan.batch_size, len(self.train))
+
+    @property
+    def steps(self) -> int:
+        """Steps of one epoch, the partial last batch included."""
+        return -(-len(self.train) // self.plan.batch_size)
+
+    def feed(self, samples: Samples) -> Any:
+        """Return an iterable over batches of tensors on the device, in the samples' order."""
+        made = self.framework.make_feed(samples, self.plan.batch_size, self._trial_device)
+        return made.inputs
+
+    def first_batch(self) -> tuple[Any, ...]:
+        """Return the first full batch as tensors on the device."""
+        batch: tuple[Any, ...] = next(iter(self.feed(self.train.first(self.batch_size))))
+        return batch
+
+    def endless_batches(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the batches of the training data again and again."""
+        return chain.from_iterable(repeat(self.train_feed))
+
+    # Steps
+
+    def train_on(self, batches: Iterable[tuple[Any, ...]]) -> Any:
+        """Run a training step on each batch; return the mean loss over samples, on the device."""
+        assert self.optimizer is not None
+        self.module.train()
+        total, samples = torch.zeros((), device=self.device), 0
+        for batch in batches:
+            self.optimizer.zero_grad(set_to_none=True)
+            with self.autocast():
+                loss = self.loss_of(self.predict(batch[0]), batch)
+            self._scaler.scale(loss).backward()
+            self._scaler.step(self.optimizer)
+            self._scaler.update()
+            count = _samples_in(batch)
+            total += loss.detach() * count
+            samples += count
+        return total / samples
+
+    def evaluate(self, batches: Iterable[tuple[Any, ...]]) -> dict[str, float]:
+        """Return the mean loss and the means of the user's metrics over samples."""
+        self.module.eval()
+        totals, samples = dict[str, Any](), 0
+        with torch.no_grad(), self.autocast():
+            for batch in batches:
+                outputs, count = self.predict(batch[0]), _samples_in(batch)
+                values = {"loss": self.loss_of(outputs, batch)}
+                if self.own.measure is not None:
+                    values |= self.own.measure(outputs, batch[1])
+                for name, value in values.items():
+                    totals[name] = totals.get(name, 0.0) + value * count
+                samples += count
+        return {name: float(total) / samples for name, total in totals.items()}
+
+    def predict_batches(self, inputs: Iterable[Any]) -> Any:
+        """Predict batches of inputs in their order; return the last outputs."""
+        self.module.eval()
+        outputs = None
+        with torch.no_grad(), self.autocast():
+            for of_batch in inputs:
+                outputs = self.predict(of_batch)
+        return outputs
+
+    def predict(self, inputs: Any) -> Any:
+        """Call the module, as it is compiled or as it is written."""
+        return call_with(self._call, inputs)
+
+    def loss_of(self, outputs: Any, batch: tuple[Any, ...]) -> Any:
+        """Return the user's loss of a batch."""
+        assert self.own.loss is not None
+        return self.own.loss(outputs, *batch[1:])
+
+    def autocast(self) -> torch.autocast:
+        """Return the context in which the module computes in the trial's precision."""
+        dtype = LOW_PRECISION.get(self._precision)
+        return torch.autocast(self.device, dtype, enabled=dtype is not None)
+
+    # The state
+
+    def state(self) -> dict[str, Any]:
+        """Return a copy of all that training changes."""
+        state: dict[str, Any] = {
+            "module": self.module.state_dict(),
+            "scaler": self._scaler.state_dict(),
+        }
+        if self.optimizer is not None:
+            state["optimizer"] = self.optimizer.state_dict()
+        return copy.deepcopy(state) | {"random": self.framework.random_state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Set back what `state` returned."""
+        self.module.load_state_dict(state["module"])
+        self._scaler.load_state_dict(state["scaler"])
+        if self.optimizer is not None:
+            self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+            self.optimizer.zero_grad(set_to_none=True)
+        self.framework.restore_random_state(state["random"])
+
+    def _count_forward_flops(self) -> float:
+        flops, start = ForwardFlops(), self.state()
+        self.module.eval()
+        with flops.counting(self.module), torch.no_grad(), self.autocast():
+            call_with(self.module, self.first_batch()[0])
+        self.restore(start)
+        return flops.total / self.batch_size
+
+
+def expect_loss(own: OwnModule) -> None:
+    """Raise `BadRequest` for a module without a loss, which cannot be trained."""
+    if own.loss is None:
+        raise BadRequest(
+            f"{own.place}: expected a function loss(outputs, targets) next to it, because it"
+            " returns a PyTorch module; found none: add one, or time predictions, which need none"
+            " (measure: {mode: timing, of: predict})"
+        )
+
+
+def make_optimizer(own: OwnModule, module: nn.Module) -> Any:
+    """Return the user's optimizer, or Adam; `BadRequest` for one whose step needs a closure."""
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    if not parameters:
+        raise BadRequest(f"{own.place}: expected a module with parameters to train; it has none")
+    if own.make_optimizer is None:
+        return torch.optim.Adam(parameters, _LEARNING_RATE)
+    optimizer = own.make_optimizer(parameters, own.settings)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise BadRequest(
+            f"{own.place}: expected optimizer(parameters, settings) to return a torch.optim"
+            f" optimizer; received {optimizer!r:.80}"
+        )
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    if isinstance(optimizer, torch.optim.LBFGS) or (
+        closure is not None and closure.default is inspect.Parameter.empty
+    ):
+        raise BadRequest(
+            f"{own.place}: expected an optimizer that takes one step per batch; received"
+            f" torch.optim.{type(optimizer).__name__}, which evaluates the loss several times in a"
+            " step through a closure, so its steps are not comparable: use Adam or SGD"
+        )
+    return optimizer
+
+
+def float_type_of(module: nn.Module) -> str:
+    """Return the number format of a module's floating-point parameters, as NumPy names it."""
+    types = (p.dtype for p in module.parameters() if p.dtype.is_floating_point)
+    return "float64" if next(types, torch.float32) == torch.float64 else "float32"
+
+
+def _samples_in(batch: tuple[Any, ...]) -> int:
+    """Return the number of samples: the length of the first tensor of the inputs."""
+    inputs = batch[0]
+    while not isinstance(inputs, torch.Tensor):
+        inputs = next(iter(inputs.values() if isinstance(inputs, Mapping) else inputs))
+    return len(inputs)
+
+
+def call_with(module: Any, inputs: Any) -> Any:
+    """Call a module with a batch: an array, the arrays of a tuple, or those of a dict by name."""
+    if isinstance(inputs, Mapping):
+        return module(**inputs)
+    return module(*inputs) if isinstance(inputs, tuple | list) else module(inputs)
