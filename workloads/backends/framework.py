@@ -2,7 +2,6 @@
 
 import gc
 import platform
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -233,8 +232,3 @@ class Framework(ABC):
 
         It is a forward and backward pass where training is timed, else a forward pass.
         """
-
-
-def hide_package(name: str) -> None:
-    """Let every later import of a package in this process fail, unless it was imported before."""
-    sys.modules.setdefault(name, None)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from workloads.backends.passes import Passes
 from workloads.backends.stack_call import StackCall
 from workloads.context import Fact
 from workloads.data.samples import Samples
+from workloads.hidden_packages import hide_package
 from workloads.implementations import Implementation
 from workloads.protocol import Device, TimedWork
 
@@ -34,7 +35,7 @@ class JaxFramework(framework.Framework):
     def fix_threads(self, count: int) -> None:
         """Set the size of XLA's pool, and count compilations from now on."""
         # Keras would import it for a `Bidirectional` layer: ten seconds, and hundreds of MiB.
-        framework.hide_package("tensorflow")
+        hide_package("tensorflow")
         # XLA sizes its pool when the first device is requested, by the smaller of the CPU affinity
         # and this variable, since it reads no cgroup quota.
         os.environ[_POOL] = str(count)

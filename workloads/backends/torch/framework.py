@@ -20,6 +20,7 @@ from workloads.backends.torch.passes import make_passes
 from workloads.context import Fact
 from workloads.data.array_trees import map_arrays
 from workloads.data.samples import Samples
+from workloads.hidden_packages import hide_package
 from workloads.implementations import Implementation
 from workloads.protocol import Device, TimedWork
 
@@ -31,7 +32,7 @@ class TorchFramework(framework.Framework):
 
     def fix_threads(self, count: int) -> None:
         # Keras would import it for a `Bidirectional` layer: ten seconds, and hundreds of MiB.
-        framework.hide_package("tensorflow")
+        hide_package("tensorflow")
         torch.set_num_threads(count)
         torch.set_num_interop_threads(count)
 

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
 from workloads.settings import BatchSize, MetricGoal, TaskSettings, TrainingPlan
 
@@ -30,10 +30,21 @@ class OwnModelSettings(TaskSettings):
         None, description="best: keep the model of each arm's best trial, as a model in MLflow"
     )
     class_weight: dict[int, float] | None = Field(
-        None, description="the weight of each class in the loss, as fit takes it"
+        None, description="the weight of each class in the loss, by its number, as fit takes it"
     )
 
     work_settings: ClassVar[tuple[str, ...]] = ("epochs", "timed_steps")
+
+    @field_validator("class_weight", mode="before")
+    @classmethod
+    def _classes_are_numbers(cls, weights: Any) -> Any:
+        """Turn names such as "0" into numbers: JSON has no others."""
+        if not isinstance(weights, dict):
+            return weights
+        return {
+            int(name) if isinstance(name, str) and name.isdecimal() else name: weight
+            for name, weight in weights.items()
+        }
 
     def plan(self) -> TrainingPlan:
         """Return how much a trial trains."""

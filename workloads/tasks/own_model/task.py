@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from workloads.context import Context
-from workloads.data.samples import DataSet, Samples
+from workloads.data.loaded import digest_of, read_loaded, seed_loading
+from workloads.data.samples import DataSet
 from workloads.failures import BadRequest, DataError
+from workloads.hidden_packages import visible_packages
 from workloads.modules.own_module import OwnModule, is_torch_module, with_functions_next_to
 from workloads.protocol import TimedWork
 from workloads.settings import TrainingPlan
@@ -24,9 +22,6 @@ from workloads.tasks.task import Task
 
 UserFunction = Callable[..., Any]
 """`build` or `load` of a user: it takes the settings, or nothing."""
-
-_VALIDATION_SHARE = 0.1
-"""The share of the data, at its end, that is for validation where `load` returns none for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +84,11 @@ class OwnFunctions:
             if isinstance(model, OwnModule):
                 raise no_random_data_for_module(model.place)
             return random_data(model, batch_size, place_of(self.build))
-        loaded = call_with_settings(self.load, settings)
-        train, validation = _parts(loaded, place_of(self.load))
+        # An import inside `load` may need a framework that is not this process's own.
+        with visible_packages():
+            seed_loading()
+            loaded = call_with_settings(self.load, settings)
+            train, validation = read_loaded(loaded, place_of(self.load))
         return DataSet(
             self.data_entry,
             digest=digest_of(train, validation),
@@ -116,59 +114,6 @@ def place_of(function: UserFunction) -> str:
     file = Path(code.co_filename)
     is_here = file.is_relative_to(Path.cwd())
     return f"{file.relative_to(Path.cwd()) if is_here else file}:{code.co_firstlineno}: {name}"
-
-
-def digest_of(*parts: Samples) -> str:
-    """Return the SHA-256 of the arrays: their names, types, shapes and bytes."""
-    digest = hashlib.sha256()
-    for part in parts:
-        for name, array in (("inputs", part.inputs), ("targets", part.targets)):
-            digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
-            digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-def _parts(loaded: Any, place: str) -> tuple[Samples, Samples]:
-    """Return training and validation samples of what `load` returned."""
-    if _is_pair(loaded) and _is_pair(loaded[0]) and _is_pair(loaded[1]):
-        return _samples(loaded[0], place), _samples(loaded[1], place)
-    if not _is_pair(loaded):
-        raise DataError(
-            f"{place}: expected (x, y), or ((x, y), (x_validation, y_validation)), of arrays;"
-            f" received {_described(loaded)}"
-        )
-    samples = _samples(loaded, place)
-    count = len(samples) - max(1, round(len(samples) * _VALIDATION_SHARE))
-    if count < 1:
-        raise DataError(f"{place}: expected at least 2 samples; received {len(samples)}")
-    return samples.first(count), Samples(samples.inputs[count:], samples.targets[count:])
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, tuple | list) and len(value) == 2
-
-
-def _samples(pair: Any, place: str) -> Samples:
-    inputs, targets = _array(pair[0], f"{place}: x"), _array(pair[1], f"{place}: y")
-    if len(inputs) != len(targets) or not len(inputs):
-        raise DataError(
-            f"{place}: expected as many targets as inputs, and at least one; received shapes"
-            f" {inputs.shape} and {targets.shape}"
-        )
-    return Samples(inputs, targets)
-
-
-def _array(value: Any, place: str) -> NDArray[Any]:
-    try:
-        array = np.asarray(value)
-    except Exception as error:  # an array of a framework, or a ragged list
-        raise DataError(f"{place}: expected an array; {error}") from error
-    if array.ndim == 0 or array.dtype.hasobject:
-        raise DataError(
-            f"{place}: expected an array whose first axis counts samples; received"
-            f" {_described(value)}"
-        )
-    return array
 
 
 def _described(value: Any) -> str:
