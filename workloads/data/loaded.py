@@ -82,7 +82,7 @@ def seed_loading() -> None:
     anew after the data are read.
     """
     random.seed(_LOADING_SEED)
-    np.random.seed(_LOADING_SEED)  # noqa: NPY002 - it is that of the user's code
+    np.random.seed(_LOADING_SEED)
     if (tensorflow := sys.modules.get("tensorflow")) is not None:
         tensorflow.random.set_seed(_LOADING_SEED)
     if (torch := sys.modules.get("torch")) is not None:

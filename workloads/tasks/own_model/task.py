@@ -11,7 +11,7 @@ from typing import Any
 from workloads.context import Context
 from workloads.data.loaded import digest_of, read_loaded, seed_loading
 from workloads.data.samples import DataSet
-from workloads.failures import BadRequest, DataError
+from workloads.failures import BadRequest
 from workloads.hidden_packages import visible_packages
 from workloads.modules.own_module import OwnModule, is_torch_module, with_functions_next_to
 from workloads.protocol import TimedWork
