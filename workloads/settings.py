@@ -30,6 +30,9 @@ Dropout: TypeAlias = Annotated[Rate, Field(description="dropout after every recu
 BatchSize: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000, description="samples per step")]
 
 
+StartWeights: TypeAlias = Literal["equal", "own"]
+
+
 @dataclass(frozen=True, slots=True)
 class MetricGoal:
     """A value of a metric whose training time is measured: the metric `reported_as` has it."""
@@ -47,6 +50,8 @@ class TrainingPlan:
     as the one to keep of its arm. `class_weight`: by the number of a class, the weight of its
     samples in the loss of training, as Keras' `fit` takes it; 1 for a class that is not named.
     `learns`: False for random data, whose losses and metrics mean nothing and are not reported.
+    `weights`: `equal` for initial weights that are drawn anew, equal on all arms, and `own` for
+    those that the model was built with.
     """
 
     batch_size: int
@@ -56,6 +61,7 @@ class TrainingPlan:
     keeps_model: bool = False
     class_weight: Mapping[int, float] | None = None
     learns: bool = True
+    weights: StartWeights = "equal"
 
 
 class TaskSettings(BaseModel):

@@ -1,88 +1,177 @@
-"""Initial weights that are equal on every arm: drawn by NumPy from the trial's seed.
+"""Initial weights that are equal on every arm: drawn by NumPy from the trial's seed. Imports Keras.
 
-Every array has a generator of its own, seeded with the trial's seed and the path of the array:
-`recurrent_N/role` in the canonical layout, with N counting layers and directions, in other layers
-`layer/role`. So the numbers depend neither on the implementation, nor on the order of building, nor
-on other layers. The distributions are Keras' defaults.
+While a model is built, the initializer of each variable is recorded. Afterwards a variable that
+still has its initializer's value is drawn anew, by the rule of that initializer
+(`workloads.models.initializer_rules`); one with another value was set by the model's author, and
+keeps it. Every array has a generator of its own, seeded with the trial's seed, the place of the
+array in the author's model, and its name there. So the numbers do not depend on the implementation:
+they are drawn before the model is rewritten for it.
 """
 
 import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
+import keras
 import numpy as np
-from numpy.typing import NDArray
 
-from workloads.backends.stack_call import GATES
-from workloads.models.canonical_weights import CanonicalLayer
-
-InitialWeights = NDArray[np.float32]
-
-
-def set_initial_weights(model: Any, seed: int) -> None:
-    """Assign every trainable variable of a built model its initial value."""
-    from workloads.models import layers  # noqa: PLC0415 - imports the framework
-
-    drawn = [
-        draw_layer(f"recurrent_{number}", built, seed)
-        for number, built in enumerate(layers.read_canonical(model))
-    ]
-    layers.write_canonical(model, drawn)
-    for layer in layers.layers_of(model):
-        if not layers.is_recurrent(layer):
-            for variable in layer.trainable_variables:
-                path = f"{layer.name}/{variable.name}"
-                variable.assign(draw_variable(path, tuple(variable.shape), seed))
+from workloads.data.array_trees import arrays_of
+from workloads.data.samples import Samples
+from workloads.failures import BadRequest
+from workloads.models.initializer_rules import Numbers, Shape, is_constant, rule_of
+from workloads.settings import StartWeights
 
 
-def draw_layer(path: str, like: CanonicalLayer, seed: int) -> CanonicalLayer:
-    """Return the initial weights of the recurrent layer at `path`, in the shapes of `like`.
+def build_with_initial_weights(
+    build: Callable[[], Any], seed: int, *, samples: Samples, weights: StartWeights = "equal"
+) -> Any:
+    """Return the model that `build` returns, with all of its variables, and initial weights.
 
-    Kernels are Glorot uniform, recurrent kernels orthogonal (one draw for all gates). Biases are
-    zero, except for the forget gate of an LSTM, which starts at one.
+    `samples` are those of a batch: a model that has no variables yet gets them by a call on their
+    inputs. With `weights="own"` all weights stay as `build` made them. Raise `BadRequest` for an
+    initializer that is not Keras' own.
     """
-    bias = None if like.bias is None else np.zeros(like.bias.shape, np.float32)
-    if bias is not None and like.gates == GATES["lstm"]:
-        bias.reshape(GATES["lstm"], -1)[1] = 1.0  # Jozefowicz et al. 2015
-    return CanonicalLayer(
-        _glorot_uniform(like.kernel.shape, _generator(f"{path}/kernel", seed)),
-        _orthogonal(like.recurrent_kernel.shape, _generator(f"{path}/recurrent_kernel", seed)),
-        bias,
-    )
+    record = InitializerRecord()
+    with record.recording():
+        model = build()
+        make_variables(model, samples)
+    if weights == "equal":
+        record.draw_weights(model, seed)
+    return model
 
 
-def draw_variable(path: str, shape: tuple[int, ...], seed: int) -> InitialWeights:
-    """Return the initial value of the variable at `path` of a layer that is not recurrent.
+def make_variables(model: Any, samples: Samples) -> None:
+    """Let a model make its variables, if it waits for its first batch."""
+    if model.built:
+        return
+    if isinstance(model, keras.Sequential):
+        first_shape = arrays_of(samples.inputs)[0].shape
+        model.build((None, *first_shape[1:]))  # a call would fix the batch size
+    if not model.built:
+        model(samples.inputs)
 
-    Kernels are Glorot uniform, biases zero, embeddings uniform within ±0.05. Raise `ValueError` for
-    the path of another role.
+
+@dataclass(slots=True)
+class InitializerRecord:
+    """The initializers of the variables that layers made while this record was kept."""
+
+    _creations: dict[int, "_Creation"] = field(default_factory=dict)
+    """By the id of the variable, which each has."""
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record what layers add inside the block."""
+        add_weight = keras.layers.Layer.add_weight
+
+        def add_recorded_weight(layer: Any, *arguments: Any, **named: Any) -> Any:
+            named |= zip(("shape", "initializer", "dtype"), arguments, strict=False)
+            creation = _Creation(layer, _initializer_of(layer, named))
+            named["initializer"] = creation.initial_value
+            creation.variable = add_weight(layer, **named)
+            self._creations[id(creation.variable)] = creation
+            return creation.variable
+
+        keras.layers.Layer.add_weight = add_recorded_weight
+        try:
+            yield
+        finally:
+            keras.layers.Layer.add_weight = add_weight
+
+    def draw_weights(self, model: Any, seed: int) -> None:
+        """Draw the weights of a model anew that still have their initializers' values.
+
+        Raise `BadRequest` for a random initializer that is not Keras' own.
+        """
+        for place, variable in enumerate(model.weights):
+            creation = self._creations.get(id(variable))
+            if creation is None or not creation.has_initial_value():
+                continue
+            generator = _generator(f"{place}/{variable.name}", seed)
+            numbers = creation.draw(tuple(variable.shape), generator)
+            if numbers is not None:
+                variable.assign(numbers.astype(np.float64 if _is_double(variable) else np.float32))
+
+
+@dataclass(slots=True)
+class _Creation:
+    """The creation of a variable: its initializer, and a digest of the value that this returned."""
+
+    layer: Any
+    initializer: Any
+    variable: Any = None
+    _digest: bytes | None = None
+
+    def initial_value(self, shape: Any, dtype: Any = None) -> Any:
+        """Return the initializer's value, and remember its digest."""
+        value = self.initializer(shape, dtype=dtype)
+        self._digest = _digest(value)
+        return value
+
+    def has_initial_value(self) -> bool:
+        """Return True if nobody has set another value since."""
+        return _digest(self.variable) == self._digest
+
+    def draw(self, shape: Shape, generator: np.random.Generator) -> Numbers | None:
+        """Return a value by the initializer's rule; None for a constant one, which stays."""
+        if _is_bias_with_open_forget_gate(self.layer, self.initializer):
+            base, quarter = self.layer.bias_initializer, shape[0] // 4
+            first = self._draw_by(base, (quarter,), generator)
+            others = self._draw_by(base, (2 * quarter,), generator)
+            if first is None or others is None:
+                return None
+            return np.concatenate([first, np.ones(quarter), others])
+        return self._draw_by(self.initializer, shape, generator)
+
+    def _draw_by(
+        self, initializer: Any, shape: Shape, generator: np.random.Generator
+    ) -> Numbers | None:
+        rule = rule_of(initializer)
+        if rule is not None:
+            return rule(initializer, shape, generator)
+        if is_constant(initializer):
+            return None
+        raise BadRequest(
+            f"weights of the model: variable {self.variable.path}: expected an initializer of"
+            f" Keras' own, whose distribution is known; received {_name_of(initializer)}: use one"
+            " of Keras', or set settings.weights to own, with which each arm starts from its own"
+            " draw"
+        )
+
+
+def _initializer_of(layer: Any, named: dict[str, Any]) -> Any:
+    """Return the initializer that `add_weight` would use with these arguments."""
+    initializer = named.get("initializer")
+    if initializer is None:
+        dtype = keras.backend.standardize_dtype(named.get("dtype") or layer.variable_dtype)
+        initializer = "glorot_uniform" if "float" in dtype else "zeros"
+    return keras.initializers.get(initializer)
+
+
+def _is_bias_with_open_forget_gate(layer: Any, initializer: Any) -> bool:
+    """Return True for the function that an LSTM's cell makes around its bias initializer.
+
+    The biases of the forget gate are ones (Jozefowicz et al. 2015).
     """
-    role = path.rpartition("/")[2]
-    draw = _generator(path, seed)
-    if role == "kernel":
-        return _glorot_uniform(shape, draw)
-    if role == "bias":
-        return np.zeros(shape, np.float32)
-    if role == "embeddings":
-        return draw.uniform(-0.05, 0.05, shape).astype(np.float32)
-    raise ValueError(
-        f"variable {path!r}: expected the role kernel, bias or embeddings; received {role!r}:"
-        " add a rule to workloads/models/initial_weights.py"
-    )
+    is_function = getattr(initializer, "__name__", "") == "bias_initializer"
+    return is_function and getattr(layer, "unit_forget_bias", False)
 
 
 def _generator(path: str, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, *hashlib.sha256(path.encode()).digest()[:8]])
 
 
-def _glorot_uniform(shape: tuple[int, ...], draw: np.random.Generator) -> InitialWeights:
-    """Draw uniformly within ±sqrt(6 / (fan in + fan out)) (Glorot and Bengio 2010)."""
-    limit = np.sqrt(6.0 / (shape[0] + shape[1]))
-    return draw.uniform(-limit, limit, shape).astype(np.float32)
+def _digest(value: Any) -> bytes:
+    array = np.ascontiguousarray(keras.ops.convert_to_numpy(value))
+    return hashlib.sha256(array.view(np.uint8)).digest()
 
 
-def _orthogonal(shape: tuple[int, ...], draw: np.random.Generator) -> InitialWeights:
-    """Draw a matrix whose rows or columns, the fewer ones, are orthonormal (Saxe et al. 2013)."""
-    rows, columns = shape
-    q, r = np.linalg.qr(draw.standard_normal((max(shape), min(shape))))
-    q = q * np.sign(np.diag(r))  # makes the draw uniform over orthogonal matrices
-    return np.ascontiguousarray(q if rows >= columns else q.T, dtype=np.float32)
+def _is_double(variable: Any) -> bool:
+    return bool(keras.backend.standardize_dtype(variable.dtype) == "float64")
+
+
+def _name_of(initializer: Any) -> str:
+    """Return the name and the place of an initializer: that of its class, or of a function."""
+    named = initializer if hasattr(initializer, "__qualname__") else type(initializer)
+    return f"{named.__module__}.{named.__qualname__}"
