@@ -19,7 +19,7 @@ from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
 from workloads.layer_traits import Cell
 from workloads.measuring.canary import products, run_device_canary, warm_clocks
-from workloads.measuring.measurement import prepare_framework
+from workloads.measuring.measurement import build_with_weights, prepare_framework
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.settings import StackSettings
 from workloads.tasks.synthetic import task as synthetic
@@ -66,7 +66,6 @@ def numbers(trial: Context) -> dict[str, float]:
     with prepare_framework(trial) as framework:
         import keras
 
-        from workloads.models.initial_weights import draw_layer
         from workloads.models.layers import read_canonical, write_canonical
 
         model, short = (
@@ -76,15 +75,13 @@ def numbers(trial: Context) -> dict[str, float]:
         directions = case.stack.directions
         inputs = normal(draw, case.batch, case.steps, case.inputs) * counts
         towards = normal(draw, case.batch, case.steps, case.units * directions) * counts
-        likes = enumerate(read_canonical(model))
-        drawn = [draw_layer(f"recurrent_{n}", like, trial.seed) for n, like in likes]
         stack = [
             layer._replace(
                 bias=draw.uniform(-0.5, 0.5, layer.bias.shape).astype("float32"),
                 # A lone unit's -1 would cancel its bias: a kink of ReLU, which has no derivative.
                 recurrent_kernel=np.float32(0.9) * layer.recurrent_kernel,
             )
-            for layer in drawn
+            for layer in read_canonical(model)
             if layer.bias is not None
         ]
         for network in (model, short):
@@ -162,12 +159,11 @@ def fallen_back(trial: Context) -> dict[str, float]:
     error = mock.patch("keras.src.backend.torch.rnn._cudnn_lstm", side_effect=RuntimeError)
     no_cudnn = error if cause == "an error in cuDNN" else nullcontext()
     with prepare_framework(trial) as framework, no_cudnn:
-        from workloads.models.initial_weights import set_initial_weights
         from workloads.models.recurrent_parts import mark_recurrent_layers, recurrent_parts
         from workloads.models.rewriting import rewrite
 
-        author_model = synthetic.build(size, trial, synthetic.load(size, trial.seed))
-        set_initial_weights(author_model, trial.seed)
+        data = synthetic.load(size, trial.seed)
+        author_model = build_with_weights(synthetic.TASK, size, trial, data)
         model = rewrite(author_model, built, framework).model
         if rate:
             model.layers[0].use_cudnn = "auto"
@@ -227,17 +223,24 @@ def _gradient_error(
 
 
 def build(case: Case, implementation: Implementation, *, return_sequences: bool) -> Any:
-    """Return a model of the stack alone, on the kernel of the implementation."""
+    """Return a model of the stack alone, on the kernel of the implementation.
+
+    It has the same weights on each.
+    """
     import keras
 
     from workloads.backends.loading import load_framework
+    from workloads.models.initial_weights import build_with_initial_weights
     from workloads.models.layers import recurrent_stack
     from workloads.models.rewriting import rewrite
 
-    layers = recurrent_stack(case.stack, return_sequences=return_sequences, seed=1)
-    masking = [keras.layers.Masking()] if case.lengths else []
-    inputs = keras.Input(batch_shape=(case.batch, case.steps, case.inputs))
-    model = keras.Sequential([inputs, *masking, *layers])
+    def build_stack() -> Any:
+        layers = recurrent_stack(case.stack, return_sequences=return_sequences, seed=1)
+        masking = [keras.layers.Masking()] if case.lengths else []
+        return keras.Sequential([keras.Input(batch_shape=batch_shape), *masking, *layers])
+
+    batch_shape = (case.batch, case.steps, case.inputs)
+    model = build_with_initial_weights(build_stack, 3)
     return rewrite(model, implementation, load_framework(implementation.backend)).model
 
 

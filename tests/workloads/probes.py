@@ -20,7 +20,12 @@ from workloads.backends.loading import load_framework
 from workloads.context import Context
 from workloads.entry import find_task
 from workloads.implementations import Implementation, parse_implementation
-from workloads.measuring.measurement import load_and_build, measure, prepare_framework
+from workloads.measuring.measurement import (
+    build_with_weights,
+    load_and_build,
+    measure,
+    prepare_framework,
+)
 from workloads.tasks.char_rnn.settings import CharRnnSettings
 
 _PASSED_ON = ("Identity", "IdentityN")  # TensorFlow's optimizer removes them
@@ -48,18 +53,17 @@ def kept_accuracy(trial: Context) -> dict[str, float]:
 def initial_weights(trial: Context) -> dict[str, float]:
     """Return a digest of the weights that a task's model starts with."""
     from workloads.models.checkpoint import read_checkpoint
-    from workloads.models.initial_weights import set_initial_weights
 
     task = find_task(trial.settings["task"])
     settings = task.check_settings(trial.settings["settings"])
     with prepare_framework(trial):
         if task.timed == "passes":
-            model = task.build(settings, trial, task.load(settings, trial.seed))
-            set_initial_weights(model, trial.seed)
+            data = task.load(settings, trial.seed)
+            model = build_with_weights(task, settings, trial, data)
         else:
             model = load_and_build(task, settings, trial)[1].model
         weights = read_checkpoint(model).arrays
-        return {"digest": _digest(weights[name] for name in sorted(weights))}
+        return {"digest": digest(weights[name] for name in sorted(weights))}
 
 
 def warm_ups(trial: Context) -> dict[str, float]:
@@ -69,18 +73,18 @@ def warm_ups(trial: Context) -> dict[str, float]:
 
     plan = plan_training(trial)
     start = StartState(plan.model)
-    before = _digest(start.current_values())
+    before = digest(start.current_values())
     losses = []
     for _ in range(2):
         losses.append(run_warm_up_pass(plan))
-        changed = _digest(start.current_values())
+        changed = digest(start.current_values())
         start.restore()
     return {
         "first_loss": losses[0],
         "second_loss": losses[1],
         "before": before,
         "changed": changed,
-        "after": _digest(start.current_values()),
+        "after": digest(start.current_values()),
     }
 
 
@@ -242,7 +246,7 @@ def _image_rows(trial: Context) -> dict[str, float]:
     return measure(task, task.check_settings(trial.settings), trial)
 
 
-def _digest(values: Any) -> float:
+def digest(values: Any) -> float:
     state = hashlib.sha256(b"".join(np.ascontiguousarray(value).tobytes() for value in values))
     return float(int.from_bytes(state.digest()[:6]))
 

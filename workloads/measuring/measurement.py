@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -135,7 +135,6 @@ def _time_passes(
     from workloads.measuring.canary import peak_memory, run_with_canary  # noqa: PLC0415
     from workloads.measuring.keras_clocks import time_warm_up  # noqa: PLC0415
     from workloads.measuring.passes_timing import PassesTiming  # noqa: PLC0415
-    from workloads.models.initial_weights import set_initial_weights  # noqa: PLC0415
     from workloads.models.layers import flops_of_step  # noqa: PLC0415
     from workloads.models.recurrent_parts import (  # noqa: PLC0415
         mark_recurrent_layers,
@@ -145,8 +144,7 @@ def _time_passes(
 
     with trial.phase("load"):
         data = task.load(settings, trial.seed)
-        author_model = task.build(settings, trial, data)
-        set_initial_weights(author_model, trial.seed)
+        author_model = build_with_weights(task, settings, trial, data)
         model = rewrite(author_model, trial.implementation, framework).model
         mark_recurrent_layers(model, framework)
         passes = framework.make_passes(model, trial.implementation)
@@ -190,7 +188,7 @@ def _load_and_build(
     from workloads.models.prepared import prepare_model  # noqa: PLC0415 - imports the framework
 
     data = task.load(settings, trial.seed)
-    built = task.build(settings, trial, data)
+    built = build_with_weights(task, settings, trial, data)
     if isinstance(built, OwnModule):
         return data, make_module_run(trial, task.plan(settings), data, built)
     return data, make_run(trial, task.plan(settings), data, prepare_model(built, trial))
@@ -218,6 +216,21 @@ def make_module_run(
         validation_samples=len(data.validation),
     )
     return run
+
+
+def build_with_weights(
+    task: Task[SettingsType, DataType], settings: SettingsType, trial: Context, data: DataType
+) -> Any:
+    """Return the model of a task as its author wrote it, with the trial's initial weights."""
+    from workloads.models.initial_weights import build_with_initial_weights  # noqa: PLC0415
+
+    plan = task.plan(settings)
+    return build_with_initial_weights(
+        lambda: task.build(settings, trial, data),
+        trial.seed,
+        samples=data.train.first(plan.batch_size),
+        weights=plan.weights,
+    )
 
 
 @contextmanager

@@ -25,19 +25,26 @@ from workloads.settings import StartWeights
 
 
 def build_with_initial_weights(
-    build: Callable[[], Any], seed: int, *, samples: Samples, weights: StartWeights = "equal"
+    build: Callable[[], Any],
+    seed: int,
+    *,
+    samples: Samples | None = None,
+    weights: StartWeights = "equal",
 ) -> Any:
     """Return the model that `build` returns, with all of its variables, and initial weights.
 
     `samples` are those of a batch: a model that has no variables yet gets them by a call on their
-    inputs. With `weights="own"` all weights stay as `build` made them. Raise `BadRequest` for an
-    initializer that is not Keras' own.
+    inputs; without `samples` it must have them. With `weights="own"` all weights stay as `build`
+    made them. What is no Keras model is returned as it is. Raise `BadRequest` for an initializer
+    that is not Keras' own.
     """
     record = InitializerRecord()
     with record.recording():
         model = build()
-        make_variables(model, samples)
-    if weights == "equal":
+        is_keras = isinstance(model, keras.Model)
+        if is_keras and samples is not None:
+            make_variables(model, samples)
+    if is_keras and weights == "equal":
         record.draw_weights(model, seed)
     return model
 
@@ -163,8 +170,8 @@ def _generator(path: str, seed: int) -> np.random.Generator:
 
 
 def _digest(value: Any) -> bytes:
-    array = np.ascontiguousarray(keras.ops.convert_to_numpy(value))
-    return hashlib.sha256(array.view(np.uint8)).digest()
+    array = keras.ops.convert_to_numpy(value)
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).digest()
 
 
 def _is_double(variable: Any) -> bool:

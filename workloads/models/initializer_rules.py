@@ -40,7 +40,7 @@ def rule_of(initializer: Any) -> Rule | None:
 
 
 def _call_of(initializer: Any) -> Any:
-    return getattr(type(initializer), "__call__")  # noqa: B004 - the method, to compare it
+    return type(initializer).__call__
 
 
 def _draw_uniform(initializer: Any, shape: Shape, draw: np.random.Generator) -> Numbers:

@@ -5,14 +5,13 @@ from typing import Any
 from workloads.backends.loading import load_framework
 from workloads.context import Context
 from workloads.models.conversion import set_compilation
-from workloads.models.initial_weights import set_initial_weights
 from workloads.models.model import WitnessedModel, witness_model
 from workloads.models.recurrent_parts import mark_recurrent_layers
 from workloads.models.rewriting import rewrite
 
 
 def prepare_model(model: Any, trial: Context) -> WitnessedModel:
-    """Give a Keras model the trial's initial weights, and the kernel of its arm.
+    """Give a Keras model that has its initial weights the kernel of the trial's arm.
 
     The result may be the model itself or a copy around its layers: use the result only. Every
     tracing of its steps is recorded. A model that only predicts needs no optimizer. Raise
@@ -20,7 +19,6 @@ def prepare_model(model: Any, trial: Context) -> WitnessedModel:
     """
     implementation = trial.implementation
     framework = load_framework(implementation.backend)
-    set_initial_weights(model, trial.seed)
     witnessed = witness_model(rewrite(model, implementation, framework).model, framework)
     mark_recurrent_layers(witnessed, framework)
     set_compilation(witnessed, implementation, framework)

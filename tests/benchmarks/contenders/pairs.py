@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.benchmarks.contenders.start_weights import start_weights
 from tests.gpu.lab import Lab
 from tests.gpu.sizes import SIZES
 from workloads.implementations import parse_implementation
-from workloads.models.canonical_weights import CanonicalLayer
-from workloads.models.initial_weights import draw_layer, draw_variable
 from workloads.process import environment_for
 from workloads.protocol import Device, Epoch, Event
 from workloads.resources import usable_cpus
@@ -69,24 +68,9 @@ def write_question(data: Path, device: Device, steps: int, **changes: Any) -> Qu
         for part, samples in (("train", train), ("validation", texts.validation))
         for name in ("inputs", "targets")
     }
-    np.savez(data, **arrays, **_weights(settings, texts.vocabulary))
+    weights = start_weights(settings, texts.vocabulary, _SEED, data.parent)
+    np.savez(data, **arrays, **weights)
     return Question(settings.model_dump(), steps, data, device)
-
-
-def _weights(settings: CharRnnSettings, vocabulary: int) -> dict[str, Any]:
-    inputs, units = settings.embedding_units, settings.units
-    shapes = CanonicalLayer(
-        np.empty((inputs, 4 * units)), np.empty((units, 4 * units)), np.empty(4 * units)
-    )
-    recurrent = draw_layer("recurrent_0", shapes, _SEED)
-    return {
-        "embeddings": draw_variable("embedding/embeddings", (vocabulary, inputs), _SEED),
-        "kernel": recurrent.kernel,
-        "recurrent_kernel": recurrent.recurrent_kernel,
-        "bias": recurrent.bias,
-        "logits_kernel": draw_variable("logits/kernel", (units, vocabulary), _SEED),
-        "logits_bias": draw_variable("logits/bias", (vocabulary,), _SEED),
-    }
 
 
 @dataclass(frozen=True, slots=True)

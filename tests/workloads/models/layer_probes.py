@@ -145,12 +145,9 @@ def graph(trial: Context) -> dict[str, float]:
 
 def _model(case: Case, implementation: Implementation, *, return_sequences: bool = True) -> Any:
     from workloads.backends.loading import load_framework
-    from workloads.models.initial_weights import set_initial_weights
 
     load_framework(implementation.backend).configure(implementation, "cpu")
-    model = probes.build(case, implementation, return_sequences=return_sequences)
-    set_initial_weights(model, 3)
-    return model
+    return probes.build(case, implementation, return_sequences=return_sequences)
 
 
 def _on_a_cpu(implementation: Implementation) -> AbstractContextManager[Any]:
