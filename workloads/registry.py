@@ -154,6 +154,11 @@ def find_workload(name: str) -> Workload:
     )
 
 
+def is_own_model(name: str) -> bool:
+    """Return True for the name of an own model."""
+    return _OWN_MODEL.fullmatch(name) is not None
+
+
 def own_model_name(model: str, data: str | None) -> str:
     """Return the name of the workload of an own model: `forecast:build with forecast:load`."""
     return f"{model} with {data or RANDOM_DATA}"

@@ -125,9 +125,9 @@ class _Inspector:
         )
         metrics = self._try_one_batch(model, data, batch_size)
         parameters = int(model.count_params())
-        arms = list(self._examine(model, 0))
-        for index, probe in enumerate(self._probes[1:], start=1):
-            arms += self._examine(self._build(probe.as_user_settings()), index)
+        arms = list[ArmFact]()
+        for index, probe in enumerate(self._probes):
+            arms += self._examine(self._with_initial_weights(probe, data), index)
         if not has_data:
             return ModelFacts((), None, parameters, tuple(arms))
         return ModelFacts(metrics, data.digest, parameters, tuple(arms))
@@ -198,6 +198,17 @@ class _Inspector:
                 " random in build, or with a fixed seed"
             )
         return models[1]
+
+    def _with_initial_weights(self, probe: OwnModelSettings, data: DataSet) -> Any:
+        """Return the model of a probe; raise `BadRequest` if its weights cannot be drawn."""
+        from workloads.models.initial_weights import build_with_initial_weights  # noqa: PLC0415
+
+        return build_with_initial_weights(
+            lambda: self._build(probe.as_user_settings()),
+            seed=0,
+            samples=data.train.first(probe.batch_size),
+            weights=probe.weights,
+        )
 
     def _try_one_batch(self, model: Any, data: DataSet, batch_size: int) -> tuple[str, ...]:
         """Compute the loss and the metrics of one batch; return their names."""

@@ -23,6 +23,7 @@ from orchestrator.report.wording import (
     run_text,
     shortened,
 )
+from workloads.registry import is_own_model
 
 RESUME = "rnnsweep run SPEC"
 """The command that resumes a sweep whose file is not known."""
@@ -58,8 +59,18 @@ def doubts(
         *([Bullet(Kind.PROVISIONAL, provisional)] if provisional else []),
         *_not_interleaved(summary, resume),
         *_few_blocks(summary, resume, is_busy=bool(provisional)),
+        *_unequal_start(summary),
         *_impossible(summary),
     )
+
+
+def _unequal_start(summary: ReportSummary) -> Iterator[Bullet]:
+    if summary.sweep.settings.get("weights") == "own" and is_own_model(summary.sweep.workload):
+        yield Bullet(
+            Kind.PROVISIONAL,
+            "The arms of a block started from different weights (settings.weights is own), so what"
+            " they learned also differs by chance. Equal ones: --set settings.weights=equal",
+        )
 
 
 def _missing_trials(summary: ReportSummary, resume: str) -> Iterator[Bullet]:

@@ -50,6 +50,28 @@ def test_each_kernel_is_examined_on_each_device(trainer: Trainer) -> None:
     assert runs == {"cpu": set(texts[:2]), "gpu": {*texts, "tensorflow/fused"}}
 
 
+def test_a_model_may_have_several_inputs_and_outputs(trainer: Trainer) -> None:
+    facts = inspect(trainer, "build_of_two_inputs", "load_two_inputs")
+    assert isinstance(facts, ModelFacts)
+    assert facts.metrics == ("loss", "shifted_loss", "spread_loss")
+
+
+@pytest.mark.parametrize("load", ["load", "load_batches"])
+def test_a_model_may_wait_for_its_data_to_be_built(trainer: Trainer, load: str) -> None:
+    facts = inspect(trainer, "build_unbuilt", load, implementations=["tensorflow/portable"])
+    assert isinstance(facts, ModelFacts)
+    assert {arm.reason for arm in facts.arms} == {None}
+
+
+def test_an_initializer_of_the_users_own_needs_own_weights(trainer: Trainer) -> None:
+    fault = inspect(trainer, "build_with_own_initializer", "load")
+    assert isinstance(fault, ModelFault)
+    assert fault.kind == "refused"
+    assert "draw_ones" in fault.text and "settings.weights" in fault.text
+    facts = inspect(trainer, "build_with_own_initializer", "load", fixed={"weights": "own"})
+    assert isinstance(facts, ModelFacts)
+
+
 def test_a_function_without_settings_is_called_without_them(trainer: Trainer) -> None:
     assert isinstance(inspect(trainer, "build_without_settings", "load"), ModelFacts)
 

@@ -30,6 +30,38 @@ def build_classifier_of_tokens(settings: Settings) -> Any:
     return model
 
 
+def build_of_two_inputs(settings: Settings) -> Any:
+    past, facts = keras.Input((5, 3), name="past"), keras.Input((2,), name="facts")
+    encoded = keras.layers.LSTM(settings["units"])(past)
+    outputs = [keras.layers.Dense(1, name=name)(encoded) for name in ("mean", "spread")]
+    outputs[0] = keras.layers.Add(name="shifted")([outputs[0], keras.layers.Dense(1)(facts)])
+    model = keras.Model({"past": past, "facts": facts}, outputs)
+    model.compile("adam", ["mse", "mae"])
+    return model
+
+
+def build_unbuilt(settings: Settings) -> Any:
+    model = keras.Sequential([keras.layers.LSTM(settings["units"]), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    return model
+
+
+def draw_ones(shape: Any, dtype: Any = None) -> Any:
+    return keras.ops.ones(shape, dtype)
+
+
+def build_with_own_initializer(settings: Settings) -> Any:
+    model = keras.Sequential(
+        [
+            keras.Input((5, 3)),
+            keras.layers.LSTM(settings["units"], kernel_initializer=draw_ones),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("adam", "mse")
+    return model
+
+
 def build_without_settings() -> Any:
     return build({"units": 4})
 
@@ -53,6 +85,18 @@ def build_misspelt(settings: Settings) -> Any:
 def load(settings: Settings) -> Any:
     inputs = np.random.default_rng(1).normal(size=(40, 5, 3)).astype(np.float32)
     return inputs, inputs.mean(axis=(1, 2))[:, np.newaxis]
+
+
+def load_two_inputs(settings: Settings) -> Any:
+    past, target = load(settings)
+    weights = np.ones(len(past), np.float32)
+    return {"past": past, "facts": past[:, 0, :2]}, [target, np.abs(target)], weights
+
+
+def load_batches(settings: Settings) -> Any:
+    import tensorflow as tf  # noqa: PLC0415 - only where it is asked for
+
+    return tf.data.Dataset.from_tensor_slices(load(settings)).batch(7)
 
 
 def load_parts(settings: Settings) -> Any:

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from workloads.settings import BatchSize, MetricGoal, TaskSettings, TrainingPlan
+from workloads.settings import BatchSize, MetricGoal, StartWeights, TaskSettings, TrainingPlan
 
 
 class OwnModelSettings(TaskSettings):
@@ -28,6 +28,13 @@ class OwnModelSettings(TaskSettings):
     )
     keep: Literal["best"] | None = Field(
         None, description="best: keep the model of each arm's best trial, as a model in MLflow"
+    )
+    weights: StartWeights = Field(
+        "equal",
+        description=(
+            "equal: all arms of a block start from the same weights, drawn by NumPy. own: each arm"
+            " starts from the weights that build gave its model"
+        ),
     )
     class_weight: dict[int, float] | None = Field(
         None, description="the weight of each class in the loss, by its number, as fit takes it"
@@ -58,6 +65,7 @@ class OwnModelSettings(TaskSettings):
             goal,
             keeps_model=self.keep is not None,
             class_weight=self.class_weight,
+            weights=self.weights,
         )
 
     def as_user_settings(self) -> dict[str, Any]:
