@@ -118,6 +118,12 @@ class Backend(ABC):
     work from a queue (`make benchmark-bias` measures both). True is the cautious assumption.
     """
 
+    data_set_classes: ClassVar[tuple[str, ...]] = ()
+    """The package's classes of data sets whose objects yield batches: `load` may return one."""
+
+    global_seed: ClassVar[str] = ""
+    """The function that seeds the package's global generator, such as `random.set_seed`."""
+
     tf32_code: ClassVar[str] = ""
     """The line of Python that lets a GPU round the inputs of float32 products to TF32."""
 

@@ -20,7 +20,7 @@ import numpy as np
 from workloads.data.array_trees import arrays_of
 from workloads.data.samples import Samples
 from workloads.failures import BadRequest
-from workloads.models.initializer_rules import Numbers, Shape, is_constant, rule_of
+from workloads.models.initializer_rules import DrawnNumbers, Shape, is_constant, rule_of
 from workloads.settings import StartWeights
 
 
@@ -120,7 +120,7 @@ class _Creation:
         """Return True if nobody has set another value since."""
         return _digest(self.variable) == self._digest
 
-    def draw(self, shape: Shape, generator: np.random.Generator) -> Numbers | None:
+    def draw(self, shape: Shape, generator: np.random.Generator) -> DrawnNumbers | None:
         """Return a value by the initializer's rule; None for a constant one, which stays."""
         if _is_bias_with_open_forget_gate(self.layer, self.initializer):
             base, quarter = self.layer.bias_initializer, shape[0] // 4
@@ -133,7 +133,7 @@ class _Creation:
 
     def _draw_by(
         self, initializer: Any, shape: Shape, generator: np.random.Generator
-    ) -> Numbers | None:
+    ) -> DrawnNumbers | None:
         rule = rule_of(initializer)
         if rule is not None:
             return rule(initializer, shape, generator)

@@ -12,9 +12,9 @@ import numpy as np
 from keras.src.initializers.random_initializers import compute_fans
 from numpy.typing import NDArray
 
-Numbers: TypeAlias = NDArray[np.float64]
+DrawnNumbers: TypeAlias = NDArray[np.float64]
 Shape: TypeAlias = tuple[int, ...]
-Rule: TypeAlias = Callable[[Any, Shape, np.random.Generator], Numbers]
+Rule: TypeAlias = Callable[[Any, Shape, np.random.Generator], DrawnNumbers]
 """A function of an initializer, a shape and a generator."""
 
 _TRUNCATED_AT = 2.0
@@ -43,19 +43,21 @@ def _call_of(initializer: Any) -> Any:
     return type(initializer).__call__
 
 
-def _draw_uniform(initializer: Any, shape: Shape, draw: np.random.Generator) -> Numbers:
+def _draw_uniform(initializer: Any, shape: Shape, draw: np.random.Generator) -> DrawnNumbers:
     return draw.uniform(initializer.minval, initializer.maxval, shape)
 
 
-def _draw_normal(initializer: Any, shape: Shape, draw: np.random.Generator) -> Numbers:
+def _draw_normal(initializer: Any, shape: Shape, draw: np.random.Generator) -> DrawnNumbers:
     return draw.normal(initializer.mean, initializer.stddev, shape)
 
 
-def _draw_truncated_normal(initializer: Any, shape: Shape, draw: np.random.Generator) -> Numbers:
+def _draw_truncated_normal(
+    initializer: Any, shape: Shape, draw: np.random.Generator
+) -> DrawnNumbers:
     return initializer.mean + initializer.stddev * _standard_truncated(shape, draw)
 
 
-def _draw_by_variance(initializer: Any, shape: Shape, draw: np.random.Generator) -> Numbers:
+def _draw_by_variance(initializer: Any, shape: Shape, draw: np.random.Generator) -> DrawnNumbers:
     """Draw with a variance of scale / (number of inputs, of outputs, or their mean)."""
     inputs, outputs = compute_fans(shape, initializer.input_axes, initializer.output_axes)
     count = {"fan_in": inputs, "fan_out": outputs}.get(initializer.mode, (inputs + outputs) / 2)
@@ -68,7 +70,7 @@ def _draw_by_variance(initializer: Any, shape: Shape, draw: np.random.Generator)
     return math.sqrt(variance) / _TRUNCATED_STDDEV * _standard_truncated(shape, draw)
 
 
-def _draw_orthogonal(initializer: Any, shape: Shape, draw: np.random.Generator) -> Numbers:
+def _draw_orthogonal(initializer: Any, shape: Shape, draw: np.random.Generator) -> DrawnNumbers:
     """Draw a matrix whose rows or columns, the fewer ones, are orthonormal (Saxe et al. 2013)."""
     rows, columns = math.prod(shape[:-1]), shape[-1]
     matrix = draw.standard_normal((max(rows, columns), min(rows, columns)))
@@ -77,7 +79,7 @@ def _draw_orthogonal(initializer: Any, shape: Shape, draw: np.random.Generator) 
     return initializer.gain * (q if rows >= columns else q.T).reshape(shape)
 
 
-def _standard_truncated(shape: Shape, draw: np.random.Generator) -> Numbers:
+def _standard_truncated(shape: Shape, draw: np.random.Generator) -> DrawnNumbers:
     """Draw from the standard normal distribution; draw again what is beyond its limits."""
     numbers = draw.standard_normal(shape)
     while (beyond := np.abs(numbers) > _TRUNCATED_AT).any():

@@ -148,7 +148,7 @@ WRONG_MODELS = [
         "fewer targets than inputs",
         load="load_unequal",
         place="load_unequal",
-        text="as many targets as inputs",
+        text="as many in each array",
     ),
     WrongModel(
         "a loss that is not a number",

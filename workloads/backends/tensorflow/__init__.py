@@ -18,6 +18,8 @@ class TensorFlow(Backend):
     rank = 1
     fused = FusedCall("CudnnRNNV3", CUDNN, CELLS)
     threads_wait_for_each_other = False
+    data_set_classes = ("DatasetV2",)
+    global_seed = "random.set_seed"
     tf32_code = "tf.config.experimental.enable_tensor_float_32_execution(True)"
     gpu_advice = "rnnsweep[gpu] is installed"
 

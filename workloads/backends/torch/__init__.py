@@ -19,6 +19,8 @@ class PyTorch(Backend):
     rank = 3
     fused = FusedCall("torch._VF", "PyTorch's fused RNN", CELLS, on_cpu=True)
     always_eager = True
+    data_set_classes = ("DataLoader",)
+    global_seed = "manual_seed"
     tf32_code = 'torch.set_float32_matmul_precision("high")'
     runs_modules = True
     options: ClassVar[Mapping[str, str]] = {

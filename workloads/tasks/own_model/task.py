@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from workloads.context import Context
-from workloads.data.loaded import digest_of, read_loaded, seed_loading
 from workloads.data.samples import DataSet
 from workloads.failures import BadRequest
 from workloads.hidden_packages import visible_packages
 from workloads.modules.own_module import OwnModule, is_torch_module, with_functions_next_to
 from workloads.protocol import TimedWork
 from workloads.settings import TrainingPlan
+from workloads.tasks.own_model.loaded import digest_of, read_loaded, seed_loading
 from workloads.tasks.own_model.random_data import no_random_data_for_module, random_data
 from workloads.tasks.own_model.settings import OwnModelSettings
 from workloads.tasks.task import Task

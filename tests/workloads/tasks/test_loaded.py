@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workloads.data import loaded
-from workloads.data.loaded import digest_of, read_loaded, seed_loading
 from workloads.data.samples import Samples
 from workloads.failures import DataError
+from workloads.tasks.own_model import loaded
+from workloads.tasks.own_model.loaded import digest_of, read_loaded, seed_loading
 
 X, Y, WEIGHTS = np.arange(40.0).reshape(20, 2), np.arange(20), np.linspace(0, 1, 20)
 PLACE = "data.py:3: load"

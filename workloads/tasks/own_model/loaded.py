@@ -2,7 +2,7 @@
 
 - `(x, y)`, `(x, y, sample_weight)`, `(x,)` or `x` alone for a model that computes its loss itself;
   each is one array, or a list or dict of arrays for several inputs or outputs
-- a `keras.utils.PyDataset`, a `tf.data.Dataset` or a `torch.utils.data.DataLoader` of such batches
+- a `keras.utils.PyDataset` of such batches, or a backend's own data set of them (`Backend`)
 - a pair of these, for training and validation; a part that is not a data set is a tuple there
 
 No framework is imported for this: an object of one is known by its class.
@@ -11,6 +11,7 @@ No framework is imported for this: an object of one is known by its class.
 from __future__ import annotations
 
 import hashlib
+import operator
 import random
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from workloads.backends.registry import backends
 from workloads.data.array_trees import (
     ArrayTree,
     arrays_of,
@@ -31,18 +33,13 @@ from workloads.failures import DataError
 MEMORY_LIMIT_BYTES = 2 * 2**30
 """A data set of batches is read into memory up to this size."""
 
-VALIDATION_SHARE = 0.1
+_VALIDATION_SHARE = 0.1
 """The share of the data, at its end, that is for validation where `load` returns none for it."""
 
 _LOADING_SEED = 0
 _BLOCK_BYTES = 2**26
 _PARTS = ("x", "y", "sample_weight")
-_DATASETS = {
-    "PyDataset": "keras.",
-    "DatasetV2": "tensorflow.",
-    "DataLoader": "torch.",
-}
-"""The names of classes of data sets, and how the names of their modules begin."""
+_KERAS_DATA_SET = "PyDataset"
 
 
 def read_loaded(loaded: Any, place: str) -> tuple[Samples, Samples]:
@@ -83,10 +80,10 @@ def seed_loading() -> None:
     """
     random.seed(_LOADING_SEED)
     np.random.seed(_LOADING_SEED)
-    if (tensorflow := sys.modules.get("tensorflow")) is not None:
-        tensorflow.random.set_seed(_LOADING_SEED)
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(_LOADING_SEED)
+    for backend in backends().values():
+        package = sys.modules.get(backend.package)
+        if package is not None and backend.global_seed:
+            operator.attrgetter(backend.global_seed)(package)(_LOADING_SEED)
 
 
 def _is_part(value: Any) -> bool:
@@ -117,9 +114,14 @@ def _unpacked(value: Any, place: str) -> list[ArrayTree]:
 
 def _dataset_class(value: Any) -> str | None:
     """Return the name of the class of data sets that a value is of; None for another value."""
+    package_of = {_KERAS_DATA_SET: "keras"} | {
+        name: backend.package
+        for backend in backends().values()
+        for name in backend.data_set_classes
+    }
     for kind in type(value).__mro__:
-        module = _DATASETS.get(kind.__name__)
-        if module is not None and kind.__module__.startswith(module):
+        package = package_of.get(kind.__name__)
+        if package is not None and kind.__module__.startswith(f"{package}."):
             return kind.__name__
     return None
 
@@ -149,11 +151,11 @@ def _read_batches(dataset: Any, kind: str, place: str) -> list[ArrayTree]:
 def _batches_of(dataset: Any, kind: str, place: str) -> Iterable[Any]:
     """Return the batches of a data set, or raise `DataError` for one without an end."""
     endless = f"{place}: expected a data set that ends; received one that repeats for ever"
-    if kind == "PyDataset":
+    if kind == _KERAS_DATA_SET:
         if dataset.num_batches is None:
             raise DataError(f"{endless}: let its __len__ return the number of batches")
         return (dataset[index] for index in range(dataset.num_batches))
-    if kind == "DatasetV2" and int(dataset.cardinality()) == -1:
+    if hasattr(dataset, "cardinality") and int(dataset.cardinality()) == -1:
         raise DataError(f"{endless}: leave repeat() out, and set epochs in settings")
     batches: Iterable[Any] = dataset
     return batches
@@ -195,7 +197,7 @@ def _as_array(value: Any, place: str) -> Any:
     if not (hasattr(value, "__array__") or hasattr(value, "shape")):
         raise DataError(f"{expected}; received {_described(value)}: use numpy.asarray")
     try:
-        tensor = value.detach().cpu() if hasattr(value, "detach") else value  # PyTorch's
+        tensor = value.detach().cpu() if hasattr(value, "detach") else value
         array = np.asarray(tensor)
     except Exception as error:  # a ragged or sparse tensor
         raise DataError(f"{expected}; received {_described(value)}: {error}") from error
@@ -265,7 +267,7 @@ def _expect_like(training: Samples, validation: Samples, place: str) -> None:
 
 def _split(samples: Samples, place: str) -> tuple[Samples, Samples]:
     """Split the last tenth off, for validation."""
-    count = len(samples) - max(1, round(len(samples) * VALIDATION_SHARE))
+    count = len(samples) - max(1, round(len(samples) * _VALIDATION_SHARE))
     if count < 1:
         raise DataError(
             f"{place}: expected at least 2 samples, as the last tenth is for validation; received"
