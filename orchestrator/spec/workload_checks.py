@@ -210,14 +210,14 @@ def _variants(
 
 
 def _first_refusal(
-    spec: SweepSpec, workload: registry.Workload, own: Mapping[str, Any]
+    spec: SweepSpec, workload: registry.Workload, changed: Mapping[str, Any]
 ) -> ProblemAtPath | None:
     """Return the first error of a variant's settings, alone or with a config of the search."""
     for _, config, _ in _configs(spec):
         usual = {**spec.settings, **config}
         before = {finding.received for finding in _refused(workload, usual)}
-        for finding in _refused(workload, {**usual, **own}):
-            if finding.path[:1] and finding.path[0] in own:
+        for finding in _refused(workload, {**usual, **changed}):
+            if finding.path[:1] and finding.path[0] in changed:
                 return dataclasses.replace(finding, path=("settings", *finding.path))
             if not finding.path and finding.received not in before:
                 return finding

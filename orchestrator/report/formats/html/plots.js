@@ -69,7 +69,7 @@
     const { datasets, layer, ...rest } = plots[key];
     const shown = Object.entries(datasets).map(([name, rows]) => [name, chosenRows(rows, hidden)]);
     const rows = shown.flatMap(([, own]) => own);
-    const specification = { ...rest, layer: layer.map((one) => widened(one, rows)), datasets: Object.fromEntries(shown) };
+    const specification = { ...rest, layer: layer.map((part) => widened(part, rows)), datasets: Object.fromEntries(shown) };
     div.classList.toggle("empty", !rows.length);
     // `ast` interprets expressions, so that the page's policy needs no eval.
     return vegaEmbed(div, specification, { mode: "vega-lite", renderer: "svg", ast: true, actions: false });
