@@ -148,8 +148,8 @@ def test_the_difference_is_relative_to_the_largest_output() -> None:
 
 
 def exchange_directions(arrays: Arrays) -> None:
-    one, other = "recurrent_0/forward/kernel", "recurrent_0/backward/kernel"
-    arrays[one], arrays[other] = arrays[other], np.array(arrays[one])
+    forward, backward = "recurrent_0/forward/kernel", "recurrent_0/backward/kernel"
+    arrays[forward], arrays[backward] = arrays[backward], np.array(arrays[forward])
 
 
 @full
