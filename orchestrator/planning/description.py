@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.core.names import different_models
 from orchestrator.core.text import counted
+from orchestrator.planning.feasibility import kept_layers
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.objectives import arms_that_speak, open_limit
 from orchestrator.planning.plan import Plan
@@ -32,6 +33,7 @@ def describe_plan(
     lines = [
         _size(spec, plan),
         *(f"  {line}" for line in _arms(plan)),
+        *(f"  {line}" for line in _kept_layers(spec, plan)),
         *(f"  {line}" for line in _measuring(plan)),
         *stopped,
         *describe_prices(spec.prices, (arm.hardware for arm in plan.arms)),
@@ -72,6 +74,13 @@ def _arms(plan: Plan) -> Iterator[str]:
     for (hardware, reason), names in refused.items():
         shown = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} arms"
         yield f"cannot run {shown} on {hardware}: {reason}"
+
+
+def _kept_layers(spec: SweepSpec, plan: Plan) -> Iterator[str]:
+    """Write which layers of an own model an arm leaves as their author wrote them, and why."""
+    for implementation, layers in kept_layers(spec, plan.arms).items():
+        for layer in layers:
+            yield f"{implementation} leaves layer {layer.name} as it is written: {layer.reason}"
 
 
 def _measuring(plan: Plan) -> Iterator[str]:

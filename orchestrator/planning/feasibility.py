@@ -1,10 +1,10 @@
 """Reasons why an arm cannot run: absent hardware, or an implementation unfit for the configs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from orchestrator.core.arms import Variant
+from orchestrator.core.arms import Arm, Variant
 from orchestrator.core.names import carries, labels_text, selects
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, ConfigValue
@@ -16,9 +16,9 @@ from orchestrator.spec.space import Space, activation, example
 from workloads import registry
 from workloads.backends.registry import backends, parse_known_implementation
 from workloads.eligibility import ineligibility_reason
-from workloads.implementations import Implementation
+from workloads.implementations import Implementation, parse_implementation
 from workloads.layer_traits import LayerTraits
-from workloads.model_facts import ModelFault
+from workloads.model_facts import KeptLayerFact, ModelFacts, ModelFault
 from workloads.own_code import read_code
 from workloads.registry import Workload
 
@@ -199,3 +199,18 @@ def _probes(
         for value in dimension.probes:
             because = f" (the space has {name}: {written_value(value)})"
             yield completed({name: value}, on), because
+
+
+def kept_layers(spec: SweepSpec, arms: Iterable[Arm]) -> Mapping[str, tuple[KeptLayerFact, ...]]:
+    """Return, by implementation, the layers of an own model that `fused` leaves as written.
+
+    Layers that only some configs have are included. Implementations that keep none are left out.
+    """
+    kept: dict[str, dict[KeptLayerFact, None]] = {}
+    for arm in arms if spec.inspections else ():
+        inspection = spec.inspections.get(parse_implementation(arm.implementation).backend)
+        if isinstance(inspection, ModelFacts):
+            for fact in inspection.arms:
+                if (fact.implementation, fact.device) == (arm.implementation, arm.device):
+                    kept.setdefault(arm.implementation, {}).update(dict.fromkeys(fact.kept))
+    return {implementation: tuple(layers) for implementation, layers in kept.items() if layers}

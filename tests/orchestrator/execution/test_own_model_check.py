@@ -10,6 +10,8 @@ import pytest
 from orchestrator.execution import workload_check
 from orchestrator.execution.workload_check import OwnModelUnusable, check_user_code
 from orchestrator.hardware import classify
+from orchestrator.planning.description import describe_plan
+from orchestrator.planning.feasibility import kept_layers
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import SpecError, SweepSpec
 from orchestrator.spec.model_probes import model_probes
@@ -19,7 +21,14 @@ from tests.building.hardware import build_node
 from tests.building.specs import build_spec
 from tests.lacking import skip_here
 from workloads.eligibility import is_installed
-from workloads.model_facts import ArmFact, Inspection, InspectionRequest, ModelFacts, ModelFault
+from workloads.model_facts import (
+    ArmFact,
+    Inspection,
+    InspectionRequest,
+    KeptLayerFact,
+    ModelFacts,
+    ModelFault,
+)
 
 DIGEST = "d" * 64
 OWN_MODEL: Mapping[str, Any] = {
@@ -99,6 +108,20 @@ def test_an_arm_that_cannot_run_the_model_of_some_config_says_which(
     assert impossible(check()) == {
         "torch/portable": "layer lstm: too wide (the space has units: 8)"
     }
+
+
+def test_the_plan_names_the_layers_that_stay_as_they_are_written(
+    answers: dict[str, Inspection],
+) -> None:
+    if not is_installed("torch"):
+        skip_here("needs PyTorch")
+    kept = (KeptLayerFact("dropped", "it has dropout on its inputs"),)
+    arms = (ArmFact(0, "torch/fused", "cpu", None, kept), ArmFact(1, "torch/fused", "cpu", None))
+    answers["torch"] = ModelFacts(("loss", "mae"), DIGEST, 100, arms)
+    checked = check(implementations=["torch/fused"])
+    plan = make_plan(checked, classify([build_node("a")]))
+    assert kept_layers(checked, plan.arms) == {"torch/fused": kept}
+    assert "dropped" in describe_plan(checked, plan)
 
 
 @pytest.mark.parametrize(
