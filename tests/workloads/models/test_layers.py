@@ -25,7 +25,8 @@ def ask(
 def expect_agreement(metrics: dict[str, float]) -> None:
     roles = ("outputs", "last", *(name for name in metrics if name.startswith("by_")))
     assert {role: metrics[role] for role in roles if metrics[role] > FLOAT32} == {}
-    assert (len(roles), metrics["padding"]) == (6, 0)
+    assert len(roles) == 6
+    assert metrics["padding"] < FLOAT32
 
 
 @st.composite
