@@ -20,7 +20,7 @@ from orchestrator.spec.reading import refuse_file
 from workloads.backends.registry import backends
 from workloads.eligibility import is_installed
 from workloads.implementations import Implementation, parse_implementation
-from workloads.metrics import COST_METRICS, EPOCH_METRICS, OUTSIDE_OBJECTIVES
+from workloads.metrics import COST_METRICS, EPOCH_METRICS, OUTSIDE_OBJECTIVES, sliced_objectives
 from workloads.model_facts import (
     INSPECTION_ADAPTER,
     Inspection,
@@ -181,12 +181,20 @@ def _problems(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     assert learned is not None  # the model has been inspected
     usual = find_workload(spec.workload_name).metrics
     times = [name for name in usual if name not in EPOCH_METRICS]
-    known = (*learned, *times, *OUTSIDE_OBJECTIVES, *COST_METRICS)
+    known = (
+        *learned,
+        *times,
+        *sliced_objectives(spec.measure.of),
+        *OUTSIDE_OBJECTIVES,
+        *COST_METRICS,
+    )
     hint = "" if spec.data else "random data have times only: name a function that loads yours"
     for name in spec.search.objectives:
         if name not in known:
-            of_model = ", ".join(learned) or "none, as the data are random"
-            expected = f"a metric of {spec.model} ({of_model}), or of every trial (such as step_ms)"
+            why_none = "only predictions are timed" if spec.data else "the data are random"
+            of_model = ", ".join(learned) or f"none, as {why_none}"
+            time = "step_ms" if spec.measure.of == "train" else "predict_ms"
+            expected = f"a metric of {spec.model} ({of_model}), or of every trial (such as {time})"
             path = ("search", "objectives", name)
             yield ProblemAtPath(path, expected, repr(name), hint or nearest(name, known))
     if spec.search.pruner and not {*spec.search.objectives} <= {*learned}:

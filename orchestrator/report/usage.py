@@ -6,10 +6,11 @@ from workloads.backends.registry import backends, parse_known_implementation
 from workloads.implementations import AUTO, Implementation, ImplementationError
 
 _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
+_AUTOCAST_TYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
 
 
 def usage_lines(text: str) -> tuple[str, ...]:
-    """Return the lines for a Keras model; none for an implementation of the user's own."""
+    """Return the lines for a model; none for an implementation of the user's own."""
     try:
         implementation = parse_known_implementation(text)
     except ImplementationError:
@@ -19,6 +20,13 @@ def usage_lines(text: str) -> tuple[str, ...]:
 
 def _lines(implementation: Implementation) -> Iterator[str]:
     backend = backends()[implementation.backend]
+    if "compile" in implementation.options:  # of PyTorch modules alone
+        yield "module = torch.compile(module)"
+        if dtype := _AUTOCAST_TYPES.get(implementation.precision):
+            yield f"with torch.autocast(device, {dtype}): # around each call, and around the loss"
+        if implementation.precision == "tf32" and backend.tf32_code:
+            yield backend.tf32_code
+        return
     yield f'os.environ["KERAS_BACKEND"] = "{backend.keras_name}" # before Keras is imported'
     if policy := _POLICIES.get(implementation.precision):
         yield f'keras.config.set_dtype_policy("{policy}") # before the model is built'

@@ -163,6 +163,12 @@ def test_objectives_may_be_metrics_of_the_model_and_times(answers: dict[str, Ins
     assert answers
 
 
+def test_the_time_of_a_prediction_may_be_an_objective(answers: dict[str, Inspection]) -> None:
+    answers |= dict.fromkeys(answers, ModelFacts((), DIGEST, 100, ()))
+    measure = {"mode": "timing", "of": "predict"}
+    assert check(objectives={"predict_ms": "minimize"}, measure=measure).learning_metrics == ()
+
+
 def test_data_that_depend_on_a_parameter_are_refused_at_it(answers: dict[str, Inspection]) -> None:
     answers["torch"] = ModelFault("refused", "mine.py:3: load: …", "units")
     with pytest.raises(SpecError) as refused:

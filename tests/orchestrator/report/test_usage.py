@@ -15,6 +15,8 @@ from orchestrator.report.usage import usage_lines
         ("jax/cudnn+bf16", ['"jax"', "mixed_bfloat16", "use_cudnn=True", "jit_compile=True"]),
         ("torch/portable+tf32", ['"torch"', "matmul_precision", "use_cudnn=False"]),
         ("torch/fused", ['"torch"', 'rnnsweep.convert(model, "torch/fused")']),
+        ("torch/auto+compile", ["torch.compile(module)"]),
+        ("torch/auto+bf16+compile", ["torch.compile(module)", "torch.bfloat16"]),
         ("fast/own", []),
     ],
 )
