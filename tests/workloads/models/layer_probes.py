@@ -174,10 +174,13 @@ def rewriting(trial: Context) -> dict[str, float]:
     import keras
 
     from tests.workloads.models.author_models import AUTHORS, flat
+    from workloads.backends.framework import set_dtype_policy
     from workloads.backends.loading import load_framework
     from workloads.models.fused_stack import FusedStack
     from workloads.models.rewriting import examine_rewrite, rewrite
 
+    # A shared trainer keeps the precision of the trial before this one.
+    set_dtype_policy(trial.implementation)
     keras.utils.set_random_seed(trial.seed)
     model, inputs = AUTHORS[trial.settings["model"]]()
     examination = examine_rewrite(model, trial.implementation, "cpu")
