@@ -154,6 +154,12 @@ def find_workload(name: str) -> Workload:
     )
 
 
+def has_random_data(name: str) -> bool:
+    """Return True for the name of an own model without a function that loads its data."""
+    own_model = _OWN_MODEL.fullmatch(name)
+    return own_model is not None and own_model["data"] == RANDOM_DATA
+
+
 def is_own_model(name: str) -> bool:
     """Return True for the name of an own model."""
     return _OWN_MODEL.fullmatch(name) is not None

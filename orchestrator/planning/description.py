@@ -34,6 +34,7 @@ def describe_plan(
         _size(spec, plan),
         *(f"  {line}" for line in _arms(plan)),
         *(f"  {line}" for line in _kept_layers(spec, plan)),
+        *(f"  {line}" for line in _data(spec)),
         *(f"  {line}" for line in _measuring(plan)),
         *stopped,
         *describe_prices(spec.prices, (arm.hardware for arm in plan.arms)),
@@ -81,6 +82,11 @@ def _kept_layers(spec: SweepSpec, plan: Plan) -> Iterator[str]:
     for implementation, layers in kept_layers(spec, plan.arms).items():
         for layer in layers:
             yield f"{implementation} leaves layer {layer.name} as it is written: {layer.reason}"
+
+
+def _data(spec: SweepSpec) -> Iterator[str]:
+    if spec.model is not None and spec.data is None:
+        yield "random data: times only, no losses and no metrics of the model"
 
 
 def _measuring(plan: Plan) -> Iterator[str]:

@@ -117,6 +117,8 @@ class Kind(StrEnum):
     FAILED = "failed"
     WRONG_KERNEL = "wrong_kernel"
     NOT_INTERLEAVED = "not interleaved"
+    ONLY_TIMES = "only times"
+    UNEQUAL_START = "unequal start"
 
     SAVED = "saved"
 

@@ -169,13 +169,19 @@ class FusedStack(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal layer on any backend with such a library."""
-        names = (
-            *("cell", "units", "layer_count", "bidirectional", "dropout"),
-            *("return_sequences", "return_state", "stateful", "zero_output_for_mask", "seed"),
-        )
-        arguments = {name: getattr(self, name) for name in names}
-        penalties = [[list(pair) for pair in layer] for layer in self.penalties]
-        return super().get_config() | arguments | {"penalties": penalties}
+        return super().get_config() | {
+            "cell": self.cell,
+            "units": self.units,
+            "layer_count": self.layer_count,
+            "bidirectional": self.bidirectional,
+            "dropout": self.dropout,
+            "return_sequences": self.return_sequences,
+            "return_state": self.return_state,
+            "stateful": self.stateful,
+            "zero_output_for_mask": self.zero_output_for_mask,
+            "penalties": [[list(pair) for pair in layer] for layer in self.penalties],
+            "seed": self.seed,
+        }
 
     @property
     def _directions(self) -> int:

@@ -38,6 +38,7 @@ class Witness:
     """The framework's replacement of Keras' train step, after the first step; it has no logs."""
 
     has_chosen_step: bool = False
+    """True once `direct_step` is final; True from the start keeps Keras' own step."""
 
     on_steps_done: Callable[[], None] | None = None
     """Called after the last train step of an epoch, before its validation."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from workloads.backends.loading import load_framework
 from workloads.context import Context
+from workloads.implementations import AUTO
 from workloads.models.conversion import set_compilation
 from workloads.models.model import WitnessedModel, witness_model
 from workloads.models.recurrent_parts import mark_recurrent_layers
@@ -15,13 +16,16 @@ def prepare_model(model: Any, trial: Context) -> WitnessedModel:
 
     The result may be the model itself or a copy around its layers: use the result only. Every
     tracing of its steps is recorded. A model that only predicts needs no optimizer. Raise
-    `NotPossible` if the kernel cannot run the model.
+    `NotPossible` if the kernel cannot run the model. For `auto` the train step and the optimizer
+    are Keras' own, too: it is what the author's own `fit` runs.
     """
     implementation = trial.implementation
     framework = load_framework(implementation.backend)
     witnessed = witness_model(rewrite(model, implementation, framework).model, framework)
     mark_recurrent_layers(witnessed, framework)
     set_compilation(witnessed, implementation, framework)
-    if witnessed.compiled:
+    if implementation.kernel == AUTO:
+        witnessed.witness.has_chosen_step = True
+    elif witnessed.compiled:
         framework.sum_gradients(witnessed.optimizer)
     return witnessed

@@ -47,8 +47,13 @@ def with_functions_next_to(
 ) -> OwnModule:
     """Return a module with the functions `loss`, `optimizer` and `metrics` of the file of `build`.
 
-    Raise `BadRequest` for one that cannot be called.
+    Raise `BadRequest` for one that cannot be called, and for a choice of weights.
     """
+    if settings.get("weights") == "own":
+        raise BadRequest(
+            f"{place}: expected no settings.weights, because the weights of a PyTorch module are"
+            " always those that its layers draw, equal on all arms; received own: leave it out"
+        )
     names = vars(sys.modules[inspect.unwrap(build).__module__])
     found = {name: names.get(name) for name in ("loss", "optimizer", "metrics")}
     for name, function in found.items():

@@ -48,9 +48,9 @@ class Comparison:
     `measures` are the measuring modes of both. `disturbed_blocks` are those in which a side's
     timing was disturbed, `disturbance` the causes in the first one. With `quiet_only` the pairs are
     over undisturbed rounds alone. `not_interleaved_rounds` counts those excluded because the arms
-    should have been interleaved and were not. `results` are the
-    comparisons of what training achieved, that of the first objective first; a metric of which
-    fewer than two blocks have both values is left out.
+    should have been interleaved and were not. `results` are the comparisons of what training
+    achieved, the one by the first objective first; a metric of which fewer than two blocks have
+    both values is left out.
     """
 
     arm: Arm

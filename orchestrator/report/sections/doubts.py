@@ -23,7 +23,7 @@ from orchestrator.report.wording import (
     run_text,
     shortened,
 )
-from workloads.registry import is_own_model
+from workloads.registry import has_random_data, is_own_model
 
 RESUME = "rnnsweep run SPEC"
 """The command that resumes a sweep whose file is not known."""
@@ -59,17 +59,27 @@ def doubts(
         *([Bullet(Kind.PROVISIONAL, provisional)] if provisional else []),
         *_not_interleaved(summary, resume),
         *_few_blocks(summary, resume, is_busy=bool(provisional)),
+        *_random_data(summary),
         *_unequal_start(summary),
         *_impossible(summary),
     )
 
 
+def _random_data(summary: ReportSummary) -> Iterator[Bullet]:
+    if has_random_data(summary.sweep.workload):
+        yield Bullet(
+            Kind.ONLY_TIMES,
+            "The data are random, so there are times only. For losses and metrics, name a function"
+            " that loads data (data: module:load).",
+        )
+
+
 def _unequal_start(summary: ReportSummary) -> Iterator[Bullet]:
     if summary.sweep.settings.get("weights") == "own" and is_own_model(summary.sweep.workload):
         yield Bullet(
-            Kind.PROVISIONAL,
+            Kind.UNEQUAL_START,
             "The arms of a block started from different weights (settings.weights is own), so what"
-            " they learned also differs by chance. Equal ones: --set settings.weights=equal",
+            " they learned also differs by chance. For equal ones: --set settings.weights=equal",
         )
 
 

@@ -110,6 +110,15 @@ def test_an_arm_that_cannot_run_the_model_of_some_config_says_which(
     }
 
 
+def test_the_plan_says_that_data_are_random(answers: dict[str, Inspection]) -> None:
+    assert answers
+    said = [
+        "random data" in describe_plan(spec, make_plan(spec, []))
+        for spec in (check(), check(data=None, objectives={"step_ms": "minimize"}))
+    ]
+    assert said == [False, True]
+
+
 def test_the_plan_names_the_layers_that_stay_as_they_are_written(
     answers: dict[str, Inspection],
 ) -> None:

@@ -12,6 +12,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import EpochRecord, FinishedTrial
 from orchestrator.report.document import PARTS, Kind, Section
 from orchestrator.report.sections.document import document
+from orchestrator.report.sections.doubts import doubts
 from tests.building.arms import CPU, GPU, PORTABLE, XLA
 from tests.building.records import build_paired_record, build_record
 from tests.building.trials import build_trial, change_trial
@@ -47,6 +48,23 @@ def test_the_first_section_has_the_verdicts(record: SweepRecord, kinds: list[str
     assert [p for p in PARTS if p in {s.part for s in (first, *others)}] == list(
         dict.fromkeys(section.part for section in (first, *others))
     )
+
+
+@pytest.mark.parametrize(
+    ("workload", "settings", "kinds"),
+    [
+        ("mine:build with mine:load", {"weights": "equal"}, set()),
+        ("mine:build with mine:load", {"weights": "own"}, {Kind.UNEQUAL_START}),
+        ("mine:build with random data", {}, {Kind.ONLY_TIMES}),
+        ("mine:run", {"weights": "own"}, set()),
+    ],
+)
+def test_what_limits_an_own_model_is_said(
+    workload: str, settings: dict[str, str], kinds: set[Kind]
+) -> None:
+    record = replace(build_paired_record(8), workload=workload, settings=settings)
+    said = {bullet.kind for bullet in doubts(summarise(record))}
+    assert said & {Kind.UNEQUAL_START, Kind.ONLY_TIMES} == kinds
 
 
 @pytest.mark.parametrize("objectives", [None, {"energy_j": "minimize"}])

@@ -74,6 +74,7 @@ def compare_steps(trial: Context) -> dict[str, float]:
     [
         pytest.param("portable", IMAGES, True, id="portable images"),
         pytest.param("fused", WINDOWS, True, id="fused windows"),
+        pytest.param("auto", IMAGES, False, id="the model as it is written"),
         pytest.param("portable", MASKS, False, id="portable masks"),
         pytest.param("fused", IMAGES, True, id="fused images", marks=pytest.mark.full),
         pytest.param("portable", WINDOWS, True, id="portable windows", marks=pytest.mark.full),

@@ -80,6 +80,7 @@ class WrongModule(NamedTuple):
     load: str | None = "own_modules:load"
     place: str = "build"
     optimizer: str = "Adam"
+    weights: str = "equal"
 
 
 WRONG_MODULES = [
@@ -115,6 +116,7 @@ WRONG_MODULES = [
         load="own_modules:load_missing_values",
         text="loss and mae are NaN or infinite",
     ),
+    WrongModule("a choice of weights", weights="own", text="expected no settings.weights"),
     WrongModule("no data", load=None, text="does not say which shapes it takes"),
 ]
 
@@ -123,7 +125,12 @@ WRONG_MODULES = [
 def test_functions_that_cannot_be_used_are_named_with_their_place(
     torch_trainer: Trainer, case: WrongModule
 ) -> None:
-    fault = inspect(torch_trainer, case.build, case.load, fixed={"optimizer": case.optimizer})
+    fault = inspect(
+        torch_trainer,
+        case.build,
+        case.load,
+        fixed={"optimizer": case.optimizer, "weights": case.weights},
+    )
     assert isinstance(fault, ModelFault)
     assert fault.kind == "refused"
     assert case.text in fault.text
