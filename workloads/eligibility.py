@@ -13,7 +13,7 @@ from workloads.backends.backend import Backend, Combination, ModelKind
 from workloads.backends.registry import backends, find_backend
 from workloads.implementations import AUTO, MIN_CAPABILITY, OPTIONS, Implementation
 from workloads.layer_traits import LayerTraits
-from workloads.protocol import Device
+from workloads.protocol import Device, TimedWork
 
 
 def ineligibility_reason(
@@ -23,19 +23,21 @@ def ineligibility_reason(
     *,
     capability: float | None = None,
     written_in: ModelKind = "keras",
+    timed_work: TimedWork = "train",
     has_package: Callable[[str], bool] | None = None,
 ) -> str | None:
     """Return why `implementation` cannot run layers of these traits on that device; None if it can.
 
-    `capability` is the GPU's compute capability if it is known, and `written_in` what the layers
-    are written with. `has_package` returns True if a package is installed; by default it looks on
-    this machine. The first reason counts: the device, then conflicts between options, then the
-    kernel and the layers. Raise `ImplementationError` for a backend that is not registered.
+    `capability` is the GPU's compute capability if it is known, `written_in` what the layers are
+    written with, and `timed_work` what is timed. `has_package` returns True if a package is
+    installed; by default it looks on this machine. The first reason counts: the device, then
+    conflicts between options, then the kernel and the layers. Raise `ImplementationError` for a
+    backend that is not registered.
     """
     backend = find_backend(implementation.backend)
     if not (has_package or is_installed)(backend.package):
         return f"{backend.name} is not installed here: {backend.install}"
-    asked = Combination(implementation, traits, device, capability, written_in)
+    asked = Combination(implementation, traits, device, capability, written_in, timed_work)
     return next(_reasons(backend, asked), None)
 
 

@@ -293,6 +293,7 @@ def _check_request(model: type[TaskSettings], request: protocol.TrialRequest) ->
         traits or LayerTraits(),
         request.device,
         written_in="keras" if traits else "unknown",
+        timed_work=request.timed_work,
     )
     if reason is not None:
         raise NotPossible(f"{implementation} on {request.device}: {reason}")

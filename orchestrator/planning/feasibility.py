@@ -108,7 +108,9 @@ def arm_ineligibility_reason(
         if not workload.accepts(settings):
             return None
         traits, capability = workload.traits(settings), hardware.compute_capability
-        return ineligibility_reason(parsed, traits, hardware.device, capability=capability)
+        return ineligibility_reason(
+            parsed, traits, hardware.device, capability=capability, timed_work=spec.measure.of
+        )
 
     fixed = {**spec.written_settings(), **(variant.settings if variant else {})}
     if spec.search.listed:
@@ -138,6 +140,7 @@ def own_model_reason(
         hardware.device,
         capability=hardware.compute_capability,
         written_in="unknown",
+        timed_work=spec.measure.of,
     )
     if reason is not None or inspection is None:
         return reason

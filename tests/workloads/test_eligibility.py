@@ -73,6 +73,12 @@ def test_the_rules_are_complete_and_consistent(
     assert absent == f"{implementation.backend} is not installed here: {how}"
 
 
+def test_what_is_timed_may_decide() -> None:
+    eager = parse_implementation("jax/portable+eager")
+    assert reason_against(eager, timed_work="train") is None
+    assert "leave +eager out" in str(reason_against(eager, timed_work="predict"))
+
+
 class OnGpu(NamedTuple):
     """An implementation on a GPU, and a part of the reason against it, if there is one."""
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from workloads.implementations import Implementation
 from workloads.layer_traits import Cell, LayerTraits
-from workloads.protocol import Device
+from workloads.protocol import Device, TimedWork
 
 CUDNN = "cuDNN"
 
@@ -50,6 +50,7 @@ class Combination:
     capability: float | None = None
     """The GPU's compute capability, if it is known."""
     written_in: ModelKind = "keras"
+    timed_work: TimedWork = "train"
 
     def has_kernel(self, *kernels: str) -> bool:
         """Return True if the kernel is one of these."""
