@@ -1,0 +1,36 @@
+"""A Keras model of two inputs and two outputs, as a user writes it, for a sweep that is killed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+_STEPS, _FEATURES, _SAMPLES = 4, 3, 40
+
+
+def build(settings: Mapping[str, Any]) -> keras.Model:
+    """Return a model of a sequence and a context, with a level (regression) and a kind (class)."""
+    sequence = keras.Input((_STEPS, _FEATURES), name="sequence")
+    context = keras.Input((2,), name="context")
+    hidden = keras.layers.LSTM(int(settings["units"]))(sequence)
+    joined = keras.layers.Concatenate()([hidden, context])
+    level = keras.layers.Dense(1, name="level")(joined)
+    kind = keras.layers.Dense(2, activation="softmax", name="kind")(joined)
+    model = keras.Model([sequence, context], {"level": level, "kind": kind})
+    model.compile(
+        optimizer="adam",
+        loss={"level": "mse", "kind": "sparse_categorical_crossentropy"},
+        metrics={"level": ["mae"], "kind": ["accuracy"]},
+    )
+    return model
+
+
+def load(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return samples as dicts of arrays; the last tenth of them validates."""
+    draws = np.random.default_rng(1)
+    sequence = draws.normal(size=(_SAMPLES, _STEPS, _FEATURES)).astype("float32")
+    context = draws.normal(size=(_SAMPLES, 2)).astype("float32")
+    inputs = {"sequence": sequence, "context": context}
+    level = sequence.mean(axis=(1, 2))[:, None]
+    return inputs, {"level": level, "kind": (context[:, 0] > 0).astype("int32")}
