@@ -190,6 +190,8 @@ class Context:
     """The folder that `checkpoint` copies into; None if nobody needs the model."""
     expected_data: str | None = None
     """The digest of the data at the start of the sweep, where it is known only after loading."""
+    wants_fingerprint: bool = False
+    """The trial is to report the fingerprint of its model; only Keras models have one."""
     _artifacts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -265,6 +267,10 @@ class Context:
     def kernel(self, asked: str, ran: str, evidence: str) -> None:
         """Report which kernel was asked for, which one ran, and the evidence for it."""
         self.emit(protocol.KernelProof(asked, ran, evidence))
+
+    def fingerprint(self, fingerprint: protocol.Fingerprint) -> None:
+        """Report outputs and gradients at the initial weights, which are compared between arms."""
+        self.emit(fingerprint)
 
     def dataset(
         self, name: str, *, digest: str, source: str, samples: int, validation_samples: int = 0

@@ -535,6 +535,15 @@ METRICS: tuple[Metric, ...] = (
         reported_in=("measures",),
     ),
     Metric(
+        name="check_s",
+        description="Time to compute the model's outputs and gradients at its initial weights, "
+        "which are compared between arms; only the first trial of an arm in a block has it. "
+        "It is no part of any other time.",
+        better="less",
+        measured_in=_EVERY_TRIAL,
+        is_objective=False,
+    ),
+    Metric(
         name="compile_s",
         description="Time to build and compile the model: the first warm-up pass minus an "
         "identical second one.",

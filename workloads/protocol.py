@@ -68,6 +68,7 @@ class TrialRequest(_Message):
     with others refuses the trial. With `measure: timing` it is timed in slices on command; a slice
     takes about `slice_s`, and a step of it is a training step, or the prediction of a batch
     (`timed_work`). The model that the workload keeps is copied to the folder `model_path`.
+    With `fingerprint` the trial computes a `Fingerprint` before its warm-up.
     The `nonce` is random; without one, as by hand, events carry none.
     """
 
@@ -81,6 +82,7 @@ class TrialRequest(_Message):
     slice_s: Seconds = 0.25
     timed_work: TimedWork = "train"
     model_path: str | None = None
+    fingerprint: bool = False
     code: Mapping[str, str] = field(default_factory=dict)
     nonce: str = ""
 
@@ -108,7 +110,7 @@ RoundCommand: TypeAlias = Slice | Finish
 
 @dataclass(frozen=True, slots=True)
 class PhaseBegan(_Message):
-    """The start of a phase (`import`, `load`, `compile`, `train`, `evaluate`, `predict`)."""
+    """The start of a phase: import, load, check, compile, train, evaluate, predict or another."""
 
     event: ClassVar[str] = "phase_began"
     phase: str
@@ -176,6 +178,23 @@ class KernelProof(_Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Fingerprint(_Message):
+    """What a model computes from its initial weights and its first samples, without dropout.
+
+    `outputs` are some of its outputs, evenly spread over all of them, whose root mean square is
+    `output_rms`. For each weight array, in the layout and the order that all implementations share,
+    `gradient_norms` has the Euclidean norm of the gradient of the loss, `gradient_projections` its
+    product with a fixed vector of signs. They are empty if a gradient is not finite.
+    """
+
+    event: ClassVar[str] = "fingerprint"
+    outputs: tuple[StrictNumber, ...]
+    output_rms: StrictNumber
+    gradient_norms: tuple[StrictNumber, ...] = ()
+    gradient_projections: tuple[StrictNumber, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Dataset(_Message):
     """The loaded data: `digest` is that of the source, `samples` counts the training part."""
 
@@ -227,7 +246,7 @@ class Failure(_Message):
 
 
 TrialEnding: TypeAlias = Result | Failure
-TrialFact: TypeAlias = KernelProof | Dataset | EnvironmentFacts | Artifact
+TrialFact: TypeAlias = KernelProof | Fingerprint | Dataset | EnvironmentFacts | Artifact
 Event: TypeAlias = PhaseBegan | PhaseEnded | Epoch | Ready | SliceDone | TrialFact | TrialEnding
 
 MessageType = TypeVar("MessageType")

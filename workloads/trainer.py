@@ -226,6 +226,7 @@ def _run(
         should_prune,
         model_path=request.model_path,
         expected_data=request.data_digest if workload.is_own_model else None,
+        wants_fingerprint=request.fingerprint,
     )
     try:
         entry = load_entry(workload)

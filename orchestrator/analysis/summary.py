@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from orchestrator.analysis.arms import arm_summary, best_configs
+from orchestrator.analysis.arms.mathematics import compare_mathematics
 from orchestrator.analysis.comparisons.effects import Crossover, ParamEffect, crossovers, effects
 from orchestrator.analysis.comparisons.ranking import BreakEven, Ranking, break_evens, rankings
 from orchestrator.analysis.comparisons.speed import Comparison, compare_arms
@@ -137,7 +138,9 @@ def summarise(
         arm: matched.comparable_trials(arm) or [t for t in ended if t.status == "complete"]
         for arm, ended in ended_by_arm.items()
     }
-    comparisons = compare_arms(record, timed, over) if over else ()
+    mathematics = compare_mathematics(ended_by_arm, over)
+    different = [arm for arm, compared in mathematics.items() if compared.is_different]
+    comparisons = compare_arms(record, timed, over, different=different) if over else ()
     speedups: dict[Arm, tuple[Estimate | None, str]] = {
         **dict.fromkeys(over.of.values() if over else (), (None, "baseline")),
         **{comparison.arm: (comparison.speedup, comparison.label) for comparison in comparisons},
@@ -150,11 +153,22 @@ def summarise(
     every = (*measures, *expenses)
     arms = tuple(
         arm_summary.summarise_arm(
-            record, matched, arm, ended_by_arm[arm], every, speedups.get(arm, (None, ""))
+            record,
+            matched,
+            arm,
+            ended_by_arm[arm],
+            every,
+            speedups.get(arm, (None, "")),
+            mathematics.get(arm),
         )
         for arm in ended_by_arm
     )
-    alike = [trial for arm in ended_by_arm if arm.work == work for trial in ended_by_arm[arm]]
+    alike = [
+        trial
+        for arm in ended_by_arm
+        if arm.work == work and arm not in different
+        for trial in ended_by_arm[arm]
+    ]
     fronts = best_configs.trade_offs(record, alike)
     return ReportSummary(
         sweep=_head(record),
@@ -179,12 +193,12 @@ def summarise(
         fronts=fronts,
         crossovers=crossovers(comparisons, design_of, margin),
         effects=effects(record, matched, design_of, confidence),
-        break_evens=break_evens(matched, over, confidence),
+        break_evens=break_evens(matched.without(different), over, confidence),
         learning=arm_summary.learning(used, {arm.arm: arm.matched for arm in arms}),
         phases=arm_summary.phases(ended_by_arm),
         published=best_configs.published(record, ended_by_arm),
         validity=arm_summary.validity_of(record, matched),
-        rankings=rankings(timed, metric, margin, 1 - confidence),
+        rankings=rankings(timed.without(different), metric, margin, 1 - confidence),
         targets=reach(record, targets),
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,

@@ -100,6 +100,7 @@ class Trial:
 EpochRecord: TypeAlias = protocol.Epoch
 SliceRecord: TypeAlias = protocol.SliceDone
 Kernel: TypeAlias = protocol.KernelProof
+Fingerprint: TypeAlias = protocol.Fingerprint
 DatasetRecord: TypeAlias = protocol.Dataset
 """Events of a trainer that its trial's outcome keeps as they are."""
 
@@ -174,6 +175,7 @@ class Outcome:
     epochs: tuple[EpochRecord, ...] = ()
     slices: tuple[SliceRecord, ...] = ()
     kernel: Kernel | None = None
+    fingerprint: Fingerprint | None = None
     dataset: DatasetRecord | None = None
     environment: Environment = field(default_factory=dict)
     failure: FailureRecord | None = None
@@ -271,6 +273,11 @@ class FinishedTrial:
     def kernel(self) -> Kernel | None:
         """The proof of the kernel that ran."""
         return self.outcome.kernel
+
+    @property
+    def fingerprint(self) -> Fingerprint | None:
+        """What its model computes at the initial weights, to be compared between arms."""
+        return self.outcome.fingerprint
 
     @property
     def failure(self) -> FailureRecord | None:

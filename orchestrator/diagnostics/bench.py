@@ -89,7 +89,14 @@ class Bench:
 
     def _request(self, arm: Arm, number: int) -> TrialRequest:
         settings, seed = self.spec.written_settings(), self.spec.seed + number
-        return TrialRequest(self.spec.workload_name, arm.implementation, settings, arm.device, seed)
+        return TrialRequest(
+            self.spec.workload_name,
+            arm.implementation,
+            settings,
+            arm.device,
+            seed,
+            fingerprint=number == 0,
+        )
 
     def record(self) -> SweepRecord:
         """Return the rounds as a sweep, of which each round is a block."""

@@ -123,6 +123,7 @@ class TrialRun:
     epochs: list[protocol.Epoch] = field(default_factory=list)
     slices: list[protocol.SliceDone] = field(default_factory=list)
     kernel: protocol.KernelProof | None = None
+    fingerprint: protocol.Fingerprint | None = None
     dataset: protocol.Dataset | None = None
     environment: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
@@ -185,6 +186,8 @@ class TrialRun:
                         f"kernel: expected proof of {request.implementation}; received {asked!r}"
                     )
                 self.kernel = event
+            case protocol.Fingerprint():
+                self.fingerprint = event
             case protocol.Dataset():
                 self.dataset = event
             case protocol.EnvironmentFacts(facts):
@@ -259,6 +262,7 @@ class TrialRun:
             epochs=tuple(self.epochs),
             slices=tuple(self.slices),
             kernel=self.kernel,
+            fingerprint=self.fingerprint,
             dataset=self.dataset,
             environment={**recorded_environment(), **placement, **self.environment},
             failure=self.failure,

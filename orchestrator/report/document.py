@@ -116,6 +116,7 @@ class Kind(StrEnum):
     MISSING = "missing"
     FAILED = "failed"
     WRONG_KERNEL = "wrong_kernel"
+    DIFFERENT_MATHEMATICS = "different mathematics"
     NOT_INTERLEAVED = "not interleaved"
     ONLY_TIMES = "only times"
     UNEQUAL_START = "unequal start"

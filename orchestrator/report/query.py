@@ -20,14 +20,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.cells import cell_len
 
+from orchestrator.analysis.arms.mathematics import (
+    FingerprintDifference,
+    fingerprint_difference,
+    references,
+)
+from orchestrator.analysis.pairing.pairs import Baseline, BaselineError, pick_baseline
 from orchestrator.core import trial_columns
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial_columns import CellKind
 from orchestrator.report.document import Column, cell_text, make_table, visible
 from orchestrator.report.formats.csv_rows import safe
-from orchestrator.storage.tracking.trial_table import CONFIG, METRIC, to_array, to_rows
+from orchestrator.storage.tracking.trial_table import CONFIG, FINGERPRINT, METRIC, to_array, to_rows
 from workloads.metrics import METRICS
+from workloads.protocol import Event, Fingerprint, decode_event
 
 _SANDBOX: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,  # no files, no network, no data of the calling program
@@ -43,6 +50,16 @@ _DTYPES = {
 }
 _FIRST, _LAST = datetime.min, datetime.max  # the times that Python can show
 _OF_SWEEP = ("sweep", "generation", "workload")
+
+DIFFERENCES: Mapping[str, str] = {
+    "output_difference": "Largest difference of an output at the initial weights from the "
+    "reference arm in the same round.",
+    "output_difference_share": "The same, as a share of the root mean square of the outputs.",
+    "gradient_difference": "Largest difference of a gradient, as a share of the gradient by a "
+    "weight array.",
+}
+"""Columns of a query that compare a trial with another one."""
+
 _LIST = """SELECT column_name AS "column", column_type AS type,
 CAST(round(count * (1 - null_percentage / 100)) AS BIGINT) AS rows,
 left(min, 40) AS min, left(max, 40) AS max FROM"""
@@ -101,6 +118,8 @@ def trial_table(records: Sequence[SweepRecord], rows: Sequence[pa.Table] = ()) -
     arrays = dict[str, Any]()
     for name in (*_OF_SWEEP, *(column.name for column in trial_columns.COLUMNS)):
         arrays[name] = _joined(name, parts)
+    for name in DIFFERENCES:
+        arrays[name] = _joined(name, parts)
     prefixes: dict[Literal["config", "metric"], str] = {"config": CONFIG, "metric": METRIC}
     for kind, prefix in prefixes.items():
         for name in sorted(name for name in every if name.startswith(prefix)):
@@ -120,7 +139,46 @@ def _with_settings(record: SweepRecord, rows: pa.Table) -> dict[str, Any]:
             columns[name] = to_array([value if cell is None else cell for cell in cells])
         elif type(value) in (bool, int, float, str):
             columns[name] = pa.repeat(to_array([value])[0], len(rows))
-    return columns
+    return columns | _differences(record, rows)
+
+
+def _differences(record: SweepRecord, rows: pa.Table) -> dict[str, Any]:
+    """Return the columns of differences: each trial compared with its reference in the round."""
+    baseline = _baseline(record)
+    reference_of = {str(arm): str(base) for arm, base in references(record.arms, baseline).items()}
+    places = [*zip(*(rows[name].to_pylist() for name in ("arm", "block", "repeat")), strict=True)]
+    texts = dict(zip(places, rows[FINGERPRINT].to_pylist(), strict=True))
+    read = {place: decode_event(text) for place, text in texts.items() if text}
+    differences = [_difference(read, reference_of, *place) for place in places]
+    cells = [
+        [d.outputs if d else None for d in differences],
+        [d.outputs_share if d else None for d in differences],
+        [d.gradients if d else None for d in differences],
+    ]
+    return {
+        name: to_array(values, "number") for name, values in zip(DIFFERENCES, cells, strict=True)
+    }
+
+
+def _difference(
+    read: Mapping[tuple[str, int, int], Event],
+    reference_of: Mapping[str, str],
+    arm: str,
+    block: int,
+    repeat: int,
+) -> FingerprintDifference | None:
+    mine = read.get((arm, block, repeat))
+    reference = read.get((reference_of.get(arm, ""), block, repeat))
+    if not isinstance(mine, Fingerprint) or not isinstance(reference, Fingerprint):
+        return None
+    return fingerprint_difference(mine, reference)
+
+
+def _baseline(record: SweepRecord) -> Baseline | None:
+    try:
+        return pick_baseline(record, record.criteria.baseline)
+    except BaselineError:
+        return pick_baseline(record, None)
 
 
 def _joined(name: str, parts: Sequence[Mapping[str, Any]]) -> Any:

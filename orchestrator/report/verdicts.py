@@ -40,6 +40,9 @@ WORDS: Mapping[Verdict, str] = {
 INCONCLUSIVE = WORDS["inconclusive"]
 """The word for what is not decided, of break-evens and crossovers too."""
 
+DIFFERENT_MATHEMATICS = "different mathematics"
+"""The word for an arm that computes something else than its reference: it has no verdict."""
+
 RESULT_WORDS: Mapping[ResultVerdict, str] = {
     "better": "better",
     "worse": "worse",
@@ -54,6 +57,8 @@ SIGNS: Mapping[str, str] = {"faster": "▲", "slower": "▼", "same": "=", "inco
 
 def verdict_label(comparison: Comparison) -> str:
     """Write the verdict for a table: `slower`, or `slower (provisional)`."""
+    if comparison.different_mathematics:
+        return DIFFERENT_MATHEMATICS
     word = WORDS[comparison.verdict]
     return f"{word} (provisional)" if comparison.provisional else word
 
@@ -96,7 +101,8 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
         base = f"{name(baseline)}{name.where}"
     shown = deciding_interval(comparison)
     if shown is None:
-        return f"{INCONCLUSIVE}: {arm} compared with {base} ({comparison.reason})"
+        word = DIFFERENT_MATHEMATICS if comparison.different_mathematics else INCONCLUSIVE
+        return f"{word}: {arm} compared with {base} ({comparison.reason})"
     learned = "".join(_result_clause(comparison, result) for result in comparison.results)
     if comparison.verdict == "same":
         margin = share(comparison.margin)

@@ -192,6 +192,7 @@ class Session:
             self.dispatcher.ledger.identity.data_digest,
             trial.arm.measure,
             self.spec.timing.slice_s,
+            fingerprint=trial.repeat == 0,
             code=self.dispatcher.ledger.identity.code,
         )
 

@@ -32,7 +32,7 @@ from orchestrator.storage import lock
 from orchestrator.storage.private_files import open_private
 
 JOURNAL_FILE = "journal.jsonl"
-JOURNAL_VERSION = 13  # only journals of this version are read
+JOURNAL_VERSION = 14  # only journals of this version are read
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 from workloads.backends.backend import Backend
 from workloads.backends.feeding import Feed
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
-from workloads.backends.passes import Passes
+from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
 from workloads.backends.stack_call import StackCall
 from workloads.context import Fact
 from workloads.data.samples import Samples
@@ -180,6 +180,16 @@ class Framework(ABC):
     @abstractmethod
     def make_passes(self, model: Any, implementation: Implementation) -> Passes:
         """Return the passes of a built Keras model, for the workload `synthetic`."""
+
+    def outputs_and_gradients(
+        self, checked: CheckedModel, batch: Batch
+    ) -> OutputsAndGradients | None:
+        """Run a batch of tensors through a model in inference mode, and differentiate its loss.
+
+        The program is made as that of training is: eagerly, traced, or compiled by XLA. None if the
+        framework has no gradients.
+        """
+        return None
 
     def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
         """Run a stack of recurrent layers in one call of the library: the kernel `fused`.

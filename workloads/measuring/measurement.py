@@ -64,12 +64,16 @@ def _train(
     from workloads.measuring.keras_clocks import warm_up  # noqa: PLC0415
     from workloads.measuring.sliced_training import run_slices  # noqa: PLC0415
     from workloads.models.checkpoint import keep_model, read_checkpoint  # noqa: PLC0415
+    from workloads.models.fingerprint import report_fingerprint  # noqa: PLC0415
     from workloads.models.run import TrainingRun  # noqa: PLC0415
 
     with trial.phase("load"):
         data, run = _load_and_build(task, settings, trial)
     if not isinstance(run, TrainingRun):
         return _measure_module(run, trial, framework)
+    if trial.wants_fingerprint and run.plan.weights == "equal":
+        with trial.phase("check"):
+            report_fingerprint(run, trial)
     with trial.phase("compile"):
         if trial.measure == "full":
             compile_s = warm_up(run, full_training.run_warm_up_pass)
@@ -102,6 +106,7 @@ def _predict(
     framework: Framework,
 ) -> dict[str, float]:
     from workloads.measuring.sliced_predictions import predictions_of  # noqa: PLC0415 - framework
+    from workloads.models.fingerprint import report_fingerprint  # noqa: PLC0415
     from workloads.models.run import TrainingRun  # noqa: PLC0415
 
     with trial.phase("load"):
@@ -110,6 +115,9 @@ def _predict(
             predictions = predictions_of(run, trial)
     if not isinstance(run, TrainingRun):
         return _measure_module(run, trial, framework)
+    if trial.wants_fingerprint and run.plan.weights == "equal":
+        with trial.phase("check"):
+            report_fingerprint(run, trial)
     with trial.phase("compile"):
         compile_s = predictions.warm_up()
     metrics = predictions.time_slices()
@@ -135,6 +143,7 @@ def _time_passes(
     from workloads.measuring.canary import peak_memory, run_with_canary  # noqa: PLC0415
     from workloads.measuring.keras_clocks import time_warm_up  # noqa: PLC0415
     from workloads.measuring.passes_timing import PassesTiming  # noqa: PLC0415
+    from workloads.models.fingerprint import report_fingerprint_of_passes  # noqa: PLC0415
     from workloads.models.layers import flops_of_step  # noqa: PLC0415
     from workloads.models.recurrent_parts import (  # noqa: PLC0415
         mark_recurrent_layers,
@@ -145,11 +154,17 @@ def _time_passes(
     with trial.phase("load"):
         data = task.load(settings, trial.seed)
         author_model = build_with_weights(task, settings, trial, data)
-        model = rewrite(author_model, trial.implementation, framework).model
+        rewritten = rewrite(author_model, trial.implementation, framework)
+        model = rewritten.model
         mark_recurrent_layers(model, framework)
         passes = framework.make_passes(model, trial.implementation)
         batch = passes.place(data.train.inputs)
         framework.synchronise()
+    if trial.wants_fingerprint:
+        with trial.phase("check"):
+            report_fingerprint_of_passes(
+                framework, rewritten, trial, Samples(data.train.inputs, data.train.inputs)
+            )
     steps = _sequence_length(data.train)
     flops = flops_of_step(model, steps, trial.timed_work)
     timing = PassesTiming(trial, task.plan(settings), framework, passes, batch, flops)

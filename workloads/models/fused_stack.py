@@ -62,6 +62,8 @@ class FusedStack(keras.layers.Layer):
         self.framework = framework or load_framework_of_keras()
         self.supports_masking = True
         self.states: list[Any] = []
+        self.replaced_variables: tuple[str, ...] = ()
+        """The paths of the variables that `weights_buffer` replaces, in canonical order."""
 
     def build(
         self, sequences_shape: tuple[int | None, ...], initial_state_shape: Any = None

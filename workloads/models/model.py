@@ -29,6 +29,9 @@ class Witness:
     timed_work: TimedWork = "train"
     """The work whose kernel is proved."""
 
+    author_variables: tuple[str, ...] = ()
+    """The paths of the trainable variables of the author's model, in its order."""
+
     tracings: Counter[str] = field(default_factory=Counter)
     eager_steps: int = 0
     tracing_records: list[Any] = field(default_factory=list)

@@ -21,7 +21,9 @@ def prepare_model(model: Any, trial: Context) -> WitnessedModel:
     """
     implementation = trial.implementation
     framework = load_framework(implementation.backend)
-    witnessed = witness_model(rewrite(model, implementation, framework).model, framework)
+    rewritten = rewrite(model, implementation, framework)
+    witnessed = witness_model(rewritten.model, framework)
+    witnessed.witness.author_variables = rewritten.author_variables
     mark_recurrent_layers(witnessed, framework)
     set_compilation(witnessed, implementation, framework)
     if implementation.kernel == AUTO:

@@ -39,10 +39,12 @@ _MATRIX_OPTIMIZERS = ("Adafactor", "Lamb", "Muon")
 class Rewritten:
     """The model that an arm runs, and the recurrent layers that stayed as their author wrote them.
 
-    Only `fused` keeps layers.
+    Only `fused` keeps layers. `author_variables` are the paths of the trainable variables of the
+    author's model, in its order, which is that of no implementation.
     """
 
     model: Any
+    author_variables: tuple[str, ...]
     kept: tuple[KeptLayer, ...] = ()
 
 
@@ -88,12 +90,13 @@ def rewrite(model: Any, implementation: Implementation, framework: Framework) ->
     Layers of the result are those of `model`, which must not be used afterwards. What it was
     compiled with is kept. Raise `NotPossible` if there is nothing to fuse.
     """
+    author_variables = tuple(variable.path for variable in model.trainable_variables)
     if implementation.kernel == AUTO:
-        return Rewritten(model)
+        return Rewritten(model, author_variables)
     if implementation.kernel != "fused":
         is_cudnn = implementation.kernel == "cudnn"
         switch_layers(model, use_cudnn=is_cudnn, unroll=_unrolls(implementation))
-        return Rewritten(model)
+        return Rewritten(model, author_variables)
     if reason := _structure_reason(model):
         raise NotPossible(f"{implementation}: {reason}")
     fusion = _Fusion(implementation, framework)
@@ -102,7 +105,7 @@ def rewrite(model: Any, implementation: Implementation, framework: Framework) ->
         reasons = "; ".join(f"{layer.name}: {layer.reason}" for layer in fusion.kept)
         raise NotPossible(f"{implementation}: no layer can be fused ({reasons or 'there is none'})")
     carry_compilation(model, fused)
-    return Rewritten(fused, tuple(fusion.kept))
+    return Rewritten(fused, author_variables, tuple(fusion.kept))
 
 
 def switch_layers(model: Any, *, use_cudnn: bool, unroll: bool) -> None:
@@ -180,7 +183,11 @@ class _Fusion:
             layer._outbound_nodes.clear()
         copy = _make_model(model, replacements, absorbed)
         for chain, stack in zip(chains, stacks, strict=True):
-            stack.write([_canonical(cell) for member in chain.members for cell in member.cells])
+            cells = [cell for member in chain.members for cell in member.cells]
+            stack.write([_canonical(cell) for cell in cells])
+            stack.replaced_variables = tuple(
+                variable.path for cell in cells for variable in _variables_of(cell)
+            )
         self.stacks += len(stacks)
         return copy
 
@@ -272,9 +279,11 @@ def _uncompiled(model: Any) -> Iterator[None]:
 
 
 def _canonical(cell: Any) -> CanonicalLayer:
-    return CanonicalLayer(
-        *map(keras.ops.convert_to_numpy, (cell.kernel, cell.recurrent_kernel, cell.bias))
-    )
+    return CanonicalLayer(*map(keras.ops.convert_to_numpy, _variables_of(cell)))
+
+
+def _variables_of(cell: Any) -> tuple[Any, ...]:
+    return cell.kernel, cell.recurrent_kernel, cell.bias
 
 
 def _unrolls(implementation: Implementation) -> bool:

@@ -18,7 +18,8 @@ class StartState:
     """A copy of all that training changes: weights, optimizer, seeds, metrics, random state."""
 
     def __init__(self, model: WitnessedModel) -> None:
-        model.optimizer.build(model.trainable_variables)
+        if model.compiled:
+            model.optimizer.build(model.trainable_variables)
         self.model = model
         self._values = self.current_values()
         self._random_state = model.witness.framework.random_state()
@@ -138,5 +139,5 @@ def reset_states(model: Any) -> None:
 
 
 def _variables(model: WitnessedModel) -> list[Any]:
-    """Return the variables of the model, which include the seeds, and of its optimizer."""
-    return [*model.variables, *model.optimizer.variables]
+    """Return the variables of the model, which include the seeds, and of its optimizer, if any."""
+    return [*model.variables, *(model.optimizer.variables if model.compiled else [])]

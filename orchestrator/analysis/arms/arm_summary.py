@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from orchestrator.analysis.arms.mathematics import Mathematics
 from orchestrator.analysis.measures import Measure, finite, scopes_of
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
@@ -66,11 +67,13 @@ class ArmSummary:
     always over all. An energy of several scopes is excluded; those of unlike `energy_scope` are not
     comparable. `run_ids` are the trials behind the measures, by `Measure.trainer`.
 
-    `planned` is false for an arm that the last start did not run. `verdict` is the comparison's, or
-    `baseline`, or empty. Of the complete trials, `proven` have evidence that the requested kernel
-    ran, `unproven` have none of any kernel, `disturbed` were measured while other work took the
-    machine, and `retried` needed more than one attempt. `jit` (XLA compiled the program) and
-    `precision` (of the products) are None for unknown implementations. `noise` has spreads.
+    `mathematics` compares what the arm computes with a reference; None for a reference, and without
+    fingerprints. `planned` is false for an arm that the last start did not run. `verdict` is the
+    comparison's, or `baseline`, or empty. Of the complete trials, `proven` have evidence that the
+    requested kernel ran, `unproven` have none of any kernel, `disturbed` were measured while other
+    work took the machine, and `retried` needed more than one attempt. `jit` (XLA compiled the
+    program) and `precision` (of the products) are None for unknown implementations. `noise` has
+    spreads.
     """
 
     arm: Arm
@@ -83,6 +86,7 @@ class ArmSummary:
     energy_scope: str
     speedup: Estimate | None
     verdict: str
+    mathematics: Mathematics | None
     kernels: tuple[KernelCount, ...]
     proven: int
     unproven: int
@@ -101,6 +105,7 @@ def summarise_arm(
     ended: Sequence[FinishedTrial],
     measures: Sequence[Measure],
     speedup: tuple[Estimate | None, str],
+    mathematics: Mathematics | None = None,
 ) -> ArmSummary:
     """Summarise one arm out of its trials; `speedup` has its verdict."""
     complete = [trial for trial in ended if trial.status == "complete"]
@@ -132,6 +137,7 @@ def summarise_arm(
         energy_scope=min(scopes) if len(scopes) == 1 else "",
         speedup=speedup[0],
         verdict=speedup[1],
+        mathematics=mathematics,
         kernels=_kernels(ended),
         proven=sum(t.kernel is not None and bool(t.kernel.evidence) for t in complete),
         unproven=sum(trial.kernel is None for trial in complete),
@@ -221,6 +227,7 @@ PHASES = (
     "setup_s",
     "import_s",
     "load_s",
+    "check_s",
     "compile_s",
     "train_s",
     "timed_s",

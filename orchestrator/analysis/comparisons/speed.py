@@ -6,7 +6,7 @@ All comparisons are one family: the more there are, the wider each interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -45,12 +45,13 @@ class Comparison:
     work was measured to cause, infinite if that was not measured. A verdict is then `provisional`:
     its whole interval is further from 1 than the bias.
 
-    `measures` are the measuring modes of both. `disturbed_blocks` are those in which a side's
-    timing was disturbed, `disturbance` the causes in the first one. With `quiet_only` the pairs are
-    over undisturbed rounds alone. `not_interleaved_rounds` counts those excluded because the arms
-    should have been interleaved and were not. `results` are the comparisons of what training
-    achieved, the one by the first objective first; a metric of which fewer than two blocks have
-    both values is left out.
+    With `different_mathematics` the arm or its baseline computes something else than its reference:
+    then their times are not compared. `measures` are the measuring modes of both.
+    `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the causes in
+    the first one. With `quiet_only` the pairs are over undisturbed rounds alone.
+    `not_interleaved_rounds` counts those excluded because the arms should have been interleaved and
+    were not. `results` are the comparisons of what training achieved, the one by the first
+    objective first; a metric of which fewer than two blocks have both values is left out.
     """
 
     arm: Arm
@@ -74,6 +75,7 @@ class Comparison:
     not_interleaved_rounds: int
     provisional: bool
     bias: float | None
+    different_mathematics: bool
 
     @property
     def label(self) -> str:
@@ -93,13 +95,22 @@ class Comparison:
 
 
 def compare_arms(
-    record: SweepRecord, matched: CompleteRounds, baseline: Baseline, metric: str | None = None
+    record: SweepRecord,
+    matched: CompleteRounds,
+    baseline: Baseline,
+    metric: str | None = None,
+    different: Collection[Arm] = (),
 ) -> tuple[Comparison, ...]:
-    """Compare every arm with its baseline, in the spec's order, by default by a time."""
+    """Compare every arm with its baseline, in the spec's order, by default by a time.
+
+    Arms that are `different` compute something else than their reference, and are not compared.
+    """
     metric = metric or pairs.time_metric(matched)
     sides = [(arm, base) for arm in record.arms if (base := baseline.of.get(arm)) != arm]
     paired = [
-        pairs.pair_times(matched, arm, base, metric) if base else PairedTimes()
+        pairs.pair_times(matched, arm, base, metric)
+        if base and not {arm, base} & set(different)
+        else PairedTimes()
         for arm, base in sides
     ]
     margin = record.criteria.margins.speed
@@ -119,7 +130,7 @@ def compare_arms(
                 pairs=times.pairs,
                 speedup=times.ratio(plain),
                 verdict=verdict,
-                reason=_reason(matched, (arm, base), metric, times)
+                reason=_reason(matched, (arm, base), metric, times, different)
                 if verdict == "inconclusive"
                 else None,
                 corrected=estimates.exponential(speed.corrected),
@@ -136,13 +147,18 @@ def compare_arms(
                 not_interleaved_rounds=len(matched.not_interleaved((arm, base or arm))),
                 provisional=speed.provisional,
                 bias=math.exp(times.bias) if times.bias else None,
+                different_mathematics=bool({arm, base} & set(different)),
             )
         )
     return tuple(comparisons)
 
 
 def _reason(
-    matched: CompleteRounds, sides: tuple[Arm, Arm | None], metric: str | None, times: PairedTimes
+    matched: CompleteRounds,
+    sides: tuple[Arm, Arm | None],
+    metric: str | None,
+    times: PairedTimes,
+    different: Collection[Arm],
 ) -> str:
     """Return why there is no verdict."""
     if None in sides:
@@ -150,6 +166,9 @@ def _reason(
     for side in sides:
         if side in matched.set_aside:
             return f"no trial of {side} is complete"
+    for side in sides:
+        if side in different:
+            return f"{side} computes something else than its reference (different mathematics)"
     if metric is None and matched.rounds:
         return f"neither {' nor '.join(TIMES)} was recorded on two arms"
     if len(times.pairs) < MIN_BLOCKS:

@@ -16,7 +16,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core import trial
 
 REPORT_FORMAT = "rnnsweep-report"
-REPORT_VERSION = 8
+REPORT_VERSION = 9
 
 TRIAL_ENTRY = (
     "run_id",

@@ -24,6 +24,7 @@ _STYLES: Mapping[Kind, str] = {
     Kind.SAME: "bold cyan",
     Kind.SLOWER: "bold red",
     Kind.FAILED: "bold red",
+    Kind.DIFFERENT_MATHEMATICS: "bold red",
     Kind.INCONCLUSIVE: "bold yellow",
     Kind.PROVISIONAL: "bold yellow",
     Kind.MISSING: "bold yellow",

@@ -7,6 +7,7 @@ from orchestrator.report.document import PARTS, Bullet, Document, Kind, Section
 from orchestrator.report.sections.doubts import RESUME, doubts, section_of_doubts
 from orchestrator.report.sections.fastest import answer_bullets, arms_table
 from orchestrator.report.sections.headlines import Headline, headlines
+from orchestrator.report.sections.mathematics import mathematics_sentence
 from orchestrator.report.sections.progress import progress_sentence
 from orchestrator.report.sections.speed import baseline_name
 from orchestrator.report.usage import usage_lines
@@ -34,7 +35,9 @@ def answer(
         hidden = len(heads) - _MOST_HEADLINES
         command = f"rnnsweep report {label} --section fastest"
         bullets.append(Bullet(Kind.MORE, f"{hidden} more on other hardware: {command}"))
-    sections = [Section("", tuple(bullets), paragraphs=(progress_sentence(summary),))]
+    mathematics = mathematics_sentence(summary)
+    paragraphs = (progress_sentence(summary), *([mathematics] if mathematics else []))
+    sections = [Section("", tuple(bullets), paragraphs=paragraphs)]
     if most != 0 and any(row.measures for row in summary.arms):
         sections.append(_arms(summary, most))
     doubtful = section_of_doubts(doubts(summary, resume, retry))

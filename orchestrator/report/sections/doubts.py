@@ -12,6 +12,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.disturbance import disturbance_text
 from orchestrator.core.text import counted
 from orchestrator.report.document import Bullet, Kind, Section
+from orchestrator.report.sections.mathematics import mathematics_doubts
 from orchestrator.report.verdicts import WORDS
 from orchestrator.report.wording import (
     ArmNames,
@@ -56,6 +57,7 @@ def doubts(
     return (
         *_missing_trials(summary, resume),
         *_failures(summary, retry or f"{resume} --retry-failed"),
+        *mathematics_doubts(summary),
         *([Bullet(Kind.PROVISIONAL, provisional)] if provisional else []),
         *_not_interleaved(summary, resume),
         *_few_blocks(summary, resume, is_busy=bool(provisional)),

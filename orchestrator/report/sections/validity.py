@@ -10,6 +10,11 @@ from orchestrator.core.names import known_implementation
 from orchestrator.core.text import counted
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.report.document import Column, Section, Table, make_table
+from orchestrator.report.sections.mathematics import (
+    MATHEMATICS_EXPLANATION,
+    mathematics_columns,
+    mathematics_sentence,
+)
 from orchestrator.report.wording import ArmNames, config_or_repeat, kernel_text, run_text
 from workloads.backends.registry import backends
 
@@ -30,16 +35,25 @@ def validity_section(summary: ReportSummary, name: ArmNames) -> Section | None:
         Column("disturbed", lambda arm: arm.disturbed),
         Column("missing", lambda arm: arm.trials.missing),
         Column("re-run", lambda arm: arm.retried),
+        *mathematics_columns(),
     ]
     kernels = tuple((name(arm.arm), _kernels(arm), _compiled(arm)) for arm in summary.arms)
     evidence = Table(("arm", "kernel that ran", "compiled"), kernels)
     tables = (make_table(columns, summary.arms), evidence)
-    return Section("Validity", tables=tables, paragraphs=tuple(_notes(summary)))
+    is_compared = any(row.mathematics for row in summary.arms)
+    return Section(
+        "Validity",
+        tables=tables,
+        paragraphs=tuple(_notes(summary)),
+        explanations=(MATHEMATICS_EXPLANATION,) if is_compared else (),
+    )
 
 
 def _notes(summary: ReportSummary) -> Iterator[str]:
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     yield _used(summary)
+    if sentence := mathematics_sentence(summary):
+        yield sentence
     retried = sum(arm.retried for arm in summary.arms)
     if retried:
         yield f"{counted(retried, 'trial')} took more than one attempt; the last one counts."

@@ -147,7 +147,7 @@ def _version(text: str, default: int) -> object:
 
 MANIFEST = Form(Manifest, "a sweep's manifest", 6)
 LEASE = Form(Lease, "a lease", 2)
-TRIAL = Form(FinishedTrial, "the record of a trial", 7)
+TRIAL = Form(FinishedTrial, "the record of a trial", 8)
 
 
 def lease_tag(owner: Owner | None = None, now_s: float = 0.0) -> dict[str, str]:

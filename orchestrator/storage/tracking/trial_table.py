@@ -19,6 +19,7 @@ from orchestrator.core.trial_columns import COLUMNS, CellKind, config_names, met
 from orchestrator.storage.tracking import records
 from orchestrator.storage.tracking.errors import Damaged, TrackingError, WrongVersion
 from orchestrator.storage.tracking.tracker import StoredRun, Tracker, read_run_text
+from workloads.protocol import encode_message
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +29,11 @@ _T = TypeVar("_T")
 TABLE_FILE = "trials.parquet"
 CONFIG, METRIC = "config.", "metric."
 """The prefixes of the columns of params and metrics, whose names could be those of others."""
-_VERSION = 7
+
+FINGERPRINT = "fingerprint"
+"""The column of fingerprints as JSON, from which queries compute the differences between arms."""
+
+_VERSION = 8
 _RECORD = "record"
 _ROWS_OF_GROUP, _ROWS_AT_ONCE = 5000, 500
 """The rows that are in memory twice while a table is read (at once): as text and as trials."""
@@ -41,6 +46,8 @@ def to_rows(trials: Sequence[FinishedTrial]) -> pa.Table:
     import pyarrow as pa  # noqa: PLC0415  (a process that handles no table needs none of it)
 
     arrays = {c.name: to_array([c.get(trial) for trial in trials], c.kind) for c in COLUMNS}
+    texts = [None if t.fingerprint is None else encode_message(t.fingerprint) for t in trials]
+    arrays[FINGERPRINT] = to_array(texts, "text")
     for name in config_names(trials):
         arrays[CONFIG + name] = to_array([trial.params.get(name) for trial in trials])
     for name in metric_names(trials):

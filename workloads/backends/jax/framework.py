@@ -13,9 +13,9 @@ from jax.experimental import rnn
 
 from workloads.backends import feeding, framework
 from workloads.backends.jax import evidence, fused
-from workloads.backends.jax.passes import make_passes
+from workloads.backends.jax.passes import make_passes, outputs_and_gradients
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
-from workloads.backends.passes import Passes
+from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
 from workloads.backends.stack_call import StackCall
 from workloads.context import Fact
 from workloads.data.samples import Samples
@@ -64,6 +64,9 @@ class JaxFramework(framework.Framework):
         if feeding.is_in_memory(samples):
             return feeding.array_feed(samples, batch_size)
         return feeding.Feed(_Batches(feeding.Batches(samples, batch_size)))
+
+    def outputs_and_gradients(self, checked: CheckedModel, batch: Batch) -> OutputsAndGradients:
+        return outputs_and_gradients(checked, batch)
 
     def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
         return fused.run_stack(call)

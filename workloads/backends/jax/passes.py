@@ -3,8 +3,15 @@
 from typing import Any
 
 import jax
+import keras
 
-from workloads.backends.passes import Passes
+from workloads.backends.passes import (
+    Batch,
+    CheckedModel,
+    OutputsAndGradients,
+    Passes,
+    unmasked_outputs,
+)
 
 
 def make_passes(model: Any, *, jit: bool) -> Passes:
@@ -35,3 +42,24 @@ def make_passes(model: Any, *, jit: bool) -> Passes:
         lambda batch: backward(*values(), batch),
         jax.device_put,
     )
+
+
+def outputs_and_gradients(checked: CheckedModel, batch: Batch) -> OutputsAndGradients:
+    """Differentiate the loss as a pure function of the model's variables."""
+    model = checked.model
+    kinds = (model.trainable_variables, model.non_trainable_variables)
+    if model.compiled:
+        model._symbolic_build(data_batch=batch)  # as `fit` does: a loss has variables of its own
+
+    def loss(trainable: Any, others: Any, batch: Batch) -> tuple[Any, list[Any]]:
+        state = [*zip(kinds[0], trainable, strict=True), *zip(kinds[1], others, strict=True)]
+        with keras.StatelessScope(state_mapping=state, collect_losses=True):
+            outputs = model(batch[0], training=False)
+            return checked.loss(outputs, batch), unmasked_outputs(outputs)
+
+    differentiate: Any = jax.value_and_grad(loss, has_aux=True)
+    if not checked.is_eager:
+        differentiate = jax.jit(differentiate)
+    values = [[variable.value for variable in variables] for variables in kinds]
+    (_, outputs), gradients = differentiate(*values, batch)
+    return OutputsAndGradients(outputs, gradients)

@@ -9,10 +9,10 @@ from tensorflow.python.framework import ops
 from workloads.backends import feeding
 from workloads.backends.framework import BYTES_PER_MIB, Framework
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
-from workloads.backends.passes import Passes
+from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
 from workloads.backends.stack_call import StackCall
 from workloads.backends.tensorflow import evidence, fused
-from workloads.backends.tensorflow.passes import make_passes
+from workloads.backends.tensorflow.passes import make_passes, outputs_and_gradients
 from workloads.context import Fact
 from workloads.data.array_trees import map_arrays
 from workloads.data.samples import Samples
@@ -58,6 +58,9 @@ class TensorFlowFramework(Framework):
             return apply([tf.convert_to_tensor(gradient) for gradient in gradients], variables)
 
         optimizer.apply = apply_sums
+
+    def outputs_and_gradients(self, checked: CheckedModel, batch: Batch) -> OutputsAndGradients:
+        return outputs_and_gradients(checked, batch)
 
     def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
         return fused.run_stack(call)

@@ -4,7 +4,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from workloads.backends.passes import Passes
+from workloads.backends.passes import (
+    Batch,
+    CheckedModel,
+    OutputsAndGradients,
+    Passes,
+    unmasked_outputs,
+)
 
 
 def make_passes(model: Any, *, eager: bool, jit: bool) -> Passes:
@@ -26,3 +32,20 @@ def make_passes(model: Any, *, eager: bool, jit: bool) -> Passes:
             for function in (forward, forward_backward)
         )
     return Passes(model, forward, forward_backward, lambda batch: tf.identity(tf.constant(batch)))
+
+
+def outputs_and_gradients(checked: CheckedModel, batch: Batch) -> OutputsAndGradients:
+    """Run the model and the gradients of its loss in one program."""
+    model, weights = checked.model, [v.value for v in checked.model.trainable_variables]
+
+    def forward_backward(batch: Batch) -> tuple[list[Any], list[Any]]:
+        with tf.GradientTape() as tape:
+            outputs = model(batch[0], training=False)
+            loss = checked.loss(outputs, batch)
+        gradients = tape.gradient(loss, weights)  # those of an embedding have one row per token
+        dense = [None if g is None else tf.convert_to_tensor(g) for g in gradients]
+        return unmasked_outputs(outputs), dense
+
+    if not checked.is_eager:
+        forward_backward = tf.function(forward_backward, jit_compile=checked.is_compiled)
+    return OutputsAndGradients(*forward_backward(batch))

@@ -13,10 +13,10 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from workloads.backends import feeding, framework
 from workloads.backends.kernel_evidence import EagerStep, Proof, RecurrentPart
-from workloads.backends.passes import Passes
+from workloads.backends.passes import Batch, CheckedModel, OutputsAndGradients, Passes
 from workloads.backends.stack_call import StackCall
 from workloads.backends.torch import direct_step, evidence, fused
-from workloads.backends.torch.passes import make_passes
+from workloads.backends.torch.passes import make_passes, outputs_and_gradients
 from workloads.context import Fact
 from workloads.data.array_trees import map_arrays
 from workloads.data.samples import Samples
@@ -77,6 +77,9 @@ class TorchFramework(framework.Framework):
         (batch,) = arguments
         is_same = direct_step.computes_the_same(model, batch)
         return direct_step.DirectStep(model) if is_same else None
+
+    def outputs_and_gradients(self, checked: CheckedModel, batch: Batch) -> OutputsAndGradients:
+        return outputs_and_gradients(checked, batch)
 
     def run_stack(self, call: StackCall) -> tuple[Any, tuple[Any, ...]]:
         return fused.run_stack(call)

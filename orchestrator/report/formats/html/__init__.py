@@ -53,6 +53,7 @@ _SIGNS: Mapping[str, str] = {
     Kind.PAYS: "▲",
     Kind.NEVER: "▼",
     Kind.FAILED: "✕",
+    Kind.DIFFERENT_MATHEMATICS: "✕",
     Kind.PROVISIONAL: "?",
 }
 """The signs of bullets and headlines; others have a dot."""

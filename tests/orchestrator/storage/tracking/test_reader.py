@@ -244,10 +244,10 @@ def give_another_version(home: Path, place: str, version: int) -> None:
 @pytest.mark.parametrize(
     ("place", "expected", "received"),
     [
-        (f"tag {RECORD_TAG} of run", 7, 99),
+        (f"tag {RECORD_TAG} of run", 8, 99),
         ("sweep.json of run", 6, None),
         (f"tag {LEASE_TAG} of run", 2, 99),
-        ("trials.parquet of run", 7, 99),
+        ("trials.parquet of run", 8, 99),
     ],
 )
 def test_a_store_of_another_version_is_refused(
