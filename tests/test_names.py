@@ -14,6 +14,7 @@ SHARED = {
     "main": "the entry point of a program",
     "BACKEND": "each folder of workloads/backends defines its backend",
     "make_passes": "each folder of workloads/backends has its own; its BACKEND names it",
+    "outputs_and_gradients": "each folder of workloads/backends has its own; its BACKEND names it",
     "prove_eager": "each folder of workloads/backends has its own; its BACKEND names it",
     "prove_passes": "each folder of workloads/backends has its own; its BACKEND names it",
     "prove_traced": "each folder of workloads/backends has its own; its BACKEND names it",

@@ -100,7 +100,7 @@ class Trial:
 EpochRecord: TypeAlias = protocol.Epoch
 SliceRecord: TypeAlias = protocol.SliceDone
 Kernel: TypeAlias = protocol.KernelProof
-Fingerprint: TypeAlias = protocol.Fingerprint
+FingerprintRecord: TypeAlias = protocol.Fingerprint
 DatasetRecord: TypeAlias = protocol.Dataset
 """Events of a trainer that its trial's outcome keeps as they are."""
 
@@ -175,7 +175,7 @@ class Outcome:
     epochs: tuple[EpochRecord, ...] = ()
     slices: tuple[SliceRecord, ...] = ()
     kernel: Kernel | None = None
-    fingerprint: Fingerprint | None = None
+    fingerprint: FingerprintRecord | None = None
     dataset: DatasetRecord | None = None
     environment: Environment = field(default_factory=dict)
     failure: FailureRecord | None = None
@@ -275,7 +275,7 @@ class FinishedTrial:
         return self.outcome.kernel
 
     @property
-    def fingerprint(self) -> Fingerprint | None:
+    def fingerprint(self) -> FingerprintRecord | None:
         """What its model computes at the initial weights, to be compared between arms."""
         return self.outcome.fingerprint
 

@@ -34,8 +34,6 @@ _OUTPUTS, _GRADIENTS = 32, 32
 
 _DIGITS = 9  # of float32
 
-Arrays = Sequence[NDArray[Any]]
-
 
 def report_fingerprint(run: TrainingRun, trial: Context) -> None:
     """Report the fingerprint of a run before its first step; leave its state as it was.
@@ -78,7 +76,7 @@ def report_fingerprint_of_passes(
 
 
 def author_gradients(
-    model: Any, gradients: Arrays, author_variables: Sequence[str]
+    model: Any, gradients: Sequence[NDArray[Any]], author_variables: Sequence[str]
 ) -> list[NDArray[Any]]:
     """Return gradients in the layout and order of the author's model, for every implementation.
 

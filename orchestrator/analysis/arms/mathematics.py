@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from orchestrator.analysis.pairing.pairs import Baseline
 from orchestrator.core.arms import Arm, VariantIdentity
 from orchestrator.core.names import known_implementation
-from orchestrator.core.trial import Fingerprint, FinishedTrial
+from orchestrator.core.trial import FingerprintRecord, FinishedTrial
 from workloads.implementations import Precision
 
 
@@ -31,7 +31,7 @@ class Tolerance:
     gradients: float
 
 
-TOLERANCES: Mapping[Precision, Tolerance] = {
+FINGERPRINT_TOLERANCES: Mapping[Precision, Tolerance] = {
     # Rounding errors grow with the number of steps: float32 has 6e-8 per operation, and measured
     # differences are below 1e-5 of the outputs after some hundred steps. A wrong gate, activation
     # or weight changes outputs by several percent. Gradients add up over the steps.
@@ -131,7 +131,7 @@ def references(arms: Iterable[Arm], baseline: Baseline | None) -> dict[Arm, Arm]
 
 
 def fingerprint_difference(
-    fingerprint: Fingerprint, reference: Fingerprint
+    fingerprint: FingerprintRecord, reference: FingerprintRecord
 ) -> FingerprintDifference:
     """Return the largest differences between two fingerprints of one round."""
     outputs, expected = fingerprint.outputs, reference.outputs
@@ -161,7 +161,7 @@ def fingerprint_difference(
 def tolerance_of(*arms: Arm) -> Tolerance:
     """Return the widest tolerance of these arms; that of float32 where the precision is unknown."""
     known = [known_implementation(arm) for arm in arms]
-    every = [TOLERANCES[i.precision if i else "float32"] for i in known]
+    every = [FINGERPRINT_TOLERANCES[i.precision if i else "float32"] for i in known]
     return Tolerance(max(t.outputs for t in every), max(t.gradients for t in every))
 
 
@@ -172,7 +172,7 @@ def _relative(difference: float, size: float) -> float:
     return difference / size if size else math.inf
 
 
-def _by_round(trials: Iterable[FinishedTrial]) -> dict[tuple[int, int], Fingerprint]:
+def _by_round(trials: Iterable[FinishedTrial]) -> dict[tuple[int, int], FingerprintRecord]:
     """Return the fingerprint of each block and repeat that has times."""
     return {
         (trial.block, trial.repeat): trial.fingerprint
