@@ -17,6 +17,7 @@ from orchestrator.core.trial import (
     EpochRecord,
     FailureReason,
     FailureRecord,
+    FingerprintRecord,
     FinishedTrial,
     Kernel,
     Outcome,
@@ -94,6 +95,7 @@ def build_full_trial(
             for index in range(epochs)
         ),
         kernel=Kernel("portable", "portable", "graph has While, no CudnnRNNV3"),
+        fingerprint=FingerprintRecord((0.5, -0.25), 0.375, (1.5, 0.25), (-1.0, 0.125)),
         dataset=DatasetRecord("digits", "ab" * 32, "scikit-learn load_digits", 1437, 360),
         environment={"python": "3.11.7", "tensorflow": "2.21.0", "cpus": 2, "gpu": None},
         trainer_trials=block,
@@ -105,7 +107,13 @@ def build_full_trial(
 def build_failed_trial(block: int = 0, arm: Arm = PORTABLE, **changes: Any) -> FinishedTrial:
     """Return a trial whose trainer crashed; `changes` are fields of its outcome."""
     failure = FailureRecord("crash", "the trainer process ended with SIGSEGV", "last\nlines\n")
-    nothing: dict[str, Any] = {"metrics": {}, "epochs": 0, "kernel": None, "dataset": None}
+    nothing: dict[str, Any] = {
+        "metrics": {},
+        "epochs": 0,
+        "kernel": None,
+        "fingerprint": None,
+        "dataset": None,
+    }
     failed = {"status": "failed", "failure": failure, **nothing}
     return build_full_trial(block, arm, **{**failed, **changes})
 

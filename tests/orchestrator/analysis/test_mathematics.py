@@ -1,0 +1,167 @@
+"""Which arms compute the same: differences of fingerprints, tolerances, and what follows."""
+
+import math
+from collections.abc import Mapping
+
+import pytest
+
+from orchestrator.analysis.arms.mathematics import (
+    FingerprintDifference,
+    Mathematics,
+    fingerprint_difference,
+)
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import FingerprintRecord
+from orchestrator.report.render import summarise
+from tests.building.arms import ARMS_OF_CELLS, CPU, PORTABLE, UNROLL, XLA
+from tests.building.records import build_record
+from tests.building.trials import build_trial
+
+BF16 = Arm("tensorflow/portable+bf16", CPU)
+REFERENCE = FingerprintRecord((3.0, -4.0), 2.0, (10.0, 0.001), (5.0, 0.0005))
+
+
+def build_fingerprint(factor: float) -> FingerprintRecord:
+    """Return the fingerprint of a model whose outputs and gradients are `factor` times as large."""
+    return FingerprintRecord(
+        outputs=(factor * 3.0, factor * -4.0),
+        output_rms=factor * 2.0,
+        gradient_norms=(factor * 10.0,),
+        gradient_projections=(factor * 5.0,),
+    )
+
+
+def summarise_factors(
+    factors: Mapping[Arm, float | None], times: Mapping[Arm, float] | None = None
+) -> ReportSummary:
+    """Summarise a sweep of eight blocks whose arms compute `factor` times the same.
+
+    An arm with None has no fingerprints.
+    """
+    trials = [
+        build_trial(
+            block,
+            arm,
+            step_ms=(times or {}).get(arm, 10.0),
+            fingerprint=None if factor is None else build_fingerprint(factor),
+        )
+        for block in range(8)
+        for arm, factor in factors.items()
+    ]
+    return summarise(build_record(trials, tuple(factors)))
+
+
+def mathematics_of(summary: ReportSummary, arm: Arm) -> Mathematics | None:
+    (row,) = [row for row in summary.arms if row.arm == arm]
+    return row.mathematics
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "expected"),
+    [
+        pytest.param(REFERENCE, FingerprintDifference(0.0, 0.0, 0.0), id="equal"),
+        pytest.param(
+            FingerprintRecord((3.0, -4.5), 2.0, (10.0, 0.001), (5.0, 0.0005)),
+            FingerprintDifference(0.5, 0.25, 0.0),
+            id="an output",
+        ),
+        pytest.param(
+            FingerprintRecord((3.0, -4.0), 2.0, (11.0, 0.001), (5.0, 0.0005)),
+            FingerprintDifference(0.0, 0.0, 0.1),
+            id="the norm of a gradient",
+        ),
+        pytest.param(
+            FingerprintRecord((3.0, -4.0), 2.0, (10.0, 0.001), (-5.0, 0.0005)),
+            FingerprintDifference(0.0, 0.0, 1.0),
+            id="the direction of a gradient",
+        ),
+        pytest.param(
+            FingerprintRecord((3.0, -4.0), 2.0, (10.0, 0.002), (5.0, 0.0005)),
+            FingerprintDifference(0.0, 0.0, 0.1),  # relative to 0.1 % of the largest norm
+            id="a gradient near zero",
+        ),
+        pytest.param(
+            FingerprintRecord((3.0,), 2.0, (10.0, 0.001), (5.0, 0.0005)),
+            FingerprintDifference(math.inf, math.inf, None),
+            id="outputs of another shape",
+        ),
+        pytest.param(
+            FingerprintRecord((3.0, -4.0), 2.0, (10.0,), (5.0,)),
+            FingerprintDifference(0.0, 0.0, math.inf),
+            id="another number of weights",
+        ),
+        pytest.param(
+            FingerprintRecord((3.0, -4.0), 2.0),
+            FingerprintDifference(0.0, 0.0, None),
+            id="no finite gradients",
+        ),
+    ],
+)
+def test_the_difference_is_relative_to_the_reference(
+    fingerprint: FingerprintRecord, expected: FingerprintDifference
+) -> None:
+    difference = fingerprint_difference(fingerprint, REFERENCE)
+    assert difference.outputs == pytest.approx(expected.outputs)
+    assert difference.outputs_share == pytest.approx(expected.outputs_share)
+    assert difference.gradients == (
+        None if expected.gradients is None else pytest.approx(expected.gradients)
+    )
+
+
+@pytest.mark.parametrize(
+    ("arm", "factor", "is_different"),
+    [
+        pytest.param(XLA, 1.0001, False, id="rounding of float32"),
+        pytest.param(XLA, 1.02, True, id="beyond float32"),
+        pytest.param(BF16, 1.02, False, id="rounding of bf16"),
+        pytest.param(BF16, 1.2, True, id="beyond bf16"),
+    ],
+)
+def test_the_tolerance_is_that_of_the_precision(
+    arm: Arm, factor: float, is_different: bool
+) -> None:
+    summary = summarise_factors({PORTABLE: 1.0, arm: factor})
+    mathematics = mathematics_of(summary, arm)
+    assert mathematics is not None
+    assert mathematics.reference == PORTABLE
+    assert mathematics.rounds == 8
+    assert mathematics.max_output_difference == pytest.approx(4.0 * (factor - 1))
+    assert mathematics.max_output_share == pytest.approx(2.0 * (factor - 1))
+    assert mathematics.is_different is is_different
+    (comparison,) = summary.comparisons
+    assert comparison.different_mathematics is is_different
+
+
+def test_an_arm_of_different_mathematics_has_no_verdict_of_speed() -> None:
+    factors = {PORTABLE: 1.0, XLA: 1.5, UNROLL: 1.0}
+    summary = summarise_factors(factors, {XLA: 5.0, UNROLL: 8.0})
+    different, equal = sorted(summary.comparisons, key=lambda c: c.arm != XLA)
+    assert different.arm == XLA
+    assert different.speedup is None
+    assert not different.pairs
+    assert different.verdict == "inconclusive"
+    assert equal.verdict == "faster"
+    (ranking,) = summary.rankings
+    assert ranking.leader == UNROLL
+    assert {behind.arm for behind in ranking.behind} == {PORTABLE}
+    assert all(p.arm != XLA for trade_off in summary.fronts for p in trade_off.front.points)
+
+
+def test_without_fingerprints_nothing_is_compared() -> None:
+    summary = summarise_factors({PORTABLE: 1.0, XLA: None}, {XLA: 5.0})
+    assert mathematics_of(summary, XLA) is None
+    (comparison,) = summary.comparisons
+    assert comparison.verdict == "faster"
+
+
+def test_each_variant_is_compared_with_its_like() -> None:
+    factors = {
+        arm: 1.0 if arm.variant and arm.variant.name == "lstm" else 7.0 for arm in ARMS_OF_CELLS
+    }
+    summary = summarise_factors(factors)
+    compared = {row.arm: row.mathematics for row in summary.arms if row.mathematics}
+    assert len(compared) == 2
+    for arm, mathematics in compared.items():
+        assert mathematics.reference.variant == arm.variant
+        assert not mathematics.is_different
