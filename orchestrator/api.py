@@ -4,9 +4,9 @@ Users write `import rnnsweep`, which re-exports these functions. They are a prom
 modules of `orchestrator` are not. Importing this module is quick.
 
 A `sweep` is a name, a label (`quickstart#2`) or, except for `read_sweep`, a record. `generation`
-counts from 1; the default is the latest. `tracking_uri` is the MLflow store, by default that of the
-commands. Units are part of names (`_s`, `_ms`, `_mib`, `_j`, `_pct`). Times of day are seconds
-since the epoch in records, and timezone-aware in data frames, in UTC.
+counts from 1; the default is the latest. `tracking_uri` is the MLflow store, by default the store
+of the commands. Units are part of names (`_s`, `_ms`, `_mib`, `_j`, `_pct`). Times of day are
+seconds since the epoch in records, and timezone-aware in data frames, in UTC.
 
 Errors on which a user can act are instances of `orchestrator.core.errors.Refusal`, SpecError,
 ClusterError, SweepNotFound (no such sweep) or TrackingError (the store cannot be read).
@@ -54,9 +54,10 @@ def run_sweep(  # noqa: PLR0913
     """Run or resume a sweep, as `rnnsweep run` does, without a terminal and without questions.
 
     The spec is the path of a file, a mapping with the same keys, or a checked spec. `overrides` are
-    values by dotted key (`{"settings.epochs": 2}`) over those of a file or mapping. `home` keeps
-    sweeps, by default RNNSWEEP_HOME, else `./rnnsweep-data`; `address` is a Ray cluster, by default
-    none. `fresh`, `retry_failed` and `same_code` are the options of the command.
+    values by dotted key (`{"settings.epochs": 2}`), which replace the values of a file or mapping.
+    `home` keeps sweeps, by default RNNSWEEP_HOME, else `./rnnsweep-data`; `address` is a Ray
+    cluster, by default none. `fresh`, `retry_failed` and `same_code` are the options of the
+    command.
 
     Progress goes to the logger `rnnsweep`: finished trials as INFO, warnings as WARNING. Ctrl-C or
     SIGTERM stops the sweep cleanly, if this is called in the main thread; before the first trial,
@@ -156,9 +157,9 @@ def query(  # noqa: PLR0913
 
     Without `columns` all are returned. `sort` takes columns (`-step_ms` is in reverse, missing
     values come last), `limit` the largest number of rows. `sql`, a SELECT statement, replaces these
-    and `where`: its table `trials` has all trials, those of the sweeps `also` too, which differ in
-    `sweep` and `generation`; a view by the label of each sweep has its own. Raise `QueryError`, a
-    ValueError, for an unknown column or wrong SQL.
+    and `where`: its table `trials` has all trials, of the sweeps `also` too, told apart by `sweep`
+    and `generation`; a view by the label of each sweep has the trials of that sweep. Raise
+    `QueryError`, a ValueError, for an unknown column or wrong SQL.
 
     Example:
         >>> trials = query("quickstart", "backend = 'tensorflow' and val_accuracy > 0.5",

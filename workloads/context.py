@@ -277,7 +277,7 @@ class Context:
     ) -> None:
         """Report the loaded data; `digest` is the digest of its source.
 
-        Raise `DataError` if they are not those of the start of the sweep.
+        Raise `DataError` if they are not the data of the start of the sweep.
         """
         if self.expected_data is not None:
             expect_data(name, digest, self.expected_data)
@@ -322,7 +322,7 @@ class Context:
 
 
 def expect_data(name: str, digest: str | None, expected: str) -> None:
-    """Raise `DataError` if the data of a trial are not those of the start of the sweep."""
+    """Raise `DataError` if the data of a trial are not the data of the start of the sweep."""
     if digest != expected:
         raise DataError(
             f"data of {name}: expected digest {expected}, as at the start of the sweep; the data on"

@@ -3,7 +3,7 @@
 The rules here hold for every backend; each backend adds its own (`workloads.backends.NAME`). They
 import no framework. The rules for `cudnn` are Keras' (3.15: `keras/src/layers/rnn/`, and `rnn.py`
 of its backends), which silently runs another kernel in some cases; tests compare them. The rules
-for `fused` are those of the library call (`Backend.fused`).
+for `fused` are the rules of the library call (`Backend.fused`).
 """
 
 import importlib.util

@@ -8,7 +8,7 @@ from workloads.models.run import StartState, TrainingRun
 
 def prove(run: TrainingRun) -> Proof:
     """Identify the kernel of a run's timed steps after its warm-up; leave the state as it was."""
-    # If all records of tracings agree, it is theirs; if none was traced, it is that of one step.
+    # If all tracings agree, their kernel is the kernel; without a tracing, one step shows it.
     witness = run.model.witness
     framework, records = witness.framework, witness.tracing_records
     parts = recurrent_parts(run.model)

@@ -6,7 +6,7 @@ from workloads.protocol import FailureKind
 
 
 class TrialError(Exception):
-    """The failure of a trial; `kind` is that of its `Failure` event."""
+    """The failure of a trial; `kind` is the kind of its `Failure` event."""
 
     kind: ClassVar[FailureKind] = "error"
 

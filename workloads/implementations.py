@@ -1,7 +1,7 @@
 """Implementations that can be compared: the grammar `backend/kernel[+option…]`.
 
-The names of kernels and options are here; those of backends are in `workloads.backends.registry`,
-which also checks all three.
+The names of kernels and options are here; the names of backends are in
+`workloads.backends.registry`, which also checks all three.
 """
 
 import re
@@ -37,7 +37,7 @@ PRECISIONS: tuple[Precision, ...] = ("tf32", "bf16", "fp16")
 """The options that choose the number format of matrix products."""
 
 MIN_CAPABILITY: Mapping[Precision, float] = {"tf32": 8.0, "bf16": 8.0}
-"""The first compute capability of NVIDIA's GPUs with the number format: that of Ampere."""
+"""The first compute capability of NVIDIA's GPUs with the number format: Ampere's."""
 
 _SHAPE = re.compile(r"(?P<backend>[a-z0-9_]+)/(?P<kernel>[a-z0-9_]+)(?P<options>(\+[a-z0-9_]+)*)")
 
@@ -77,7 +77,7 @@ class Implementation:
 
     @property
     def precision(self) -> Precision:
-        """The number format of matrix products: that of its option, `float32` by default."""
+        """The number format of matrix products, by its option; `float32` by default."""
         return next((name for name in PRECISIONS if name in self.options), "float32")
 
 

@@ -6,7 +6,7 @@ What reads the registry:
 
 - the objectives and published metrics that a spec may name, and their descriptions in its schema;
 - the metrics of the built-in workloads, which `rnnsweep workloads` lists;
-- the metrics that a pruned trial keeps, and those of a trial that is timed in slices;
+- the metrics that a pruned trial keeps, and the metrics of a trial that is timed in slices;
 - the columns that a query may name although no trial has them;
 - the tables, rankings and trade-offs of the report;
 - the table of metrics in `docs/mlflow.md`.
@@ -706,8 +706,8 @@ PRUNED_METRICS: frozenset[str] = frozenset(
     for metric in METRICS
     if metric.measured_by == "trainer" and "pruned" in metric.measured_in
 )
-"""What a pruned trial of any workload keeps of its trainer's metrics: the others would be those of
-a whole training."""
+"""What a pruned trial of any workload keeps of its trainer's metrics: the others describe a whole
+training."""
 
 OUTSIDE_OBJECTIVES: tuple[str, ...] = tuple(
     metric.name

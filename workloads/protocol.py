@@ -64,11 +64,11 @@ class TrialRequest(_Message):
     """A request to run one trial.
 
     `settings` are the sweep's fixed settings and the block's config, merged. `data_digest` is the
-    expected digest of the data set, `code` those of the files of a user's own workload; a trainer
-    with others refuses the trial. With `measure: timing` it is timed in slices on command; a slice
-    takes about `slice_s`, and a step of it is a training step, or the prediction of a batch
-    (`timed_work`). The model that the workload keeps is copied to the folder `model_path`.
-    With `fingerprint` the trial computes a `Fingerprint` before its warm-up.
+    expected digest of the data set, `code` the expected digests of the files of a user's own
+    workload; a trainer with others refuses the trial. With `measure: timing` it is timed in slices
+    on command; a slice takes about `slice_s`, and a step of it is a training step, or the
+    prediction of a batch (`timed_work`). The model that the workload keeps is copied to the folder
+    `model_path`. With `fingerprint` the trial computes a `Fingerprint` before its warm-up.
     The `nonce` is random; without one, as by hand, events carry none.
     """
 
@@ -196,7 +196,7 @@ class Fingerprint(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Dataset(_Message):
-    """The loaded data: `digest` is that of the source, `samples` counts the training part."""
+    """The loaded data, with the `digest` of their source; `samples` counts the training part."""
 
     event: ClassVar[str] = "dataset"
     name: str
@@ -281,7 +281,7 @@ def artifact_refusal_reason(artifact: Artifact, stored: Mapping[str, str]) -> st
 def encode_message(message: TrialRequest | RoundCommand | Event, nonce: str = "") -> str:
     """Return a request, a command or an event as one line, without its newline.
 
-    The `nonce` is that of the request which the event answers.
+    The `nonce` is taken from the request which the event answers.
 
     Raise `ProtocolError` for NaN, for infinite numbers, and for types that JSON does not have.
     """

@@ -151,7 +151,7 @@ def check_settings(model: type[SettingsType], settings: Mapping[str, Any]) -> Se
     """Return the settings as a model of that class, or raise pydantic's `ValidationError`.
 
     Equal settings of a class are checked once in a process: a plan asks for the same ones on each
-    implementation, and each trial of a block has those of the block.
+    implementation, and each trial of a block has the settings of the block.
     """
     items = tuple((name, type(value), value) for name, value in settings.items())
     try:

@@ -359,7 +359,7 @@ def _metrics(returned: Any, trial: Context) -> dict[str, float]:
     measured = {f"{phase}_s": seconds for phase, seconds in trial.seconds.items()}
     if trial.slicing is not None:
         measured |= trial.slicing.metrics()
-        measured.pop(f"{trial.slicing.timed_work}_s", None)  # `timed_s` has those of the slices
+        measured.pop(f"{trial.slicing.timed_work}_s", None)  # `timed_s` has the slices' seconds
     if (peak := peak_rss_mib()) is not None:
         measured["peak_rss_mib"] = peak
     return {**measured, **metrics}

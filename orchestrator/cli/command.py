@@ -41,7 +41,7 @@ def command(
     """Return a decorator that makes a command of a function, which returns its exit code.
 
     The docstring of the function is the first part of the help. `examples` are lines to type, and
-    `notes` a text for the end of the help. The name is that of the function by default, and
+    `notes` a text for the end of the help. The name is the function's name by default, and
     `params` are those that the function's own decorators do not add.
     """
     lines = "".join(f"\n  {line}" for line in examples)
@@ -92,7 +92,7 @@ class CommandGroup(click.Group):
 
 
 def _with_exit_code(function: Callable[_Parameters, int | None]) -> Callable[_Parameters, None]:
-    """Exit with the code that the function returns, or with that of the error that it raises."""
+    """Exit with the code that the function returns, or with the code of an error that it raises."""
 
     @functools.wraps(function)
     def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:

@@ -25,7 +25,7 @@ _SCHEMA, _SCHEMA_COPY = "../orchestrator/spec/spec.schema.json", "rnnsweep.schem
 
 
 def sweeps_folder() -> Path:
-    """Return the folder of the files of `sweeps/`: that of a wheel, or that of the checkout."""
+    """Return the folder of example sweeps, in the installed wheel or else in the checkout."""
     packaged = ROOT / "orchestrator" / "sweeps"
     return packaged if packaged.is_dir() else ROOT / "sweeps"
 

@@ -20,8 +20,8 @@ _FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json", "parquet": ".parque
 
 _NOTES = """
 Conditions and statements are DuckDB's SQL. The table `trials` has the trials of SWEEP and of
-the sweeps of --also; a view by the name of each sweep has those of the sweep. Texts are in
-single quotes, names with other characters than letters, digits and _ in double quotes. Times
+the sweeps of --also; a view by the name of each sweep has the trials of that sweep. Texts are
+in single quotes, names with other characters than letters, digits and _ in double quotes. Times
 are in UTC. A query cannot reach files, the network or other data.
 """
 

@@ -48,7 +48,7 @@ def generated_parts() -> dict[str, str]:
 
 
 def _spec_sections(title: str, section: Json, others: Json, above: str = "") -> Iterator[Section]:
-    """Yield a table of the keys of a section of a spec, and those of the sections in it."""
+    """Yield a table of the keys of a section of a spec, and a table for each section in it."""
     yield Section(title, tables=(_keys(section),))
     for key, part in section["properties"].items():
         names = [name for name in others if f'/{name}"' in json.dumps(part)]

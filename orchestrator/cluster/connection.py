@@ -84,6 +84,7 @@ def connect(
 
 
 def _session_folder() -> Path | None:
+    """Return the folder with the logs of this process's Ray; None if it has none."""
     import ray  # noqa: PLC0415
 
     node = ray._private.worker._global_node
@@ -91,6 +92,7 @@ def _session_folder() -> Path | None:
 
 
 def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> tuple[Node, ...]:
+    """Join the cluster, or start Ray here; raise errors as `ClusterError`, or `Stopped`."""
     import ray  # noqa: PLC0415
 
     try:
@@ -287,7 +289,7 @@ def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:
 
 
 def alive_nodes() -> list[Mapping[str, Any]]:
-    """Return those of `ray.nodes()` that are alive."""
+    """Return the nodes of `ray.nodes()` that are alive."""
     import ray  # noqa: PLC0415
 
     return [node for node in ray.nodes() if node["Alive"]]

@@ -92,7 +92,7 @@ class Submitted:
 
     @property
     def number(self) -> int:
-        """The number of the start among those of its sweep on this cluster, from 1."""
+        """The number of the start among the starts of its sweep on this cluster, from 1."""
         return int(self.id.rpartition("-")[2])
 
 
@@ -234,6 +234,7 @@ class Cluster:
 
 
 def _client(address: str) -> Any:
+    """Return Ray's client of jobs, with a time limit for each request and without its chatter."""
     from ray.job_submission import JobSubmissionClient  # noqa: PLC0415  (seconds)
 
     for name in _CHATTY:

@@ -39,7 +39,7 @@ class Membership:
     @contextlib.contextmanager
     def watching(self) -> Iterator[Self]:
         """Poll the cluster until the block ends."""
-        thread = threading.Thread(target=self._watch, daemon=True, name="cluster-membership")
+        thread = threading.Thread(target=self._poll, daemon=True, name="cluster-membership")
         thread.start()
         try:
             yield self
@@ -75,7 +75,8 @@ class Membership:
         with self._lock:
             return node_id in self._answered
 
-    def _watch(self) -> None:
+    def _poll(self) -> None:
+        """Ask the cluster for its nodes each second, probe new ones, and answer pings."""
         while not self._ended.wait(_EVERY_S):
             with contextlib.suppress(Exception):  # after any error, poll again
                 alive = {node["NodeID"]: node for node in alive_nodes()}
@@ -108,6 +109,7 @@ class Membership:
                     self._nodes[id_] = as_node(ray_node, profile)
 
     def _ping(self, alive: Mapping[str, Any]) -> None:
+        """Start the pings that were asked for, and note which nodes have answered."""
         with self._lock:
             wanted, self._wanted = self._wanted, set()
         for id_ in wanted & alive.keys():

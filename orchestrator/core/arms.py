@@ -143,7 +143,7 @@ class Arm:
 
     @property
     def settings(self) -> Mapping[str, bool | int | float | str]:
-        """The arm's own settings: those of its variant, and its own amount of work."""
+        """The arm's own settings: the settings of its variant, and its own amount of work."""
         return {**(self.variant.settings if self.variant else {}), **self.usage.settings}
 
     @property

@@ -57,7 +57,7 @@ def detect_disturbance(
 
     Figures are percentages; of a canary the ratio to its time in `expected_ms`, and of `shared_gpu`
     the number of other processes. Other trainers of the sweep are no disturbance: they have CPUs of
-    their own. `metrics` include those of telemetry.
+    their own. `metrics` include the metrics of telemetry.
     """
     causes: dict[str, float] = {}
     for cause, name in _SHARES.items():

@@ -36,7 +36,7 @@ def selects(selector: str, hardware: HardwareRef | HardwareUse) -> bool:
     if wanted == text or (gpu and wanted == gpu):
         return True
     names = filter(None, (text, hardware_class.name.lower(), gpu))
-    pattern = wanted.replace("[", "[[]")  # brackets are those of a usage (`*[4 threads]`)
+    pattern = wanted.replace("[", "[[]")  # brackets belong to a usage (`*[4 threads]`)
     is_pattern = any(mark in wanted for mark in "*?")
     return is_pattern and any(fnmatchcase(name, pattern) for name in names)
 

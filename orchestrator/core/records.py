@@ -19,8 +19,8 @@ class SweepRecord:
     `current` are the arms of the last start, all of them if it is empty. `expected_trials` counts
     blocks × current arms × repeats, and the finished trials of former arms. `settings` are common
     to all trials and include defaults. `datasets` are the data that trainers loaded, normally one.
-    `criteria` are those of the spec. `experiment_id` is the id in MLflow, if known. `answered` is
-    a digest of what the stored report was made of.
+    `criteria` are the spec's. `experiment_id` is the id in MLflow, if known. `answered` is a digest
+    of what the stored report was made of.
     """
 
     name: str

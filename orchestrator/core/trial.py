@@ -342,7 +342,7 @@ def count_spared(finished: Sequence[FinishedTrial], arms: Sequence[Arm], repeats
 def count_expected(
     blocks: int, arms: Sequence[Arm], repeats: int, finished: Sequence[FinishedTrial]
 ) -> int:
-    """Return how many trials a sweep has at its end: those of these arms and of former ones."""
+    """Return how many trials a sweep has at its end: trials of these arms and of former ones."""
     of_former_arms = sum(trial.arm not in arms for trial in finished)
     return blocks * len(arms) * repeats - count_spared(finished, arms, repeats) + of_former_arms
 
@@ -361,7 +361,7 @@ class SweepIdentity:
 
     `generation` counts the starts with `--fresh` under one name, from 1. `code` has a digest of
     each file of a user's own workload; a user may declare that a change of it does not matter.
-    `code_commit` is that of the user's repository, with `-dirty` if the files differ from it.
+    `code_commit` is the commit of the user's repository, with `-dirty` if the files differ from it.
     `timed_work` is what slices time.
     """
 

@@ -24,7 +24,7 @@ class TrialColumn:
     """A column of every trial's row.
 
     Attributes:
-        name: Its name in queries, CSV and Parquet, and that of the param or tag in MLflow.
+        name: Its name in queries, CSV and Parquet, and the name of the param or tag in MLflow.
         kind: The type of its cells; a time is in seconds since the epoch.
         get: The trial's value, or None where it has none.
         description: What it is, for the documents.

@@ -247,7 +247,7 @@ def stored_peaks(home: Path, classes: Iterable[HardwareClass]) -> tuple[Peak, ..
 
 
 def store_peaks(home: Path, peaks: Sequence[Peak]) -> None:
-    """Add peaks to the stored ones, and replace those of the same versions; may be an OSError."""
+    """Add peaks to the stored ones, which replace peaks of the same versions; may be an OSError."""
     all_peaks = {
         (peak.hardware, peak.backend, peak.precision, *sorted(peak.versions.items())): peak
         for peak in (*_read(home / PEAKS_FILE), *peaks)

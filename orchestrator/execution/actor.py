@@ -64,6 +64,7 @@ class TrialActor(tune.Trainable):
         self._trainers.close()
 
     def _begin(self, config: Mapping[str, Any]) -> None:
+        """Make ready to run a job: one trial, or an interleaved round; nothing if a GPU is lost."""
         if not all(trial_run.ended for trial_run in self._trial_runs):
             self._signs.close()
             self._trainers.close()  # Tune took the job away while its trainers were at work

@@ -60,13 +60,13 @@ class InterleavedTrial:
 
     def run_slice(self, turn: int) -> None:
         """Train or predict for one slice."""
-        self._ask(protocol.Slice())
+        self._command(protocol.Slice())
         done = self._until(protocol.SliceDone)
         self.logs[turn] = math.log(done.seconds / done.steps)
 
     def finish(self, interval: float | None) -> None:
         """Prove the kernel and end the trial; the interval is of its ratio to the round's first."""
-        self._ask(protocol.Finish())
+        self._command(protocol.Finish())
         self._until(protocol.Result)
         if interval is not None:
             self.trial_run.metrics = {**self.trial_run.metrics, "ratio_interval": interval}
@@ -78,7 +78,8 @@ class InterleavedTrial:
         self.trial_run.end(failure, output=output)
         self.watchdog = None
 
-    def _ask(self, command: protocol.RoundCommand) -> None:
+    def _command(self, command: protocol.RoundCommand) -> None:
+        """Send the trainer a command; its time limits count from now until it rests again."""
         assert self.watchdog is not None
         self.watchdog.wake()
         self.watchdog.trainer.send(command)
@@ -144,59 +145,73 @@ class InterleavedRound:
         with contextlib.suppress(CpusTaken):  # the largest number first: the others take from it
             if cpus := [trial_run.job.cpus for trial_run in self.trial_runs if trial_run.job.cpus]:
                 self._trainers.claims.claim(max(cpus))
-        for number, trial in enumerate(self._drawn(self._trials), 1):
+        for number, trial in enumerate(self._in_random_order(self._trials), 1):
             name = f"{trial.trial_run.job.request.implementation} ({number} of {len(keys)})"
             yield JobProgress(0, most=self._looks[-1], doing=f"loading and compiling {name}")
             trial.trial_run.restart()
-            with self._isolated(trial):
+            with self._failing_alone(trial):
                 trial.prepare(self._trainers.trainer_for(trial.trial_run.job, trial.key, keys))
         yield JobProgress(0, most=self._looks[-1])
-        with self._sampled():
-            yield from self._turns()
+        with self._telemetry_recorded():
+            yield from self._take_turns()
         for trial, interval in self._intervals():
-            with self._isolated(trial):
+            with self._failing_alone(trial):
                 trial.finish(interval)
                 self._trainers.end_if_processes_remain(trial.key)
 
-    def _turns(self) -> Generator[JobProgress, None, None]:
+    def _take_turns(self) -> Generator[JobProgress, None, None]:
+        """Run turns of one slice per trial until the intervals are narrow, or the turns used up.
+
+        Intervals end a round after planned numbers of turns only: looking after each turn would
+        stop at intervals that are narrow by chance.
+        """
         signed_s = time.monotonic()
         for turn in range(self._looks[-1]):
-            for trial in self._drawn(self._running()):
+            for trial in self._in_random_order(self._running()):
                 time.sleep(_REST_S)
-                with self._isolated(trial):
+                with self._failing_alone(trial):
                     trial.run_slice(turn)
             is_look = turn + 1 in self._looks
-            if not self._running() or (is_look and self._widest() <= self._timing.interval):
+            if not self._running() or (
+                is_look and self._widest_interval() <= self._timing.interval
+            ):
                 return
             if time.monotonic() - signed_s > _SIGN_S:
-                interval = self._widest() if turn + 1 >= self._looks[0] else None
+                interval = self._widest_interval() if turn + 1 >= self._looks[0] else None
                 yield JobProgress(turn + 1, most=self._looks[-1], interval=interval)
                 signed_s = time.monotonic()
 
-    def _widest(self) -> float:
+    def _widest_interval(self) -> float:
+        """Return the widest interval of a ratio; of a trial alone, the interval of its times."""
         intervals = [width for _, width in self._intervals() if width is not None]
-        return max(intervals or map(self._interval, self._running()))
+        return max(intervals or map(self._half_width, self._running()))
 
     def _intervals(self) -> list[tuple[InterleavedTrial, float | None]]:
         """Return each running trial with the interval of its ratio to the first, which has none."""
         running = self._running()
         return [
-            (trial, None if trial is running[0] else self._interval(trial, running[0]))
+            (trial, None if trial is running[0] else self._half_width(trial, running[0]))
             for trial in running
         ]
 
-    def _interval(self, trial: InterleavedTrial, base: InterleavedTrial | None = None) -> float:
+    def _half_width(self, trial: InterleavedTrial, base: InterleavedTrial | None = None) -> float:
+        """Return the relative half-width of the interval of a trial's time per step.
+
+        With a `base` it is the interval of the ratio of both.
+        Slices of the same turn are compared, so that slow changes of the machine cancel out.
+        """
         logs = [log - (base.logs[turn] if base else 0.0) for turn, log in trial.logs.items()]
         return math.expm1(half_width(logs, len(self._looks)))
 
     def _running(self) -> list[InterleavedTrial]:
         return [trial for trial in self._trials if trial.watchdog is not None]
 
-    def _drawn(self, trials: Sequence[InterleavedTrial]) -> list[InterleavedTrial]:
+    def _in_random_order(self, trials: Sequence[InterleavedTrial]) -> list[InterleavedTrial]:
         return self._draw.sample(list(trials), len(trials))
 
     @contextlib.contextmanager
-    def _isolated(self, trial: InterleavedTrial) -> Iterator[None]:
+    def _failing_alone(self, trial: InterleavedTrial) -> Iterator[None]:
+        """End only this trial if it fails in the block; the others of the round go on."""
         try:
             yield
         except TrialReportedFailure:
@@ -206,7 +221,11 @@ class InterleavedRound:
             trial.end(FailureRecord(*failure_of(error, self._killed), output))
 
     @contextlib.contextmanager
-    def _sampled(self) -> Iterator[None]:
+    def _telemetry_recorded(self) -> Iterator[None]:
+        """Sample the node during the block, once for all trials, and give each its own windows.
+
+        One sampler serves the round, as its trainers take turns on the same machine.
+        """
         devices = [trial.trial_run.job.request.device for trial in self._running()]
         pids = [trial.watchdog.trainer.pid for trial in self._trials if trial.watchdog is not None]
         if not pids:

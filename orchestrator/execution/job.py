@@ -273,6 +273,7 @@ class TrialRun:
 
 
 def _expect_distinct(metrics: Mapping[str, float]) -> None:
+    """Raise `ProtocolError` for two metrics that MLflow would store under one name."""
     names = dict[str, str]()
     for name in metrics:
         earlier = names.setdefault(entity_name(name), name)

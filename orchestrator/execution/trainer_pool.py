@@ -112,7 +112,7 @@ class TrainerPool:
     ) -> TrainerProcess:
         """Return the trainer of that key: a warm one, or a fresh one in its place.
 
-        Other trainers on its GPU end, except those of its `partners` in the round, unless the
+        Other trainers on its GPU end, except trainers of its `partners` in the round, unless the
         GPU shows enough free memory. Raise `CpusTaken` if too few CPUs are free, `OSError` if no
         process can be started.
         """

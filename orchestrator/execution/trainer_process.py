@@ -85,7 +85,8 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
         self._events: queue.SimpleQueue[protocol.Event | protocol.ProtocolError | None] = (
             queue.SimpleQueue()
         )
-        self._reader = threading.Thread(target=self._read, daemon=True, name="trainer-reader")
+        reader = threading.Thread(target=self._read_events, daemon=True, name="trainer-reader")
+        self._reader = reader
         self._reader.start()
 
     def __exit__(self, *_: object) -> None:
@@ -218,7 +219,8 @@ class TrainerProcess(contextlib.AbstractContextManager["TrainerProcess"]):
                 if stream is not None:
                     stream.close()
 
-    def _read(self) -> None:
+    def _read_events(self) -> None:
+        """Queue the trainer's events as they come, wrong lines as errors, and None at the end."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:

@@ -65,11 +65,12 @@ class Watchdog:
             if event is not None:
                 self._active = now
             if now - self._looked >= _WATCH_S and not isinstance(event, TrialEnding):
-                self._look(now)
+                self._expect_within_limits(now)
             if event is not None:
                 yield event
 
-    def _look(self, now: float) -> None:
+    def _expect_within_limits(self, now: float) -> None:
+        """Raise `TrialFailed` at a lost GPU, too much memory or time, or a silent, idle trainer."""
         self._looked = now
         self.trainer.limit_output()
         limits = self._limits

@@ -21,8 +21,8 @@ _NO_PRODUCT = ("to be filled by o.e.m.", "system product name", "default string"
 
 
 def read_fields(root: Path) -> CpuFields:
-    """Return the fields of the first processor in `/proc/cpuinfo`, and those of `lscpu`."""
-    # Names of `lscpu` begin with a capital (`Model name`). On x86 those of the kernel do not.
+    """Return the fields of the first processor in `/proc/cpuinfo`, and the fields of `lscpu`."""
+    # Names of `lscpu` begin with a capital (`Model name`). On x86 the kernel's names do not.
     fields: dict[str, str] = {}
     for line in (text_of(root / "proc/cpuinfo") or "").splitlines():
         key, _, value = line.partition(":")

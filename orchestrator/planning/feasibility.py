@@ -28,7 +28,7 @@ _NODE_ID = "ray.io/node-id"
 def matching_classes(
     entry: HardwareEntry, hardware: Sequence[HardwareClass]
 ) -> list[HardwareClass]:
-    """Return the classes that an entry means, each with those of its nodes that have its labels.
+    """Return the classes that an entry means, each with its nodes that have the labels.
 
     Without a class it means one device of each node: its GPUs, or its CPU if it has no GPU.
     """

@@ -3,9 +3,9 @@
 The hourly price covers the time in which a trial had its slot (a node, or a GPU), from set-up to
 the last prediction, however it ended; trials of an interleaved round share that time. Attempts that
 were lost with their worker or node are part of it: from when the worker got the trial to when its
-loss was noticed. The price of a kilowatt-hour covers the measured energy, that of the timed epochs;
-nobody measured that of a lost attempt. `train_cost_usd` is the cost of the timed epochs: the part
-to compare, if trials share a start.
+loss was noticed. The price of a kilowatt-hour covers the measured energy, which is the energy of
+the timed epochs; nobody measured the energy of a lost attempt. `train_cost_usd` is the cost of the
+timed epochs: the part to compare, if trials share a start.
 """
 
 from collections.abc import Iterable, Sequence

@@ -71,7 +71,7 @@ class Hyperband(PrunerKind):
     max_resource: Annotated[
         Annotated[int, Field(ge=1)] | Literal["auto"],
         BeforeValidator(_epochs_or_auto),
-        Field(description="Epochs of a whole training; auto takes those of the first whole one."),
+        Field(description="Epochs of a whole training; auto: the epochs of the first whole one."),
     ] = "auto"
     reduction_factor: Annotated[
         int, Field(ge=2, description="One block in so many reaches the next rung.")
@@ -92,12 +92,12 @@ class Hyperband(PrunerKind):
 class Wilcoxon(PrunerKind):
     """Optuna's signed-rank test against the best block so far.
 
-    It pairs a block's epochs with those of the best one. They depend on each other, so that its p
-    value is a threshold and no rate of errors.
+    It pairs a block's epochs with the epochs of the best block. They depend on each other, so that
+    its p value is a threshold and no rate of errors.
     """
 
     name: Literal["wilcoxon"] = "wilcoxon"
-    about: ClassVar[str] = "ends blocks whose epochs are worse than those of the best one"
+    about: ClassVar[str] = "ends blocks whose epochs are worse than the epochs of the best block"
     p_threshold: Annotated[
         float, Field(gt=0, lt=1, description="Prune if the test's p value is below this.")
     ] = 0.1

@@ -53,6 +53,10 @@ class BestModels:
                     worse[1].unlink()
 
     def _cost(self, trial: FinishedTrial) -> float:
+        """Return a number that is lower for a better trial, by the first objective that it has.
+
+        It is infinite for trials that did not complete, and for trials that were timed only.
+        """
         if trial.status != "complete" or trial.arm.measure == "timing":
             return math.inf
         aims = ((aim, trial.metrics.get(name)) for name, aim in self._aims.items())

@@ -156,7 +156,7 @@ class Dispatcher:
     def waiting_for_nodes(self) -> dict[HardwareUse, int]:
         """Return how many trials wait for hardware without a lane.
 
-        Without any lane those of the blocks to come count too.
+        Without any lane the trials of the blocks to come count too.
         """
         waiting = self.lanes.count_without_lane()
         if not self.lanes.queues:
@@ -166,6 +166,7 @@ class Dispatcher:
         return dict(waiting)
 
     def _suggest(self) -> Block | None:
+        """Suggest a block, note it for the journal, and let its trials wait for lanes."""
         block = self.suggestions.suggest()
         if block is not None:
             self._new_blocks.append(block)

@@ -58,7 +58,7 @@ class Amount:
 class Forecast:
     """The done part of a plan, the remaining part, and the prediction for that.
 
-    `seconds` are those of the clock, with the `overhead_s` outside of trials; None before each arm
+    `seconds` are wall-clock time, with the `overhead_s` outside of trials; None before each arm
     has run two trials. `usd` is the price of the plan's nodes for that time, idle or not, and of
     the energy of trials. Energy and money are None where an energy or a price is unknown. `idle` is
     the share of the time up to the last trial in which the nodes of a class run none, and `waits`
@@ -249,7 +249,7 @@ class _Future:
 
 
 class EarlierConfigs:
-    """A source of configs for blocks to come, which nobody knows yet: those of earlier blocks."""
+    """A source that gives blocks to come the configs of earlier blocks, as nobody knows theirs."""
 
     def __init__(self, blocks: Iterable[Block], number: int) -> None:
         """Draw from these blocks; possible futures of another `number` draw other configs."""
@@ -337,5 +337,6 @@ def idle_shares(spans: Iterable[Span], nodes: Iterable[Node]) -> dict[str, tuple
 
 
 def _amount(values: Sequence[float]) -> Amount:
+    """Return the median of simulated values, with their 5 % and 95 % quantiles as its range."""
     low, value, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
     return Amount(value, low, high)

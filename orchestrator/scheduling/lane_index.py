@@ -66,13 +66,14 @@ class LaneIndex:
         has_place = set(handed_out)
         for node_id, queue in self.queues.items():
             if node_id in before:
-                self._carry_over(before[node_id], queue)
+                self._carry_over_trials(before[node_id], queue)
                 has_place.update(trial.key for trial in queue.waiting)
         for index in begun:
             self.offer(index, has_place)
         self.recheck_every_lane()
 
-    def _carry_over(self, old: LaneQueue, new: LaneQueue) -> None:
+    def _carry_over_trials(self, old: LaneQueue, new: LaneQueue) -> None:
+        """Let trials of a node's old queue wait in its new one, if it still runs their arms."""
         uses = {use for group in new.groups for use in group.hardware}
         stopped = self.ledger.stopped_arms
         new.waiting.extend(

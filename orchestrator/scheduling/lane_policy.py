@@ -31,7 +31,7 @@ def next_trial(
     for queue in lanes.with_room():
         if queue.free_slots == 0 and _others_may_be_idle_first(lanes, queue, to_come):
             continue
-        _supply(lanes, queue, suggest)
+        _give_blocks(lanes, queue, suggest)
         trial = queue.pick()
         if trial is not None:
             return queue, trial
@@ -46,7 +46,8 @@ def _others_may_be_idle_first(lanes: LaneIndex, queue: LaneQueue, to_come: int) 
     return needed > 0 and not lanes.has_blocks_for(queue, needed)
 
 
-def _supply(lanes: LaneIndex, queue: LaneQueue, suggest: Callable[[], Block | None]) -> None:
+def _give_blocks(lanes: LaneIndex, queue: LaneQueue, suggest: Callable[[], Block | None]) -> None:
+    """Give a lane the blocks that it needs: begun ones first, then new suggestions (rule 4)."""
     while queue.needs_block:
         index = lanes.oldest_block_for(queue)
         if index is None:

@@ -78,7 +78,8 @@ class LaneQueue:
             self.device_at_work = "gpu"
         gathered = len({trial.block for trial in self.waiting})
         is_gpu_turn = self.device_at_work == "gpu"
-        return is_gpu_turn and self._first_in_turn() is None and gathered < self.lane.slots
+        is_out_of_gpu_trials = self._first_for_device_at_work() is None
+        return is_gpu_turn and is_out_of_gpu_trials and gathered < self.lane.slots
 
     def pick(self) -> Trial | None:
         """Take the next trial: the first one for the device whose turn it is.
@@ -86,10 +87,10 @@ class LaneQueue:
         The turn passes to the other device only when nothing is handed out: a CPU trial has the
         whole node, and must not run beside GPU trials.
         """
-        trial = self._first_in_turn()
+        trial = self._first_for_device_at_work()
         if trial is None and self.waiting and not self.out:
             self.device_at_work = "cpu" if self.device_at_work == "gpu" else "gpu"
-            trial = self._first_in_turn()
+            trial = self._first_for_device_at_work()
         if trial is not None:
             self.waiting.remove(trial)
         return trial
@@ -104,13 +105,21 @@ class LaneQueue:
         return same_round
 
     def _are_timed_together(self, trial: Trial, waiting: Trial) -> bool:
+        """Return whether two trials are of one interleaved round, and may run at the same time.
+
+        Where devices take turns, CPU and GPU trials never do: each device has a round of its own.
+        """
         if trial.arm.measure != "timing" or waiting.arm.measure != "timing":
             return False
         if self.lane.takes_turns and trial.arm.device != waiting.arm.device:
             return False
         return (trial.block, trial.repeat) == (waiting.block, waiting.repeat)
 
-    def _first_in_turn(self) -> Trial | None:
+    def _first_for_device_at_work(self) -> Trial | None:
+        """Return the first trial that waits for the device whose turn it is.
+
+        On a node without turns it is the first one that waits.
+        """
         for trial in self.waiting:
             if not self.lane.takes_turns or trial.arm.device == self.device_at_work:
                 return trial

@@ -68,14 +68,15 @@ class Ledger:
         self.finished[finished.key] = finished
         if finished.status == "pruned":
             self.pruned.add(finished.block)
-        self._ask_stopping_rules(finished)
+        self._apply_stopping_rules(finished)
         stops_its_arm = self.failures.add_outcome(finished)
         if stops_its_arm:
             for rule in self.stopping_rules:
                 rule.stop_arm(finished.arm)
         return stops_its_arm
 
-    def _ask_stopping_rules(self, finished: FinishedTrial) -> None:
+    def _apply_stopping_rules(self, finished: FinishedTrial) -> None:
+        """Show the rules an outcome until one of them decides; the first decision stays."""
         for rule in self.stopping_rules if self.stop_decision is None else ():
             if (decision := rule.add_outcome(finished)) is not None:
                 blocks = decision.blocks or self.count_complete_blocks()
@@ -103,6 +104,7 @@ class Ledger:
         return self._trials[index]
 
     def _make_trials(self, block: Block) -> Iterable[Trial]:
+        """Yield a block's trials, each round in its random order; equal seeds make equal orders."""
         in_order = sorted(self.plan.arms)
         for repeat in range(self.plan.repeats):
             arms = list(in_order)

@@ -102,6 +102,7 @@ def needs_gpu(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> bool:
 
 
 def _resources(entry: HardwareEntry, *, on_gpu: bool) -> Mapping[str, float]:
+    """Return what one trial of the entry takes, as Ray's autoscaler is asked for it."""
     cpus = float(entry.cpus or entry.threads or 1)
     return {"CPU": cpus, "GPU": 1.0} if on_gpu else {"CPU": cpus}
 

@@ -185,6 +185,10 @@ class Recovery:
                 self._unexplained.append(lost)
 
     def _end_attempt(self, lost: LostWorker, *, with_node: bool) -> None:
+        """Retry the trials of a lost worker, or let them fail where the retry policy says so.
+
+        A loss `with_node` counts as a preemption, another one as one of the trial's attempts.
+        """
         assignment = lost.assignment
         keys = [trial.key for trial in assignment.trials]
         failure = self.retry_policy.count_loss(keys, with_node=with_node)

@@ -160,7 +160,7 @@ def make_opening(
         is_counted = spec.auto_blocks is None and before.criteria.auto_blocks is None
         if is_counted and plan.ending != "decided":
             blocks = max(blocks, before.blocks)
-    if begun:  # the arms of awaited nodes are not known yet: keep those of the last start
+    if begun:  # the arms of awaited nodes are not known yet: keep the arms of the last start
         current = tuple(dict.fromkeys((*plan.arms, *(current if plan.awaited else ()))))
     texts = {str(arm) for arm in arms}
     manifest = Manifest(

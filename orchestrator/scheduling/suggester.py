@@ -36,6 +36,7 @@ class _Memory(optuna.storages.InMemoryStorage):
     shown: Sequence[int] | None = None
 
     def get_all_trials(self, study_id: int, deepcopy: bool = True, states: Any = None) -> Any:
+        """Return the trials that may be seen now; Optuna looks for enqueued ones among all."""
         if self.shown is None or states == (TrialState.WAITING,):
             return super().get_all_trials(study_id, deepcopy, states)
         shown = map(self.get_trial, self.shown)
@@ -45,8 +46,8 @@ class _Memory(optuna.storages.InMemoryStorage):
 class Suggester:
     """A source of configs that asks Optuna, and reports the results of blocks to it.
 
-    Listed configs come in the order of the spec, those of a grid in a random one. An error in a
-    sampler or a pruner of the user's stops the sweep: it is raised as `Stopped`.
+    Listed configs come in the order of the spec, configs of a grid in a random order. An error in
+    a sampler or a pruner of the user's stops the sweep: it is raised as `Stopped`.
     """
 
     def __init__(self, search: Search, seed: int) -> None:
@@ -84,20 +85,20 @@ class Suggester:
         if self._points is not None:  # of a longer list, or a larger grid, new ones come next
             unseen = (config for config in self._points if canonical(config) not in self._seen)
             point = next(unseen, None)
-            return None if point is None else self._keep(index, point, self._study.ask())
+            return None if point is None else self._open_block(index, point, self._study.ask())
         for attempt in range(_ATTEMPTS):
             trial, config = self._ask(index, attempt)
             if canonical(config) not in self._seen:
-                return self._keep(index, config, trial)
-            self._tell(trial, state=TrialState.FAIL)
+                return self._open_block(index, config, trial)
+            self._end_trial(trial, state=TrialState.FAIL)
         return self._any_unseen(index)
 
     def replay(self, index: int, config: Config) -> None:
         """Take over a block that an earlier start suggested, so that the sampler knows it."""
         if self._points is not None:
-            self._keep(index, config, self._study.ask())
+            self._open_block(index, config, self._study.ask())
         else:
-            self._enforce(index, config)
+            self._suggest_given(index, config)
 
     def should_prune(self, index: int, step: int, value: float) -> bool:
         """Report an epoch of an open block, once; return whether the pruner ends the block."""
@@ -117,9 +118,9 @@ class Suggester:
         if trial is None or not self._search.objectives:
             return
         if values is None:
-            self._tell(trial, state=TrialState.PRUNED if is_pruned else TrialState.FAIL)
+            self._end_trial(trial, state=TrialState.PRUNED if is_pruned else TrialState.FAIL)
         else:
-            self._tell(trial, list(values))
+            self._end_trial(trial, list(values))
         if values is not None or is_pruned:
             self._finished.add(trial.number)
 
@@ -140,21 +141,24 @@ class Suggester:
                 _expect_in_space(config, self._search)
         return trial, config
 
-    def _tell(
+    def _end_trial(
         self,
         trial: optuna.Trial,
         values: Sequence[float] | None = None,
         state: TrialState | None = None,
     ) -> None:
+        """End a trial in Optuna, which may run code of a sampler of the user's."""
         with self._errors_of_the_user("search.sampler"):  # its `after_trial`
             self._study.tell(trial, values, state)
 
-    def _enforce(self, index: int, config: Config) -> Config:
+    def _suggest_given(self, index: int, config: Config) -> Config:
+        """Open a block with a given config: Optuna's queue makes a trial of it."""
         self._study.enqueue_trial(dict(config))
         trial, _ = self._ask(index)
-        return self._keep(index, config, trial)
+        return self._open_block(index, config, trial)
 
-    def _keep(self, index: int, config: Config, trial: optuna.Trial) -> Config:
+    def _open_block(self, index: int, config: Config, trial: optuna.Trial) -> Config:
+        """Note that a block has this config, and that its trial in Optuna waits for a result."""
         self._seen.add(canonical(config))
         self._open[index] = trial
         return config
@@ -168,7 +172,7 @@ class Suggester:
         if not unseen:
             return None
         config = random.Random(derive_seed(self._seed, "unseen", index)).choice(unseen)
-        return self._enforce(index, config)
+        return self._suggest_given(index, config)
 
     def _sampler(self, index: int, attempt: int = 0) -> optuna.samplers.BaseSampler:
         """Return the sampler of a block, which is a random one after too many attempts."""
@@ -195,6 +199,7 @@ class Suggester:
 
 
 def _expect_in_space(config: Config, search: Search) -> None:
+    """Raise `ValueError` for a value that a sampler of the user's took from outside the space."""
     for name, value in config.items():
         if not search.space[name].contains(value):
             raise ValueError(f"it suggested {name}: {value!r}, which search.space does not have")
@@ -205,11 +210,11 @@ def _walk(trial: optuna.Trial, search: Search) -> Config:
     chosen: dict[str, ConfigValue] = {}
     for name, dimension in search.space.items():
         if search.is_active(name, chosen):
-            chosen[name] = _suggest(trial, name, dimension)
+            chosen[name] = _suggest_value(trial, name, dimension)
     return chosen
 
 
-def _suggest(trial: optuna.Trial, name: str, dimension: Dimension) -> ConfigValue:
+def _suggest_value(trial: optuna.Trial, name: str, dimension: Dimension) -> ConfigValue:
     if isinstance(dimension, Choices):
         return trial.suggest_categorical(name, dimension.choices)
     bounds: dict[str, Any] = {"low": dimension.low, "high": dimension.high, "log": dimension.log}

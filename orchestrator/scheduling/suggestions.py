@@ -37,7 +37,7 @@ class Suggestions:
     _first_free_index: int = 0
 
     def __post_init__(self) -> None:
-        self._read_running_arms()
+        self._update_arms()
 
     @property
     def to_come(self) -> int:
@@ -70,7 +70,7 @@ class Suggestions:
             return None
         if self.open_limit is not None and len(self.open_blocks) >= self.open_limit:
             return None
-        index = self._next_index()
+        index = self._next_free_index()
         config = self.source.suggest(index)
         if config is None:
             self._has_no_more_configs = True
@@ -81,7 +81,8 @@ class Suggestions:
         self._report_if_ready(index)
         return block
 
-    def _next_index(self) -> int:
+    def _next_free_index(self) -> int:
+        """Return the lowest index of the plan without a block: earlier starts may leave gaps."""
         ledger = self.ledger
         while self._first_free_index in ledger.blocks or not ledger.plan.has_block(
             self._first_free_index
@@ -108,7 +109,7 @@ class Suggestions:
                 )
         open_before = len(self.open_blocks)
         if stops_its_arm:
-            self._read_running_arms()
+            self._update_arms()
             self._has_no_more_configs |= not self.ledger.running_arms
         self._report_if_ready(finished.block)
         for index in self.ledger.blocks if stops_its_arm else ():
@@ -128,7 +129,8 @@ class Suggestions:
             return False
         return self.source.should_prune(index, step, values[0])
 
-    def _read_running_arms(self) -> None:
+    def _update_arms(self) -> None:
+        """Find out which arms results wait for, and which the pruner may follow, as arms stop."""
         running, objectives = self.ledger.running_arms, self.objectives.values()
         self._awaited_arms = arms_that_speak(objectives, running)
         read = {arm for objective in objectives for arm in arms_read(objective, running)}

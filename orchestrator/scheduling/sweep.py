@@ -68,7 +68,8 @@ class RunResult:
 
     `record` is what the store has now; `refused` are the reasons, by trial key, why it never takes
     some trials. `warnings` name the models that it has not taken; the next start tries again.
-    `summary` is that of the report if this start made one: an earlier one may have made the same.
+    `summary` is what the report says, if this start made a report: an earlier start may have made
+    the same report.
     """
 
     record: SweepRecord
@@ -89,8 +90,8 @@ def run_checked_sweep(
     """Run a sweep, or its missing trials.
 
     `stop` is set when the user wants to stop, and `view` makes the progress view. `confirm` is
-    called once, with the plan and its number of missing trials without those of `plan.awaited`,
-    before the start waits for hardware or runs anything; it raises to decline.
+    called once, with the plan and its number of missing trials without the trials of
+    `plan.awaited`, before the start waits for hardware or runs anything; it raises to decline.
 
     Raise `Refusal`, `BaselineError` or `Stopped` if nothing was run, `NotRecorded` if the store was
     too slow at the end (nothing is lost), `LeaseHeld` if another driver has taken over the sweep,
@@ -128,7 +129,7 @@ class _Start:
         log = folder.path / "recorder.log"
         recorder = Recorder(options.tracking_uri, options.home, log)  # its start takes seconds
         self.recorder = cleanup.enter_context(recorder)
-        self.nodes = self._join() if self.on_cluster else connection.this_machine()
+        self.nodes = self._connect_to_ray() if self.on_cluster else connection.this_machine()
         plan = make_plan(spec, classify(self.nodes), "to come" if self.on_cluster else None)
         expect_runnable(spec, plan)
         options.phase("Opening MLflow")
@@ -171,7 +172,7 @@ class _Start:
                 )
         elif not self.on_cluster:
             self.stop.check()
-            self.nodes = self._join()
+            self.nodes = self._connect_to_ray()
         else:
             return
         plan = make_plan(self.spec, classify(self.nodes), "over" if self.on_cluster else None)
@@ -183,7 +184,7 @@ class _Start:
         plan = self.work.plan
         records = remaining.first_records(self.work, self.state)
         if records or self.awaited:
-            self._declare(plan, begun=bool(records))
+            self._update_opening(plan, begun=bool(records))
         for record in records:
             self.journal.append(record)
         if not self.work.missing:
@@ -203,10 +204,11 @@ class _Start:
             if plan.ending == "open":
                 begun = remaining.begun_index_count(self.state.blocks.values())
                 plan = plan.with_index_count(begun)
-            self._declare(plan, begun=True)
+            self._update_opening(plan, begun=True)
         return stopped
 
-    def _join(self) -> tuple[Node, ...]:
+    def _connect_to_ray(self) -> tuple[Node, ...]:
+        """Join the cluster, or start Ray here, until the end of this start; return the nodes."""
         self.options.phase("Joining the Ray cluster" if self.on_cluster else "Starting Ray")
         nodes = self.cleanup.enter_context(
             connection.connect(
@@ -217,15 +219,18 @@ class _Start:
         return nodes
 
     def _remaining(self, plan: Plan) -> remaining.RemainingWork:
+        """Return what of a plan is still to be run, by the journal's state."""
         retry_failed = self.options.retry_failed
         return remaining.remaining_work(self.spec, plan, self.state, retry_failed=retry_failed)
 
     def _opening(self, plan: Plan, *, begun: bool) -> SweepOpening:
+        """Return what the store is told of the sweep; `begun` if this start runs trials."""
         return remaining.make_opening(
             self.spec, plan, self.identity, self.before, sweep_id=self.state.sweep_id, begun=begun
         )
 
-    def _declare(self, plan: Plan, *, begun: bool) -> None:
+    def _update_opening(self, plan: Plan, *, begun: bool) -> None:
+        """Tell the store the arms and the number of blocks again, if they have changed."""
         # Stopped arms are not current: comparisons of the others do not wait for their rounds.
         opening = self._opening(plan, begun=begun)
         current = (arm for arm in opening.manifest.current if arm not in self.failures.stopped)
@@ -283,6 +288,7 @@ class _Start:
                 withdraw_request()
 
     def _check(self) -> None:
+        """Raise `Stopped` if the user has stopped the sweep, or another start records it now."""
         self.stop.check()
         if isinstance(self.recorder.trouble, LeaseHeld):
             raise Stopped(str(self.recorder.trouble))

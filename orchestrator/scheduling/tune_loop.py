@@ -27,7 +27,7 @@ from orchestrator.scheduling.recovery import Recovery
 _LOOK_S = 0.5
 _START_S = 20.0  # of an actor, usually
 _JOBS_PER_TUNE_TRIAL = 200  # of a Tune trial, each with 30 kB of answers
-_MOST_PENDING = 10_000  # above what lanes ever have pending, those of nodes that join included
+_MOST_PENDING = 10_000  # above what all lanes ever have pending, lanes of later nodes included
 
 
 def run_trials(
@@ -152,7 +152,8 @@ class BlockSearch(Searcher):
         self._slots_in_use[assignment.lane.node.id] -= 1
         return assignment
 
-    def _lose_worker(self, trial_id: str) -> None:
+    def _report_lost_worker(self, trial_id: str) -> None:
+        """Take a job back whose worker is gone, and let the recovery decide about its retry."""
         began_s = self._began_s[trial_id]
         self.recovery.lose_worker(self._take_from_tune(trial_id), began_s, time.time())
 
@@ -220,7 +221,7 @@ class BlockSearch(Searcher):
             return
         with _errors_end_tune():
             if error or result is not None:
-                self._lose_worker(trial_id)
+                self._report_lost_worker(trial_id)
             else:
                 self._session.dispatcher.give_back(self._take_from_tune(trial_id), charged=False)
 
@@ -229,7 +230,7 @@ class BlockSearch(Searcher):
         for assignment, _ in reversed(self._waiting.values()):
             self._session.dispatcher.give_back(assignment, charged=False)
         for trial_id in reversed(list(self.out)):
-            self._lose_worker(trial_id)
+            self._report_lost_worker(trial_id)
 
 
 class ErrorInTune(BaseException):
@@ -265,6 +266,7 @@ class _Scheduler(FIFOScheduler):
         return {}  # as in BlockSearch
 
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        """Return a pending trial whose node still has a lane, and end those whose node has none."""
         self._search.check()  # raises no `Exception`: Tune would wait for the trials that run
         for trial in list(tune_controller.get_live_trials()):
             if trial.status == TuneTrial.PENDING:
@@ -286,6 +288,7 @@ class _Scheduler(FIFOScheduler):
             )
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: Any) -> str:
+        """Answer an actor: with its next job, a pruning, nothing, or the end of its Tune trial."""
         if "lost_gpu" in result:
             is_needed = self._search.park(trial.trial_id, result["lost_gpu"])
             return self.CONTINUE if is_needed else self.STOP
@@ -328,6 +331,7 @@ def _tuner(search: BlockSearch, folder: Path) -> tune.Tuner:
     """Return Tune with everything switched off that the journal and the recovery do themselves."""
 
     def resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        """Return what a trial takes, on the one node that its lane is of."""
         selector = {"ray.io/node-id": config["node_id"]}  # a label that every Ray node carries
         return tune.PlacementGroupFactory([config["bundle"]], bundle_label_selector=[selector])
 

@@ -35,7 +35,7 @@ class UsableNodes:
 
     def lanes(self) -> tuple[LaneGroup, ...]:
         """Return the lanes of the plan's arms on the nodes of now; an arm may have none."""
-        arms_here = self._arms_on(self._in_use())
+        arms_here = self._arms_on(self._not_excluded())
         arms = tuple(
             arms_here.get(planned.arm)
             or replace(planned, hardware=replace(planned.hardware, nodes=()))
@@ -92,6 +92,7 @@ class UsableNodes:
             )
 
     def _replace_nodes(self, present: Sequence[Node]) -> None:
+        """Give up the nodes that have left, with a warning, and consider each that has joined."""
         ids_before, ids_now = {node.id for node in self.nodes}, {node.id for node in present}
         for node in self.nodes:
             if node.id not in ids_now:
@@ -107,7 +108,7 @@ class UsableNodes:
 
     def _add(self, node: Node) -> None:
         """Use a node that has joined, unless an arm could then not run where it runs now."""
-        used_before = self._in_use()
+        used_before = self._not_excluded()
         self.nodes = (*self.nodes, node)
         reason = ""
         if self._arms_on(used_before).keys() - self._arms_on([*used_before, node]).keys():
@@ -122,10 +123,11 @@ class UsableNodes:
         unused = f" and is not used: {reason}" if reason else ""
         self.warn(f"node {node.profile.hostname} has joined{unused}")
 
-    def _in_use(self) -> list[Node]:
+    def _not_excluded(self) -> list[Node]:
         return [node for node in self.nodes if node.id not in self._excluded]
 
     def _arms_on(self, nodes: Iterable[Node]) -> dict[Arm, PlannedArm]:
+        """Return the arms that a plan on these nodes alone can run."""
         plan = make_plan(self.spec, classify(nodes))
         return {planned.arm: planned for planned in plan.possible}
 

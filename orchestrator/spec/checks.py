@@ -270,7 +270,7 @@ def _measures(spec: SweepSpec) -> Iterator[ProblemAtPath]:
     memory = [name for name in spec.search.objectives if name in FRESH_ONLY]
     if memory and spec.trainer == "warm":
         expected = f"fresh, or no trainer at all, with the objective {memory[0]}"
-        hint = "a warm trainer's peak memory is that of all its trials so far"
+        hint = "a warm trainer's peak memory is the peak of all its trials so far"
         yield ProblemAtPath(("trainer",), expected, "warm", hint)
 
 

@@ -1,4 +1,4 @@
-"""Errors of a spec: place, key, expected, received, next step; and those of pydantic as such."""
+"""Errors of a spec: place, key, expected, received, next step; pydantic's errors become such."""
 
 from __future__ import annotations
 

@@ -73,11 +73,11 @@ class HardwareEntry(fields.Strict):
     settings: Mapping[fields.ParameterName, fields.IntOrFloat] = pydantic.Field(
         default_factory=dict,
         description=(
-            "Amounts of work on this hardware, such as epochs, instead of those of the sweep."
+            "Amounts of work on this hardware, such as epochs, instead of the sweep's amounts."
         ),
     )
     measure: MeasureMode | None = pydantic.Field(
-        None, description="The measure on this hardware, instead of that of the sweep."
+        None, description="The measure on this hardware, instead of the sweep's measure."
     )
     wait_s: fields.PositiveFloat | None = pydantic.Field(
         None,
@@ -148,7 +148,7 @@ _VARIANT = re.compile(r"(?!(cpu|gpu|mean|min|max)$)(?!.* on )[^\s/:*]([^/:*\n]{0
 
 
 class VariantEntry(fields.Strict):
-    """A variant of the workload: its own settings, which replace those of the sweep.
+    """A variant of the workload: its own settings, which replace the sweep's settings.
 
     Settings alone are the short form: `{cell: lstm}`. They name the variant: by its value if it is
     one text (`lstm`), else by names and values (`cell gru, layers 2`).

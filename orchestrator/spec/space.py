@@ -341,7 +341,7 @@ class Search(fields.Strict):
 
     @property
     def is_grid(self) -> bool:
-        """Whether the configs are all those of the space."""
+        """Whether the sweep runs every config of the space."""
         return isinstance(self.sampler, sampling.Grid)
 
     @property

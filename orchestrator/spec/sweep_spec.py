@@ -45,7 +45,7 @@ EntryName: TypeAlias = Annotated[str, StringConstraints(pattern=f"^{ENTRY_PATTER
 
 
 def _or_file_name(schema: Json) -> None:
-    """Change the schema of a list to that of a list or the name of a file."""
+    """Change the schema of a list to the schema of a list or the name of a file."""
     rows = {"type": schema.pop("type"), "items": schema.pop("items")}
     schema["anyOf"] = [{"type": "string"}, rows]
     del schema["default"]
@@ -168,7 +168,7 @@ class SweepSpec(Strict):
 
     @property
     def workload_name(self) -> str:
-        """The name of what is trained: a workload's, or that of an own model and its data."""
+        """The name of the workload, or the name that an own model and its data have together."""
         if self.model is not None:
             return own_model_name(self.model, self.data)
         assert self.workload is not None  # one of them is given

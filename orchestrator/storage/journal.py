@@ -39,7 +39,7 @@ JOURNAL_VERSION = 14  # only journals of this version are read
 class SweepOpened:
     """The first record of each journal: the sweep's identity, and the spec that opened it.
 
-    The random `sweep_id` is that of the sweep's parent run: another sweep may have an equal spec.
+    The random `sweep_id` is also in the sweep's parent run: another sweep may have an equal spec.
     """
 
     record: Literal["sweep_opened"] = field(default="sweep_opened", kw_only=True)

@@ -75,9 +75,9 @@ def _two_configs(block: int, before: str, now: str) -> Incomparable:
 
 def _other_journal(name: str, before: str) -> Incomparable:
     return Incomparable(
-        f"sweep {name}: expected its own journal, received that of {before}. Move journal.jsonl of"
-        " this generation away, and run the same command again: finished trials are read back from"
-        " the tracking store"
+        f"sweep {name}: expected its own journal, received the journal of {before}. Move"
+        " journal.jsonl of this generation away, and run the same command again: finished trials"
+        " are read back from the tracking store"
     )
 
 

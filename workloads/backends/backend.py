@@ -132,13 +132,13 @@ class Backend(ABC):
     """What to check if the framework sees no GPU, after "check that"."""
 
     gpu_peculiarity: ClassVar[str] = ""
-    """How its cuDNN calls on a GPU differ from those of other backends, for the report."""
+    """How its cuDNN calls on a GPU differ from the calls of other backends, for the report."""
 
     memory_note: ClassVar[str] = ""
     """What makes cuDNN take more of a GPU's memory than on other backends, in parentheses."""
 
     def environment(self, device: Device) -> Mapping[str, str]:
-        """Return environment variables of a trainer process, besides those of every backend.
+        """Return environment variables of a trainer process, besides the ones for every backend.
 
         They are set for every trainer, whichever its backend: a user's own workload may import any.
         """

@@ -2,8 +2,8 @@
 
 A backend counts operations where it can see them: in a traced graph, in a lowered program, or in
 the profile of a step. Each recurrent layer runs in a scope of its own, so that its operations are
-counted apart from those of other layers. The rules are the same for all backends, and never read
-the request.
+counted apart from the operations of other layers. The rules are the same for all backends, and
+never read the request.
 """
 
 import re
@@ -79,8 +79,8 @@ class EagerStep:
 class PartCounts:
     """Counts of operations in the forward pass of one recurrent part, or outside of all of them.
 
-    `library_calls` are those of a library's recurrent kernel, `fused_calls` those inside the scope
-    of the fused layer. `loops` over time compute matrix products. `products` counts products
+    `library_calls` are calls of a library's recurrent kernel, `fused_calls` the calls inside the
+    scope of the fused layer. `loops` over time compute matrix products. `products` counts products
     outside of loops and library calls, by the type of their operands, and `types` the types of
     operands in loops and library calls.
     """

@@ -1,4 +1,4 @@
-"""All backends by name: the folders beside this file, and those of other installed packages.
+"""All backends by name: the folders beside this file, and backends of other installed packages.
 
 Another package registers its `Backend` by an entry point of the group `rnnsweep.backends`
 (`docs/adding/backend.md`). One that cannot be used is skipped: its reason is logged, shown by
@@ -68,7 +68,7 @@ def is_compiled(implementation: Implementation) -> bool:
 
 
 def all_options() -> Mapping[str, str]:
-    """Return all options with their meanings: those of every backend, then those of single ones."""
+    """Return all options with their meanings: options of every backend, then of single ones."""
     options = dict(OPTIONS)
     for backend in backends().values():
         for name, meaning in backend.options.items():
@@ -97,7 +97,7 @@ def register(
 ) -> tuple[Mapping[str, Backend], tuple[Unusable, ...]]:
     """Return the usable backends by name, and the reasons of the unusable ones.
 
-    Each found backend comes with the name of its registration; an exception is that of its import.
+    Each found backend comes with the name of its registration, or with the error of its import.
     """
     by_name = {backend.name: backend for backend in built_in}
     unusable: list[Unusable] = []

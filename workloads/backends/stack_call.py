@@ -75,7 +75,7 @@ class StackShape:
 
 @dataclass(frozen=True, slots=True)
 class StackCall:
-    """A batch for a stack; arrays are those of the framework.
+    """A batch for a stack, in arrays of the framework.
 
     `weights` is cuDNN's opaque buffer, in the parts of `shape`. `sequences` have the shape
     (batch, steps, inputs), each initial state (layers·directions, batch, units). `lengths` (the

@@ -12,7 +12,7 @@ from workloads.failures import BadRequest
 
 
 def with_class_weights(samples: Samples, weights: Mapping[int, float]) -> Samples:
-    """Return samples whose weights are those of their classes; 1 for a class that is not named.
+    """Return samples with the weights of their classes; 1 for a class that is not named.
 
     Keras' `fit` does the same with `class_weight`, but not for every kind of data: on PyTorch it
     refuses batches. Raise `BadRequest` where Keras refuses it, for several targets or for samples

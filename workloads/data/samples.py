@@ -67,7 +67,7 @@ class Samples:
 
     @property
     def arrays(self) -> list[Any]:
-        """All arrays: those of the inputs, the targets and the weights."""
+        """All arrays of the inputs, the targets and the weights."""
         return arrays_of((self.inputs, self.targets, self.weights))
 
 

@@ -38,9 +38,9 @@ _BLANK_LINES = re.compile(r"\n\s*\n")
 def data_digest(dataset: str, data_path: str | None = None) -> str:
     """Return the SHA-256 (hexadecimal) of the file or text of a data set.
 
-    A download has the digest that Keras checks: planning needs no download. That of `python-docs`
-    depends on the version of Python, that of `zipf` on its parameters. Raise `DataError` if a file
-    is missing, unreadable, or not the text of that name.
+    A download has the digest that Keras checks: planning needs no download. The digest of
+    `python-docs` depends on the version of Python, the digest of `zipf` on its parameters. Raise
+    `DataError` if a file is missing, unreadable, or not the text of that name.
     """
     if data_path is not None:
         digest = _file_digest(Path(data_path))

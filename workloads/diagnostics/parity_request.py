@@ -12,7 +12,7 @@ class _Message(BaseModel):
 class SaveRequest(_Message):
     """Settings of `parity:save`: train, then save `INTO.npz` (weights) and `INTO.outputs.npy`.
 
-    `settings` are those of the built-in `workload`.
+    `settings` are settings of the built-in `workload`.
     """
 
     workload: str

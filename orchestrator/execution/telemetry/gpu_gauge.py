@@ -157,6 +157,7 @@ class GpuGauge:
         )
 
     def _with_highest_clock(self, uuid: str, reading: GpuReading) -> GpuReading:
+        """Return a reading with the highest clock of its GPU so far, to tell a slowed one by."""
         if reading.sm_clock_mhz is None:
             return reading
         highest_mhz = max(reading.sm_clock_mhz, self._highest_mhz.get(uuid, 0.0))

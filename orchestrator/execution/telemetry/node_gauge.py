@@ -60,7 +60,7 @@ class Neighbours:
 
 
 class NodeGauge:
-    """A reader of the node of one trainer, which separates its CPU time from that of others."""
+    """A reader of a trainer's node, which separates the trainer's CPU time from all other."""
 
     def __init__(self, pid: int, neighbours: Neighbours, other_pids: Collection[int] = ()) -> None:
         """Find the trainer, and those that take turns with it; `psutil.Error` if it has ended."""
@@ -134,7 +134,7 @@ class NodeGauge:
                 if process is self._trainer:
                     return None, None
                 del self._family[pid]
-                # The trainer's own count takes over those of its children that it waited for.
+                # The trainer's own count takes over the counts of children that it waited for.
                 if not is_trainer:
                     self._used_s.pop(pid, None)
         self._most_s = max(self._most_s, sum(self._used_s.values()))
@@ -142,6 +142,7 @@ class NodeGauge:
 
 
 def _used_s(process: psutil.Process, *, with_ended: bool = False) -> float:
+    """Return the CPU seconds of a process, on request with the children that it waited for."""
     used = process.cpu_times()
     ended_s = used.children_user + used.children_system if with_ended else 0.0
     return float(used.user + used.system + ended_s)

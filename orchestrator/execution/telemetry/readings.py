@@ -209,6 +209,7 @@ class SampleBuffer:
         return replace(reading, integrated_j=total_j)
 
     def _must_stay(self, sample: Sample) -> bool:
+        """Return whether a sample lies next to an edge: energy in a window is read off there."""
         at = bisect.bisect_left(self._edges, sample.at_s)
         near = self._edges[max(0, at - 1) : at + 1]
         return any(abs(edge_s - sample.at_s) <= _EDGE_S for edge_s in near)

@@ -119,6 +119,7 @@ class TelemetrySampler:
     # The rest runs in the thread.
 
     def _run(self) -> None:
+        """Sample until the end, and keep what the sampling itself cost in CPU time."""
         if self._ending.wait(_SETTLE_S):
             return
         began_s, began_cpu_s = time.monotonic(), time.thread_time()
@@ -139,6 +140,10 @@ class TelemetrySampler:
                 self._gpus.release()
 
     def _loop(self, node: NodeGauge) -> None:
+        """Take whole samples at intervals, and samples of energy alone between them.
+
+        A sample that takes long is followed by a longer rest, so that sampling stays cheap.
+        """
         whole_at_s = 0.0
         every_s = _COUNTER_S if self._gpus is None or self._gpus.counts_energy else _POWER_S
         counts = self._gpus is not None or self._rapl.read_j() is not None
@@ -158,6 +163,7 @@ class TelemetrySampler:
                 node.look()  # takes its own rest
 
     def _sample(self, node: NodeGauge, *, whole: bool) -> None:
+        """Take one sample; one that is not `whole` has energy and power alone."""
         at_s, package_j = time.monotonic(), self._rapl.read_j()
         gpus: tuple[readings.GpuReading, ...] = ()
         if self._gpus is not None:

@@ -121,7 +121,7 @@ def summarise_telemetry(recording: readings.Recording) -> tuple[dict[str, float]
 
 def curves(samples: Sequence[readings.Sample]) -> tuple[list[float], dict[str, list[float | None]]]:
     """Return times (of the samples' clock) and, by name, a value for each of them or None."""
-    # A value is the mean since the previous time, a share of CPU time that of all since then.
+    # A value is the mean since the previous time; a share is of all CPU time since then.
     whole = [sample for sample in samples if sample.node is not None]
     if len(whole) < 2:
         return [], {}
@@ -174,6 +174,7 @@ def _cpu_shares(growth_of: Callable[[NodeValue], float | None]) -> dict[str, flo
 
 
 def _grown(recording: readings.Recording, value_of: NodeValue) -> float | None:
+    """Return by how much a counter of the node grew inside the windows."""
     points = ((s, value_of(s.node)) for s in recording.samples if s.node)
     return readings.growth(points, recording.windows)
 
@@ -191,6 +192,7 @@ def _throttle_reasons(inside: Sequence[readings.Sample]) -> dict[str, float] | N
 def _all_curves(
     groups: Sequence[Sequence[readings.Sample]],
 ) -> Iterator[tuple[str, list[float | None]]]:
+    """Yield each curve with its name: a value for each group of samples except the first."""
     grown = [_growth(before[-1], after[-1]) for before, after in pairwise(groups)]
     for name in dict.fromkeys(name for shares in grown for name in shares):
         yield name, [shares.get(name) for shares in grown]
@@ -249,7 +251,7 @@ def energy_of(recording: readings.Recording) -> tuple[dict[str, float], Telemetr
     samples, on_cpu = recording.samples, recording.device == "cpu"
     if on_cpu and all(sample.package_j is None for sample in samples):
         return {}, Telemetry(energy_absent=recording.package_reason or _NOT_COVERED)
-    if reason := _too_short(recording):
+    if reason := _reason_too_short(recording):
         return {}, Telemetry(energy_absent=reason)
     gpu_j, method, reason = (None, "", None) if on_cpu else _gpus(recording)
     parts = {} if gpu_j is None else {"gpu": gpu_j}
@@ -267,7 +269,8 @@ def energy_of(recording: readings.Recording) -> tuple[dict[str, float], Telemetr
     return parts, Telemetry(energy_method=method, energy_scope="+".join(parts))
 
 
-def _too_short(recording: readings.Recording) -> str | None:
+def _reason_too_short(recording: readings.Recording) -> str | None:
+    """Return why energy cannot be measured in such short windows; None if it can."""
     windows, seconds = recording.windows, recording.timed_s
     if not windows:
         return "the workload reported no training phase that could be measured"

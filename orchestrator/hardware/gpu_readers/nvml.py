@@ -163,7 +163,7 @@ class NvmlDevice(GpuDevice):
         return _number(self._read(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_MEM))
 
     def clock_reasons(self) -> frozenset[str] | None:
-        """Return the names of the reasons for its clocks; `other` for those of newer drivers."""
+        """Return the names of the reasons for its clocks; `other` for reasons of newer drivers."""
         mask = self._read(pynvml.nvmlDeviceGetCurrentClocksEventReasons)
         if mask is None:  # an old driver has only the former name
             mask = self._read(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons)

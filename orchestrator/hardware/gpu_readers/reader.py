@@ -114,7 +114,7 @@ class GpuDevice(ABC):
     def facts(self) -> Gpu:
         """Return what the GPU is; raise `GpuError` if it is lost or has no name.
 
-        The name becomes a part of its hardware class, so it is that of the model, not of the card.
+        The name becomes a part of its hardware class, so it names the model, not the card.
         """
 
     @abstractmethod

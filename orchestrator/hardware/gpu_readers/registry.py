@@ -1,4 +1,4 @@
-"""The readers of GPUs that rnnsweep asks: built-in ones first, then those of installed packages."""
+"""The readers of GPUs that rnnsweep asks: built-in ones first, then readers of other packages."""
 
 import functools
 from collections.abc import Mapping

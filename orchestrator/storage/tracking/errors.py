@@ -79,7 +79,7 @@ class OtherSweep(Refusal):
     def __str__(self) -> str:
         return (
             f"sweep '{self.sweep}': expected the journal of the sweep in {self.store}, received"
-            " that of another sweep with this name and spec, under another id. Set"
+            " the journal of another sweep with this name and spec, under another id. Set"
             " MLFLOW_TRACKING_URI to the store of its trials; or move journal.jsonl of this"
             " generation away, and run the same command again: finished trials are read back from"
             " the store"

@@ -37,8 +37,8 @@ ANSWER_LIMIT = 4400  # of a description: links follow it, and some servers take 
 class Manifest:
     """The file `sweep.json`, from which a report or a lost journal is rebuilt.
 
-    `arms` are those of all starts. `current` are those that the last start that began was to run,
-    all of them where it is empty. `criteria` are what the report has to decide by.
+    `arms` are the arms of all starts. `current` are the arms that the last start that began was to
+    run, all arms where it is empty. `criteria` are what the report has to decide by.
     """
 
     identity: SweepIdentity

@@ -36,13 +36,13 @@ _NAME_LIMIT = 250
 _READABLE_LIMIT = 1000
 
 TRIAL_TAGS = tuple(column.name for column in TAGS)
-"""Tags of an outcome. A later outcome must not keep those of an earlier one that it lacks."""
+"""Tags of an outcome. A later outcome must not keep a tag of an earlier outcome that it lacks."""
 
 
 def trial_content(
     identity: SweepIdentity, finished: FinishedTrial, arms: Sequence[Arm] = ()
 ) -> TrialContent:
-    """Return the content of a trial's run; `arms` are those of the sweep."""
+    """Return the content of a trial's run; `arms` are all arms of the sweep."""
     trial, outcome = finished.trial, finished.outcome
     record, texts = record_tag(finished)
     if outcome.failure is not None:

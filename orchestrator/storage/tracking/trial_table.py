@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 TABLE_FILE = "trials.parquet"
 CONFIG, METRIC = "config.", "metric."
-"""The prefixes of the columns of params and metrics, whose names could be those of others."""
+"""The prefixes of the columns of params and metrics: a param may have the name of a column."""
 
 FINGERPRINT = "fingerprint"
 """The column of fingerprints as JSON, from which queries compute the differences between arms."""

@@ -155,7 +155,7 @@ class Writer:
     def close(
         self, state: EndState, texts: Mapping[str, str], answer: Answer | None = None
     ) -> None:
-        """End the session, as `Recorder.close`; without an answer, that of the run stays."""
+        """End the session, as `Recorder.close`; without an answer, the run keeps its last one."""
         self._update_table()
         trials = self._stored.finished.values()
         found = (trial.outcome.environment for trial in trials)

@@ -120,7 +120,7 @@ class JaxFramework(framework.Framework):
         return self._compilations
 
     def peak_gpu_mib(self) -> float | None:
-        """Return the peak of XLA's allocator: that of the process, since JAX cannot reset it."""
+        """Return the peak of XLA's allocator since the process began: JAX cannot reset it."""
         stats = jax.local_devices()[0].memory_stats()
         return None if not stats else stats["peak_bytes_in_use"] / framework.BYTES_PER_MIB
 

@@ -51,7 +51,7 @@ class TensorFlowFramework(Framework):
     def sum_gradients(self, optimizer: Any) -> None:
         """Add up an embedding's gradients of a token that occurs several times in a batch."""
         # They come one per occurrence, and Keras would square each: Adam's second moment would be
-        # that of the parts, and not that of their sum as on JAX and PyTorch.
+        # the moment of the parts, and not of their sum as on JAX and PyTorch.
         apply = optimizer.apply
 
         def apply_sums(gradients: Any, variables: Any = None) -> Any:

@@ -9,7 +9,7 @@ from workloads.tasks.text_settings import TextSettings
 
 
 class CharRnnSettings(TextSettings):
-    """A character-level language model; the defaults are those of MyCaffe's Char-RNN.
+    """A character-level language model, with the defaults of MyCaffe's Char-RNN.
 
     Embedding(128 → 15) → LSTM(512) → LSTM(512) → Dense(softmax) at each of 75 characters, 25
     parallel streams of text, whose states continue from batch to batch; SGD 0.05, momentum 0.9.

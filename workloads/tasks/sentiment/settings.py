@@ -12,7 +12,7 @@ ReviewSet: TypeAlias = Literal["imdb", "python-docs"]
 
 
 class SentimentSettings(TrainingSettings):
-    """Classification of reviews as good or bad; the defaults are those of Keras' IMDb example.
+    """Classification of reviews as good or bad, with the defaults of Keras' IMDb example.
 
     Embedding(20,000 → 128, padding masked) → bidirectional LSTM(64) → Dropout .5 → Dense(1,
     sigmoid); Adam, batch 32.

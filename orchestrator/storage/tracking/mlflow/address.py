@@ -27,7 +27,7 @@ def artifact_root(home: Path, uri: str) -> Path | None:
 
 
 def is_database(uri: str) -> bool:
-    """Return whether the address is that of a database, which MLflow opens without a server."""
+    """Return whether the address names a database, which MLflow opens without a server."""
     scheme = uri.partition(":")[0].partition("+")[0]
     return scheme in DATABASES
 

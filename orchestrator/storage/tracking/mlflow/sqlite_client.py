@@ -60,7 +60,7 @@ def client_of(uri: str) -> "SqliteClient | None":
 
 
 class SqliteClient:
-    """A SQLite file of MLflow, open for reading; methods are those of MLflow's client."""
+    """A SQLite file of MLflow, open for reading, with the reading methods of MLflow's client."""
 
     def __init__(self, path: Path) -> None:
         """Open the file; raise `sqlite3.Error` if it lacks a table, or artifacts are elsewhere."""

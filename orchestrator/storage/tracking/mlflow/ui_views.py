@@ -2,7 +2,7 @@
 
 MLflow's "share" button stores a view as a tag of the experiment, and a link with the tag's key
 opens it in any browser; this module writes such a tag. A plain link can carry a filter and an order
-only: it shows no metric, no arm and no chart of them. Names are those of MLflow 3.17
+only: it shows no metric, no arm and no chart of them. The names in the view are MLflow 3.17's own
 (mlflow/server/js/src/experiment-tracking: ExperimentPageUIState, runs-charts.types). The table is
 grouped by arm, and charts have a dot or a line per trial: MLflow's mean of a group has no text.
 """
@@ -26,7 +26,7 @@ from workloads.implementations import parse_implementation
 _TAG = "mlflow.sharedViewState."
 _CHARTS = {"compareRunsMode": "CHART"}
 _VIEW = json.loads(Path(__file__).with_name("ui_view.json").read_text(encoding="utf-8"))
-"""The parts of the view that all sweeps share. The hues are those of the report's charts."""
+"""The parts of the view that all sweeps share. The hues are the hues of the report's charts."""
 
 
 def view_tags(parent_id: str, manifest: Manifest, settings: Collection[str]) -> dict[str, str]:
@@ -86,7 +86,7 @@ def colour_tags(arm_index: int | None) -> dict[str, str]:
 
 
 def _link(page: str, shown: dict[str, str]) -> str:
-    # Without the type the UI opens the view that the browser had last, at first that of traces.
+    # Without the type the UI opens the view that the browser had last, at first the view of traces.
     query = {**shown, "workflowType": "machine_learning"}
     return f"{page}?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}"
 
