@@ -1,4 +1,4 @@
-"""A sweep of an own Keras model is killed in the middle and resumed: each trial runs once."""
+"""A sweep of an own Keras model is killed in the middle and resumed; its report compares arms."""
 
 import signal
 
@@ -42,3 +42,5 @@ def test_a_killed_sweep_of_an_own_model_resumes(home: Home) -> None:
     report = home.report(NAME)
     assert {trial["status"] for trial in report["trials"]} == {"complete"}
     assert all(OBJECTIVE in trial["metrics"] for trial in report["trials"])
+    results = [result for one in report["comparisons"] for result in one["results"]]
+    assert [(result["metric"], result["margin"]) for result in results] == [(OBJECTIVE, 0.5)]

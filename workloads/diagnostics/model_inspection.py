@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -39,6 +40,9 @@ _MOST_SAMPLES = 8
 """Samples of the batch that is tried, unless the model takes batches of one size only."""
 
 _DEVICES: tuple[Device, ...] = ("cpu", "gpu")
+
+_RECORDABLE = re.compile(r"\w[\w.\- ]*(/\w[\w.\- ]*)*")
+"""A name of a metric that MLflow stores on every system."""
 
 
 def inspect_own_model(request: InspectionRequest) -> Inspection:
@@ -124,6 +128,7 @@ class _Inspector:
             else random_data(model, batch_size, place_of(self._functions.build))
         )
         metrics = self._try_one_batch(model, data, batch_size)
+        _expect_recordable(metrics, place_of(self._functions.build))
         parameters = int(model.count_params())
         arms = list[ArmFact]()
         for index, probe in enumerate(self._probes):
@@ -144,6 +149,7 @@ class _Inspector:
         data = self._load_once(settings, batch_size)
         code = read_code(asked.workload)
         names = module_inspection.try_module(own, data, place_of(load), asked.timed_work, code)
+        _expect_recordable(names, own.place)
         modules = [own, *(self._build(p.as_user_settings()) for p in self._probes[1:])]
         arms = [
             fact
@@ -260,6 +266,17 @@ class _Inspector:
                 examination = examine_rewrite(model, implementation, device)
                 kept = tuple(KeptLayerFact(layer.name, layer.reason) for layer in examination.kept)
                 yield ArmFact(probe, text, device, examination.reason, kept)
+
+
+def _expect_recordable(names: tuple[str, ...], place: str) -> None:
+    """Raise `BadRequest` for metrics that the tracking store would refuse after a trial."""
+    for name in names:
+        if not _RECORDABLE.fullmatch(name):
+            raise BadRequest(
+                f"{place}: expected names of metrics with letters, digits, '_', '-', '.', '/' and"
+                f" spaces only, which MLflow stores everywhere; received {name!r}: give the metric"
+                " another name"
+            )
 
 
 def _config_digest(model: Any) -> str:

@@ -157,6 +157,19 @@ WRONG_MODELS = [
         text="loss and mae are not a finite number",
     ),
     WrongModel(
+        "a loss of one of two outputs that is not a number",
+        build="build_of_two_inputs",
+        load="load_two_inputs_and_a_missing_target",
+        place="build_of_two_inputs",
+        text="loss and spread_loss are not a finite number",
+    ),
+    WrongModel(
+        "a metric whose name MLflow refuses",
+        build="build_with_unrecordable_metric",
+        place="build_with_unrecordable_metric",
+        text="received 'error@1'",
+    ),
+    WrongModel(
         "data that depend on a searched setting",
         load="load_of_units",
         place="load_of_units",

@@ -40,6 +40,12 @@ def build_of_two_inputs(settings: Settings) -> Any:
     return model
 
 
+def build_with_unrecordable_metric(settings: Settings) -> Any:
+    model = build(settings)
+    model.compile("adam", "mse", metrics=[keras.metrics.MeanAbsoluteError(name="error@1")])
+    return model
+
+
 def build_unbuilt(settings: Settings) -> Any:
     model = keras.Sequential([keras.layers.LSTM(settings["units"]), keras.layers.Dense(1)])
     model.compile("adam", "mse")
@@ -110,6 +116,11 @@ def load_nothing(settings: Settings) -> None:
 
 def load_wide(settings: Settings) -> Any:
     return np.ones((40, 5, 4), np.float32), np.ones((40, 1), np.float32)
+
+
+def load_two_inputs_and_a_missing_target(settings: Settings) -> Any:
+    inputs, targets, weights = load_two_inputs(settings)
+    return inputs, [targets[0], np.full_like(targets[1], np.nan)], weights
 
 
 def load_missing_values(settings: Settings) -> Any:
