@@ -47,7 +47,7 @@ def random_data(model: Any, batch_size: int, place: str) -> DataSet:
     samples = Samples(_tree(drawn_inputs), _tree(drawn_targets))
     train = samples.first(_BATCHES * batch_size)
     validation = samples.take(np.arange(_BATCHES * batch_size, count))
-    return DataSet("random data", "", "drawn for the shapes of the model", train, validation)
+    return DataSet("random data", "", "NumPy, for the shapes of the model", train, validation)
 
 
 def no_random_data_for_module(place: str) -> DataError:

@@ -1,0 +1,96 @@
+"""The models of sweeps/questions: short, as their askers wrote them, and they run."""
+
+import io
+import os
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from orchestrator.spec import load_spec
+from tests.workloads.shared_trainer import Trainer, expect_package, result, single_event
+from workloads.protocol import Finish, KernelProof, Slice, TimedWork, TrialRequest, encode_message
+
+FOLDER = Path(__file__).resolve().parents[2] / "sweeps" / "questions"
+FILES = sorted(FOLDER.glob("*.py"))
+
+
+@dataclass(frozen=True)
+class Case:
+    model: str
+    backend: Literal["tensorflow", "torch"]
+    timed_work: TimedWork = "train"
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def workload(self) -> str:
+        has_data = "def load(" in (FOLDER / f"{self.model}.py").read_text()
+        return f"{self.model}:build with " + (f"{self.model}:load" if has_data else "random data")
+
+
+CASES = [
+    Case("keras_20902", "torch"),
+    Case("keras_18854", "tensorflow", settings={"batch_size": 2}),
+    Case("keras_22275", "torch"),
+    Case("tf_keras_92", "tensorflow"),
+    Case("keras_like_65597", "torch"),
+    Case("pytorch_65597", "torch", settings={"dtype": "float64"}),
+    Case("pytorch_42094", "torch", "predict"),
+    Case("pytorch_140845", "torch", "predict"),
+    Case("pytorch_81634", "torch", "predict", {"batch_size": 1}),
+]
+
+
+@pytest.fixture(scope="module")
+def question_trainers() -> Iterator[dict[str, Trainer]]:
+    path = os.pathsep.join((str(FOLDER), os.environ.get("PYTHONPATH", "")))
+    environment = {"PYTHONPATH": path}
+    with Trainer(environment=environment) as tensorflow, Trainer(environment=environment) as torch:
+        yield {"tensorflow": tensorflow, "torch": torch}
+
+
+def test_every_file_has_a_case() -> None:
+    assert {path.stem for path in FILES} == {case.model for case in CASES}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_model_has_at_most_25_lines_of_code(path: Path) -> None:
+    ignored = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+    lines = {
+        line
+        for token in tokens
+        if token.type not in ignored and not token.string.startswith('"""')
+        for line in range(token.start[0], token.end[0] + 1)
+        if token.type != tokenize.ENDMARKER
+    }
+    assert 0 < len(lines) <= 25
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_spec_names_its_own_model(path: Path) -> None:
+    spec = load_spec(path, [])
+    assert spec.model == f"{path.stem}:build"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.model)
+def test_a_model_runs_as_it_is_written(question_trainers: dict[str, Trainer], case: Case) -> None:
+    expect_package(case.backend)
+    trainer = question_trainers[case.backend]
+    request = TrialRequest(
+        case.workload,
+        f"{case.backend}/auto",
+        case.settings,
+        measure="timing",
+        slice_s=0.02,
+        timed_work=case.timed_work,
+    )
+    for message in (request, Slice(), Finish()):
+        trainer.send(encode_message(message))
+    events = trainer.events_of_trial()
+    assert result(events)["step_ms" if case.timed_work == "train" else "predict_ms"] > 0
+    assert single_event(events, KernelProof).asked == "auto"
