@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -230,35 +230,88 @@ def test_other_hardware_and_other_nodes_have_interleaved_rounds_of_their_own() -
     assert match(replace(record, trials=nodes)).not_interleaved((BASE, SLICED)) == set()
 
 
-@pytest.mark.parametrize("noisy", [(), (4,), (2, 3, 4)])
-def test_all_comparisons_are_over_the_same_rounds(noisy: Sequence[int]) -> None:
-    """Block 1 was not interleaved. Three of the other seven blocks are too many to be disturbed."""
-    record = disturb_blocks(interleaved_sweep((1,)), {SLICED: noisy})
-    blocks = [b for b in range(8) if b != 1 and (b not in noisy or len(noisy) > 1)]
-    is_open = len(noisy) > 1
-    summary = summarise(record)
-    (comparison,), (ranking,), (pair,) = (
-        summary.comparisons, summary.rankings, summary.break_evens,
-    )  # fmt: skip
-    assert [pair.block for pair in comparison.pairs] == blocks
+@dataclass(frozen=True)
+class DisturbedSweep:
+    """A sweep with arms in slices whose block 1 was not interleaved, with other work in `noisy`.
+
+    Three of the other seven blocks are too many to leave out: verdicts stay open.
+    """
+
+    noisy: Sequence[int]
+    is_open: bool
+
+    @property
+    def record(self) -> SweepRecord:
+        return disturb_blocks(interleaved_sweep((1,)), {SLICED: self.noisy})
+
+    @property
+    def blocks(self) -> list[int]:
+        """The blocks that comparisons are over."""
+        left_out = {1} if self.is_open else {1, *self.noisy}
+        return [block for block in range(8) if block not in left_out]
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(DisturbedSweep((), is_open=False), id="quiet"),
+        pytest.param(DisturbedSweep((4,), is_open=False), id="one block disturbed"),
+        pytest.param(DisturbedSweep((2, 3, 4), is_open=True), id="three blocks disturbed"),
+    ]
+)
+def disturbed(request: pytest.FixtureRequest) -> DisturbedSweep:
+    case: DisturbedSweep = request.param
+    return case
+
+
+def test_a_comparison_is_over_quiet_interleaved_rounds_and_open_with_few_of_them(
+    disturbed: DisturbedSweep,
+) -> None:
+    (comparison,) = summarise(disturbed.record).comparisons
+    assert [pair.block for pair in comparison.pairs] == disturbed.blocks
     assert comparison.speedup is not None and comparison.speedup.value == pytest.approx(1.25)
-    assert (comparison.bias is not None) == is_open == (comparison.verdict == "inconclusive")
-    assert (comparison.not_interleaved_rounds, comparison.quiet_only) == (1, not is_open)
-    assert comparison.disturbed_blocks == tuple(noisy)
-    assert (ranking.blocks, ranking.sole) == (len(blocks), not is_open)
-    assert ranking.disturbed == (len(noisy) if is_open else 0)
-    assert [costs.block for costs in pair.blocks] == blocks
-    assert (pair.verdict == "inconclusive") == is_open
+    assert (comparison.verdict == "inconclusive") == disturbed.is_open
+    assert (comparison.bias is not None) == disturbed.is_open
+    assert comparison.not_interleaved_rounds == 1
+    assert comparison.quiet_only == (not disturbed.is_open)
+    assert comparison.disturbed_blocks == tuple(disturbed.noisy)
+
+
+def test_a_ranking_is_over_the_rounds_of_the_comparison(disturbed: DisturbedSweep) -> None:
+    (ranking,) = summarise(disturbed.record).rankings
+    assert ranking.blocks == len(disturbed.blocks)
+    assert ranking.sole == (not disturbed.is_open)
+    assert ranking.disturbed == (len(disturbed.noisy) if disturbed.is_open else 0)
+
+
+def test_break_evens_and_crossovers_are_over_the_rounds_of_the_comparison(
+    disturbed: DisturbedSweep,
+) -> None:
+    summary = summarise(disturbed.record)
+    (pair,) = summary.break_evens
+    assert [costs.block for costs in pair.blocks] == disturbed.blocks
+    assert (pair.verdict == "inconclusive") == disturbed.is_open
     for crossover in summary.crossovers:
-        assert (crossover.verdict == "inconclusive") == is_open
-        assert not is_open or crossover.reason == pair.reason
-    assert (summary.learning, summary.phases[0].seconds) == ((), {"compile_s": 1.0})
-    for accepts in (False, True):
-        rule = PrecisionReached(
-            AutoBlocks(0.01, 6, 12), (BASE, SLICED), 1, accept_provisional=accepts
-        )
-        is_waiting = rule.half_widths(record.trials)[SLICED, BASE] is None
-        assert is_waiting == (is_open and not accepts)
+        assert (crossover.verdict == "inconclusive") == disturbed.is_open
+        assert not disturbed.is_open or crossover.reason == pair.reason
+
+
+def test_arms_in_slices_have_no_curves_and_no_phase_for_the_wait_between_slices(
+    disturbed: DisturbedSweep,
+) -> None:
+    summary = summarise(disturbed.record)
+    assert summary.learning == ()
+    assert summary.phases[0].seconds == {"compile_s": 1.0}
+
+
+@pytest.mark.parametrize("accepts_provisional", [False, True])
+def test_more_blocks_are_asked_for_while_a_comparison_is_open(
+    disturbed: DisturbedSweep, accepts_provisional: bool
+) -> None:
+    rule = PrecisionReached(
+        AutoBlocks(0.01, 6, 12), (BASE, SLICED), 1, accept_provisional=accepts_provisional
+    )
+    is_waiting = rule.half_widths(disturbed.record.trials)[SLICED, BASE] is None
+    assert is_waiting == (disturbed.is_open and not accepts_provisional)
 
 
 H200, SMALL = build_gpu_use("NVIDIA H200"), Arm("tensorflow/portable", build_gpu_use("NVIDIA T4"))

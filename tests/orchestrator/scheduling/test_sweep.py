@@ -131,55 +131,102 @@ PHASES = ["Opening MLflow", "Starting Ray", "Loading Ray Tune"]
 PHASES += ["Recording the last trials in MLflow", "Closing MLflow"]
 
 
-def test_a_stopped_sweep_is_resumed_and_reads_its_generation_back_in_bounded_time(
-    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    store, swept = Store(), build_spec(BASE)
-    stopped = Stopped("the head is gone")
+def run_to_the_end(run: Run, store: Store) -> RunResult:
+    """Run the first generation of a sweep of six trials, in one start."""
+    return run(build_spec(BASE), store, trials=finish(6))
+
+
+def test_a_start_names_its_phases(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "rnnsweep"):
-        first = run(swept, store, trials=finish(2, stopped))
+        run_to_the_end(run, Store())
     assert [text for text in caplog.messages if text[0].isupper()] == PHASES
-    assert (first.stopped, first.refused, first.record.state) == (stopped, store.refused, "stopped")
-    assert store.limits() == [10, 30, 10]
+
+
+def test_a_stopped_sweep_keeps_what_has_ended(run: Run) -> None:
+    store, stopped = Store(), Stopped("the head is gone")
+    result = run(build_spec(BASE), store, trials=finish(2, stopped))
+    assert (result.stopped, result.record.state) == (stopped, "stopped")
+    assert result.refused == store.refused
     assert len(store.finished) == 2
+
+
+def test_the_store_of_a_stopped_sweep_is_waited_for_less_than_of_a_complete_one(run: Run) -> None:
+    store = Store()
+    run(build_spec(BASE), store, trials=finish(2, Stopped("the head is gone")))
+    assert store.limits() == [10, 30, 10]
+    run(build_spec(BASE), store, trials=finish(4))
+    assert store.limits() == [300, None, 60]
+
+
+def test_a_resumed_sweep_runs_what_is_missing_and_records_what_the_store_lacks(run: Run) -> None:
+    store, counted, confirm = Store(), mock.Mock(return_value=False), mock.Mock()
+    run(build_spec(BASE), store, trials=finish(2, Stopped("the head is gone")))
     lost = next(iter(store.finished))
     del store.finished[lost]
-
-    counted, confirm = mock.Mock(return_value=False), mock.Mock()
 
     class View(Watcher):
         count_trial = counted
 
-    second = run(swept, store, trials=finish(4), confirm=confirm, view=View)
-    assert (second.stopped, second.record.state) == (None, "complete")
-    assert store.limits() == [300, None, 60]
+    result = run(build_spec(BASE), store, trials=finish(4), confirm=confirm, view=View)
+    assert (result.stopped, result.record.state) == (None, "complete")
+    assert [call.args[1] for call in confirm.call_args_list] == [4]
+    assert (counted.call_count, len(store.finished)) == (6, 6)
+    assert lost in store.finished
+    assert [len(call.args[0]) for call in store.read.call_args_list] == [2, 6]
     state, reports, _ = store.close.call_args.args
     assert (state, len(reports)) == ("complete", 4)
-    assert (counted.call_count, len(store.finished)) == (6, 6)
-    assert lost in store.finished, "what the store lacks is recorded again"
 
+
+def test_a_complete_sweep_runs_nothing_and_keeps_the_report_that_the_store_has(run: Run) -> None:
+    store, confirm = Store(), mock.Mock()
+    first = run_to_the_end(run, store)
     store.read.return_value = replace(
         build_paired_record(2), answered=store.close.call_args.args[2].source
     )
-    third = run(swept, store, confirm=confirm, take_over=True)  # there is nothing to run
-    assert store.close.call_args.args == ("complete", {}, None), "the store has this report"
-    assert (second.summary is None, third.summary, store.is_taken_over) == (False, None, True)
-    first_id = store.sweep_id
+    second = run(build_spec(BASE), store, confirm=confirm, take_over=True)
+    assert not confirm.called
+    assert (first.summary is None, second.summary) == (False, None)
+    assert store.close.call_args.args == ("complete", {}, None)
+    assert [len(call.args[0]) for call in store.read.call_args_list] == [6, 6]
+
+
+@pytest.mark.parametrize("takes_over", [False, True])
+def test_the_lease_of_another_is_taken_over_only_when_asked(run: Run, takes_over: bool) -> None:
+    store = Store()
+    run(build_spec(BASE), store, trials=finish(6), take_over=takes_over)
+    assert store.is_taken_over == takes_over
+
+
+def test_a_fresh_generation_runs_every_trial_and_keeps_the_first(run: Run, tmp_path: Path) -> None:
+    store, confirm = Store(), mock.Mock()
+    run_to_the_end(run, store)
+    sweep_ids = [store.sweep_id]
     store.finished.clear()
-    run(swept, store, fresh=True, trials=finish(6), confirm=confirm)
-    assert [call.args[1] for call in confirm.call_args_list] == [4, 6]
-    assert [len(call.args[0]) for call in store.read.call_args_list] == [2, 6, 6, 6]
-    for number in (1, 2):
-        journal = read(SweepFolder(tmp_path, "sweep").generation(number))
+    run(build_spec(BASE), store, fresh=True, trials=finish(6), confirm=confirm)
+    sweep_ids.append(store.sweep_id)
+    assert [call.args[1] for call in confirm.call_args_list] == [6]
+    folder = SweepFolder(tmp_path, "sweep")
+    journals = [read(folder.generation(number)) for number in (1, 2)]
+    for journal in journals:
         assert journal is not None and journal.ended is not None
         assert (len(journal.finished), journal.ended.state) == (6, "complete")
-        assert journal.sweep_id and (journal.sweep_id == first_id) == (number == 1)
+    assert [journal and journal.sweep_id for journal in journals] == sweep_ids
+    assert all(sweep_ids) and len(set(sweep_ids)) == 2
+
+
+def test_a_sweep_whose_folder_is_lost_goes_on_in_the_generation_of_the_store(
+    run: Run, tmp_path: Path
+) -> None:
+    store = Store()
+    run_to_the_end(run, store)
+    run(build_spec(BASE), store, fresh=True, trials=finish(6))
+    sweep_id = store.sweep_id
     folder = SweepFolder(tmp_path, "sweep").path
     folder.rename(folder.with_name("lost"))
-    second_id = store.sweep_id
-    run(swept, store, trials=finish(6))
+    run_to_the_end(run, store)
     journal = read(folder / "2")
-    assert journal is not None and journal.sweep_id == second_id == store.sweep_id != first_id
+    assert journal is not None
+    assert journal.sweep_id == sweep_id == store.sweep_id
 
 
 def test_a_model_that_the_store_does_not_take_is_warned_of(run: Run, tmp_path: Path) -> None:
