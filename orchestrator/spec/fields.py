@@ -104,4 +104,7 @@ ArmText: TypeAlias = Annotated[str, pydantic.AfterValidator(arm_text)]
 ParameterName: TypeAlias = Annotated[
     str, pydantic.StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
 ]
-MetricName: TypeAlias = Annotated[str, pydantic.StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+MetricName: TypeAlias = Annotated[
+    str, pydantic.StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_./ -]*$")
+]
+"""The name of a metric, also as Keras and its users write them: `val_MAE`, `val_out-1_auc`."""

@@ -32,12 +32,12 @@ class Case:
 
 
 CASES = [
-    Case("keras_20902", "torch"),
-    Case("keras_18854", "tensorflow", settings={"batch_size": 2}),
-    Case("keras_22275", "torch"),
-    Case("tf_keras_92", "tensorflow"),
-    Case("keras_like_65597", "torch"),
-    Case("pytorch_65597", "torch", settings={"dtype": "float64"}),
+    Case("keras_20902", "torch", settings={"window": 10}),
+    Case("keras_18854", "tensorflow", settings={"window": 10, "batch_size": 2}),
+    Case("keras_22274", "tensorflow", settings={"window": 10}),
+    Case("tf_keras_92", "tensorflow", settings={"window": 15}),
+    Case("pytorch_65597_keras", "torch", settings={"window": 10}),
+    Case("pytorch_65597", "torch", settings={"window": 10, "dtype": "float64"}),
     Case("pytorch_42094", "torch", "predict"),
     Case("pytorch_140845", "torch", "predict"),
     Case("pytorch_81634", "torch", "predict", {"batch_size": 1}),

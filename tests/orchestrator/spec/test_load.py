@@ -19,6 +19,7 @@ from orchestrator.core.criteria import (
     Timing,
 )
 from orchestrator.spec import Choices, Objective, Range, SpecError, SweepSpec
+from tests.building.specs import USER_WORKLOAD, build_spec_text
 from tests.orchestrator.spec.example_specs import (
     LISTED_CONFIGS,
     QUICK_SPEC,
@@ -121,6 +122,12 @@ def test_a_users_own_workload_takes_any_settings_data_metrics_and_implementation
 def test_an_objective_may_be_any_metric_of_a_trial(names: tuple[str, ...], override: str) -> None:
     text = precise_spec_text(objectives=dict.fromkeys(names, "minimize"))
     assert tuple(read_spec(text, PRICES, override).search.objectives) == names
+
+
+@pytest.mark.parametrize("name", ["val_MAE", "val_out-1_auc", "F1.macro"])
+def test_an_objective_of_a_users_own_workload_has_any_name_that_keras_gives(name: str) -> None:
+    text = build_spec_text(USER_WORKLOAD, objectives={name: "maximize"})
+    assert [*read_spec(text).search.objectives] == [name]
 
 
 def test_a_grid_needs_neither_configs_nor_objectives_and_takes_only_its_size() -> None:
