@@ -35,7 +35,7 @@ class Case:
 CASES = [
     Case("keras_20902", "torch", settings={"window": 10}),
     Case("keras_18854", "tensorflow", settings={"window": 10, "batch_size": 2}),
-    Case("keras_22274", "torch", settings={"window": 10}, kernel="fused"),  # auto demands cuDNN
+    Case("keras_22274", "torch", settings={"window": 10}, kernel="fused"),
     Case("tf_keras_92", "tensorflow", settings={"window": 15}),
     Case("pytorch_65597_keras", "torch", settings={"window": 10}),
     Case("pytorch_65597", "torch", settings={"window": 10, "dtype": "float64"}),
